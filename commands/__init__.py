@@ -1,1 +1,1 @@
-"""The `yak` command line: one subcommand a file, arguments and printing only."""
+"""The `yak` command line: one file per subcommand; it parses arguments and prints results."""

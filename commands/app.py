@@ -1,8 +1,8 @@
-"""How a subcommand is made: `@command` for one function, `CommandGroup` for several under one word.
+"""Defines subcommands: `@command` for a single function, `CommandGroup` for several functions under one name.
 
-A decorated function takes `g: Globals` first, then its own Typer parameters; the global options (`yak.commands.options`)
-are added to it, so they work after the command as well as before. Help is laid out here: examples first, then the
-options by panel. A name the caller's own parameters use (`topics create --config`) is theirs.
+A decorated function takes `g: Globals` first, then its own Typer parameters. The global options
+(`yak.commands.options`) are added to it, so they work before and after the command. If a command declares a name of its
+own (`topics create --config`), its own option wins. Help shows examples first, then the options by panel.
 """
 
 import inspect
@@ -22,12 +22,12 @@ STOP = "When to stop"
 OUTPUT = "Output"
 CONNECTION = "Connection"
 PANELS = (WHAT, START, STOP, OUTPUT, CONNECTION)
-"""The option groups of the help, in order; pass one as `rich_help_panel`. Others follow in order of appearance."""
+"""The option groups of the help, in order, for `rich_help_panel`. Other panels follow in order of appearance."""
 
 
 @dataclass(slots=True)
 class Leaf:
-    """One runnable command: the function as written, its examples, and what it takes from the globals."""
+    """One runnable command: its function, its examples, and whether it accepts unknown options."""
 
     function: Callable[..., object]
     examples: tuple[str, ...]
@@ -41,21 +41,21 @@ class Leaf:
 
 @dataclass(slots=True)
 class CommandGroup:
-    """Several commands under one word. `rewrite` may turn another tool's spelling of the arguments into ours."""
+    """Several commands under one name. `rewrite` may translate another tool's arguments."""
 
     name: str
     summary: str
     examples: tuple[str, ...] = ()
     rewrite: Callable[[list[str]], list[str]] | None = None
     default: str | None = None
-    """The subcommand meant when none is named; without it the help is shown."""
+    """The subcommand to run when none is named; None shows the help."""
     leaves: dict[str, Leaf] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
 
     def command(
         self, name: str, *, examples: tuple[str, ...] = (), hidden: bool = False
     ) -> Callable[[Callable[..., object]], Callable[..., object]]:
-        """Register the function below as `yak <group> <name>`."""
+        """Register the decorated function as `yak <group> <name>`."""
 
         def register(function: Callable[..., object]) -> Callable[..., object]:
             self.leaves[name] = Leaf(function, examples)
@@ -66,12 +66,12 @@ class CommandGroup:
         return register
 
     def visible(self) -> dict[str, Leaf]:
-        """The subcommands that the help lists."""
+        """The subcommands that the help shows."""
         return {name: leaf for name, leaf in self.leaves.items() if name not in self.hidden}
 
 
 def command(*, examples: tuple[str, ...] = (), allow_unknown: bool = False) -> Callable[[Callable[..., object]], Leaf]:
-    """Make a `Leaf` of a function whose first parameter is `g: Globals`."""
+    """Make a `Leaf` from a function whose first parameter is `g: Globals`."""
 
     def make(function: Callable[..., object]) -> Leaf:
         return Leaf(function, examples, allow_unknown)
@@ -87,12 +87,12 @@ def load(module: str, attribute: str) -> Leaf | CommandGroup:
 
 
 def _own_names(parameter: inspect.Parameter) -> set[str]:
-    """The `-x` and `--xxx` that a Typer parameter declares, or would get from its name."""
+    """The `-x` and `--xxx` that a Typer parameter declares, or that Typer derives from its name."""
     if get_origin(parameter.annotation) is not Annotated:
         return set()
     names: set[str] = set()
     for info in get_args(parameter.annotation)[1:]:
-        # Typer keeps the first name of an annotated option in `default` until it builds the command.
+        # Typer stores the first name of an annotated option in `default` until it builds the command.
         first = getattr(info, "default", None)
         declared = [*([first] if isinstance(first, str) else []), *(getattr(info, "param_decls", None) or ())]
         names.update(part for each in declared for part in each.split("/") if part.startswith("-"))
@@ -100,9 +100,9 @@ def _own_names(parameter: inspect.Parameter) -> set[str]:
 
 
 def callback(leaf: Leaf, before: "options.Flags", made: list["options.Globals"]) -> Callable[..., object]:
-    """The function that Typer is given: the leaf's own parameters plus the global ones, merged over `before`.
+    """The function for Typer: the leaf's own parameters plus the global ones, merged over `before`.
 
-    The `Globals` it makes is left in `made`, so that an error later is shown in the format that was asked for.
+    It appends its `Globals` to `made`, so that a later error is printed in the requested format.
     """
     signature = inspect.signature(leaf.function, eval_str=True)
     own = list(signature.parameters.values())[1:]
@@ -134,7 +134,7 @@ def callback(leaf: Leaf, before: "options.Flags", made: list["options.Globals"])
 def typer_app(
     leaf: Leaf, before: "options.Flags | None" = None, made: list["options.Globals"] | None = None
 ) -> "typer.Typer":
-    """A Typer application of this one command."""
+    """The Typer application of a single command."""
     import typer
 
     from yak.commands.help_format import YakCommand
@@ -154,7 +154,7 @@ def add_leaf(
     *,
     hidden: bool = False,
 ) -> None:
-    """Put a command into a Typer application, with `-h`, 100 columns and our help layout."""
+    """Add a command to a Typer application, with `-h`, 100 columns and the help layout of yak."""
     app.command(
         name,
         cls=cls,

@@ -346,7 +346,7 @@ def make_load(
     linger: str = "5ms",
     compression: str = "none",
 ) -> "Load":
-    """The load that the flags say. Raises UsageError."""
+    """The load that the options define. Raises UsageError."""
     from yak.client.bench.load import Load
     from yak.commands.bench_run import parse_properties
 

@@ -1,4 +1,4 @@
-"""Runs the failover benchmark for the command line: a line for each kill, the verdict, assertions."""
+"""Runs the failover benchmark for the command line: one line per kill, the result, assertions."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -35,9 +35,9 @@ def run(
     *,
     progress_json: bool = False,
 ) -> None:
-    """Run, print, judge.
+    """Run the benchmark, print the result, check it.
 
-    Raises UsageError, YakError, CheckFailed (`records-lost`: not every record is there once and in place;
+    Raises UsageError, YakError, CheckFailed (`records-lost`: a record is missing, duplicated or reordered;
     `assert-failed`).
     """
     checks = [parse_check(text) for text in asserts]
@@ -51,7 +51,7 @@ def run(
 
 
 def refuse_others_cluster(g: Globals) -> None:
-    """Raises UsageError (`bench-own-cluster`) when brokers were named on the command line."""
+    """Raise UsageError (`bench-own-cluster`) when brokers are named on the command line."""
     if g.flags.bootstrap_server is not None:
         raise UsageError(
             "bench-own-cluster",
@@ -62,7 +62,7 @@ def refuse_others_cluster(g: Globals) -> None:
 
 
 def run_on_own(g: Globals, settings: FailoverSettings, *, progress_json: bool = False) -> FailoverResult:
-    """The benchmark on three brokers in a temporary directory, which is deleted whatever happens."""
+    """Run the benchmark on three brokers in a temporary directory, which is always deleted."""
 
     def told(kill: Kill) -> None:
         if progress_json:
@@ -86,7 +86,7 @@ def run_on_own(g: Globals, settings: FailoverSettings, *, progress_json: bool = 
 
 
 def kill_line(kill: Kill, settings: FailoverSettings) -> str:
-    """One kill, when its node is back: what it took is only known at the end."""
+    """The line for one kill, printed when its node is back; durations are known only at the end."""
     role = "controller and leader" if kill.was_controller and kill.led else "leader"
     verb = "killed" if settings.mode == "kill" else "paused"
     back_s = kill.whole_s - kill.back_s
@@ -94,7 +94,7 @@ def kill_line(kill: Kill, settings: FailoverSettings) -> str:
 
 
 def show(g: Globals, found: Mapping[str, Any], judged: Sequence[Mapping[str, object]]) -> None:
-    """The result in the format that was asked for."""
+    """Print the result in the chosen format."""
     if not g.out.for_people:
         if g.output in ("csv", "raw"):
             g.out.table(list(found["per_kill"]), COLUMNS)
@@ -109,7 +109,7 @@ def show(g: Globals, found: Mapping[str, Any], judged: Sequence[Mapping[str, obj
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
-    """The result for people: each kill, the pauses, the count, how the clients were set."""
+    """The result for people: each kill, the pauses, the record counts, the client settings."""
     rows = [{"pause, ms": PAUSES[name], **(figures or {})} for name, figures in found["pauses_ms"].items()]
     kills = f"{found['controllers_killed']} of {found['kills']} were the controller"
     verdict = ", ".join(
@@ -131,7 +131,7 @@ def lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def raise_if_bad(result: FailoverResult, judged: Sequence[Mapping[str, object]]) -> None:
-    """Lost records, broken assertions and failed writes as errors."""
+    """Raise lost records, failed assertions and failed writes as errors."""
     if not result.holds:
         verdict = result.verdict
         why = (

@@ -1,4 +1,4 @@
-"""The flags that the benchmarks share."""
+"""The options that the benchmarks share."""
 
 from pathlib import Path
 from typing import Annotated, Literal

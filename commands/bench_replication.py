@@ -1,4 +1,4 @@
-"""Runs the replication benchmark for the command line: figures as they come, then a table or JSON."""
+"""Runs the replication benchmark for the command line: prints each figure, then a table or JSON."""
 
 import tempfile
 from pathlib import Path
@@ -25,7 +25,7 @@ COLUMNS = ("what", "value", "unit", "limit")
 def make_settings(
     *, quick: bool, idle_partitions: int, away_bytes: int, ack_s: float, idle_s: float
 ) -> ReplicationSettings:
-    """A full run, or a tenth of it."""
+    """Settings of a full run, or of a tenth of it."""
     scale = QUICK if quick else 1.0
     return ReplicationSettings(
         shapes(scale),
@@ -37,7 +37,7 @@ def make_settings(
 
 
 def run_on_own(g: Globals, settings: ReplicationSettings) -> None:
-    """On three brokers in a temporary directory, which is deleted whatever happens. Raises YakError."""
+    """Measure three brokers in a temporary directory, which is always deleted. Raises YakError."""
     with tempfile.TemporaryDirectory(prefix="yak-bench-", ignore_cleanup_errors=True) as folder:
         fleet = LocalFleet(str(Path(folder) / "cluster"), BROKERS)
         try:
@@ -49,7 +49,7 @@ def run_on_own(g: Globals, settings: ReplicationSettings) -> None:
 
 
 def run_on_running(g: Globals, settings: ReplicationSettings) -> None:
-    """On the cluster that was named, of which nothing is stopped. Raises YakError."""
+    """Measure the named cluster without stopping a broker. Raises YakError."""
     cluster = RunningCluster(g.bootstrap_servers)
     if not cluster.cpu_seconds():
         g.out.note("no broker of this cluster runs on this machine: CPU is not measured")
@@ -58,7 +58,7 @@ def run_on_running(g: Globals, settings: ReplicationSettings) -> None:
 
 
 def run(g: Globals, cluster: Measurable, fleet: Fleet | None, settings: ReplicationSettings) -> None:
-    """Measure and print."""
+    """Measure and print the figures."""
     bench = ReplicationBench(cluster, settings, lambda figure: g.out.note(line(figure)))
     figures = bench.run(fleet)
     facts = machine()
@@ -78,7 +78,7 @@ def run(g: Globals, cluster: Measurable, fleet: Fleet | None, settings: Replicat
 
 
 def row(figure: Figure) -> dict[str, object]:
-    """One figure for a table."""
+    """A figure as a table row."""
     return {
         "what": figure.name,
         "value": shown(figure.value),
@@ -88,10 +88,10 @@ def row(figure: Figure) -> dict[str, object]:
 
 
 def shown(value: float) -> str:
-    """Three digits, or a whole number with its thousands apart."""
+    """A number with three digits, or an integer with grouped digits."""
     return f"{value:,.0f}".replace(",", " ") if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def line(figure: Figure) -> str:
-    """One figure as it comes."""
+    """The line for a figure, printed when it is measured."""
     return f"{figure.name}: {shown(figure.value)} {figure.unit}"

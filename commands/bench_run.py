@@ -32,7 +32,7 @@ TIMED = {"produce": "acknowledged", "consume": "received", "latency": "acknowled
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What to do with the result."""
+    """Output and checks for the result."""
 
     csv: Path | None
     no_progress: bool
@@ -43,7 +43,7 @@ class Report:
 
 @dataclass(slots=True)
 class Judged:
-    """A result's JSON with what the assertions and the baseline say."""
+    """A result as JSON, with the outcome of the assertions and of the comparison."""
 
     document: dict[str, Any]
     checks: list[dict[str, object]] = field(default_factory=list)
@@ -64,7 +64,7 @@ def parse_properties(texts: Sequence[str]) -> dict[str, str]:
 
 
 def run(g: Globals, load: Load, partitions: int | None, report: Report) -> None:
-    """Run, print, write files, judge.
+    """Run the benchmark, print the result, write files, check assertions.
 
     Raises UsageError, Unreachable, YakError (`bench-errors`: records failed), CheckFailed (`assert-failed`).
     """
@@ -93,7 +93,7 @@ def run(g: Globals, load: Load, partitions: int | None, report: Report) -> None:
 
 
 def run_with_progress(g: Globals, load: Load, partitions: int | None, *, shown: bool) -> Result:
-    """The benchmark, with a progress line if it is wanted."""
+    """Run the benchmark, with a progress line if `shown`."""
     if not shown:
         return run_benchmark(load, partitions)
     with g.out.progress(f"{VERBS[load.kind]} {load.topic}", load.messages) as bar:
@@ -101,13 +101,13 @@ def run_with_progress(g: Globals, load: Load, partitions: int | None, *, shown: 
 
 
 def tell(g: Globals, kind: str, **fields: object) -> None:
-    """A line of JSON on stderr for who watches a benchmark."""
+    """Print a line of JSON on stderr, for programs that watch a benchmark."""
     g.out.stderr.write(json.dumps({"kind": kind, **fields}) + "\n")
     g.out.stderr.flush()
 
 
 def run_telling(g: Globals, load: Load, partitions: int | None) -> Result:
-    """The benchmark, with a line of JSON when it begins and four times a second while it runs."""
+    """Run the benchmark with a line of JSON at its start and four times a second."""
     began_s, told_s = time.monotonic(), 0.0
 
     def started() -> None:
@@ -128,7 +128,7 @@ def run_telling(g: Globals, load: Load, partitions: int | None) -> Result:
 
 
 def judge(found: dict[str, Any], checks: list[Check], baseline: dict[str, Any] | None) -> Judged:
-    """The assertions' verdicts and the comparison with the baseline."""
+    """Evaluate the assertions and compare with the baseline."""
     return Judged(found, verdicts(checks, found, baseline), comparison(found, baseline) if baseline else [])
 
 
@@ -141,14 +141,14 @@ def save_csv(path: Path, result: Result) -> None:
 
 
 def raise_if_bad(result: Result, judged: Judged) -> None:
-    """Failed records and broken assertions as errors."""
+    """Raise failed records and failed assertions as errors."""
     broken_checks(judged.checks)
     if result.errors:
         raise YakError("bench-errors", f"{group_digits(result.errors)} records failed", why=result.first_error)
 
 
 def broken_checks(checks: Sequence[Mapping[str, object]]) -> None:
-    """Raises CheckFailed (`assert-failed`) when one of them does not hold."""
+    """Raise CheckFailed (`assert-failed`) when an assertion does not hold."""
     broken = [check for check in checks if not check["held"]]
     if broken:
         names = ", ".join(str(check["assert"]) for check in broken)
@@ -157,12 +157,12 @@ def broken_checks(checks: Sequence[Mapping[str, object]]) -> None:
 
 
 def check_line(check: Mapping[str, object]) -> str:
-    """One assertion for people."""
+    """An assertion's outcome for people."""
     return f"  {'ok' if check['held'] else 'FAIL'}  {check['assert']}  (measured {shown(check['value'])})"
 
 
 def shown(value: object) -> str:
-    """A figure of a check for people."""
+    """A figure of an assertion for people."""
     return "nothing" if value is None else f"{float(str(value)):,.3f}".replace(",", " ")
 
 

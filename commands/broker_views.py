@@ -18,7 +18,7 @@ CLEAR_SCREEN = "\x1b[H\x1b[J"
 
 
 def broker_rows(admin: "Admin", *, sizes: bool) -> list[dict[str, Any]]:
-    """One row a broker, also of those that are down. Skew: how far its leaders are from an even share, in percent."""
+    """One row per broker, including offline ones. Skew: how far its leader count is from an even share, in percent."""
     from yak.client.members import read_members
 
     metadata = admin.metadata()
@@ -49,7 +49,7 @@ def broker_rows(admin: "Admin", *, sizes: bool) -> list[dict[str, Any]]:
 
 
 def columns(g: "Globals", rows: list[dict[str, Any]], *more: str) -> tuple[str, ...]:
-    """What a table of brokers shows; for people roles and racks only where any broker has one."""
+    """The columns of a table of brokers; tables for people have roles and racks only if a broker has one."""
     optional = [name for name in ("role", "rack") if not g.out.for_people or any(row[name] is not None for row in rows)]
     return ("id", "address", *optional, "state", "controller", "leaders", "replicas", "under_replicated", *more)
 
@@ -76,7 +76,7 @@ def find_broker(rows: list[dict[str, Any]], node_id: int) -> dict[str, Any]:
 
 
 def watch_brokers(g: "Globals", interval_ms: int, count: int | None) -> None:
-    """Print the table every interval; a rate is the growth of the high watermarks that a broker leads."""
+    """Print the table every interval; rates are the growth of the high watermarks that a broker leads."""
     from yak.client.admin import Admin
 
     admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
@@ -104,7 +104,7 @@ def watch_brokers(g: "Globals", interval_ms: int, count: int | None) -> None:
 
 
 def _ends(admin: "Admin", partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """The high watermarks; none at all while a leader is lost, which the next look will tell."""
+    """The high watermarks; empty while a partition has no leader, which the next refresh shows."""
     try:
         return {each: found.offset for each, found in admin.offsets(dict.fromkeys(partitions, "latest")).items()}
     except YakError:

@@ -241,7 +241,7 @@ def attack(
     if not remote:
         refuse_remote(bootstrap, http)
     plain, _, packed = topics.partition(",")
-    os.nice(10)  # what is measured is the broker, not how clients of one machine compete for its processors
+    os.nice(10)  # the benchmark measures the broker, not the competition of local clients for processors
     (found,) = chosen(name, has_http=True)
     rounds = run_attack(found, Target(bootstrap, http, plain, packed), _seconds(duration))
     g.out.stdout.write(json.dumps({"attack": name, "rounds": rounds}) + "\n")
@@ -334,7 +334,7 @@ def _must_be_new(data_dir: str) -> None:
 
 
 def _must_be_writable(path: str | None) -> None:
-    """Say so before the run, not after it."""
+    """Fail before the run when the file cannot be written."""
     if path is not None:
         _write(path, "")
 
@@ -355,7 +355,7 @@ def _write_history(path: str, history: "History") -> None:
 
 
 def _again(duration: str, faults: str, brokers: int, rate: float, bootstrap: str | None, seed: int) -> str:
-    """The command that plans the same faults."""
+    """The command line that plans the same faults."""
     words = f"yak chaos run --seed {seed} --duration {duration} --faults {faults}"
     words += f" --brokers {brokers}" if brokers != _BROKERS[0] else ""
     words += f" --rate {rate:g}" if rate != 150.0 else ""

@@ -1,4 +1,4 @@
-"""How `yak chaos` shows a run while it goes on, and what it found."""
+"""Displays a running `yak chaos` and its report."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from yak.sim.judge.verdict import Judgement
 
 SHOWN_MAX = 10
-"""Of anomalies and violations so many are printed; JSON has more."""
+"""How many anomalies and violations are printed; JSON has more."""
 _LAST_FAULTS = 8
 _DRAW_SECONDS = 0.25
 _SILENT_SECONDS = 1.0
@@ -27,29 +27,29 @@ _BAR = 40
 
 
 class PrintedRun:
-    """A line on stderr for each phase, fault and note: where there is no terminal."""
+    """Prints a line on stderr for each phase, fault and note, without a terminal."""
 
     def __init__(self, g: Globals) -> None:
         self._out = g.out
 
     def phase(self, name: str, seconds: float | None = None) -> None:
-        """A phase begins."""
+        """Report the start of a phase."""
         self._out.note(name if seconds is None else f"{name} for {seconds:g} s")
 
     def fault(self, found: "Struck") -> None:
-        """It began, or was mended."""
+        """Report the start or the repair of a fault."""
         self._out.note(fault_line(found))
 
     def note(self, words: str) -> None:
-        """One line."""
+        """Print a line."""
         self._out.note(f"  {words}")
 
     def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[Struck]") -> None:
-        """Nothing: lines only for what happens."""
+        """Do nothing: this reporter prints events only."""
 
 
 class LiveRun:
-    """A screen on stderr that is drawn anew four times a second: progress, brokers, counts, and the last faults."""
+    """A screen on stderr, redrawn four times a second: progress, brokers, counts, and the last faults."""
 
     def __init__(self, live: Any, settings: "ChaosSettings") -> None:
         self._live = live
@@ -62,21 +62,21 @@ class LiveRun:
         self._last: tuple[Recorder, ChaosCluster | None, Sequence[Struck]] | None = None
 
     def phase(self, name: str, seconds: float | None = None) -> None:
-        """A phase begins."""
+        """Report the start of a phase."""
         self._phase, self._seconds, self._began = name, seconds, time.monotonic()
         self._draw()
 
     def fault(self, _found: "Struck") -> None:
-        """The next picture shows it."""
+        """Force a redraw at the next tick."""
         self._drawn = 0.0
 
     def note(self, words: str) -> None:
-        """Stays on the screen."""
+        """Add a line that stays on the screen."""
         self._notes.append(words)
         self._draw()
 
     def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[Struck]") -> None:
-        """Draw when it is time."""
+        """Redraw if the interval has passed."""
         self._last = (recorder, cluster, struck)
         if time.monotonic() - self._drawn > _DRAW_SECONDS:
             self._draw()
@@ -101,7 +101,7 @@ class LiveRun:
 
 @contextlib.contextmanager
 def new_watcher(g: Globals, settings: "ChaosSettings") -> "Iterator[Watcher]":
-    """A live screen on a terminal, lines elsewhere."""
+    """A live screen on a terminal, otherwise printed lines."""
     g.out.note(f"seed {settings.seed}")
     if not g.out.stderr.isatty() or g.quiet or os.environ.get("CI"):
         yield PrintedRun(g)
@@ -115,7 +115,7 @@ def new_watcher(g: Globals, settings: "ChaosSettings") -> "Iterator[Watcher]":
 
 
 def progress_line(took_s: float, of_s: float | None) -> str:
-    """How far a phase is, or how long it has taken."""
+    """Progress of a phase, or its elapsed time."""
     if of_s is None:
         return f"{took_s:.0f} s"
     filled = min(_BAR, int(_BAR * took_s / of_s))
@@ -123,7 +123,7 @@ def progress_line(took_s: float, of_s: float | None) -> str:
 
 
 def counts_line(recorder: "Recorder") -> str:
-    """What clients have done so far."""
+    """The clients' counters."""
     return (
         f"acknowledged {recorder.acknowledged}   refused {recorder.refused}   unknown {recorder.unknown}   "
         f"under way {recorder.under_way}   read {recorder.polled}"
@@ -131,14 +131,14 @@ def counts_line(recorder: "Recorder") -> str:
 
 
 def partition_lines(recorder: "Recorder") -> list[str]:
-    """Partitions that have acknowledged nothing for a second or more."""
+    """Partitions without an acknowledgement for a second or more."""
     now = recorder.now()
     silent = [(name, now - at) for name, at in sorted(recorder.last_ack_at.items()) if now - at > _SILENT_SECONDS]
     return [f"silent       {', '.join(f'{name} {seconds:.0f} s' for name, seconds in silent)}"] if silent else []
 
 
 def broker_lines(cluster: "ChaosCluster") -> list[str]:
-    """One line a broker."""
+    """One line per broker."""
     lines = []
     for node in cluster.nodes.values():
         state = "serves" if node.is_ready else "starts" if node.is_running else "down"
@@ -147,16 +147,16 @@ def broker_lines(cluster: "ChaosCluster") -> list[str]:
 
 
 def fault_line(found: "Struck") -> str:
-    """When, what, and whether it lasts."""
+    """Time and kind of a fault, and whether it is still active."""
     state = "began" if found.mended_s is None else f"mended after {found.mended_s - found.began_s:.1f} s"
     return f"  {found.began_s:7.1f} s  {found.planned.words()}  {state}  {found.note}".rstrip()
 
 
-# ---------------------------------------------------------------------------------------------------- the result
+# ----------------------------------------------------------------------------------------------------------- the report
 
 
 def show(g: Globals, report: "ChaosReport", *, again: str, history: str | None, timeline: str | None) -> None:
-    """The report, in the form that was asked for."""
+    """Print the report in the chosen format."""
     if g.out.format in {"json", "yaml"}:
         g.out.object(report.as_json())
         return
@@ -184,7 +184,7 @@ def _totals(report: "ChaosReport") -> dict[str, Any]:
 
 
 def report_lines(report: "ChaosReport") -> list[str]:
-    """For people, below the counts."""
+    """The lines for people, below the counts."""
     from yak.commands.output import layout
 
     lines = [""]
@@ -206,7 +206,7 @@ def report_lines(report: "ChaosReport") -> list[str]:
 
 
 def anomaly_lines(found: "Judgement") -> list[str]:
-    """The kinds with their counts, and the first of each."""
+    """The kinds of anomalies with their counts, and the first of each."""
     lines = []
     for kind, count in found.by_kind.items():
         first = next(each for each in found.anomalies if each.kind == kind)
@@ -215,7 +215,7 @@ def anomaly_lines(found: "Judgement") -> list[str]:
 
 
 def show_abuse(g: Globals, rows: "Sequence[AbuseRow]") -> None:
-    """The table of `yak chaos abuse`, and why a promise is broken."""
+    """Print the table of `yak chaos abuse`, and the reasons for failed promises."""
     if g.out.format in {"json", "yaml"}:
         g.out.object({"ok": all(row.holds for row in rows), "attacks": [row.as_json() for row in rows]})
         return
@@ -244,7 +244,7 @@ def show_abuse(g: Globals, rows: "Sequence[AbuseRow]") -> None:
 
 
 def show_judgement(g: Globals, found: "Judgement", history: "History") -> None:
-    """What `yak chaos check` found."""
+    """Print the report of `yak chaos check`."""
     from yak.sim.judge.verdict import around
 
     if g.out.format in {"json", "yaml"}:

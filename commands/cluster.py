@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 GOOD_STATE = "ACTIVE"
 STORE_ID_CHARACTERS = 8
-"""Of the store's run id in the table: enough to see that it is another process. JSON has all of it."""
+"""How much of the store's run id the table shows; enough to detect another process. JSON has all of it."""
 GOOD_CONDITION = "up"
 STORE_CONFIGS = {
     "yak.metadata.state": "state",
@@ -22,7 +22,7 @@ STORE_CONFIGS = {
     "yak.metadata.controller.epoch": "controller_epoch",
     "yak.broker.epoch": "broker_epoch",
 }
-"""What a yak broker says about itself among its read-only configs. Apache Kafka has none of them."""
+"""Read-only configs in which a yak broker reports about itself. Apache Kafka has none of them."""
 
 
 cluster = CommandGroup(
@@ -60,7 +60,7 @@ def show(g: Globals) -> int:
 
 
 def look(admin: "Admin") -> dict[str, Any]:
-    """The cluster as a document; a broker of another make has no `metadata`."""
+    """The cluster as a document; it has no `metadata` for a broker that is not yak."""
     from yak.client.members import ROLE, read_members
 
     metadata = admin.metadata()

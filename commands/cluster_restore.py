@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from yak.local.metadata_restore import Found
 
 SHOWN_MAX = 20
-"""Of a longer list only so many are printed; JSON has all of it."""
+"""How many entries of a list are printed; JSON has all."""
 
 
 def restore(
@@ -72,7 +72,7 @@ def restore(
 
 
 def describe(found: "Found", plan: "Plan") -> dict[str, Any]:
-    """The plan as a document."""
+    """The restore plan as a document."""
     return {
         "cluster_id": found.cluster_id,
         "incarnation": plan.image.incarnation,

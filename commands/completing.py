@@ -1,6 +1,6 @@
-"""Words that the shell completes after: topics and groups of the cluster, contexts of the file.
+"""Shell completion: topics and groups of the cluster, contexts of the file.
 
-A completion must never print an error nor make the shell wait: 300 ms for the broker, answers kept on disk for a while.
+A completion must neither print an error nor delay the shell. The broker has 300 ms, and its answers are cached on disk.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ FRESH_S = 10.0
 
 
 def complete_context(incomplete: str) -> list[str]:
-    """Contexts that begin like this."""
+    """Contexts with this prefix."""
     try:
         from yak.commands.settings import Settings
 
@@ -25,12 +25,12 @@ def complete_context(incomplete: str) -> list[str]:
 
 
 def complete_topic(incomplete: str) -> list[str]:
-    """Topics that begin like this, from the broker or, when it does not answer in time, from the last answer."""
+    """Topics with this prefix, from the broker, or from the cache when it does not answer in time."""
     return _complete("topics", _ask_topics, incomplete)
 
 
 def complete_group(incomplete: str) -> list[str]:
-    """Groups that begin like this, found as topics are."""
+    """Groups with this prefix, as in `complete_topic`."""
     return _complete("groups", _ask_groups, incomplete)
 
 

@@ -1,4 +1,4 @@
-"""`yak consume`: its options. What it does is in `consuming.py`."""
+"""`yak consume`: its options; `consuming.py` implements it."""
 
 from typing import Annotated
 

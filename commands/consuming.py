@@ -1,4 +1,4 @@
-"""What `yak consume` does: finds the partitions and offsets, reads, filters, prints, and says why it stopped."""
+"""Implements `yak consume`: finds partitions and offsets, reads, filters, prints, and reports why it stopped."""
 
 import re
 import time
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from yak.ids import TopicPartition
 
 APACHE_FIELDS = ("timestamp", "partition", "offset", "headers", "key")
-"""In the order in which Apache's console consumer prints them."""
+"""The field order of Apache's console consumer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Request:
     no_commit: bool = False
 
     def with_properties(self, properties: tuple[str, ...]) -> "Request":
-        """With Apache's `--property print.key=true` and its kind read into ours."""
+        """Translate Apache's `--property print.key=true` and similar ones to options of yak."""
         shown: list[str] = []
         changed = self
         for text in properties:
@@ -81,7 +81,7 @@ class Request:
         return changed
 
     def check(self) -> None:
-        """Raise UsageError for several answers to "where to start", or formats that exclude each other."""
+        """Raise UsageError for several start positions, or formats that exclude each other."""
         starts = {
             "--from-beginning": self.from_beginning,
             "--offset": bool(self.offsets),
@@ -112,7 +112,7 @@ class Request:
 
 
 def run(g: "Globals", request: Request) -> int:
-    """Consume; the exit code. Raises YakError."""
+    """Consume; return the exit code. Raises YakError."""
     from yak.client.admin import Admin
     from yak.client.consume import PartitionReader
     from yak.client.filters import parse_filter
@@ -145,7 +145,7 @@ def run(g: "Globals", request: Request) -> int:
 
 
 def _commits(g: "Globals", request: Request) -> "CommitEvery | None":
-    """When to commit; None for never."""
+    """When to commit; None means never."""
     if request.group is None:
         return None
     from yak.commands.consuming_group import COMMIT_EVERY, parse_commit_every
@@ -259,7 +259,7 @@ def _windows(
 
 
 class Reading:
-    """The loop of one `yak consume` and its counts."""
+    """The read loop of one `yak consume`, with its counters."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class Reading:
         self._why = ""
 
     def run(self) -> int:
-        """Read until there is a reason to stop; the exit code. Raises NothingInTime."""
+        """Read until a stop condition holds; return the exit code. Raises NothingInTime."""
         code = 0
         try:
             for record in self._reader.records(more=self._more):
@@ -323,7 +323,7 @@ class Reading:
         return code
 
     def _end(self) -> None:
-        """After the last record is written: nothing, without a group."""
+        """Called after the last record is written; does nothing without a group."""
 
     def _where(self) -> str:
         return counted(self._partitions or 0, "partition")
@@ -339,7 +339,7 @@ class Reading:
         return not self._why
 
     def _is_past_until(self, now: float) -> bool:
-        """A `--to` in the future: over when the clock is there and nothing came for a moment."""
+        """Whether a `--to` in the future is reached: the time has passed, and no record arrived for a moment."""
         assert self._until_ms is not None
         return self._g.now_ms() > self._until_ms + 500 and now - self._last_record > 0.5
 

@@ -1,4 +1,4 @@
-"""What `yak consume --group` does beyond reading: joins, commits what was printed, and ends in order."""
+"""Implements `yak consume --group`: joins the group, commits printed records, and leaves gracefully."""
 
 import time
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COMMIT_EVERY = "1s"
 WAITING_S = 5.0
-"""After this long without an assignment a person is told what is being waited for."""
+"""After this time without an assignment, a note tells what the member waits for."""
 _SIGNALS = {130: "interrupted", 143: "terminated"}
 
 
@@ -53,7 +53,7 @@ def parse_commit_every(text: str) -> "CommitEvery":
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What one `yak consume --group` is to read: `windows` of all partitions of its topics; `every` None commits nothing."""
+    """Settings of one group member: `windows` for all partitions of its topics; `every` None disables commits."""
 
     g: "Globals"
     request: Request
@@ -65,7 +65,7 @@ class Member:
 
 
 def run_member(member: Member, printer: "RecordPrinter", filters: "list[Filter]", decoder: "Decoder | None") -> int:
-    """Join, read, commit, leave; the exit code. Raises YakError."""
+    """Join, read, commit, leave; return the exit code. Raises YakError."""
     from yak.client.groups.asking import GroupBrokers
     from yak.client.groups.reading import GroupReader
 
@@ -91,7 +91,7 @@ def run_member(member: Member, printer: "RecordPrinter", filters: "list[Filter]"
 
 
 class GroupReading(Reading):
-    """The loop, ended in order by a signal, and committed at its end."""
+    """The read loop of a member: a signal stops it gracefully, and it commits at its end."""
 
     def __init__(self, *arguments: Any, held: interrupts.Held) -> None:
         super().__init__(*arguments)
@@ -100,7 +100,7 @@ class GroupReading(Reading):
         self._most_partitions = 0
 
     def run(self) -> int:
-        """Read until there is a reason to stop; the exit code."""
+        """Read until a stop condition holds; return the exit code."""
         return super().run() or self._held.exit_code
 
     def _more(self) -> bool:
@@ -110,7 +110,7 @@ class GroupReading(Reading):
             self._why = _SIGNALS[self._held.exit_code]
             return False
         if reader.is_joining:
-            # Not idle: nobody can give us records yet.
+            # Waiting for an assignment does not count as idle time.
             self._last_record = now
             if self._joining_since is None:
                 self._joining_since = now
@@ -133,7 +133,7 @@ class GroupReading(Reading):
 
 
 def tell_start(g: "Globals", request: Request, started: "Sequence[Started]") -> None:
-    """One line about an assignment, and a warning for each partition whose committed offset does not fit its log."""
+    """Print a line about an assignment, and a warning for each committed offset outside its partition's log."""
     from yak.client.groups.places import partitions_text
 
     if not started:
@@ -161,7 +161,7 @@ def tell_start(g: "Globals", request: Request, started: "Sequence[Started]") -> 
 
 
 def _start_option(request: Request) -> str | None:
-    """The option that says where to start, if one does."""
+    """The option for the start position, if one is set."""
     given = {
         "--from-beginning": request.from_beginning,
         "--offset": bool(request.offsets),

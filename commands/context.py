@@ -1,4 +1,4 @@
-"""`yak context`: clusters by name."""
+"""`yak context`: named clusters."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""`yak demo`: the whole promise on real data, step by step."""
+"""`yak demo`: the guarantees of YAK on real brokers, step by step."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -265,7 +265,7 @@ def _end(
     rows: "list[dict[str, object]]",
     columns: "tuple[str, ...]",
 ) -> int | None:
-    """Say what became of a story, in the form that was asked for; 4 when a promise did not hold."""
+    """Print the result of a scenario in the chosen format; return 4 when a guarantee did not hold."""
     if g.out.for_people:
         if not (g.quiet and result.holds):
             show()
@@ -326,7 +326,7 @@ def _failover_times(result: "FailoverDemoResult") -> list[str]:
     times, timeline = result.times, result.failover.timeline
     lines = [f"start {times.start_ms:.0f} ms, Redis included; the whole demo {times.total_ms / 1000.0:.1f} s"]
     if timeline.first_ack_ms is not None:
-        first_ms = round(timeline.first_ack_ms, 1)  # as in the time line above it
+        first_ms = round(timeline.first_ack_ms, 1)  # the same value as in the printed timeline
         lines.append(f"from the kill of the leader to the next acknowledged write {first_ms:.0f} ms")
     lines.append("kill -9 is not power loss: against that, set flush.messages=1 on a topic")
     return lines

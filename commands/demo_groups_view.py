@@ -1,4 +1,4 @@
-"""What `yak demo groups` prints: who reads what, where a dead member's partitions went, and the verdict."""
+"""Prints `yak demo groups`: assignments, where a dead member's partitions went, and the report."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,18 +14,18 @@ COLUMNS = ("partition", "read_by", "acknowledged", "read", "lost", "twice_commit
 
 
 class PrintedGroups(Printed):
-    """The steps, with the tables of a group."""
+    """Reports the steps, with tables of the group."""
 
     def reading(self, acknowledged: int, read: int) -> None:
-        """The counts so far, written over themselves."""
+        """Print the current counts on the same line."""
         self.count(f"{acknowledged} acknowledged, {read} read")
 
     def members(self, rows: "Sequence[MemberRow]") -> None:
-        """A row a member."""
+        """Print one row per member."""
         self._lines(member_lines(rows))
 
     def handovers(self, rows: "Sequence[Handover]") -> None:
-        """A row a partition of the dead."""
+        """Print one row per partition of the dead member."""
         self._lines(handover_lines(rows))
 
     def _lines(self, lines: Sequence[tuple[str, str]]) -> None:
@@ -34,7 +34,7 @@ class PrintedGroups(Printed):
 
 
 def member_lines(rows: "Sequence[MemberRow]") -> list[tuple[str, str]]:
-    """Lines and their colours."""
+    """Lines with their colours."""
     from yak.commands.isr_view import BAD, GOOD
     from yak.commands.output import layout
 
@@ -52,7 +52,7 @@ def member_lines(rows: "Sequence[MemberRow]") -> list[tuple[str, str]]:
 
 
 def handover_lines(rows: "Sequence[Handover]") -> list[tuple[str, str]]:
-    """Lines and their colours."""
+    """Lines with their colours."""
     from yak.commands.isr_view import BAD, GOOD
     from yak.commands.output import layout
 
@@ -76,7 +76,7 @@ def _coloured(lines: list[str], colours: list[str]) -> list[tuple[str, str]]:
 
 
 def verdict_rows(verdicts: "Sequence[PartitionVerdict]") -> list[dict[str, object]]:
-    """A row a partition."""
+    """One row per partition."""
     return [
         {
             "partition": verdict.partition,
@@ -88,7 +88,7 @@ def verdict_rows(verdicts: "Sequence[PartitionVerdict]") -> list[dict[str, objec
 
 
 def show_groups_verdict(g: "Globals", result: "GroupsDemoResult") -> None:
-    """For people: the table on stdout, the rest on stderr."""
+    """Print the report for people: the table on stdout, the rest on stderr."""
     g.out.note("")
     g.out.table(verdict_rows(result.verdicts), COLUMNS)
     show_end(
@@ -100,7 +100,7 @@ def show_groups_verdict(g: "Globals", result: "GroupsDemoResult") -> None:
 
 
 def verdict_lines(result: "GroupsDemoResult") -> list[str]:
-    """The counts, and the times that one may want to quote."""
+    """The counts, and the most important times."""
     from yak.local.demo.group_ledger import totals
 
     found, times = totals(result.verdicts), result.times

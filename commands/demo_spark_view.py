@@ -1,4 +1,4 @@
-"""What `yak demo spark` shows: the steps, a live picture of the results below them on a terminal, and the verdict."""
+"""Prints `yak demo spark`: the steps, a live panel of the results on a terminal, and the report."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -16,13 +16,13 @@ COLUMNS = ("metric", "sent", "counted", "in_stats", "windows", "differing")
 _HEIGHT: Final = 13
 _WINDOWS_SHOWN: Final = 24
 _LINES_EVERY_S: Final = 5.0
-"""Without a terminal a line says how things are so often."""
+"""Interval of progress lines without a terminal."""
 _TOTALS: Final = {"sent": "sent", "counted": "counted", "in_stats": "in stats", "differing": "differing windows"}
 _COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "red", "white")
 
 
 class ShownSpark(Printed):
-    """The steps; below them, on a terminal, a panel that is drawn anew."""
+    """Reports the steps; on a terminal, a live panel is below them."""
 
     def __init__(self, g: "Globals", steps: int) -> None:
         super().__init__(g, steps)
@@ -31,7 +31,7 @@ class ShownSpark(Printed):
 
     @contextmanager
     def live(self) -> Iterator[object]:
-        """Keep the panel below what is printed."""
+        """Keep the panel below the printed lines."""
         if not self._live:
             yield self
             return
@@ -47,7 +47,7 @@ class ShownSpark(Printed):
                 self._live_view = None
 
     def step(self, number: int, title: str) -> None:
-        """A step begins."""
+        """Report the start of a step."""
         head = f"{number}/{self._steps}"
         if self._live_view is None:
             super().step(number, title)
@@ -55,14 +55,14 @@ class ShownSpark(Printed):
             self._live_view.console.print(f"[bold cyan]{head}[/]   [bold]{_plain(title)}[/]")
 
     def say(self, text: str) -> None:
-        """A line under the step."""
+        """Print a line under the step."""
         if self._live_view is None:
             super().say(text)
         else:
             self._live_view.console.print(f"      {_plain(text)}")
 
     def look(self, look: "Look") -> None:
-        """Draw the panel anew; without a terminal say it in a line now and then."""
+        """Redraw the panel; without a terminal, print a progress line at intervals."""
         if self._live_view is not None:
             self._live_view.update(panel(look, self._live_view.console.width), refresh=True)
         elif time.monotonic() - self._told_at >= _LINES_EVERY_S:
@@ -71,7 +71,7 @@ class ShownSpark(Printed):
 
 
 def summary(look: "Look") -> str:
-    """How things are, in a line."""
+    """The state of the pipeline in one line."""
     spark = f"Spark batch {look.batch}" if look.spark == "running" else f"Spark {look.spark or 'comes next'}"
     down = [str(node) for node, is_up in look.brokers if not is_up]
     brokers = f"broker {', '.join(down)} is dead" if down else f"{len(look.brokers)} brokers"
@@ -79,7 +79,7 @@ def summary(look: "Look") -> str:
 
 
 def panel(look: "Look", width: int) -> Any:
-    """A plot of each metric's mean beside a table of the latest windows, with the state of all parts above them."""
+    """The panel: the state of all parts, a plot of each metric's mean, and a table of the latest windows."""
     from rich.panel import Panel
     from rich.table import Table
 
@@ -112,7 +112,7 @@ def _state(look: "Look") -> str:
 
 
 def plot(look: "Look", width: int) -> Any:
-    """The mean of each metric over the windows, from the topic of stats."""
+    """A plot of each metric's mean per window, from the `stats` topic."""
     import plotext
     from rich.text import Text
 
@@ -131,7 +131,7 @@ def plot(look: "Look", width: int) -> Any:
 
 
 def latest(look: "Look") -> Any:
-    """The newest windows: a row a window, a column a metric, in each the count."""
+    """The counts of the newest windows: one row per window, one column per metric."""
     from rich.table import Table
 
     table = Table(box=None, title="records (topic metric_counts)", title_style="", pad_edge=False)
@@ -146,12 +146,12 @@ def latest(look: "Look") -> Any:
 
 
 def verdict_rows(verdicts: "Sequence[MetricVerdict]") -> list[dict[str, object]]:
-    """A row a metric."""
+    """One row per metric."""
     return [{name: getattr(each, name) for name in COLUMNS} for each in verdicts]
 
 
 def show_spark_verdict(g: "Globals", result: "SparkDemoResult") -> None:
-    """For people: the table on stdout; the verdict, what is worth knowing of it and what to type next on stderr."""
+    """Print the report for people: the table on stdout; the outcome, notes and next commands on stderr."""
     times, found = result.times, result.as_json()
     g.out.note("")
     g.out.table(verdict_rows(result.verdicts), COLUMNS)

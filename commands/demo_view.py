@@ -1,4 +1,4 @@
-"""How the demos of `yak demo` print: numbered steps on stderr, the verdict, and what to type next."""
+"""Prints the demos of `yak demo`: numbered steps on stderr, the report, and the next commands."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ COLUMNS = ("topic", "acknowledged", "read", "lost", "duplicated", "out_of_order"
 
 
 class Printed:
-    """Tells a story of so many steps on stderr, with a live count where there is a terminal."""
+    """Reports a scenario's steps on stderr, with a live count on a terminal."""
 
     def __init__(self, g: Globals, steps: int) -> None:
         import os
@@ -25,33 +25,33 @@ class Printed:
         self._counting = False
 
     def step(self, number: int, title: str) -> None:
-        """A step begins."""
+        """Report the start of a step."""
         self._clear_count()
         self._out.note(self._out.paint(f"{number}/{self._steps}", "1;36") + "   " + self._out.paint(title, "1"))
 
     def say(self, text: str) -> None:
-        """A line under the step."""
+        """Print a line under the step."""
         self._clear_count()
         self._out.note(f"      {text}")
 
     def loading(self, acknowledged: int) -> None:
-        """The count so far, written over itself."""
+        """Print the number of acknowledged records on the same line."""
         self.count(f"{acknowledged} acknowledged")
 
     def count(self, text: str) -> None:
-        """What only grows, written over itself where there is a terminal."""
+        """Print a growing count; on a terminal, on the same line."""
         if self._live:
             self._out.stderr.write(f"\r      {text}")
             self._out.stderr.flush()
             self._counting = True
 
     def replicas(self, partitions: "Sequence[PartitionReplicas]") -> None:
-        """A row a partition, with the log end on each broker: narrower than the table of yak isr."""
+        """Print one row per partition with the log end on each broker; it is narrower than the table of `yak isr`."""
         for line, colour in replica_lines(partitions):
             self.say(self._out.paint(line, colour) if colour else line)
 
     def timeline(self, failover: "Failover") -> None:
-        """What happened when after a kill."""
+        """Print the timeline after a kill."""
         from yak.commands.failover_view import timeline_lines
 
         for line in timeline_lines(failover.timeline, "killed"):
@@ -64,7 +64,7 @@ class Printed:
 
 
 def replica_lines(partitions: "Sequence[PartitionReplicas]") -> list[tuple[str, str]]:
-    """Lines and their colours."""
+    """Lines with their colours."""
     from yak.commands.isr_view import BAD, GOOD
     from yak.commands.output import layout
 
@@ -86,7 +86,7 @@ def replica_lines(partitions: "Sequence[PartitionReplicas]") -> list[tuple[str, 
 
 
 def verdict_rows(verdicts: "Sequence[Verdict]") -> list[dict[str, object]]:
-    """A row a topic."""
+    """One row per topic."""
     return [
         {
             "topic": verdict.topic,
@@ -103,7 +103,7 @@ def verdict_rows(verdicts: "Sequence[Verdict]") -> list[dict[str, object]]:
 def show_verdict(
     g: Globals, verdicts: "Sequence[Verdict]", *, holds: bool, more: Sequence[str], next_commands: Sequence[str]
 ) -> None:
-    """For people: the table on stdout; the verdict, what is worth knowing of it and what to type next on stderr."""
+    """Print the report for people: the table on stdout; the outcome, notes and next commands on stderr."""
     from yak.local.demo.ledger import totals
 
     found = totals(verdicts)
@@ -128,7 +128,7 @@ def show_verdict(
 
 
 def show_end(g: Globals, good: str | None, *, more: Sequence[str], next_commands: Sequence[str]) -> None:
-    """The verdict below a table: what held, None when it did not; then lines about it, and what to type next."""
+    """Print the outcome below a table, then notes and next commands. `good` is what held; None if something did not."""
     out = g.out
     out.stdout.flush()
     out.note("")
@@ -145,14 +145,14 @@ def show_end(g: Globals, good: str | None, *, more: Sequence[str], next_commands
 
 
 def aligned(commands: Sequence[tuple[str, str]]) -> list[str]:
-    """Commands with what they do beside them; before them what makes the shell find yak, where it would not."""
+    """Commands with their descriptions, and first the command that puts yak on PATH, if it is not."""
     reach = _reach_yak()
     shown = commands if reach is None else [(reach, "so that the shell finds yak"), *commands]
     return [f"{command:<37} {why}".rstrip() for command, why in shown]
 
 
 def _reach_yak() -> str | None:
-    """What puts this `yak` on PATH; None when it is there, as after `pip install` or in an active environment."""
+    """The command that puts this `yak` on PATH; None when it is on PATH, as after `pip install`."""
     import os
     import shlex
     import shutil

@@ -1,4 +1,4 @@
-"""`yak doctor`: what could keep clients from a cluster, or a broker from this machine."""
+"""`yak doctor`: finds problems of clients with a cluster, and of brokers with this machine."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated

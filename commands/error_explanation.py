@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What happened, why such a thing happens, and what to try, in general words."""
+    """What happened, its usual causes, and what to try."""
 
     what: str
     why: str
@@ -13,5 +13,5 @@ class Explanation:
 
 
 def explain(what: str, why: str, *try_: str) -> Explanation:
-    """An explanation, written short."""
+    """Shorthand for an `Explanation`."""
     return Explanation(what, why, try_)

@@ -1,8 +1,8 @@
-"""`yak help SLUG`: every error's word, with what it means, why it comes, and what to try.
+"""`yak help SLUG`: every error's slug, with its meaning, its causes, and what to try.
 
-A test collects the slugs that the source uses and fails when one is missing here. Nine modules hold the texts: errors of
+A test collects the slugs of the source and fails when one is missing here. Nine modules hold the texts: errors of
 benchmarks, of chaos runs, of groups, of the Python API, of Spark, of the UI, of the UI in a browser, of other client
-commands, and of brokers and of clusters on this machine.
+commands, and of brokers and local clusters.
 """
 
 from yak.commands.error_explanation import Explanation

@@ -1,4 +1,4 @@
-"""What the errors of client commands mean. Alphabetical."""
+"""Explains the errors of client commands. Alphabetical."""
 
 from yak.commands.error_explanation import Explanation, explain
 

@@ -1,4 +1,4 @@
-"""What the errors about consumer groups mean. Alphabetical."""
+"""Explains the errors of consumer groups. Alphabetical."""
 
 from yak.commands.error_explanation import Explanation, explain
 

@@ -1,4 +1,4 @@
-"""What the errors of the Python API mean, and those of a member of a group. Alphabetical."""
+"""Explains the errors of the Python API and of group members. Alphabetical."""
 
 from yak.commands.error_explanation import Explanation, explain
 

@@ -1,4 +1,4 @@
-"""What the errors of the terminal UI, and of a cluster that it breaks, mean. Alphabetical."""
+"""Explains the errors of the terminal UI, and of the cluster that it operates on. Alphabetical."""
 
 from yak.commands.error_explanation import Explanation, explain
 

@@ -1,4 +1,4 @@
-"""What the errors of the UI in a browser mean. Alphabetical."""
+"""Explains the errors of the UI in a browser. Alphabetical."""
 
 from yak.commands.error_explanation import Explanation, explain
 

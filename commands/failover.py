@@ -110,7 +110,7 @@ def _check_together(
 
 
 def _selected(found: "ClusterReplicas", topic: str | None, from_: int | None) -> "list[PartitionReplicas]":
-    """The partitions that are meant. Raises YakError for a topic, a partition or a broker that is not there."""
+    """The selected partitions. Raises YakError for an unknown topic, partition or broker."""
     from yak.client.metadata import unknown_topic
 
     if from_ is not None and from_ not in found.brokers:
@@ -184,7 +184,7 @@ def _end(
     hard: bool,
     probe: bool,
 ) -> int:
-    """Kill or restart a broker of the local cluster, and show the time line."""
+    """Kill or restart a broker of the local cluster, and print the timeline; return the exit code."""
     from yak.commands.failover_view import show_end
     from yak.local.failover import end_and_watch, led_by
 

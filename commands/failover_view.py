@@ -1,4 +1,4 @@
-"""What `yak failover` prints: who was given what, and the time line."""
+"""Prints the results of `yak failover`: moved leaderships, and the timeline."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ LONG_MS = 1000.0
 
 
 def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> None:
-    """A broker was killed or restarted."""
+    """Print the result of a killed or restarted broker."""
     out = g.out
     if out.format in ("json", "yaml"):
         out.object({"action": "kill" if hard else "restart", **result.as_json()})
@@ -42,7 +42,7 @@ def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> 
 
 
 def probe_lines(result: "Failover") -> list[str]:
-    """What the probe saw, in words."""
+    """The result of the probe, in words."""
     if result.probed is None:
         return []
     pause = (
@@ -53,7 +53,7 @@ def probe_lines(result: "Failover") -> list[str]:
 
 
 def timeline_lines(timeline: "Timeline", begin: str, *, out: str = "fenced") -> list[str]:
-    """`  31 ms  detected`, from the beginning on; `out` is the word for a broker that is out of the cluster."""
+    """Lines such as ` 31 ms detected`; `out` is the word for a broker that left the cluster."""
     rows = _steps(timeline, begin)
     for row in rows:
         row["step"] = out if row["step"] == "fenced" else row["step"]
@@ -72,7 +72,7 @@ def _ms(value: float) -> str:
 
 
 def show_moves(g: "Globals", plan: "Plan", moved: "Moved") -> None:
-    """Leaderships were moved in order."""
+    """Print the result of planned leadership moves."""
     out = g.out
     rows = _move_rows(plan, moved)
     if out.format in ("json", "yaml"):

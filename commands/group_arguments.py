@@ -1,4 +1,4 @@
-"""Arguments of `yak groups`: states and types, and other tools' spelling."""
+"""Arguments of `yak groups`: states and types, and the syntax of other tools."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ ALIASES = {"ls": "list", "rm": "delete", "desc": "describe", "show": "describe",
 
 
 def rewrite(words: list[str]) -> list[str]:
-    """`--describe --group audit`, as kafka-consumer-groups.sh has it, as `describe audit`. Other lines stay as they are."""
+    """Translate `--describe --group audit` of kafka-consumer-groups.sh to `describe audit`; keep other arguments."""
     if words and words[0] in ALIASES:
         return [ALIASES[words[0]], *words[1:]]
     if not words or not words[0].startswith("--"):
@@ -50,7 +50,7 @@ def rewrite(words: list[str]) -> list[str]:
 
 
 def connect(g: "Globals") -> "GroupBrokers":
-    """A context manager that asks this cluster. Raises YakError when it cannot be reached."""
+    """A context manager with a connection to the cluster. Raises YakError when it cannot be reached."""
     from yak.client.admin import Admin
     from yak.client.groups.asking import GroupBrokers
 
@@ -58,7 +58,7 @@ def connect(g: "Globals") -> "GroupBrokers":
 
 
 def chosen(texts: Sequence[str] | None, known: Sequence[str], what: str) -> tuple[str, ...]:
-    """Words as Kafka spells them, given one by one or by commas, in whatever case. Raises UsageError (`usage`)."""
+    """Values in Kafka's spelling, from repeated or comma-separated ones in any case. Raises UsageError (`usage`)."""
     spelt = {each.lower(): each for each in known}
     words = [word.strip() for text in texts or () for word in text.split(",") if word.strip()]
     for word in words:

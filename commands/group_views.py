@@ -1,4 +1,4 @@
-"""The rows and documents that `yak groups` prints. Pure: what the brokers say is given."""
+"""The rows and documents that `yak groups` prints. Pure: brokers' answers are arguments."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ RESET_COLUMNS = ("topic", "partition", "before", "after", "change", "result")
 
 
 def total_lag(committed: Mapping[TopicPartition, Offset], marks: "Mapping[TopicPartition, Marks]") -> int | None:
-    """Unread records over all partitions that can be told; None when none can, or nothing is committed."""
+    """Unread records over all partitions with a known lag; None when there is none."""
     known = [max(0, marks[each].end - offset) for each, offset in committed.items() if each in marks]
     return sum(known) if known else None
 
@@ -44,7 +44,7 @@ def total_lag(committed: Mapping[TopicPartition, Offset], marks: "Mapping[TopicP
 def list_row(
     group: "Group", committed: Mapping[TopicPartition, Offset] | None, marks: "Mapping[TopicPartition, Marks]"
 ) -> dict[str, Any]:
-    """One group of `yak groups list`; `committed` None where nobody asked."""
+    """One row of `yak groups list`; `committed` is None if offsets were not requested."""
     return {
         "group": group.group_id,
         "type": group.type,
@@ -62,7 +62,7 @@ def list_row(
 def group_document(
     group: "Group", lags: "Sequence[PartitionLag]", *, now_ms: int, when: Callable[[int], str]
 ) -> dict[str, Any]:
-    """All of one group, as `yak groups describe -o json` has it."""
+    """A whole group, as `yak groups describe -o json` prints it."""
     ages = [age for each in lags if (age := each.age_ms(now_ms)) is not None]
     known = [each.lag for each in lags if each.lag is not None]
     return {
@@ -100,12 +100,12 @@ def _lag_row(each: "PartitionLag", *, now_ms: int, when: Callable[[int], str]) -
 
 
 def flat_rows(documents: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row a partition, with its group: for csv and raw."""
+    """One row per partition, with its group, for csv and raw."""
     return [{"group": each["group"], **row} for each in documents for row in each["partitions"]]
 
 
 def description_lines(document: Mapping[str, Any], *, with_time: bool, headers: bool = True) -> list[str]:
-    """One group for people: a head, its partitions, and the totals."""
+    """A group for people: header, partitions, and totals."""
     from yak.commands.output import layout
 
     kind = ", ".join(part for part in (document["type"], document["protocol_type"]) if part)
@@ -152,7 +152,7 @@ def _totals(document: Mapping[str, Any]) -> str:
 
 
 def troubles(document: Mapping[str, Any]) -> list[str]:
-    """A sentence for each partition whose committed offset does not fit its log."""
+    """A sentence for each committed offset outside its partition's log."""
     return [
         f"{each['topic']}-{each['partition']}: {each['committed_offset']} is committed; {each['trouble']}"
         for each in document["partitions"]
@@ -161,7 +161,7 @@ def troubles(document: Mapping[str, Any]) -> list[str]:
 
 
 def member_rows(group: "Group") -> list[dict[str, Any]]:
-    """One row a member, for people and csv; unknown assignments are empty cells."""
+    """One row per member, for people and csv; unknown assignments are empty cells."""
     return [
         {
             "member_id": each.member_id,
@@ -184,7 +184,7 @@ def _subscription(member: "Member") -> str | None:
 
 
 def member_documents(group: "Group") -> list[dict[str, Any]]:
-    """The members as `-o json` has them."""
+    """The members, as `-o json` prints them."""
     return [
         {
             "group": group.group_id,
@@ -212,7 +212,7 @@ def _partition_documents(partitions: Sequence[TopicPartition] | None) -> list[di
 def reset_rows(
     group: str, steps: "Iterable[Step]", results: Mapping[TopicPartition, YakError | None] | None
 ) -> list[dict[str, Any]]:
-    """One row a partition of `yak groups reset`; `results` None is a dry run."""
+    """One row per partition of `yak groups reset`; `results` is None for a dry run."""
     return [
         {
             "group": group,
@@ -242,10 +242,10 @@ def _reset_result(step: "Step", results: Mapping[TopicPartition, YakError | None
 
 
 def with_notes(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The same for people and csv: the note, where there is one, behind the result."""
+    """The same rows for people and csv: a note is appended to the result."""
     return [{**row, "result": f"{row['result']} ({row['note']})" if row["note"] else row["result"]} for row in rows]
 
 
 def time_text(zone: Any) -> Callable[[int], str]:
-    """How the chosen zone writes a time."""
+    """A function that formats a time in the chosen zone."""
     return lambda timestamp_ms: format_time(timestamp_ms, zone)

@@ -1,4 +1,4 @@
-"""`yak groups`: list, describe, members, reset, delete. Each is in a file of its own."""
+"""`yak groups`: list, describe, members, reset, delete. Each has a file of its own."""
 
 from yak.commands.app import CommandGroup
 from yak.commands.group_arguments import rewrite

@@ -69,7 +69,7 @@ def _row(name: str, result: str, **more: Any) -> dict[str, Any]:
 def _look(
     brokers: "GroupBrokers", names: list[str], *, with_members: bool, if_exists: bool
 ) -> tuple[list[str], list[dict[str, Any]], list[YakError]]:
-    """The groups that can be dealt with; rows and errors of the others."""
+    """The groups that can be deleted; rows and errors of the others."""
     from yak.client.groups.describing import active_group, require_groups
 
     there: list[str] = []
@@ -103,7 +103,7 @@ def _delete_groups(brokers: "GroupBrokers", names: list[str]) -> tuple[list[dict
 
 
 def _places(brokers: "GroupBrokers", names: list[str], topics: list[str]) -> dict[str, list[Any]]:
-    """What each group committed of these topics. Raises YakError."""
+    """The offsets that each group committed for these topics. Raises YakError."""
     from yak.client.groups.offsets import committed_offsets
     from yak.client.groups.places import committed_places
 

@@ -52,7 +52,7 @@ def list_(
 def _rows(
     g: Globals, brokers: "GroupBrokers", known: "dict[str, Group]", *, with_lag: bool
 ) -> tuple[list[dict[str, Any]], int]:
-    """A row each, and how many groups could not be told wholly."""
+    """One row per group, and the number of groups with missing data."""
     from yak.client.groups.describing import describe_groups
     from yak.client.groups.lag import read_marks
     from yak.client.groups.offsets import committed_offsets
@@ -63,7 +63,7 @@ def _rows(
     committed = committed_offsets(brokers, list(known)) if with_lag else {}
     failed = 0
     for error in [*described.values(), *committed.values()]:
-        # A group that was deleted since it was listed is no failure, but has nothing to show.
+        # A group that was deleted after it was listed is not a failure, but has no data.
         if isinstance(error, YakError) and error.code != "unknown-group":
             g.out.error(error)
             failed += 1

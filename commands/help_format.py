@@ -1,4 +1,4 @@
-"""The layout of `--help`: usage, what it does, examples, then the options by panel. Plain text, 100 columns at most."""
+"""The layout of `--help`: usage, description, examples, then the options by panel. Plain text, at most 100 columns."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ _VALUES = {"str": "TEXT", "int": "N", "float": "N"}
 
 
 class YakCommand(TyperCommand):
-    """A Typer command with our help. Its epilog holds the examples, one a line."""
+    """A Typer command with the help layout of yak. Its epilog holds the examples, one per line."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the whole help text."""
@@ -47,5 +47,5 @@ class YakCommand(TyperCommand):
 
 
 def _value_name(match: re.Match[str]) -> str:
-    """A plain word for a value whose option doesn't name it."""
+    """A plain word for the value of an option without a metavar."""
     return " " + _VALUES[match.group(1)]

@@ -1,7 +1,7 @@
 """Ctrl+C and SIGTERM in client commands.
 
-Both raise, so that `finally` blocks run. librdkafka's Python binding loses an exception that is raised while it calls a
-delivery callback, and raises SystemError in its place; `seen()` tells that case from a bug.
+Both raise, so that `finally` blocks run. librdkafka's Python binding drops an exception that is raised while it calls a
+delivery callback, and raises SystemError instead; `seen()` distinguishes that case from a bug.
 """
 
 import signal
@@ -16,33 +16,33 @@ _seen: list[int] = []
 
 
 def install() -> None:
-    """Raise KeyboardInterrupt for SIGINT and SystemExit(143) for SIGTERM. `serve` sets its own afterwards."""
+    """Raise KeyboardInterrupt for SIGINT and SystemExit(143) for SIGTERM. `serve` replaces these handlers."""
     signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _terminate)
 
 
 def seen() -> bool:
-    """Whether Ctrl+C came."""
+    """Whether Ctrl+C was pressed."""
     return signal.SIGINT in _seen
 
 
 @dataclass(slots=True)
 class Held:
-    """A signal that came while it was held; None when none did."""
+    """A deferred signal; None when there was none."""
 
     signal: int | None = None
 
     @property
     def exit_code(self) -> int:
-        """What a command that ended because of it returns."""
+        """The exit code of a command that the signal ended; 0 without a signal."""
         return 0 if self.signal is None else 128 + self.signal
 
 
 @contextmanager
 def held() -> Iterator[Held]:
-    """Meanwhile the first SIGINT or SIGTERM is only noted, so that what is under way can be ended in order.
+    """Defer the first SIGINT or SIGTERM in the body, so that work in progress can end gracefully.
 
-    A second one raises as always, for a command that hangs.
+    A second one raises as usual, for a command that hangs.
     """
     found = Held()
 

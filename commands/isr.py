@@ -119,7 +119,7 @@ def _say(
     *,
     from_redis: bool,
 ) -> None:
-    """On stderr: what is out of sync, who did not answer, and where the figures are from."""
+    """Print on stderr which partitions are out of sync, which brokers did not answer, and the source of the offsets."""
     if not found.partitions:
         g.out.note("No topics. yak topics create NAME makes one.")
         return
@@ -138,7 +138,7 @@ def _say(
 def _reader(
     g: Globals, topic: str | None, *, from_redis: bool, redis_url: str | None, data_dir: str | None
 ) -> "Callable[[], ClusterReplicas]":
-    """What reads the cluster once; it raises YakError."""
+    """A function that reads the cluster once; it raises YakError."""
     from yak.commands.local_cluster import find_local, known_redis
     from yak.errors import Unreachable, UsageError
 
@@ -165,7 +165,7 @@ def _reader(
 
 
 def _all_addresses(asked: str, found: str) -> str:
-    """Those that were asked, then those that the cluster named: a later look needs any one of them."""
+    """The given bootstrap servers and those of the answer: a later read needs any one of them."""
     return ",".join(dict.fromkeys([*asked.split(","), *found.split(",")]).keys()).strip(",")
 
 
@@ -176,7 +176,7 @@ def _from_redis(g: Globals, url: str, topic: str | None) -> "ClusterReplicas":
 
 
 def _known_topic(found: "ClusterReplicas", topic: str | None) -> "ClusterReplicas":
-    """The same. Raises YakError (`unknown-topic`) when the topic that was asked for is not there."""
+    """Return `found`. Raises YakError (`unknown-topic`) when the requested topic does not exist."""
     from yak.client.metadata import unknown_topic
 
     if topic is not None and not found.partitions:

@@ -1,4 +1,4 @@
-"""What `yak isr` prints: a row for each replica, the partitions that are not well in words, and what changed."""
+"""Prints `yak isr`: one row per replica, descriptions of unhealthy partitions, and changes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from yak.commands.options import Globals
 
 GOOD, WARN, BAD = "", "33", "1;31"
-"""Colours of a row, as ANSI codes; the words beside them say the same."""
+"""Colours of a row, as ANSI codes; the words beside them carry the same meaning."""
 COLUMNS = ("partition", "leader", "epoch", "isr", "hw", "replica", "log_end", "lag", "state")
 FLAT_COLUMNS = (
     "topic",
@@ -31,7 +31,7 @@ FLAT_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRow:
-    """One replica in words; `colour` is one of GOOD, WARN and BAD."""
+    """The text of one replica; `colour` is one of GOOD, WARN and BAD."""
 
     node: int
     lag: int | None
@@ -40,7 +40,7 @@ class ReplicaRow:
 
 
 def replica_rows(partition: PartitionReplicas, *, max_lag: int | None = None) -> list[ReplicaRow]:
-    """Its replicas in the order they are preferred as leader."""
+    """The rows of a partition's replicas, in replica order: the preferred leader is first."""
     return [_replica_row(partition, node, max_lag) for node in partition.replicas]
 
 
@@ -62,9 +62,9 @@ def _replica_row(partition: PartitionReplicas, node: int, max_lag: int | None) -
 
 
 def problems(partition: PartitionReplicas, *, max_lag: int | None = None) -> list[str]:
-    """What is out of sync, a phrase each; nothing when all is well.
+    """The problems of a partition, one phrase each; empty when it is healthy.
 
-    With `max_lag` a replica that is more records behind than that counts too, and one that nobody could ask.
+    With `max_lag`, a replica with a larger lag is a problem too, and one whose lag is unknown.
     """
     found: list[str] = []
     out = [node for node in partition.replicas if node not in partition.isr]
@@ -82,7 +82,7 @@ def problems(partition: PartitionReplicas, *, max_lag: int | None = None) -> lis
 
 
 def summary(partitions: Sequence[PartitionReplicas], *, max_lag: int | None = None) -> tuple[list[str], str]:
-    """A line for each partition that is not well, then one about all of them; and the colour of the last."""
+    """A line per unhealthy partition, then a total; and the colour of all lines."""
     lines, worst = [], GOOD
     for each in partitions:
         found = problems(each, max_lag=max_lag)
@@ -97,7 +97,7 @@ def summary(partitions: Sequence[PartitionReplicas], *, max_lag: int | None = No
 def table_lines(
     partitions: Iterable[PartitionReplicas], *, max_lag: int | None = None, headers: bool = True, wide: bool = False
 ) -> list[tuple[str, str]]:
-    """Lines and their colours: one a replica, what belongs to the partition only on its first."""
+    """Lines with their colours: one per replica; only the first one of a partition has the partition's values."""
     rows: list[dict[str, Any]] = []
     colours: list[str] = [GOOD] if headers else []
     columns = [*COLUMNS[:3], "partition_epoch", *COLUMNS[3:]] if wide else list(COLUMNS)
@@ -124,7 +124,7 @@ _NUMBERS = ("leader", "epoch", "partition_epoch", "hw", "replica", "log_end", "l
 
 
 def _numbers_right(rows: list[dict[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows whose numbers end below each other although some cells are empty or words."""
+    """Rows with right-aligned numbers, although some cells are empty or words."""
     for name in columns:
         if name in _NUMBERS:
             width = max([len(name), *(len(row[name]) for row in rows)])
@@ -134,7 +134,7 @@ def _numbers_right(rows: list[dict[str, Any]], columns: Sequence[str]) -> list[d
 
 
 def flat_rows(partitions: Iterable[PartitionReplicas], *, max_lag: int | None = None) -> list[dict[str, Any]]:
-    """One row a replica with everything in it, for csv and raw."""
+    """One row per replica with all values, for csv and raw."""
     return [
         {
             **{key: value for key, value in each.as_json().items() if key not in ("replicas", "log_end_offsets")},
@@ -149,7 +149,7 @@ def flat_rows(partitions: Iterable[PartitionReplicas], *, max_lag: int | None = 
 
 
 def show(g: "Globals", partitions: Sequence[PartitionReplicas], *, max_lag: int | None = None) -> None:
-    """Print them in the chosen format."""
+    """Print partitions in the chosen format."""
     out = g.out
     if out.format in ("json", "yaml"):
         out.object([each.as_json() for each in partitions])
@@ -162,13 +162,13 @@ def show(g: "Globals", partitions: Sequence[PartitionReplicas], *, max_lag: int 
 
 
 def painted(g: "Globals", line: str, colour: str) -> str:
-    """A line of stdout in its colour, where stdout wants colours: a pipe gets none unless FORCE_COLOR says so."""
+    """A line of stdout in a colour, if stdout supports colours: a pipe does not, unless FORCE_COLOR is set."""
     wants = g.out.stdout.isatty() or bool(g.settings.environment.get("FORCE_COLOR"))
     return g.out.paint(line, colour) if colour and wants else line
 
 
 def changes(before: PartitionReplicas | None, now: PartitionReplicas) -> list[str]:
-    """What is different in words; offsets do not count. A partition that was not there is described whole."""
+    """The changes of a partition in words, without offsets. A new partition is described completely."""
     if before is None:
         leader = "none" if now.leader == NO_LEADER else now.leader
         return [f"leader {leader}, epoch {now.leader_epoch}, ISR {_nodes(now.isr) or 'none'} of {_nodes(now.replicas)}"]

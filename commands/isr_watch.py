@@ -1,4 +1,4 @@
-"""`yak isr --watch`: the table drawn again in its place on a terminal, otherwise a line for each change."""
+"""`yak isr --watch`: redraws the table on a terminal, otherwise prints a line per change."""
 
 import itertools
 import time
@@ -25,7 +25,7 @@ HOME, CLEAR_LINE, CLEAR_BELOW, CLEAR_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J", "\x1
 
 
 class Watch:
-    """Looks until Ctrl+C, or `count` times; goes on while no broker answers, unless none did at the first look."""
+    """Reads until Ctrl+C, or `count` times. After the first read succeeded, it continues while no broker answers."""
 
     def __init__(self, g: "Globals", read: "Reader", chosen: "Choice", max_lag: int | None) -> None:
         self._g = g
@@ -36,7 +36,7 @@ class Watch:
         self._lost = ""
 
     def run(self, interval_ms: int, count: int | None) -> int:
-        """Look every `interval_ms`. Raises YakError when the first look fails."""
+        """Read every `interval_ms`. Raises YakError when the first read fails."""
         in_place = self._g.out.for_people and self._g.out.stdout.isatty()
         if in_place:
             self._g.out.stdout.write(HOME + CLEAR_SCREEN)
@@ -64,7 +64,7 @@ class Watch:
         return format_time(self._g.now_ms(), self._g.zone)
 
     def _draw(self, found: "ClusterReplicas") -> None:
-        """Over the lines of the last look, each cleared to its end, so that nothing flickers."""
+        """Overwrite the previous table, clearing each line to its end, which avoids flicker."""
         g, out = self._g, self._g.out
         wide = out.format == "wide"
         table = table_lines(self._chosen(found), max_lag=self._max_lag, headers=out.headers, wide=wide)
@@ -98,7 +98,7 @@ class Watch:
         self._before = shown
 
     def _nobody_answers(self, error: Unreachable, *, in_place: bool) -> None:
-        """Once for each time that they fall silent; the table on a terminal stays, and says how old it is."""
+        """Without a terminal, warn once per outage. On a terminal the table stays, with the error above it."""
         if in_place:
             self._g.out.stdout.write(HOME + one_line(f"{self._now()}   {error.message}: {error.why}") + CLEAR_LINE)
         elif not self._lost:
@@ -107,7 +107,7 @@ class Watch:
 
 
 def fitted(above: "Sequence[Line]", table: "Sequence[Line]", below: "Sequence[Line]", *, rows: int) -> "list[Line]":
-    """As much as a terminal of so many rows has room for: of a long table the beginning, of a long end the last lines."""
+    """The lines that fit on a terminal with `rows` rows: the start of a long table, the last lines of a long end."""
     room = max(rows - len(above), 3)
     end = list(below[-max(room // 2, 2) :]) if len(table) + len(below) > room else list(below)
     room -= len(end)

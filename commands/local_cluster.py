@@ -1,4 +1,4 @@
-"""The cluster that `yak up` keeps on this machine, for commands that are about it or know more because of it."""
+"""Finds the cluster of `yak up` on this machine, for commands that operate on it or use its files."""
 
 import os
 import shlex
@@ -14,10 +14,10 @@ _UP_IN = "yak up in "
 
 
 def bootstrap_servers(settings: Settings) -> Resolved:
-    """The brokers to ask first: those that were named, else those of `yak up` in our directory that run now.
+    """The bootstrap servers: the configured ones, otherwise the running brokers of `yak up` in the data directory.
 
-    So every command finds a cluster that took other ports, and one whose first broker is dead. Where nothing runs, it is
-    the default.
+    So every command finds a cluster on other ports, and a cluster whose first broker is dead. If none runs, it is the
+    default address.
     """
     from yak.errors import YakError
     from yak.local.cluster import LocalCluster
@@ -37,14 +37,14 @@ def bootstrap_servers(settings: Settings) -> Resolved:
 
 
 def is_from_directory(settings: Settings, found: Resolved) -> bool:
-    """Whether a file in the working directory gave this address: ./yak.toml, or what `yak up` keeps there."""
+    """Whether the working directory gave this address: ./yak.toml, or the state of `yak up`."""
     return settings.is_from_directory(found) or found.origin.startswith(_UP_IN)
 
 
 def find_local(g: "Globals", data_dir: str | None) -> "ClusterStatus | None":
-    """The local cluster that is meant: that of --data-dir, or that of the settings when no brokers were named.
+    """The local cluster of --data-dir, or that of the settings.
 
-    None when there is none, or when the brokers to ask were named and are not its own.
+    None when there is none, or when the configured brokers are not its own.
     """
     from yak.local.cluster import LocalCluster
 
@@ -58,7 +58,7 @@ def find_local(g: "Globals", data_dir: str | None) -> "ClusterStatus | None":
 
 
 def known_redis(g: "Globals", flag: str | None, local: "ClusterStatus | None") -> str | None:
-    """The metadata store that was named, else the local cluster's; None when nobody said."""
+    """The configured metadata store, otherwise the local cluster's; None if neither is known."""
     found = g.settings.get("redis_url", flag=flag)
     if found.origin != "default":
         return str(found.value)
@@ -66,5 +66,5 @@ def known_redis(g: "Globals", flag: str | None, local: "ClusterStatus | None") -
 
 
 def data_dir_flag(data_dir: str) -> str:
-    """What must be added to `yak up ...` for this directory: nothing for the usual one."""
+    """The option that `yak up ...` needs for this directory; empty for the default directory."""
     return "" if data_dir == os.path.abspath("yak-data") else f" --data-dir {shlex.quote(data_dir)}"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from yak.local.metadata_log import RecordSource
 
 OFFSET_DIGITS_MAX = 9
-"""Numbers up to this long are offsets of the metadata log; longer ones are times."""
+"""Numbers with at most so many digits are offsets of the metadata log; longer ones are times."""
 
 
 @command(
@@ -74,7 +74,7 @@ def log(
 
 
 def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "RecordSource":
-    """Where to read. Raises UsageError when both flags are given."""
+    """The source of metadata records. Raises UsageError when both flags are given."""
     import os
 
     from yak.errors import UsageError
@@ -99,7 +99,7 @@ def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "Rec
 
 
 def _point(g: Globals, text: str | None) -> dict[str, Any]:
-    """`offset` or `timestamp_ms` of an edge, as keyword arguments."""
+    """`offset` or `timestamp_ms` of a bound, as keyword arguments."""
     from yak.commands.units import parse_time_ms
 
     if text is None:

@@ -1,4 +1,4 @@
-"""How `yak log` prints: records one after another, or the state that they come to."""
+"""Prints `yak log`: single metadata records, or the state that they produce."""
 
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 COLUMNS = ("offset", "time", "kind", "payload")
 PAYLOAD_CHARACTERS = 100
-"""What is shown of a payload where the output is no terminal, whose width else decides."""
+"""Payload length if the output is not a terminal; a terminal's width decides otherwise."""
 TOLD_FIRST = ("name", "node_id")
-"""Whom a record is about comes before what may be cut."""
+"""These fields come first in a payload, because its end may be cut off."""
 _BEFORE_PAYLOAD = len(f"{0:>8}  {'':<24}  {'':<16}  ")
 
 
 def print_records(
     g: "Globals", source: "RecordSource", start: dict[str, Any], stop: dict[str, Any], *, follow: bool
 ) -> None:
-    """Records between two edges; a record a line."""
+    """Print the records between two bounds, one per line."""
     printer = _Printer(g)
     last = 0
     for record in source.records():
@@ -44,28 +44,27 @@ def print_records(
 
 
 def is_before(record: "TailedRecord", edge: dict[str, Any]) -> bool:
-    """Whether a record lies before an offset or a time."""
+    """Whether a record is before an offset or a time."""
     if "offset" in edge:
         return record.offset < int(edge["offset"])
     return record.timestamp_ms < int(edge["timestamp_ms"])
 
 
 def is_after(record: "TailedRecord", edge: dict[str, Any]) -> bool:
-    """Whether a record lies behind an offset or a time."""
+    """Whether a record is after an offset or a time."""
     if "offset" in edge:
         return record.offset > int(edge["offset"])
     return record.timestamp_ms > int(edge["timestamp_ms"])
 
 
 class _Printer:
-    """One record a line, in the chosen format."""
+    """Prints one record per line, in the chosen format."""
 
     def __init__(self, g: "Globals") -> None:
         self._g = g
         self.shown = 0
 
     def show(self, record: "TailedRecord") -> None:
-        """Print one record."""
         out = self._g.out
         document = {
             "offset": record.offset,
@@ -88,7 +87,7 @@ class _Printer:
         self.shown += 1
 
     def _line(self, document: dict[str, Any]) -> None:
-        """Fixed widths: the next record is not known yet, so columns cannot be fitted."""
+        """Print with fixed widths, because later records are not known yet."""
         out = self._g.out
         items = sorted(document["payload"].items(), key=lambda item: item[0] not in TOLD_FIRST)
         payload = to_json({name: value for name, value in items if name != "version"})
@@ -101,14 +100,14 @@ class _Printer:
 
 
 def _payload_room(out: "Output") -> int:
-    """Characters of a payload that still make one line."""
+    """Length of a payload that fits on the line."""
     if not out.stdout.isatty():
         return PAYLOAD_CHARACTERS
     return max(20, get_terminal_size().columns - _BEFORE_PAYLOAD)
 
 
 def print_state(g: "Globals", source: "RecordSource", point: dict[str, Any]) -> None:
-    """The cluster as the records had it."""
+    """Print the cluster state at that offset or time."""
     from yak.local.metadata_log import fold
 
     image = fold(source, **point)

@@ -1,7 +1,8 @@
-"""The `yak` program: finds the subcommand, imports only that, and turns whatever happens into an exit code.
+"""The `yak` program: finds the subcommand, imports only that, and converts every outcome to an exit code.
 
-0 done, 1 failed, 2 wrong usage, 3 nobody answered, 4 a check did not hold, 5 nothing in time, 130 Ctrl+C, 143 SIGTERM.
-A traceback is never printed; it goes to `last-error.txt` under `XDG_STATE_HOME`, that of a bug to a file of its own.
+0 success, 1 failure, 2 usage error, 3 no broker answered, 4 a check failed, 5 timeout without a result, 130 Ctrl+C, 143
+SIGTERM. A traceback is never printed: it is written to `last-error.txt` under `XDG_STATE_HOME`, or to a separate file
+for a bug.
 """
 
 import os
@@ -30,7 +31,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def run(words: list[str]) -> int:
-    """Run one command line; the exit code."""
+    """Run one command line; return the exit code."""
     made: list[Globals] = []
     try:
         try:
@@ -42,11 +43,11 @@ def run(words: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except SystemExit as stop:
-        if isinstance(stop.__context__, BrokenPipeError):  # Typer met it first and asks for exit code 1
+        if isinstance(stop.__context__, BrokenPipeError):  # Typer handled it first and requests exit code 1
             return _reader_gone()
         return stop.code if isinstance(stop.code, int) else 1
     except Exception as error:  # noqa: BLE001  (the border of the program)
-        if isinstance(error.__context__, BrokenPipeError):  # a `finally` failed on the same closed pipe
+        if isinstance(error.__context__, BrokenPipeError):  # a `finally` block failed on the same closed pipe
             return _reader_gone()
         if isinstance(error, SystemError) and _was_interrupted():
             return 130
@@ -61,7 +62,7 @@ def _was_interrupted() -> bool:
 
 
 def _reader_gone() -> int:
-    """The reader of stdout has gone (`yak … | head`): end quietly. Python would complain when it flushes at exit."""
+    """The reader of stdout is gone (`yak … | head`): keep Python's flush at exit from printing an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -107,7 +108,7 @@ def _run_command(rest: list[str], before: "Flags", made: "list[Globals]") -> int
 
 
 def _serve_at_once(after: list[str], before: "Flags", made: "list[Globals]") -> bool:
-    """Run a broker without Typer, for its start and its memory (see `serving`); False when Typer must read the words."""
+    """Run a broker without Typer's imports (see `serving`); False when Typer must parse the arguments."""
     from yak.commands.options import Globals
     from yak.commands.serving import parse_words, run
 
@@ -138,7 +139,7 @@ def _run_group(group: "CommandGroup", after: list[str], before: "Flags", made: "
     if rest and rest[0] == name:
         rest = rest[1:]
     else:
-        # The default one is meant: an option of its own may have the name of a global one.
+        # The default subcommand is used: its own options may have the names of global ones.
         between, rest = Flags(), after
     leaf = group.leaves.get(name)
     if leaf is None:
@@ -170,7 +171,7 @@ def _unknown_command(name: str, known: list[str], program: str) -> "YakError":
 
 
 def _report(error: Exception, words: list[str], made: "list[Globals]") -> int:
-    """Print an error in our style; its exit code."""
+    """Print an error; return its exit code."""
     from yak.errors import YakError
 
     out = made[-1].out if made else _early_output(words)
@@ -186,7 +187,7 @@ def _report(error: Exception, words: list[str], made: "list[Globals]") -> int:
 
 
 def _translate(error: Exception) -> "YakError":
-    """A YakError for what Typer, the system or a bug raised."""
+    """A YakError for an exception of Typer, of the system, or of a bug."""
     from yak.errors import UsageError, YakError
 
     describe = getattr(error, "format_message", None)
@@ -199,20 +200,20 @@ def _translate(error: Exception) -> "YakError":
     if isinstance(error, OSError):
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         return YakError("system", what, why=f"the operating system refused ({type(error).__name__})")
-    while isinstance(error, ExceptionGroup):  # of a broker's tasks; what one of them raised says more
+    while isinstance(error, ExceptionGroup):  # raised by a broker's tasks; the inner exception says more
         error = error.exceptions[0]
     words = f"{type(error).__name__}: {error}".splitlines()[0]
     return YakError("internal", "yak has a bug", why=words, try_=("report it with its traceback",))
 
 
 def _sentence(text: str) -> str:
-    """Typer's message in our manner: no full stop, small first letter, one line."""
+    """Typer's message on one line, without full stop, with a lower-case first letter."""
     line = " ".join(text.split()).rstrip(".")
     return line[:1].lower() + line[1:]
 
 
 def _early_output(words: list[str]) -> "Output":
-    """Where to print before the options were resolved: look for the few that matter by hand."""
+    """The output before options are resolved: parses the few relevant options itself."""
     from yak.commands.output import Output
 
     wants_json = os.environ.get("YAK_OUTPUT") == "json"
@@ -231,9 +232,9 @@ def state_dir() -> str:
 
 
 def _keep_traceback(error: Exception, words: list[str], *, is_bug: bool) -> str | None:
-    """Write the traceback to a file; its path, or None where that cannot be written.
+    """Write the traceback to a file; return its path, or None if it cannot be written.
 
-    A bug gets a file of its own: when a broker ends by one, the `yak up` around it fails too, and would overwrite it.
+    A bug has a separate file: when a bug ends a broker, its `yak up` fails too and would overwrite it.
     """
     import traceback
 
@@ -251,7 +252,7 @@ def _keep_traceback(error: Exception, words: list[str], *, is_bug: bool) -> str 
 
 
 def _name_of_bug() -> str:
-    """A new file's name; names sort by time."""
+    """A new file name; names sort by time."""
     import time
 
     return f"{_BUG}{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"

@@ -1,6 +1,6 @@
-"""What commands print: data on stdout in the chosen format, everything else on stderr.
+"""Prints the results of commands: data on stdout in the chosen format, everything else on stderr.
 
-Tables are for people and may change; `-o json` is a contract (keys are covered by golden files).
+Tables are for people and may change; `-o json` is a contract (golden files cover its keys).
 """
 
 import json
@@ -16,20 +16,20 @@ from yak.plain_text import is_plain, json_text, one_line, one_line_with_tabs, sp
 
 Row = Mapping[str, Any]
 NOTHING = "\u2013"
-"""A table cell without a value."""
+"""The text of an empty table cell."""
 
 
 _COLOURS = re.compile("(\x1b\\[(?:[012]|(?:1;)?3[0-7])m)")
-"""What `Output.paint` writes. A client that sends it can colour its own text, and nothing else."""
+"""The colour codes of `Output.paint`. A record that contains them can colour its own text, but nothing else."""
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    """JSON with non-ASCII as is, but for what would drive a terminal."""
+    """JSON with non-ASCII characters unchanged; characters that control a terminal are escaped."""
     return json_text(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
 
 
 class Output:
-    """The two streams of one command run."""
+    """The two output streams of a command."""
 
     def __init__(
         self,
@@ -46,25 +46,25 @@ class Output:
     ) -> None:
         self.format = format_
         self.explicit = explicit
-        """Whether the format was asked for, by flag, variable or file."""
+        """Whether a flag, variable or file set the format."""
         self.quiet = quiet
         self.verbose = verbose
         self.color = color
         self.headers = headers
         self.unescaped = unescaped
-        """Whether text of clients is printed as it came, also to a terminal and into CSV."""
+        """Whether text from clients is printed unchanged, even to a terminal and into CSV."""
         self._stdout = stdout
         self._stderr = stderr
         self._warned: set[str] = set()
 
     @property
     def stdout(self) -> TextIO:
-        """Where data goes."""
+        """The stream for data."""
         return self._stdout or sys.stdout
 
     @property
     def stderr(self) -> TextIO:
-        """Where everything else goes."""
+        """The stream for everything else."""
         return self._stderr or sys.stderr
 
     @property
@@ -74,15 +74,15 @@ class Output:
 
     @property
     def escapes(self) -> bool:
-        """Whether data must not drive what shows it: a format for people, or a terminal; not bytes that go into a pipe."""
+        """Whether output must be escaped: a format for people, or a terminal, but not bytes into a pipe."""
         return not self.unescaped and (self.for_people or self.stdout.isatty())
 
     def line(self, text: str = "") -> None:
-        """One line of data."""
+        """Print a line of data."""
         self.stdout.write((self._harmless(text) if self.escapes else text) + "\n")
 
     def _harmless(self, text: str) -> str:
-        """The text without anything that drives a terminal, but for the colours of `paint`, where there are any."""
+        """The text without terminal control characters, except the colours of `paint` if colours are enabled."""
         if text.isprintable():
             return text
         if not self.color:
@@ -95,14 +95,14 @@ class Output:
         self.stdout.write(to_json(value, indent=2 if self.stdout.isatty() else None) + "\n")
 
     def object(self, value: object) -> None:
-        """A document in the chosen machine format: yaml or json. People's formats are the caller's to print."""
+        """Print a document as yaml or json. Callers print the formats for people themselves."""
         if self.format == "yaml":
             import yaml
 
             document = _plain(value)
             text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
             if not is_plain(text):
-                text = yaml.safe_dump(document, sort_keys=False)  # all that is not ASCII as escapes
+                text = yaml.safe_dump(document, sort_keys=False)  # escapes all non-ASCII characters
             self.stdout.write(text)
         else:
             self.json(value)
@@ -110,9 +110,9 @@ class Output:
     def table(
         self, rows: Sequence[Row], columns: Sequence[str], wide_columns: Sequence[str] = (), *, empty: str = ""
     ) -> None:
-        """Rows in the chosen format. `table` shows `columns`, `wide` and CSV also `wide_columns`, JSON and YAML all keys.
+        """Print rows: `table` shows `columns`, `wide` and CSV also `wide_columns`, JSON and YAML all keys.
 
-        `empty` is a note for people when there are no rows: what is missing and what to do.
+        `empty` is a note for people when there are no rows: it says what is missing and what to do.
         """
         if self.format in ("json", "yaml"):
             self.object([dict(row) for row in rows])
@@ -137,7 +137,7 @@ class Output:
             self.csv_row([row.get(name) for name in shown])
 
     def csv_row(self, values: Sequence[Any]) -> None:
-        """One row of CSV. No cell is a formula, and on a terminal none drives it."""
+        """Print a row of CSV. No cell is a formula, and on a terminal none contains control characters."""
         from yak.client.csv_row import csv_row
 
         cells = [flat(value) for value in values]
@@ -149,46 +149,46 @@ class Output:
         self.stdout.write(csv_row(cells))
 
     def note(self, text: str) -> None:
-        """A line for people, on stderr; nothing with -q."""
+        """Print a line for people on stderr; nothing with -q."""
         if not self.quiet:
             self.stderr.write(self._harmless(text) + "\n")
             self.stderr.flush()
 
     def note_once(self, text: str) -> None:
-        """A note that was not given yet."""
+        """Print a note if it was not printed before."""
         if text not in self._warned:
             self._warned.add(text)
             self.note(text)
 
     def detail(self, text: str) -> None:
-        """A line that is only of interest with -v."""
+        """Print a line with -v."""
         if self.verbose and not self.quiet:
             self.note(text)
 
     def warn(self, text: str) -> None:
-        """A warning on stderr; nothing with -qq."""
+        """Print a warning on stderr; nothing with -qq."""
         if self.quiet < 2:
             self.stderr.write(self.paint("warning:", "33") + f" {self._harmless(text)}\n")
             self.stderr.flush()
 
     def warn_once(self, texts: Sequence[str]) -> None:
-        """Warnings that were not given yet."""
+        """Print warnings that were not printed before."""
         for text in texts:
             if text not in self._warned:
                 self._warned.add(text)
                 self.warn(text)
 
     def paint(self, text: str, ansi: str) -> str:
-        """The text in a colour, if colours are wanted; a colour never carries meaning alone."""
+        """The text in a colour, if colours are enabled; a colour never carries meaning alone."""
         return f"\x1b[{ansi}m{text}\x1b[0m" if self.color else text
 
     def progress(self, label: str, total: int | None = None) -> "Progress":
-        """A progress line on stderr: shown only on a terminal, without -q, and not in CI."""
+        """A progress line on stderr, only on a terminal, without -q, and not in CI."""
         shown = self.stderr.isatty() and not self.quiet and not os.environ.get("CI")
         return Progress(self.stderr, label, total, shown=shown)
 
     def error(self, error: YakError) -> None:
-        """Three parts on stderr, or one JSON object with -o json; nothing with -qq."""
+        """Print an error in three parts on stderr, or as a JSON object with -o json; nothing with -qq."""
         if self.quiet >= 2:
             return
         if self.format == "json":
@@ -200,7 +200,7 @@ class Output:
 
 
 class Progress:
-    """A line that is written over: label, bar or count, rate, time left. Use as a context manager."""
+    """A progress line: label, bar or count, rate, remaining time. Use it as a context manager."""
 
     EVERY_S = 0.1
 
@@ -245,7 +245,7 @@ class Progress:
 
 
 def cell(value: object) -> str:
-    """A value as a table shows it."""
+    """The text of a value in a table."""
     if value is None:
         return NOTHING
     if isinstance(value, bool):
@@ -258,7 +258,7 @@ def cell(value: object) -> str:
 
 
 def flat(value: object) -> str:
-    """A value as CSV holds it: nothing for None, lists by comma, `true` and `false`."""
+    """The text of a value in CSV: empty for None, lists with commas, `true` and `false`."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -267,7 +267,7 @@ def flat(value: object) -> str:
 
 
 def layout(rows: Sequence[Row], columns: Sequence[str], *, headers: bool = True) -> list[str]:
-    """Columns side by side, two spaces apart, numbers to the right, never wrapped."""
+    """The lines of a table: columns two spaces apart, numbers right-aligned, no wrapping."""
     right = [
         all(isinstance(row.get(name), int | float | None) for row in rows)
         and any(row.get(name) is not None for row in rows)
@@ -299,7 +299,7 @@ def error_document(error: YakError) -> dict[str, object]:
 
 
 def error_lines(error: YakError, out: Output | None = None) -> list[str]:
-    """What, why, and what to try, in at most five lines."""
+    """What happened, why, and what to try, in at most five lines."""
     head = f"error[{error.code}]:"
     lines = [f"{out.paint(head, '1;31') if out else head} {one_line(error.message)}"]
     if error.why:
@@ -310,5 +310,5 @@ def error_lines(error: YakError, out: Output | None = None) -> list[str]:
 
 
 def _plain(value: object) -> object:
-    """Only what YAML's safe dumper knows."""
+    """The value, reduced to types of YAML's safe dumper."""
     return json.loads(json.dumps(value, default=str))

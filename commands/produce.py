@@ -1,4 +1,4 @@
-"""`yak produce`: its options. What it does is in `producing.py`."""
+"""`yak produce`: its options; `producing.py` implements it."""
 
 from typing import Annotated
 

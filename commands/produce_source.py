@@ -1,4 +1,4 @@
-"""Where `yak produce` takes its records from: `-m`, a file, or stdin; and where bad rows and progress are kept."""
+"""The input of `yak produce`: `-m`, a file, or stdin; and the files for bad rows and for progress."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ COUNT_CHUNK_BYTES = 1 << 20
 
 
 class Source:
-    """The rows of one run, with the options that hold for all of them applied."""
+    """The rows of one run, with the options for all rows applied."""
 
     def __init__(self, g: "Globals", request: "Request", topic: str) -> None:
         self._g = g
@@ -54,19 +54,19 @@ class Source:
         )
 
     def skip(self, rows: int) -> None:
-        """Leave out the first rows: an earlier run has settled them."""
+        """Skip the first rows, which an earlier run has settled."""
         self._skipped = self.kept_rows = rows
         if rows:
             self._g.out.note(f"resuming after row {rows}")
 
     def keep(self, settled: int) -> None:
-        """Write the checkpoint: so many rows of this run are settled, from its first."""
+        """Write the checkpoint: the number of rows that this run has settled, from its first row."""
         self.kept_rows = self._skipped + settled
         if self.checkpoint is not None:
             self.checkpoint.write(self.kept_rows)
 
     def total_rows(self) -> int | None:
-        """How many rows there are, counted by lines; None where that cannot be known (or nobody looks)."""
+        """The number of rows, counted by lines; None if it is unknown, or no progress is shown."""
         request = self._request
         if request.repeat == 0:
             return None
@@ -80,7 +80,7 @@ class Source:
         return max(lines * request.repeat - self._skipped, 1)
 
     def rows(self) -> "Iterator[Row]":
-        """All rows, repeats included, without those skipped."""
+        """All rows, including repetitions, without the skipped ones."""
         if self._request.template:
             yield from self._made()
             return
@@ -91,7 +91,7 @@ class Source:
                 yield row
 
     def _made(self) -> "Iterator[Row]":
-        """Rows of templates: -m, -k and -H with their fields filled anew in each."""
+        """Rows of templates: -m, -k and -H are evaluated again for each row."""
         from yak.client.inputs import Row
         from yak.client.templates.messages import Maker
 
@@ -141,7 +141,7 @@ class Source:
         yield from source.rows()
 
     def _dress(self, record: "Outgoing") -> None:
-        """Apply -k, -H, -p and --timestamp, which win over what the input says."""
+        """Apply -k, -H, -p and --timestamp, which override the input's values."""
         request = self._request
         if request.key is not None:
             record.key = request.key.encode("utf-8", "surrogateescape")
@@ -153,7 +153,7 @@ class Source:
             record.timestamp_ms = self._timestamp_ms
 
     def reject(self, row: "Row") -> None:
-        """Put a bad row into FILE.rejected.csv with its reason."""
+        """Write a bad row to FILE.rejected.csv with its reason."""
         from yak.client.rejects import Rejects
 
         self.rejected += 1
@@ -162,14 +162,14 @@ class Source:
         self._rejects.add(row, self._columns)
 
     def close(self) -> None:
-        """Close the file of bad rows."""
+        """Close the file for bad rows."""
         if self._rejects is not None:
             self._rejects.close()
 
 
 @contextmanager
 def open_source(g: "Globals", request: "Request", topic: str) -> Iterator[Source]:
-    """A source that is closed at the end. Raises YakError (`file`) when the input cannot be opened."""
+    """Provide a source and close it at the end. Raises YakError (`file`) when the input cannot be opened."""
     if request.file not in (None, "-"):
         assert request.file is not None
         with _readable(request.file):
@@ -252,7 +252,7 @@ def _delimiter(text: str | None) -> str | None:
 
 
 def template_messages(request: "Request") -> "list[MessageTemplate]":
-    """-m, -k and -H as templates. Raises UsageError (`bad-template`) that says where one is wrong."""
+    """-m, -k and -H as templates. Raises UsageError (`bad-template`) with the position of an error."""
     from yak.client.templates.messages import BadPart, MessageTemplate
 
     headers: list[tuple[str, str | None]] = []
@@ -281,7 +281,7 @@ def _header(text: str) -> tuple[str, bytes | None]:
 
 
 def _unescape(text: str | None) -> bytes | None:
-    """A separator with `\\t`, `\\n`, `\\xNN` and `\\\\` written out; several bytes are fine."""
+    r"""A separator with `\t`, `\n`, `\xNN` and `\\` decoded; several bytes are allowed."""
     if text is None:
         return None
     if not text:

@@ -1,4 +1,4 @@
-"""What `yak produce` does: checks the request, makes the topic where it may, sends, and gives an account."""
+"""Implements `yak produce`: checks the request, creates the topic if allowed, sends, reports delivery statistics."""
 
 import time
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ class Request:
     tee: bool = False
 
     def with_properties(self, properties: tuple[str, ...]) -> "Request":
-        """With Apache's `--property parse.key=true --property key.separator=:` read into ours."""
+        """Translate Apache's `--property parse.key=true --property key.separator=:` to options of yak."""
         given: dict[str, str] = {}
         for text in properties:
             name, equals, value = text.partition("=")
@@ -77,7 +77,7 @@ class Request:
         return changed
 
     def check(self) -> None:
-        """Raise UsageError for options that contradict each other or have impossible values."""
+        """Raise UsageError for contradicting options, or impossible values."""
         if self.messages and self.file is not None:
             raise UsageError("usage", "-m and --file exclude each other", why="both say what to send")
         if self.resume is not None and (self.file in (None, "-") or self.repeat != 1):
@@ -97,7 +97,7 @@ class Request:
 
 
 def run(g: "Globals", request: Request) -> int:
-    """Produce; the exit code. Raises YakError when nothing could be started."""
+    """Produce; return the exit code. Raises YakError when nothing could be started."""
     request.check()
     topic = request.topic or DEFAULT_TOPIC
     with open_source(g, request, topic) as source:
@@ -113,7 +113,7 @@ def run(g: "Globals", request: Request) -> int:
 
 
 def _prepare_topic(g: "Globals", request: Request, topic: str) -> None:
-    """See that the topic is there; create the default one, and with --create any."""
+    """Ensure that the topic exists: create the default topic, and with --create any topic."""
     from yak.client.admin import Admin
     from yak.client.produce_target import require_target
     from yak.client.reach import require_advertised
@@ -125,7 +125,7 @@ def _prepare_topic(g: "Globals", request: Request, topic: str) -> None:
 
 
 def ensure_topic(g: "Globals", admin: Any, topic: str, *, create: bool = False) -> None:
-    """Create the topic yak with one partition if it's missing, and others when `create`; else leave it to the caller."""
+    """Create a missing topic: `yak` with one partition, others only with `create`; otherwise the caller handles it."""
     from yak.errors import YakError
 
     if topic in admin.metadata().topics or not (create or topic == DEFAULT_TOPIC):
@@ -135,7 +135,7 @@ def ensure_topic(g: "Globals", admin: Any, topic: str, *, create: bool = False) 
         admin.create_topic(topic, partitions=1 if topic == DEFAULT_TOPIC else -1)
         g.out.note(f"created topic {topic}")
     except YakError as error:
-        if error.code != "topic-exists":  # someone else was faster
+        if error.code != "topic-exists":  # another client created it first
             raise
     deadline = time.monotonic() + g.timeout_ms / 1000
     while time.monotonic() < deadline:
@@ -161,7 +161,7 @@ def _sender(g: "Globals", request: Request, topic: str) -> "RecordSender":
 
 
 def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSender") -> bool:
-    """Send every row; whether Ctrl+C ended it early."""
+    """Send every row; return whether Ctrl+C interrupted."""
     with g.out.progress("sending", source.total_rows()) as bar:
         try:
             _send_rows(g, request, source, sender, bar)
@@ -195,7 +195,7 @@ def _send_rows(g: "Globals", request: Request, source: Source, sender: "RecordSe
 
 
 def _paced(rows: "Iterator[Row]", rate: float | None, sender: "RecordSender") -> "Iterator[Row]":
-    """The rows, not faster than `rate` a second; delivery reports are taken while it waits."""
+    """The rows, at most `rate` per second; processes delivery reports while it waits."""
     if rate is None:
         yield from rows
         return
@@ -207,7 +207,7 @@ def _paced(rows: "Iterator[Row]", rate: float | None, sender: "RecordSender") ->
 
 
 def _show(g: "Globals", source: Source, topic: str) -> int:
-    """The first records as they would be sent."""
+    """Print the first records as they would be sent; return the exit code."""
     shown: list[dict[str, Any]] = []
     bad = 0
     for row in source.rows():
@@ -237,7 +237,7 @@ def _readable(data: bytes | None) -> str | None:
 
 
 def _account(g: "Globals", source: Source, sender: "RecordSender", topic: str, took_s: float, interrupted: bool) -> int:
-    """Print what became of every record; the exit code."""
+    """Print the delivery statistics; return the exit code."""
     from yak.client.produce import FEW
 
     tally, out = sender.tally, g.out
@@ -274,7 +274,7 @@ def _account(g: "Globals", source: Source, sender: "RecordSender", topic: str, t
 
 
 def _complain(g: "Globals", source: Source, sender: "RecordSender", unknown: int, unsettled: int) -> None:
-    """One error for all records that failed: how many, why, and whether they were written."""
+    """Print one error for all failed records: how many, why, and whether they were written."""
     from yak.errors import YakError
 
     tally = sender.tally

@@ -1,4 +1,4 @@
-"""How `yak consume` prints a record: values, chosen fields, kcat's format, JSON lines, CSV, YAML or raw bytes."""
+"""Prints records for `yak consume`: values, chosen fields, kcat's format, JSON lines, CSV, YAML or raw bytes."""
 
 import json
 import re
@@ -23,7 +23,7 @@ FLUSH_BYTES = 1 << 16
 
 
 class RecordPrinter:
-    """Prints records in one way, buffered; `flush` when idle and at the end. Raises UsageError for a bad format."""
+    """Prints records, buffered; call `flush` when idle and at the end. Raises UsageError for a bad format."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class RecordPrinter:
         self._with_value = with_value
         self._fields = _fields(fields, everything=g.output == "wide")
         self._escapes = self._stdout.isatty() and not g.out.unescaped
-        """Whether what is printed must not drive a terminal."""
+        """Whether terminal control characters are escaped."""
         self._formulas = g.out.unescaped
         self._pending: list[bytes] = []
         self._pending_bytes = 0
@@ -68,7 +68,7 @@ class RecordPrinter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is pending."""
+        """Write the buffered output."""
         if self._pending:
             self._stdout.flush()
             self._stdout.buffer.write(b"".join(self._pending))
@@ -93,14 +93,14 @@ class RecordPrinter:
         document = record_document(record, self._when, json_value=self._json_value)
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
         if not is_plain(text):
-            text = yaml.safe_dump(document, sort_keys=False)  # all that is not ASCII as escapes
+            text = yaml.safe_dump(document, sort_keys=False)  # escapes all non-ASCII characters
         return b"---\n" + text.encode()
 
     def _raw(self, record: "Received") -> bytes:
         return self._shown_bytes(record.value or b"") + b"\n"
 
     def _shown_bytes(self, data: bytes) -> bytes:
-        """Into a pipe byte by byte; on a terminal without what would drive it."""
+        """The bytes, unchanged for a pipe; on a terminal without control characters."""
         return bytes_as_lines(data).encode() if self._escapes else data
 
     def _csv(self, record: "Received") -> bytes:
@@ -135,7 +135,7 @@ class RecordPrinter:
         return one_line_with_tabs(name) if self._escapes else name
 
     def _readable(self, data: bytes | None) -> str:
-        """UTF-8 as it is (on a terminal without control characters), other bytes as hex, nothing as `null`."""
+        """UTF-8 text (on a terminal without control characters), other bytes as hex, a missing value as `null`."""
         if data is None:
             return "null"
         try:
@@ -160,9 +160,10 @@ def _fields(text: str | None, *, everything: bool) -> tuple[str, ...]:
 def kcat_renderer(
     format_: str, headers_text: "Callable[[Received], str]", shown: "Callable[[bytes], bytes]"
 ) -> "Callable[[Received], bytes]":
-    r"""kcat's `-f`: %t %p %o %T %k %K %s (or %v) %S %R %h %%, and \n \r \t \\ \xNN. Keys and values go through `shown`.
+    r"""Parse kcat's `-f`: %t %p %o %T %k %K %s (or %v) %S %R %h %%, and \n \r \t \\ \xNN.
 
-    %K and %S are lengths (-1 for null), %R the value's length as 4 bytes. A `%` before anything else is refused.
+    `shown` filters keys and values. %K and %S are lengths (-1 for null), %R the value's length as 4 bytes. A `%` before
+    another character is refused.
     """
     pieces: list[Callable[[Received], bytes]] = []
     at = 0
@@ -220,7 +221,7 @@ _TOKENS: "dict[str, Callable[[Received], bytes]]" = {
 
 
 class Decoder:
-    """A program that is given each value on stdin and answers with what to show. No shell is involved."""
+    """A program that gets each value on stdin and returns the text to print. It runs without a shell."""
 
     TIMEOUT_S = 10.0
 
@@ -235,7 +236,7 @@ class Decoder:
         self.failed = 0
 
     def decode(self, record: "Received") -> bytes | None:
-        """The decoded value; None when it failed and is to be skipped. Raises YakError (`decoder-failed`)."""
+        """The decoded value; None to skip the record after a failure. Raises YakError (`decoder-failed`)."""
         problem = ""
         try:
             done = subprocess.run(  # noqa: S603  (running the user's own program is what the option is for)

@@ -1,7 +1,7 @@
-"""All subcommands: where each lives and the line that `yak --help` shows for it.
+"""All subcommands: module, attribute, and summary for `yak --help`.
 
-The list is static so that `yak --help` imports nothing; `test_registry.py` compares each line with the first line of
-the command's docstring. A command whose module is not installed (a slim build) is not listed.
+The list is static, so that `yak --help` imports no command; `test_registry.py` compares each summary with the first
+line of the command's docstring. A command whose module is not installed (a slim build) is not listed.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One subcommand: `attribute` of `module` is a function made by `@command`, or a `CommandGroup`."""
+    """One subcommand: `attribute` of `module` is a function with `@command`, or a `CommandGroup`."""
 
     name: str
     module: str
@@ -19,7 +19,7 @@ class Entry:
     section: str
 
     def is_there(self) -> bool:
-        """Whether the command's module exists; looks at the file system, imports nothing but `yak.commands`."""
+        """Whether the command's module exists; this imports nothing but `yak.commands`."""
         return find_spec(self.module) is not None
 
 
@@ -68,12 +68,12 @@ ENTRIES: tuple[Entry, ...] = (
 
 
 def available() -> tuple[Entry, ...]:
-    """The commands of this installation, in the order of the help."""
+    """The installed commands, in the order of the help."""
     return tuple(entry for entry in ENTRIES if entry.is_there())
 
 
 def find(name: str) -> Entry | None:
-    """The command of this name, if it is installed."""
+    """The installed command of this name, or None."""
     for entry in ENTRIES:
         if entry.name == name and entry.is_there():
             return entry

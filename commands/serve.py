@@ -1,4 +1,4 @@
-"""`yak serve`: one broker in the foreground. What the options mean is in `serving`."""
+"""`yak serve`: runs one broker in the foreground; `serving` evaluates its options."""
 
 from typing import Annotated
 

@@ -1,8 +1,8 @@
-"""What `yak serve` means: from words to options with their origins, and the run.
+"""Implements `yak serve`: resolves arguments to options with their origins, and runs the broker.
 
-A broker's own command line is read by the standard library's argparse and not by Typer, whose imports (pydantic among
-them) would cost each broker 18 MB and 0.12 s of processor time at its start. Whatever argparse does not know (help, global
-options after the command, mistakes) goes through Typer, so that the words, the help and the errors are the same.
+The standard library's argparse parses a broker's command line. Typer's imports (pydantic among them) would cost each
+broker 18 MB and 0.12 s of processor time at start. Arguments that argparse does not know (help, global options after
+the command, mistakes) go through Typer, so options, help and errors are the same.
 """
 
 import argparse
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ServeFlags:
-    """The options as typed; None is "not given"."""
+    """The options as typed; None means not given."""
 
     role: str | None = None
     node_id: str | None = None
@@ -59,18 +59,18 @@ WORDS = {
     **_LISTS,
     **_SWITCHES,
 }
-"""Every spelling of every option of `yak serve` and the field that it fills; a test compares it with Typer's."""
+"""Every name of every option of `yak serve`, with the field that it sets; a test compares it with Typer's."""
 
 
 class _Refuses(argparse.ArgumentParser):
-    """An argparse that leaves mistakes to Typer."""
+    """An argparse parser that reports mistakes as an exception, so that Typer handles them."""
 
     def error(self, message: str) -> NoReturn:
         raise argparse.ArgumentError(None, message)
 
 
 def parse_words(words: list[str]) -> ServeFlags | None:
-    """The flags, or None when Typer must look at them."""
+    """The flags, or None when Typer must parse the arguments."""
     parser = _Refuses(add_help=False, allow_abbrev=False)
     for word, name in WORDS.items():
         if word in _SWITCHES:
@@ -86,7 +86,7 @@ def parse_words(words: list[str]) -> ServeFlags | None:
 
 
 def run(g: Globals, flags: ServeFlags) -> None:
-    """Serve, or with `--dry-run` print what would be used. Raises YakError."""
+    """Run the broker, or with `--dry-run` print the options. Raises YakError."""
     from yak.protocol.lean_imports import without_test_tools
 
     with without_test_tools():
@@ -135,10 +135,10 @@ def run(g: Globals, flags: ServeFlags) -> None:
 
 
 class Resolution:
-    """From flags, `-c`, the properties file, variables and files to one `ServeOptions`, each value with its origin.
+    """Resolves flags, `-c`, the properties file, variables and files to one `ServeOptions`, each value with its origin.
 
-    The order is the command line's flags, `-c`, the properties file, and then as for every setting. A Kafka name that
-    says the same as a flag of ours (`node.id`, `listeners`, `log.dirs`) stands for that flag.
+    Precedence: the command line's flags, `-c`, the properties file, then the order of all settings. A Kafka config that
+    corresponds to a flag of yak (`node.id`, `listeners`, `log.dirs`) sets that flag.
     """
 
     def __init__(self, g: Globals, flags: dict[str, Any]) -> None:
@@ -149,7 +149,7 @@ class Resolution:
         self.values: list[Resolved] = []
 
     def take_configs(self, properties: str | None, pairs: list[str], short: dict[str, str | None]) -> None:
-        """Read the broker configs; `short` are those that have a flag of their own name.
+        """Read the broker configs; `short` holds those with a flag of their own.
 
         Raises UsageError (`config-file`, `bad-config`).
         """
@@ -197,7 +197,7 @@ class Resolution:
                 say(setting, *self.configs[name])
 
     def value(self, name: str) -> Any:
-        """One setting, and a note of where it came from."""
+        """The value of one setting; its origin is recorded in `values`."""
         from yak.commands.settings import Resolved
 
         flag = self._flags.get(name)
@@ -211,7 +211,7 @@ class Resolution:
         return found.value
 
     def _http_port(self) -> tuple[int, bool]:
-        """The port, and whether nobody chose it: then another will do when it is taken."""
+        """The port, and whether it is the default: then the broker may use another port if it is taken."""
         port = self.value("http_port")
         return port, self.values[-1].origin == "default"
 
@@ -224,7 +224,7 @@ class Resolution:
         allow_unsafe_redis: bool,
         no_http: bool,
     ) -> "ServeOptions":
-        """All together. Raises UsageError for what cannot be."""
+        """The complete options. Raises UsageError for invalid values."""
         from yak.commands.units import parse_duration_ms
         from yak.config.broker_configs import BrokerConfig
         from yak.server.options import ServeOptions, parse_followers, split_address
@@ -281,7 +281,7 @@ def _read_properties(path: str) -> dict[str, str]:
 
 
 def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -> None:
-    """Every value and where it came from; without a default there is nothing to print."""
+    """Print every value with its origin; computed values replace missing defaults."""
     host, port = options.advertised(options.port)
     shown: dict[str, object] = {
         "renew_interval_seconds": options.renew_interval_ms / 1000,

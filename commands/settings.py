@@ -1,9 +1,10 @@
-"""Settings and where each comes from.
+"""Settings and their origins.
 
-flag > YAK_* > alias variable > ./yak.toml > context > default. A context that was named by `--context` ranks as a
-flag: who names a cluster means it, whatever the environment says.
+    flag > YAK_* > alias variable > ./yak.toml > context > default
 
-The context file is `yak.client.contexts`'s.
+A context named by `--context` has the rank of a flag, so it overrides the environment.
+
+`yak.client.contexts` reads the context file.
 """
 
 import difflib
@@ -42,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A setting's value and, in words, where it came from."""
+    """A setting's value, and its origin in words."""
 
     name: str
     value: Any
@@ -60,7 +61,7 @@ def parse_bool(text: str) -> bool:
 
 
 def parse_accent(text: str) -> str:
-    """A colour: the name of one of the terminal's, or `#rrggbb`. Raises ValueError."""
+    """A colour: a terminal colour's name, or `#rrggbb`. Raises ValueError."""
     word = text.strip().lower()
     if word not in ACCENTS and not re.fullmatch(r"#[0-9a-f]{6}", word):
         raise ValueError(f'"{text}" is none of {", ".join(ACCENTS)}, nor #rrggbb')
@@ -76,8 +77,10 @@ def parse_port(text: str) -> int:
 
 
 def parse_node_id(text: str) -> int:
-    """A broker's id. A name is numbered: by the digits it ends with (`broker-2` is 2), else by a checksum of it, so
-    that the same name is the same broker everywhere. Raises ValueError.
+    """A broker's id.
+
+    A name is converted: to its trailing digits (`broker-2` is 2), otherwise to its checksum, so that a name is the same
+    broker everywhere. Raises ValueError.
     """
     stripped = text.strip()
     if re.fullmatch(r"[+-]?\d+", stripped):
@@ -181,17 +184,17 @@ BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
 def closest(word: str, known: list[str]) -> str:
-    """The known word most like this one, or nothing."""
+    """The known word most similar to this one, or an empty string."""
     matches = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return matches[0] if matches else ""
 
 
 @dataclass(slots=True)
 class Settings:
-    """All sources, read once; `get` resolves one setting and notes a warning when two variables disagree."""
+    """All sources, read once; `get` resolves one setting and records a warning when two variables disagree."""
 
     flags: dict[str, str]
-    """By setting name: what the command line said, as typed."""
+    """The command line's values by setting name, as typed."""
     environment: Mapping[str, str]
     project: dict[str, Any]
     """./yak.toml"""
@@ -225,7 +228,7 @@ class Settings:
         )
 
     def context_name(self) -> str | None:
-        """The context in use. Raises UsageError (`unknown-context`) when it was named and does not exist."""
+        """The current context. Raises UsageError (`unknown-context`) when it was named and does not exist."""
         return self._context()[0]
 
     def _context(self) -> tuple[str | None, str]:
@@ -242,9 +245,9 @@ class Settings:
         return None, "default"
 
     def get(self, name: str, flag: object = None) -> Resolved:
-        """The value of one setting; `flag` is what the command's own option gave, if it was given.
+        """The value of one setting; `flag` is the command's own option, if given.
 
-        Raises UsageError (`bad-setting`) when a source holds a value that the setting cannot have.
+        Raises UsageError (`bad-setting`) for an invalid value.
         """
         setting = BY_NAME[name]
         if name == "context":
@@ -255,12 +258,12 @@ class Settings:
         return Resolved(name, setting.default, "default")
 
     def is_from_directory(self, found: Resolved) -> bool:
-        """Whether ./yak.toml gave this value, or chose the context that did: a file that comes with a folder."""
+        """Whether ./yak.toml, which comes with a folder, gave this value, or chose the context that gave it."""
         context, origin = self._context()
         return found.origin == _PROJECT_ORIGIN or (found.origin == f"context {context}" and origin == _PROJECT_ORIGIN)
 
     def value(self, name: str, flag: object = None) -> Any:
-        """`get` without the origin."""
+        """The value of `get`, without its origin."""
         return self.get(name, flag).value
 
     def all(self) -> list[Resolved]:
@@ -290,7 +293,7 @@ class Settings:
         return sources
 
     def _alias(self, setting: Setting) -> tuple[str | None, str]:
-        """What other programs' variables say, with their names and values."""
+        """The values of other programs' variables, and the origin with their names."""
         given = {name: self.environment[name] for name in setting.aliases if self.environment.get(name)}
         if not given:
             return None, ""
@@ -302,7 +305,7 @@ class Settings:
 
 
 def _read_project() -> tuple[dict[str, Any], list[str]]:
-    """What ./yak.toml says, if it is the user's own; and a warning if it is not. Raises UsageError (`unknown-setting`)."""
+    """The content of ./yak.toml if the user owns it, otherwise a warning. Raises UsageError (`unknown-setting`)."""
     try:
         problem = distrust(PROJECT_FILE)
     except OSError:

@@ -1,4 +1,4 @@
-"""`yak sim`: run, mutants, model. Each is in a file of its own."""
+"""`yak sim`: run, mutants, model. Each has a file of its own."""
 
 from yak.commands.app import CommandGroup
 from yak.commands.sim_model import model

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BOUNDS = "Bounds of the search"
 HUNT_WALKS = 30_000
-"""The rarest of the rules was missed after 13,506 walks."""
+"""Finding the absence of the rarest rule took 13,506 walks."""
 
 
 @command(
@@ -74,7 +74,7 @@ def model(
     g.out.line(f"{found.states} states, {found.steps} steps, {found.depth} deep, {seconds:.1f} s of CPU: {how}")
     if found.violation:
         return _told(g, found.violation, found.path)
-    # a rule that is taken out of the model is still in the broker
+    # A rule removed from the model is still in the broker.
     walked = walk(walks, lacks=lacks, drives=not lacks)
     beside = "" if lacks else "; the broker's partitions did the same"
     g.out.line(f"{walked.walks} walks, {walked.steps} steps{beside}")

@@ -70,7 +70,7 @@ def _show(g: Globals, rows: list[dict[str, Any]]) -> None:
 
 
 class _Hunt:
-    """What a worker does with a name; an object, so that it can be sent to one."""
+    """A worker's function for a mutant name; an object, so that it can be pickled."""
 
     def __init__(self, first: int, seeds: int | None) -> None:
         self._first = first

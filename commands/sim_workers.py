@@ -1,4 +1,4 @@
-"""Simulations in several processes: one run uses one core, and runs know nothing of each other."""
+"""Runs simulations in several processes: a run uses one core, and runs are independent."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Workers = Annotated[
 def in_order(
     work: Callable[[_Item], _Result], items: Sequence[_Item], workers: int | None, *, at_once: int = 1
 ) -> Iterator[_Result]:
-    """The results of `work` for the items, in their order; in so many processes, each taking `at_once` items at a time.
+    """The results of `work` for the items, in order, from `workers` processes that take `at_once` items each.
 
-    What is too little for two processes is done in this one. `work` and its results must be such that pickle can take them.
+    Too few items for two processes are processed in this one. `work` and its results must support pickle.
     """
     workers = min(workers or _cores(), -(-len(items) // at_once))
     if workers <= 1:
@@ -45,20 +45,20 @@ def in_order(
 
 
 def _cores() -> int:
-    """Those that this process may use, where the system tells."""
+    """The number of cores for this process, if the system reports it."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _begin() -> None:
-    """Ctrl+C is for the process that prints; it ends the others."""
+    """Ignore Ctrl+C in a worker: the printing process ends the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _collect_seldom()
 
 
 def _collect_seldom() -> None:
-    """A run makes few cycles and keeps much: looking for them as often as Python does took a sixth of its time."""
+    """Collect cycles rarely. A run creates few cycles and keeps many objects; the default cost a sixth of its time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

@@ -1,4 +1,4 @@
-"""`yak spark`: jobs, run, submit, sql, shell, status, stop. Each is in a file of its own."""
+"""`yak spark`: jobs, run, submit, sql, shell, status, stop. Each has a file of its own."""
 
 from yak.commands.app import CommandGroup
 from yak.commands.spark_jobs import jobs

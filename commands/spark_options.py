@@ -1,4 +1,4 @@
-"""Options that `yak spark sql`, `shell` and `submit` share: where Spark runs, and with what. Jobs have the same of their own."""
+"""Options for Spark's master and settings, shared by `yak spark sql`, `shell` and `submit`. Jobs define their own."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,7 +57,7 @@ def session_settings(
     ship: str = "package",
     ui: bool = False,
 ) -> "SessionSettings":
-    """The settings, checked. Raises UsageError (`spark-options`)."""
+    """The validated settings. Raises UsageError (`spark-options`)."""
     from yak.spark.session.settings import SessionSettings, parse_conf
 
     made = SessionSettings(

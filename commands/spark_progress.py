@@ -1,4 +1,4 @@
-"""How far Spark jobs are, in words: one line while one is followed, and the rows of `yak spark status`."""
+"""Formats the progress of Spark jobs: a line for a followed job, and the rows of `yak spark status`."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def size(count: int | None) -> str:
-    """Bytes in the unit that fits."""
+    """Bytes in a suitable unit."""
     if count is None:
         return NOTHING
     value = float(count)
@@ -24,7 +24,7 @@ def size(count: int | None) -> str:
 
 
 class Shown:
-    """The progress line of one job that is followed."""
+    """The progress line of a followed job."""
 
     def __init__(self, g: "Globals", run: "Run") -> None:
         self._run = run
@@ -38,7 +38,7 @@ class Shown:
         self._line.__exit__()
 
     def update(self) -> None:
-        """Draw what the job has said last."""
+        """Redraw with the job's latest progress."""
         from yak.local.spark_runs import batches_of, figures, progress_of
 
         progress = batches_of(progress_of(self._run))

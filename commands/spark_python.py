@@ -1,6 +1,6 @@
-"""The Python that runs Spark: this one when it has PySpark, else one that has, which is then given the whole command.
+"""Finds the Python for Spark: this one if it has PySpark, otherwise another one, which then runs the whole command.
 
-The executable carries no PySpark (it is larger than everything else of it together), so there it is always another one.
+The executable contains no PySpark (PySpark is larger than the rest of it), so it always uses another Python.
 """
 
 import os
@@ -22,9 +22,9 @@ _LOOK_S = 60
 
 
 def hand_over(words: list[str] | None = None) -> int | None:
-    """None when Spark can be run here. Else the exit code of the same command under a Python that has PySpark.
+    """None if this Python can run Spark. Otherwise the exit code of the same command, run by a Python with PySpark.
 
-    Raises UsageError (`spark-missing`) where there is none.
+    Raises UsageError (`spark-missing`) if there is none.
     """
     if os.environ.get(_HANDED_OVER) or (not is_frozen() and not os.environ.get(VARIABLE) and not missing_here()):
         return None
@@ -42,12 +42,12 @@ def hand_over(words: list[str] | None = None) -> int | None:
 
 
 def missing_here() -> list[str]:
-    """What this Python lacks for Spark."""
+    """The packages for Spark that this Python lacks."""
     return [name for name in _NEEDED if find_spec(name) is None]
 
 
 def find_python(environment: Mapping[str, str]) -> str:
-    """A Python with PySpark and yak. Raises UsageError (`spark-missing`) with what was looked at."""
+    """A Python with PySpark and yak. Raises UsageError (`spark-missing`) with the candidates."""
     refused: list[str] = []
     for path, origin in _candidates(environment):
         why = _why_not(path)
@@ -55,7 +55,7 @@ def find_python(environment: Mapping[str, str]) -> str:
             return path
         refused.append(f"{origin}: {why}")
         if origin.startswith(VARIABLE):
-            break  # who names one means it
+            break  # the user named this Python, so no other one is tried
     raise _none_found(refused)
 
 
@@ -75,7 +75,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _why_not(python: str) -> str:
-    """Why this Python cannot run Spark; empty when it can."""
+    """The reason why this Python cannot run Spark; empty if it can."""
     environment = {**foreign_environment(), "PYTHONSAFEPATH": "1"}
     try:
         looked = subprocess.run(  # noqa: S603 - a Python of the user

@@ -1,4 +1,4 @@
-"""Rows of Spark as commands print them: JSON Lines, CSV and raw as they come, a table when its widths are known."""
+"""Prints Spark's rows: JSON Lines, CSV and raw as they arrive, a table when all widths are known."""
 
 import datetime as dt
 import decimal
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
-    """Print rows of a DataFrame with this schema in the format that was asked for."""
+    """Print rows of a DataFrame with this schema in the chosen format."""
     from yak.commands.output import flat, to_json
 
     columns = list(schema.names)
@@ -39,9 +39,9 @@ def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
 
 
 def plain(value: Any, zone: dt.tzinfo | None = dt.UTC) -> Any:
-    """A value of Spark as JSON has it: bytes as text or hex, times in ISO-8601, rows and maps as objects.
+    """A Spark value for JSON: bytes as text or hex, times in ISO-8601, rows and maps as objects.
 
-    PySpark gives instants as this machine's local time without saying so; `zone` None leaves a time as it is.
+    PySpark returns instants as this machine's local time without a zone; `zone` None leaves a time unchanged.
     """
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -74,7 +74,7 @@ def _cell(value: Any) -> Any:
 
 
 def _names_apart(names: list[str]) -> list[str]:
-    """Two columns may have one name, which a dictionary cannot: the later ones get a number."""
+    """Unique column names for a dictionary: a repeated name gets a number."""
     seen: dict[str, int] = {}
     apart = []
     for name in names:

@@ -1,4 +1,4 @@
-"""`yak spark run JOB`: a job in a process of its own, followed or left running."""
+"""`yak spark run JOB`: runs a job in a process of its own, followed or in the background."""
 
 import os
 import subprocess
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 _LOOK_S = 0.2
 _FIRST_BATCH_S = 8.0
 _JOBS_OWN = ("-b", "-q", "-t")
-"""Short options that mean something else to a job than to the rest of yak."""
+"""Short options with another meaning for a job than for the rest of yak."""
 
 
 def own_words_first(words: list[str]) -> list[str]:
-    """Of `run JOB …` and `submit FILE …` what is ours goes before the job, the rest after `--`, for the job to read.
+    """Split the arguments of `run JOB …`: options of yak go before the job, the job's own options after `--`.
 
-    A job has options of its own, some with the names of ours, and its own help.
+    A job has options of its own, some with names of yak's options, and its own help.
     """
     at = next((index for index, word in enumerate(words) if not word.startswith("-")), None)
     if at is None or words[at] != "run" or "--" in words[at:]:
@@ -39,7 +39,7 @@ def own_words_first(words: list[str]) -> list[str]:
 
 
 def _job_at(words: list[str]) -> int | None:
-    """Where the job's name is: the first word that is no option, nor the value of one."""
+    """Index of the job's name: the first argument that is neither an option nor an option's value."""
     with_value = {name for option in OPTIONS if option.kind == "value" for name in option.declarations}
     index = 0
     while index < len(words):
@@ -110,14 +110,14 @@ def run(
 
 
 def environment_of(g: Globals, run: "Run") -> dict[str, str]:
-    """What a job's process is told by variables."""
+    """The environment variables for a job's process."""
     from yak.local.spark_runs import VARIABLE
 
     return {**os.environ, VARIABLE: str(run.folder), "YAK_BOOTSTRAP_SERVERS": g.bootstrap_servers}
 
 
 def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
-    """Start it and stay until it ends; its exit code. The first Ctrl+C asks it to end, a second one ends it at once."""
+    """Run the job to its end; return its exit code. The first Ctrl+C stops it gracefully, the second kills it."""
     from yak.commands.interrupts import held
     from yak.commands.spark_progress import Shown
     from yak.local import spark_runs
@@ -154,7 +154,7 @@ def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
 
 
 def left_running(g: Globals, run: "Run", arguments: list[str]) -> int | None:
-    """Start it and leave it when Spark has begun; an error until then is ours to tell."""
+    """Start the job and return when Spark has started; an earlier error is printed here."""
     from yak.local import spark_runs
 
     with (run.folder / "output.txt").open("wb") as output, (run.folder / "errors.txt").open("wb") as errors:
@@ -192,14 +192,14 @@ def left_running(g: Globals, run: "Run", arguments: list[str]) -> int | None:
 
 
 def _has_begun(progress: list[dict[str, Any]]) -> bool:
-    """Whether a query did its first batch, or had time for one that has nothing to do; what is wrong shows in it."""
+    """Whether a query ran its first batch, or had time for it. An error in the job shows up in its first batch."""
     if any(line.get("event") in ("batch", "idle") for line in progress):
         return True
     return bool(progress) and time.time() - progress[0]["time_ms"] / 1000 > _FIRST_BATCH_S
 
 
 def _tell_errors(g: Globals, run: "Run", said: str) -> None:
-    """What a job wrote to stderr; with -o json its error as JSON."""
+    """Print a job's stderr; with -o json its error as JSON."""
     from yak.local import spark_runs
 
     error: YakError | None = spark_runs.error_of(run)
@@ -211,7 +211,7 @@ def _tell_errors(g: Globals, run: "Run", said: str) -> None:
 
 
 class _Errors:
-    """A child's stderr, read in a thread so that a full pipe stops nobody."""
+    """Reads a child's stderr in a thread, so that a full pipe does not block the child."""
 
     def __init__(self, stream: IO[str] | None) -> None:
         import threading
@@ -227,6 +227,6 @@ class _Errors:
             del self._lines[:-200]
 
     def text(self) -> str:
-        """All of it, at the end."""
+        """The last 200 lines; waits up to 5 s for the end of the output."""
         self._thread.join(5)
         return "".join(self._lines)

@@ -1,4 +1,4 @@
-"""`yak spark sql`: one query over topics as tables."""
+"""`yak spark sql`: runs one query over topics as tables."""
 
 import re
 from collections.abc import Iterable
@@ -138,16 +138,17 @@ def _query(query: str | None, file: str | None) -> str:
 
 
 def _tables(g: Globals, query: str) -> tuple[dict[str, str], str]:
-    """`tables_named` of the topics that there are. Raises YakError where no broker answers."""
+    """`tables_named` for the cluster's topics. Raises YakError when no broker answers."""
     from yak.client.metadata import topic_names
 
     return tables_named(query, topic_names(g.bootstrap_servers, timeout_s=g.timeout_ms / 1000))
 
 
 def tables_named(query: str, topics: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Topics by the name of their table, of those that a query names; and the query with tables in place of topics.
+    """Topics by table name, for those that a query names; and the query with table names instead of topic names.
 
-    A table is called as its topic, with _ for other signs than letters and digits. In backticks its own name will do.
+    A table has its topic's name, with _ for characters other than letters and digits. In backticks, the topic's own
+    name is valid too.
     """
     found: dict[str, str] = {}
     for topic in sorted(topics):
@@ -155,14 +156,14 @@ def tables_named(query: str, topics: Iterable[str]) -> tuple[dict[str, str], str
         query = query.replace(f"`{topic}`", f"`{table}`")
         plain = _QUOTED.sub(" ", query)
         is_named = re.search(rf"(?i)(?<!\w){re.escape(table)}(?!\w)", plain) is not None
-        # Of two topics that have one table, the one that needs no other name.
+        # If two topics have the same table name, prefer the topic whose own name it is.
         if is_named and (table not in found or topic == table):
             found[table] = topic
     return found, query
 
 
 def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], max_rows: int | None) -> int | None:
-    """Ask Spark, and print rows as they come."""
+    """Run the query, and print rows as they arrive; return the exit code."""
     from dataclasses import replace
 
     from yak.commands.spark_rows import print_rows
@@ -193,7 +194,7 @@ def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], ma
 
 
 def unknown_topic_of(g: Globals, error: Exception) -> Exception:
-    """A table that Spark does not know is a topic that is not there."""
+    """The error for a missing topic, if Spark does not know its table; otherwise `error`."""
     found = re.match(r"[Tt]he table or view `([^`]+)` cannot be found", str(error))
     if found is None:
         return error

@@ -1,4 +1,4 @@
-"""`yak spark status` and `yak spark stop`: the jobs that were started from here."""
+"""`yak spark status` and `yak spark stop`: the jobs that were started on this machine."""
 
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,7 +82,7 @@ def stop(
 
 
 def _stopped(g: Globals, run: "Run", *, hard: bool) -> bool:
-    """Ask one to end, and wait until it has."""
+    """Request a job's end and wait for it; return whether it has ended."""
     from yak.local.processes import wait_gone
     from yak.local.spark_runs import load
     from yak.local.spark_runs import stop as ask
@@ -104,7 +104,6 @@ def _stopped(g: Globals, run: "Run", *, hard: bool) -> bool:
 
 
 def _row(g: Globals, run: "Run") -> dict[str, Any]:
-    """A line of the table."""
     from yak.commands.spark_progress import size
     from yak.local.spark_runs import figures, progress_of
 
@@ -135,7 +134,7 @@ def _ago(g: Globals, time_ms: int | None) -> str | None:
 
 
 def _document(run: "Run") -> dict[str, Any]:
-    """The contract for scripts."""
+    """The document for scripts, whose keys are a contract."""
     from yak.local.spark_runs import batches_of, error_of, figures, latest_of_each, progress_of
 
     progress = progress_of(run)
@@ -149,7 +148,6 @@ def _document(run: "Run") -> dict[str, Any]:
 
 
 def _one(g: Globals, run: "Run") -> int | None:
-    """All that is known of one."""
     from yak.commands.output import error_lines
     from yak.commands.spark_progress import size
     from yak.local.spark_runs import batches_of, error_of, latest_of_each, progress_of

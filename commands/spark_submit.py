@@ -1,4 +1,4 @@
-"""`yak spark submit FILE.py -- args`: spark-submit with the data source and the package along."""
+"""`yak spark submit FILE.py -- args`: runs spark-submit with the data source and the package."""
 
 import os
 import sys

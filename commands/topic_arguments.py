@@ -1,4 +1,4 @@
-"""Arguments of `yak topics` in other tools' spelling, and `NAME=VALUE` lists."""
+"""Arguments of `yak topics` in the syntax of other tools, and `NAME=VALUE` lists."""
 
 from yak.errors import UsageError
 
@@ -7,9 +7,9 @@ ALIASES = {"ls": "list", "rm": "delete", "desc": "describe", "show": "describe"}
 
 
 def rewrite(words: list[str]) -> list[str]:
-    """`--create --topic x --partitions 3`, as kafka-topics.sh has it, as `create x --partitions 3`.
+    """Translate `--create --topic x --partitions 3` of kafka-topics.sh to `create x --partitions 3`.
 
-    With `--list`, `--describe` and so on anywhere, `--topic NAME` becomes the argument. Other lines stay as they are.
+    With `--list`, `--describe` and so on anywhere, `--topic NAME` becomes the argument. Other arguments stay unchanged.
     """
     if words and words[0] in ALIASES:
         return [ALIASES[words[0]], *words[1:]]

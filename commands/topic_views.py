@@ -1,4 +1,4 @@
-"""The rows and documents that `yak topics` prints, made from what the admin client says."""
+"""The rows and documents that `yak topics` prints, from the admin client's answers."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,13 @@ SORTS = ("name", "partitions", "records", "size")
 
 
 def health(topic: "Topic") -> str:
-    """One word for a topic: the worst of its partitions."""
+    """A topic's health in one word: the worst of its partitions."""
     found = {each.health for each in topic.partitions}
     return next((word for word in ("no leader", "under-replicated") if word in found), "in sync")
 
 
 def partitions_of(topic: "Topic", *, led: bool = False) -> list[TopicPartition]:
-    """Its partitions; with `led` only those that have a leader to ask."""
+    """A topic's partitions; with `led` only those with a leader."""
     return [TopicPartition(topic.name, each.number) for each in topic.partitions if not led or each.leader >= 0]
 
 
@@ -36,7 +36,7 @@ def list_rows(
     unavailable: bool,
     sort: str,
 ) -> list[dict[str, Any]]:
-    """One row a topic. Offsets and sizes are only asked for when they are shown or sorted by."""
+    """One row per topic. Offsets and sizes are requested only if they are printed or sorted by."""
     if sort not in SORTS:
         raise UsageError("usage", f'"{sort}" is not a sort column', why=f"columns are {', '.join(SORTS)}")
     found = [topic for topic in admin.metadata().topics.values() if internal or not topic.is_internal]
@@ -75,7 +75,7 @@ def _is_at_min_isr(admin: "Admin", topic: "Topic") -> bool:
 
 
 def _record_counts(admin: "Admin", topics: "list[Topic]") -> dict[str, int]:
-    """High watermark minus log start, summed over the partitions that have a leader."""
+    """High watermark minus log start, summed over partitions with a leader."""
     partitions = [each for topic in topics for each in partitions_of(topic, led=True)]
     marks = admin.watermarks(partitions)
     counts: dict[str, int] = {topic.name: 0 for topic in topics}
@@ -98,7 +98,7 @@ def _sizes(admin: "Admin", topics: "list[Topic]") -> dict[str, int | None]:
 
 
 def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
-    """Everything about one topic. Raises YakError (`unknown-topic`)."""
+    """All details of one topic. Raises YakError (`unknown-topic`)."""
     metadata = admin.metadata()
     topic = metadata.require_topic(name)
     partitions = partitions_of(topic, led=True)
@@ -138,7 +138,7 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
 
 
 def _state(partition: "Partition", least: int, damaged: dict[NodeId, Offset]) -> str:
-    """Its health; `below min ISR` when acks=all is refused; which replicas hold a damaged batch, and at which offset."""
+    """A partition's health, `below min ISR` if acks=all is refused, and damaged replicas with the batch's offset."""
     if damaged:
         return "damaged: " + ", ".join(f"node {node} at offset {offset}" for node, offset in sorted(damaged.items()))
     is_below = len(partition.isr) < min(least, len(partition.replicas))
@@ -146,7 +146,7 @@ def _state(partition: "Partition", least: int, damaged: dict[NodeId, Offset]) ->
 
 
 def print_description(g: "Globals", described: dict[str, Any], *, all_configs: bool) -> None:
-    """For people: a head line, the configs that were set, the partitions, and how they are."""
+    """Print for people: a header, the configs that were set, the partitions, and their health."""
     from yak.commands.output import layout
 
     out = g.out
@@ -174,7 +174,7 @@ def print_description(g: "Globals", described: dict[str, Any], *, all_configs: b
 
 @dataclass(frozen=True, slots=True)
 class TrimStep:
-    """One partition's log start, now and after."""
+    """A partition's log start before and after the trim."""
 
     partition: TopicPartition
     old: Offset
@@ -182,7 +182,7 @@ class TrimStep:
 
 
 def plan_trim(g: "Globals", admin: "Admin", name: str, before: str, partitions: str | None) -> list[TrimStep]:
-    """What `trim` would do. A plain number below 100 thousand million is an offset, anything else a time."""
+    """The plan of `trim`. An integer below 100 thousand million is an offset, anything else a time."""
     topic = admin.metadata().require_topic(name)
     wanted = partitions_of(topic, led=True)
     if partitions is not None:
@@ -196,13 +196,13 @@ def plan_trim(g: "Globals", admin: "Admin", name: str, before: str, partitions: 
     else:
         moment = parse_time_ms(before, now_ms=g.now_ms(), zone=g.zone)
         found = admin.offsets(dict.fromkeys(wanted, moment))
-        # No record that young: everything is older.
+        # No record is that new: all records are older.
         targets = {each: found[each].offset if found[each].offset >= 0 else marks[each][1] for each in wanted}
     return [TrimStep(each, marks[each][0], min(max(targets[each], marks[each][0]), marks[each][1])) for each in wanted]
 
 
 def trim_rows(admin: "Admin", plan: list[TrimStep], *, dry_run: bool) -> tuple[list[dict[str, Any]], int]:
-    """Carry out a plan; a row for each partition, and how many failed."""
+    """Carry out a plan; return a row per partition, and the number of failures."""
     moves = {step.partition: step.new for step in plan if step.new > step.old}
     results = {} if dry_run or not moves else admin.delete_records(moves)
     rows, failed = [], 0

@@ -277,7 +277,7 @@ def clone(
 
 
 def _each(g: Globals, names: list[str], act) -> int:  # type: ignore[no-untyped-def]
-    """Do it for each name, report each; 1 if any failed, which does not stop the others."""
+    """Run `act` for each name and report each result; return 1 if any failed. A failure does not stop the others."""
     from yak.errors import YakError
 
     rows, failed = [], 0

@@ -1,4 +1,4 @@
-"""The whole command tree at once: for shell completion and `yak help --json`. Imports every command."""
+"""The complete command tree, for shell completion and `yak help --json`. Imports every command."""
 
 from typing import TYPE_CHECKING, Any
 

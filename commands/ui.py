@@ -120,7 +120,7 @@ def ui(
 def _settings(
     g: Globals, screen: str | None, what: str | None, *, theme: str | None, is_ascii: bool, fps: float
 ) -> "UiSettings":
-    """Options, variables and files. Raises UsageError."""
+    """The UI's settings from options, variables and files. Raises UsageError."""
     from yak.client.contexts import read_toml
     from yak.tui.keys import check_keymap
     from yak.tui.launch import contexts_of
@@ -173,11 +173,11 @@ def _other(g: Globals, settings: "UiSettings", name: str) -> "ClusterSource":
     from yak.client.contexts import read_contexts, unknown_context
     from yak.tui.launch import live_source
 
-    contexts = read_contexts(g.settings.config_file)  # as it is now: one may have been added meanwhile
+    contexts = read_contexts(g.settings.config_file)  # read again: a context may have been added
     if name not in contexts:
         raise unknown_context(name, sorted(contexts), g.settings.config_file)
     context = contexts[name]
     directory = str(context.get("data_dir") or g.settings.value("data_dir"))
     token = str(context.get("http_token") or "")
-    settings = replace(settings, context=name, token="")  # what one cluster asks for is not shown to another
+    settings = replace(settings, context=name, token="")  # never send one cluster's token to another cluster
     return live_source(str(context["bootstrap_servers"]), settings, title=name, token=token, data_dirs=(directory,))

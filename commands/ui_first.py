@@ -1,4 +1,4 @@
-"""`yak ui` where there is no cluster yet: what shall it be?"""
+"""`yak ui` without a cluster: asks how to get one."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ _PATIENCE_S = 1.0
 
 
 def is_first_run(g: Globals, settings: "UiSettings") -> bool:
-    """Whether no cluster is named anywhere, and none answers where one would be."""
+    """Whether no cluster is configured, and none answers at the default address."""
     from yak.client.reach import probe
     from yak.commands.local_cluster import bootstrap_servers
 
@@ -24,7 +24,7 @@ def is_first_run(g: Globals, settings: "UiSettings") -> bool:
 
 
 def first_run(g: Globals, settings: "UiSettings") -> int:
-    """Ask, and do it. Raises YakError."""
+    """Ask the user, and carry out the choice. Raises YakError."""
     from yak.tui import launch
     from yak.tui.screens.first_run import FirstRunApp
 

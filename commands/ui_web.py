@@ -1,4 +1,4 @@
-"""`yak ui --web`: what is asked for on the line, as the server and its tabs take it."""
+"""`yak ui --web`: passes the command line to the server and its tabs."""
 
 import os
 
@@ -7,7 +7,7 @@ from yak.errors import UsageError
 
 
 def check_web(web: bool, *, plain: bool, **given: object) -> None:
-    """Refuse what would have no effect. Raises UsageError (`usage`)."""
+    """Refuse options without effect. Raises UsageError (`usage`)."""
     idle = [name for name, value in given.items() if value is not None]
     if idle and not web:
         raise UsageError("usage", f"--{idle[0]} needs --web", why="it is about browsers", try_=("yak ui --web",))
@@ -25,7 +25,7 @@ def tab_words(
     fps: float,
     data_dir: str | None,
 ) -> list[str]:
-    """What follows `yak ui` in the command of one tab: all that was said here, but for what is about the server."""
+    """The arguments of `yak ui` for one tab: those of this command without the server's options."""
     words = [*words_of(g.flags), f"--fps={fps}"]
     words += [f"--theme={theme}"] if theme is not None else []
     words += ["--ascii"] if is_ascii else []
@@ -54,6 +54,6 @@ def run_web(
         readonly=g.readonly,
     )
     if not demo:
-        _ = g.bootstrap_servers  # what cannot be an address is said here, and not in each tab
+        _ = g.bootstrap_servers  # report an invalid address here, not in each tab
     run(options, words, say=g.out.note, warn=g.out.warn, demo=demo, keep=keep)
     return 0

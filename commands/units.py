@@ -1,4 +1,4 @@
-"""Durations, sizes and times as people type them, and numbers as they are printed.
+"""Parses durations, sizes and times, and formats numbers.
 
 Durations and times are those of `yak.client.times`. Sizes: `64KiB 1MB 512`.
 """
@@ -63,7 +63,7 @@ def format_size(size_bytes: float) -> str:
 
 
 def group_digits(number: int) -> str:
-    """`612 004`: thousands apart by a space."""
+    """`612 004`: thousands are separated by a space."""
     return f"{number:,}".replace(",", " ")
 
 

@@ -1,4 +1,4 @@
-"""`yak up`: a cluster on this machine, its state, its end, and what can be done to one broker of it."""
+"""`yak up`: starts, shows and stops a cluster on this machine, and changes single brokers of it."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -235,13 +235,13 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
     for name in made:
         g.out.note(f'made topic "{name}"')
     running = [broker.address for broker in status.brokers if broker.state == "running"]
-    first = running[0] if running else status.brokers[0].address  # it tells clients of the others
+    first = running[0] if running else status.brokers[0].address  # clients learn the other brokers from it
     flag = "" if first in str(bootstrap_servers(g.settings).value).split(",") else f" -b {first}"
     g.out.note(f"next:    yak produce -m hello{flag} && yak consume --from-beginning --exit{flag}")
 
 
 def _watch(g: Globals, cluster: "LocalCluster") -> int:
-    """Show logs until Ctrl+C or SIGTERM, then stop everything in order. A cluster stopped elsewhere ends it too."""
+    """Print logs until Ctrl+C or SIGTERM, then stop the cluster gracefully; also ends when another command stops it."""
     import signal
     import threading
 

@@ -1,4 +1,4 @@
-"""What may be said to `yak up` together, and what its actions are called."""
+"""Checks which options of `yak up` may be combined, and parses its actions."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ ON_A_NODE = ("kill", "pause", "resume", "restart")
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What is done to a cluster that runs: `add`, or one of `ON_A_NODE` to a node."""
+    """A change of a running cluster: `add`, or one of `ON_A_NODE` for a node."""
 
     name: str
     node_id: int = 0
 
 
 def read_action(words: list[str] | None) -> Action | None:
-    """The words after `yak up`. Raises UsageError (`bad-up-action`)."""
+    """The action after `yak up`. Raises UsageError (`bad-up-action`)."""
     if not words:
         return None
     name, *rest = words
@@ -35,7 +35,7 @@ def read_action(words: list[str] | None) -> Action | None:
 def check_together(
     *, status: bool, down: bool, action: Action | None, purge: bool, hard: bool, role: str | None
 ) -> None:
-    """Refuse what makes no sense together. Raises UsageError (`bad-up-action`, `bad-role`)."""
+    """Refuse options that exclude each other. Raises UsageError (`bad-up-action`, `bad-role`)."""
     name = action.name if action else ""
     if status + down + bool(name) > 1:
         raise UsageError(
@@ -59,7 +59,7 @@ def check_together(
 
 
 def check_data(*, ephemeral: bool, keep: bool, purge: bool, looks_only: bool) -> None:
-    """Refuse to keep and to delete the data at once, or to say so where nothing starts. Raises UsageError."""
+    """Refuse --keep with a deletion, and --keep or --ephemeral when no cluster starts. Raises UsageError."""
     if keep and (ephemeral or purge):
         other = "--ephemeral" if ephemeral else "--purge"
         raise UsageError("bad-up-action", f"--keep and {other} exclude each other", why="one deletes, one does not")

@@ -4,7 +4,7 @@
     spark.dataSource.register(YakDataSource)
     spark.read.format("yak").option("bootstrap", "localhost:9092").option("subscribe", "orders").load()
 
-Importing this imports neither pyspark nor numpy nor pyarrow: they come with what is asked for.
+Importing this package does not import pyspark, numpy or pyarrow; its public names import them on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -18,10 +18,10 @@ _HOMES = {"YakDataSource": "yak.spark.source.data_source"}
 """The module that each public name is in."""
 
 
-if not TYPE_CHECKING:  # or a type checker would take any name for one that is here
+if not TYPE_CHECKING:  # inside the `if`, because a type checker would otherwise accept any name of this module
 
     def __getattr__(name: str) -> object:
-        """Import a public name when it is first asked for (PEP 562)."""
+        """Import a public name on first use (PEP 562)."""
         home = _HOMES.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,5 @@
-"""`yak ui`: a cluster on a screen. Everything here runs on Textual's asyncio loop, and blocks nothing of it.
+"""`yak ui`: a cluster on a screen. Everything runs on Textual's asyncio loop and never blocks it.
 
-What is asked of the world goes through `yak.tui.source`; what the cluster is now, `yak.tui.state` folds from its events; `rows` turn that
-into lines, and are pure; `widgets` and `screens` draw.
+`source` asks the cluster and listens to its events; `state` holds the cluster's present state, built from those events;
+`rows` turn the state into lines and are pure; `widgets` and `screens` draw.
 """

@@ -1,4 +1,4 @@
-"""The app: which cluster, which screen, when to draw."""
+"""The app: it connects to a cluster, shows a screen, and decides when to draw."""
 
 import gc
 from collections.abc import AsyncIterator, Callable
@@ -19,9 +19,9 @@ from yak.tui.themes import textual_name
 from yak.tui.uploads import FileUploaded
 
 STALE_FPS = 0.2
-"""While the terminal has not the focus."""
+"""Frames per second while the terminal has no focus."""
 COMPLETED_MAX = 20
-"""New topics asked about in one go."""
+"""The most incomplete topics requested in one round."""
 COMPLETE_TRIES = 8
 _KEY_IDS = (
     *(key.id for key in KEYS.values() if key.scope == "go" and key.id.partition(".")[2] in BY_NAME),
@@ -30,7 +30,7 @@ _KEY_IDS = (
 
 
 class YakApp(Actions):
-    """`yak ui`. What it is in parts: `AppBase`, `Actions`."""
+    """The app of `yak ui`. Its parts: `AppBase`, `Actions`."""
 
     CSS_PATH = "yak.tcss"
     TITLE = "yak"
@@ -40,7 +40,7 @@ class YakApp(Actions):
     BINDINGS: ClassVar[list[BindingType]] = [*keys(*_KEY_IDS)]
 
     def on_mount(self) -> None:
-        """The first screen, and listening."""
+        """Show the first screen and start listening for events."""
         self.theme = textual_name(self.settings.theme)
         self.set_class(self.settings.is_ascii, "-ascii")
         self.set_class(self.is_production, "-production")
@@ -53,13 +53,13 @@ class YakApp(Actions):
 
     @work(exclusive=True, group="listen")
     async def listen(self) -> None:
-        """Fold in what the cluster tells, for as long as the app lives."""
+        """Apply the cluster's events for as long as the app lives."""
         is_settled = False
         events: AsyncIterator[dict[str, Any]] = self.source.follow()
         async for event in events:
             self.picture.take(event)
             if event["kind"] == "snapshot" and not is_settled:
-                # What is there now stays: a full collection over it later would be felt as a key that hangs.
+                # These objects live as long as the app. A full collection over them would delay a key noticeably.
                 gc.collect()
                 gc.freeze()
                 is_settled = True
@@ -77,7 +77,7 @@ class YakApp(Actions):
 
     @work(group="complete")
     async def complete_topics(self) -> None:
-        """Ask for the partitions of topics that events only name; again while the broker asked does not know them yet."""
+        """Request the partitions of topics that events only name. Retries while the broker does not know them yet."""
         picture, wanted = self.picture, dict(self.picture.incomplete)
         picture.incomplete.clear()
         for topic, tries in list(wanted.items())[:COMPLETED_MAX]:
@@ -92,16 +92,16 @@ class YakApp(Actions):
         picture.incomplete.update({**wanted, **picture.incomplete})
 
     def on_app_blur(self) -> None:
-        """Nobody looks: draw seldom."""
+        """Draw seldom while the terminal has no focus."""
         self._is_away = True
 
     def on_app_focus(self) -> None:
-        """Somebody looks."""
+        """Draw at full rate again."""
         self._is_away = False
         self.repaint()
 
     def on_file_uploaded(self, event: FileUploaded) -> None:
-        """The browser has sent a file: who chooses one now sees it, others are told."""
+        """Report a file from the browser with a notice, and pass it to the screen, which may be choosing one."""
         self.notice(f"{event.path.name} is uploaded: choose it in the Producer (key f)")
         self.screen.post_message(FileUploaded(event.path))
 
@@ -110,7 +110,7 @@ class YakApp(Actions):
         await self.source.close()
 
     def use_context(self, name: str) -> None:
-        """Show another cluster. Raises UsageError (`unknown-context`)."""
+        """Switch to another cluster. Raises UsageError (`unknown-context`)."""
         if name not in self.settings.contexts or self._other_source is None:
             raise UsageError(
                 "unknown-context",

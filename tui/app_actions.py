@@ -1,4 +1,4 @@
-"""What keys and typed commands do on every screen."""
+"""Actions of keys and typed commands that work on every screen."""
 
 from contextlib import suppress
 from functools import partial
@@ -20,11 +20,11 @@ from yak.tui.widgets.prompt import Prompt
 
 
 class Actions(AppBase):
-    """The actions of `tui/keys/everywhere.py`, and the words after `:`."""
+    """The actions of `tui/keys/everywhere.py`, and the commands after `:`."""
 
     @work(exclusive=True, group="prompt")
     async def action_command(self) -> None:
-        """`:`."""
+        """Open the command line (`:`)."""
         typed = await self.push_screen_wait(Prompt(":", completion=command_line.completion))
         if typed:
             try:
@@ -34,7 +34,7 @@ class Actions(AppBase):
 
     @work(exclusive=True, group="prompt")
     async def action_find(self) -> None:
-        """`/`: filters as it is typed."""
+        """Open the filter line (`/`); the filter applies as it is typed."""
         screen = self.screen
         if not isinstance(screen, YakScreen):
             return
@@ -43,7 +43,7 @@ class Actions(AppBase):
         self._filter(screen, before if typed is None else typed)
 
     def _filter(self, screen: YakScreen, text: str) -> str:
-        """Filter; what is wrong with the filter comes back in words."""
+        """Set the filter; return its error, or an empty text."""
         try:
             screen.set_filter(text)
         except YakError as error:
@@ -51,7 +51,7 @@ class Actions(AppBase):
         return ""
 
     async def run_command(self, name: str, argument: str) -> None:
-        """A word after `:` that is no screen. Raises YakError."""
+        """Run a command after `:` that is not a screen. Raises YakError."""
         if name == "quit":
             self.exit(0)
         elif name == "theme":
@@ -90,28 +90,28 @@ class Actions(AppBase):
         self.theme = textual_name(name)
         self.notice(f"theme {name}")
 
-    # what is done everywhere
+    # actions of every screen
 
     def action_zone(self) -> None:
-        """UTC, local, relative."""
+        """Cycle the time zone: UTC, local, relative."""
         self._set_zone("")
         self.notice(f"times are {ZONE_WORDS[self.look.zone]}")
 
     def action_wide(self) -> None:
-        """All columns, or those that have room."""
+        """Show all columns, or only those that fit."""
         self.look = Look(self.look.zone, self.look.is_ascii, not self.look.is_wide)
         self.repaint()
         self.paint_now()
 
     def action_freeze(self) -> None:
-        """Stop what the screen reads, or else drawing; and go on."""
+        """Pause or resume: the screen's reading, or else its drawing."""
         screen = self.screen_below()
         if screen is None or not screen.hold():
             self.is_frozen = not self.is_frozen
         self.paint_now()
 
     def action_zoom(self) -> None:
-        """The panel with the focus over the whole window."""
+        """Show the focused panel over the whole window, or restore it."""
         screen = self.screen
         if screen.maximized is not None:
             screen.minimize()
@@ -119,17 +119,17 @@ class Actions(AppBase):
             screen.maximize(screen.focused)
 
     def action_help(self) -> None:
-        """What the keys do."""
+        """Show the help: what the keys do."""
         screen = self.screen_below()
         if screen is not None:
             self.push_screen(TextDialog(f"Keys of {screen.TITLE_WORDS or 'this screen'}", help_text.of_screen(screen)))
 
     def action_palette(self) -> None:
-        """All commands."""
+        """Open the palette of all commands."""
         self.action_command_palette()
 
     def get_system_commands(self, screen: Screen[Any]) -> Any:
-        """What the palette lists: what `:` knows, and the actions of this screen."""
+        """The palette's entries: the commands of `:` and the actions of this screen."""
         for command in command_line.commands():
             words = f"{command.name} {command.argument}".strip()
             yield SystemCommand(f":{words}", command.help, partial(self._run_typed, command.name))
@@ -150,17 +150,17 @@ class Actions(AppBase):
             self.show_error(error)
 
     def action_explain(self) -> None:
-        """What the numbers mean."""
+        """Explain the numbers of the screen."""
         screen = self.screen_below()
         if screen is not None:
             self.push_screen(TextDialog("What these numbers mean", help_text.explained(screen)))
 
     def action_notices(self) -> None:
-        """All that was noticed."""
+        """Show all notices."""
         self.push_screen(TextDialog("Notices", help_text.notices(self.notices, self.look, self.now_ms())))
 
     def action_jump(self) -> None:
-        """Letters on panels."""
+        """Show a letter on each panel; typing it moves the focus there."""
         from yak.tui.widgets.jump import JumpDialog
 
         screen = self.screen_below()
@@ -172,19 +172,19 @@ class Actions(AppBase):
             widget.focus()
 
     def action_panel_next(self) -> None:
-        """Focus on."""
+        """Focus the next panel."""
         self.screen.focus_next()
 
     def action_panel_before(self) -> None:
-        """Focus back."""
+        """Focus the previous panel."""
         self.screen.focus_previous()
 
     def action_tab_next(self) -> None:
-        """The next tab."""
+        """Show the next tab."""
         self._turn_tab(1)
 
     def action_tab_before(self) -> None:
-        """The tab before."""
+        """Show the previous tab."""
         self._turn_tab(-1)
 
     def _turn_tab(self, by: int) -> None:
@@ -198,7 +198,7 @@ class Actions(AppBase):
 
     @work(exclusive=True, group="doctor")
     async def run_doctor(self) -> None:
-        """`yak doctor`, and what it says."""
+        """Run `yak doctor` and show its output."""
         import asyncio
         import sys
 
@@ -213,7 +213,7 @@ class Actions(AppBase):
 
     @work(exclusive=True, group="sample")
     async def make_sample(self) -> None:
-        """A topic with messages, for who has none."""
+        """Create a topic with sample records."""
         records = [
             {"key": f"k{n % 7}", "payload": {"order": n, "total": n * 7 % 100, "currency": "EUR"}} for n in range(100)
         ]

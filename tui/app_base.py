@@ -1,4 +1,4 @@
-"""What the app is to its screens: the cluster, how things are written, where one is, and whom to tell."""
+"""The part of the app that screens use: the cluster, formats, navigation, notices and contexts."""
 
 import time
 from collections import deque
@@ -33,10 +33,10 @@ NOTICES_MAX = 500
 
 
 class _Harmless(LineFilter):
-    """The last step before the terminal, for every widget: what a cluster holds cannot drive it."""
+    """The last filter before the terminal, for every widget: text from a cluster cannot send control sequences."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's
-        """The segments, with escapes in the place of what would."""
+        """The segments, with control characters escaped."""
         if all(each.text.isprintable() for each in segments):
             return segments
         return [each if each.control else Segment(one_line(each.text), each.style) for each in segments]
@@ -78,11 +78,11 @@ class AppBase(App[int]):
             self.register_theme(theme)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's, and one that no text of a client gets past."""
+        """Textual's filters, then the one that escapes control characters in clients' texts."""
         return [*super().get_line_filters(), _HARMLESS]
 
     def paint_now(self) -> None:
-        """Draw what is seen from what is known."""
+        """Draw the visible screen from the present state."""
         self._painted_version = self.picture.version
         self._painted_ms = self.now_ms()
         screen = self.screen_below()
@@ -90,20 +90,20 @@ class AppBase(App[int]):
             screen.paint_all(self._painted_ms)
 
     def screen_below(self) -> YakScreen | None:
-        """The screen that is seen, under dialogs too."""
+        """The visible screen, even under a dialog."""
         for screen in reversed(self.screen_stack):
             if isinstance(screen, YakScreen):
                 return screen
         return None
 
     def repaint(self) -> None:
-        """Draw soon, whatever changed."""
+        """Draw soon, whether or not the state changes."""
         self._painted_version = -1
 
-    # going
+    # navigation
 
     def screens_by_digit(self) -> list[tuple[str, str, str]]:
-        """Digit, name and label, in the order of the digits."""
+        """Digit, name and label of each screen, in the order of the digits."""
         order = "1234567890"
         with_digit = (entry for entry in SCREENS if entry.digit)
         return [
@@ -112,7 +112,10 @@ class AppBase(App[int]):
         ]
 
     def _handle_exception(self, error: Exception) -> None:
-        """As Textual does; but who went on a moment longer than his widgets, which are taken away first, did nothing wrong."""
+        """Textual's handler, but it ignores missing widgets in a worker whose node is being removed.
+
+        Textual removes widgets before it cancels their workers.
+        """
         of_widgets = isinstance(error, WorkerFailed) and isinstance(
             error.error, (NoMatches, NoScreen, ScreenStackError)
         )
@@ -120,7 +123,7 @@ class AppBase(App[int]):
             super()._handle_exception(error)
 
     def _is_worker_left(self) -> bool:
-        """Is what began the worker that runs being taken away? Textual cancels the worker when that is done."""
+        """Whether the node that started the current worker is being removed."""
         try:
             node = get_current_worker().node
         except NoActiveWorker:
@@ -146,22 +149,22 @@ class AppBase(App[int]):
             self.pop_screen()
         root = self.screen_stack[0]
         if not root.is_mounted:
-            # It was gone to for the first time, and is still being made.
+            # This is the first visit: the screen is still being mounted.
             self.set_timer(0.01, partial(self._open, name, what))
         elif isinstance(root, YakScreen):
             root.opened(what)
 
     def action_go(self, name: str) -> None:
-        """A digit."""
+        """Go to the screen of a digit."""
         self.go(name)
 
     def action_last(self) -> None:
-        """The screen before this one."""
+        """Go to the previous screen."""
         if self._last_mode:
             self.go(self._last_mode)
 
     async def action_back(self) -> None:
-        """Out of the innermost thing; from a first screen to the dashboard."""
+        """Leave the innermost state (filter, zoom, dialog); on a top-level screen go to the dashboard."""
         screen = self.screen
         if not isinstance(screen, YakScreen):
             self.pop_screen()
@@ -173,13 +176,16 @@ class AppBase(App[int]):
             self.go("dashboard")
 
     def action_leave(self) -> None:
-        """The end."""
+        """Quit."""
         self.exit(0)
 
-    # telling
+    # notices
 
     def show_error(self, error: BaseException) -> None:
-        """What happened, why, what to try: a toast, kept in the notices. Not a YakError: a fault of ours, told as one."""
+        """Show an error as a toast with its why and try, and record it in the notices.
+
+        Any other exception is shown as a bug of yak ui.
+        """
         if not isinstance(error, YakError):
             self.log.error(repr(error))
             error = YakError(
@@ -197,12 +203,12 @@ class AppBase(App[int]):
         )
 
     def notice(self, words: str, tone: str = "") -> None:
-        """A line at the bottom for a while, kept in the notices."""
+        """Show a line at the bottom for a while, and record it in the notices."""
         self.notices.append((self.now_ms(), words, tone))
         self.repaint()
 
     def last_notice(self, now_ms: int) -> Cell | None:
-        """What to say at the bottom now."""
+        """The notice to show at the bottom now."""
         if not self.notices:
             return None
         time_ms, said, tone = self.notices[-1]
@@ -211,17 +217,17 @@ class AppBase(App[int]):
         return Cell(said, tone or "accent")  # type: ignore[arg-type]
 
     def note_command(self, command: str, outcome: str = "") -> None:
-        """What the user did, as a command line: it is shown in the activity."""
+        """Record a user's action in the activity, as a command line."""
         self.picture.activity.note_command(self.now_ms(), command, outcome)
         self.repaint()
 
     def copy(self, text: str, what: str) -> None:
-        """To the clipboard of the terminal or the browser (OSC 52)."""
+        """Copy to the clipboard of the terminal or the browser (OSC 52)."""
         self.copy_to_clipboard(text)
         self.notice(f"copied {what}")
 
     def forget_key_bar(self) -> None:
-        """The keys may be others."""
+        """Update the key bar after the next refresh: the bound keys may have changed."""
         self.call_after_refresh(self._refresh_key_bar)
 
     def _refresh_key_bar(self) -> None:
@@ -229,38 +235,38 @@ class AppBase(App[int]):
             bar.refresh_keys()
 
     def on_descendant_focus(self) -> None:
-        """Other keys are bound now."""
+        """Update the key bar: the focused widget binds other keys."""
         self._refresh_key_bar()
 
     # contexts
 
     def context_names(self) -> list[tuple[str, bool]]:
-        """All contexts, and whether each is in use; the address where there is none."""
+        """All contexts, and whether each is in use. If none is in use, the cluster's address comes first."""
         found = [(name, name == self._context_name) for name in self.settings.contexts]
         return found if any(used for _, used in found) else [(self.source.title, True), *found]
 
     @property
     def context_name(self) -> str:
-        """The context in use; empty where the cluster has no name."""
+        """The context in use; empty if the cluster has no name."""
         return self._context_name
 
     def take_contexts(self, found: Mapping[str, Mapping[str, Any]]) -> None:
-        """The contexts of the config file are others now."""
+        """Use the changed contexts of the config file. Contexts without brokers are left out."""
         named = {name: values for name, values in found.items() if values.get("bootstrap_servers")}
         self.settings = replace(self.settings, contexts=named)
         self.repaint()
 
     def _mark_cluster(self, *, is_production: bool, accent: str) -> None:
-        """What tells one cluster from another: a red header, a colour."""
+        """Mark the cluster: a red header for production, an accent colour."""
         self.is_production, self.accent = is_production, accent
         self.set_class(is_production, "-production")
         self.refresh_css(animate=False)
 
     def get_css_variables(self) -> dict[str, str]:
-        """The theme's, with the accent of the context; themes without colours stay so."""
+        """The theme's variables with the context's accent; themes without colours stay unchanged."""
         variables = super().get_css_variables()
         if self.accent and self._theme_name() not in ("mono", "ansi"):
-            with suppress(ColorParseError):  # a word in the config that is no colour marks nothing
+            with suppress(ColorParseError):  # an invalid colour in the config is ignored
                 color = Color.parse(self.accent)
                 variables["accent"] = (color if self.current_theme.dark else color.darken(0.2)).hex
         return variables
@@ -269,7 +275,7 @@ class AppBase(App[int]):
         return next((name for name in NAMES if textual_name(name) == self.theme), NAMES[0])
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """What themes of others do not name."""
+        """Defaults for variables that Textual's own themes do not define."""
         return VARIABLES_OF_OTHERS
 
 

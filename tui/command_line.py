@@ -1,4 +1,4 @@
-"""What can be typed after `:`, and found in the palette: one list."""
+"""The commands after `:`, which the palette lists too."""
 
 import difflib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A word, what may follow it, what it does."""
+    """One command: its word, its argument, its effect."""
 
     name: str
     help: str
@@ -38,14 +38,14 @@ OTHERS = (
 
 
 def commands() -> Iterator[Command]:
-    """All of them; screens first."""
+    """All commands; screens first."""
     for entry in SCREENS:
         yield Command(entry.name, f"go to {entry.label.lower()}", "[WHAT]", entry.aliases)
     yield from OTHERS
 
 
 def completion(typed: str) -> str:
-    """The first command that begins so; empty if none does."""
+    """The first command that starts with the typed text; empty if none does."""
     word = typed.strip()
     if not word or " " in typed:
         return ""
@@ -54,7 +54,7 @@ def completion(typed: str) -> str:
 
 
 async def run(app: "Actions", typed: str) -> None:
-    """Do what was typed. Raises UsageError `unknown-command` for what there is not."""
+    """Run a typed command. Raises UsageError (`unknown-command`)."""
     word, _, argument = typed.strip().partition(" ")
     argument = argument.strip()
     for entry in SCREENS:

@@ -1,4 +1,4 @@
-"""What the help says, made from the keys that are bound: nothing can be told that is not there."""
+"""Help texts, generated from the bound keys, so that they list only keys that exist."""
 
 import textwrap
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ K9S_KEYS = {"grid.page-down": "ctrl+f,pagedown", "grid.page-up": "ctrl+b,pageup"
 
 
 def of_screen(screen: "YakScreen") -> Content:
-    """The keys of one screen, its own first; and the command that shows the same."""
+    """The keys of one screen, its own first, and the command that shows the same."""
     groups: dict[str, dict[str, tuple[str, str]]] = {}
     for active in screen.active_bindings.values():
         binding = active.binding
@@ -46,7 +46,7 @@ def of_screen(screen: "YakScreen") -> Content:
 
 
 def all_keys() -> Content:
-    """Every action by its id, which is what `[keys]` in the config names."""
+    """Every action by its id, the name that `[keys]` in the config uses."""
     parts = [
         Content.styled(
             '[keys] of the config gives an action other keys, for example:  "topics.create" = "A"\n\n', "$dim"
@@ -69,7 +69,7 @@ def _line(shown: str, words: str, width: int = 60) -> Content:
 
 
 def explained(screen: "YakScreen") -> Content:
-    """The terms of a screen, a sentence each."""
+    """The terms of a screen, explained in a sentence each."""
     if not screen.EXPLAINED:
         return Content("Nothing on this screen needs explaining.")
     parts = [Content.assemble((term, "bold $accent"), f"\n  {words}\n\n") for term, words in screen.EXPLAINED]
@@ -77,7 +77,7 @@ def explained(screen: "YakScreen") -> Content:
 
 
 def notices(kept: Iterable[tuple[int, YakError | str, str]], look: "Look", now_ms: int) -> Content:
-    """Errors with their why and try, newest first."""
+    """Notices and errors with their why and try, newest first."""
     parts: list[Any] = []
     for time_ms, said, tone in reversed(list(kept)):
         when = look.time(time_ms, now_ms)

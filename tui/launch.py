@@ -1,4 +1,4 @@
-"""What `yak ui` starts: the app on a cluster, in this terminal, in lines, or tried out without one."""
+"""Ways to start `yak ui`: in this terminal, as plain lines, or as a self-test without a terminal."""
 
 import asyncio
 import os
@@ -15,7 +15,10 @@ from yak.tui.source.base import ClusterSource
 def live_source(
     bootstrap: str, settings: UiSettings, *, title: str = "", token: str = "", data_dirs: tuple[str, ...] = ()
 ) -> ClusterSource:
-    """The cluster at these addresses; with control of its processes when it is one of `yak up` in these directories."""
+    """The cluster at these addresses.
+
+    Its processes can be controlled if `yak up` runs it in one of these directories.
+    """
     from yak.tui.source.live import LiveSource
     from yak.tui.source.local_control import find_local
 
@@ -29,9 +32,9 @@ def live_source(
 def run_app(
     source: ClusterSource, settings: UiSettings, other_source: Callable[[str], ClusterSource] | None = None
 ) -> int:
-    """The app in this terminal, until it is left; its exit code. Raises UsageError `no-terminal`.
+    """Run the app in this terminal; returns its exit code. Raises UsageError `no-terminal`.
 
-    SIGTERM, SIGHUP, and the end of the terminal end it too.
+    SIGTERM, SIGHUP, and a hang-up of the terminal end it too.
     """
     require_terminal()
     from yak.tui.app import YakApp
@@ -51,13 +54,13 @@ def run_app(
 
 
 def _ask(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed: it ends already
+    with suppress(RuntimeError):  # the loop is closed: the app is ending already
         loop.call_soon_threadsafe(what)
 
 
 def require_terminal() -> None:
     """Raises UsageError `no-terminal`."""
-    is_tab = "TEXTUAL_DRIVER" in os.environ  # `yak ui --web` draws to a pipe, and says so by this
+    is_tab = "TEXTUAL_DRIVER" in os.environ  # set by `yak ui --web`, which draws to a pipe
     if not sys.stdout.isatty() and not is_tab:
         raise UsageError(
             "no-terminal",
@@ -68,7 +71,7 @@ def require_terminal() -> None:
 
 
 def run_plain(source: ClusterSource, settings: UiSettings, write: Callable[[str], None]) -> int:
-    """Every change as a line, for screen readers and files; until interrupted."""
+    """Write every change as a line, for screen readers and files, until interrupted."""
     from yak.tui.plain_watch import watch
 
     asyncio.run(watch(source, settings, write))
@@ -76,7 +79,7 @@ def run_plain(source: ClusterSource, settings: UiSettings, write: Callable[[str]
 
 
 def self_test(write: Callable[[str], None]) -> int:
-    """Compose every screen without a terminal and a cluster: what a packed program must be able to do. Raises what goes wrong."""
+    """Compose every screen without a terminal and a cluster, to check a packaged program. Raises what goes wrong."""
     from yak.tui.app import YakApp
     from yak.tui.screens.table import SCREENS
     from yak.tui.source.recorded import RecordedSource
@@ -94,5 +97,5 @@ def self_test(write: Callable[[str], None]) -> int:
 
 
 def contexts_of(known: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
-    """Contexts that name brokers."""
+    """The contexts that name brokers."""
     return {name: values for name, values in known.items() if values.get("bootstrap_servers")}

@@ -1,4 +1,4 @@
-"""How things are written on the screen: numbers, sizes, times, signs. Pure.
+"""Formats of the screen: numbers, sizes, times, signs. Pure.
 
 Meaning is never in a colour alone: every state has a sign and a word, and with `is_ascii` the signs are letters too.
 """
@@ -41,14 +41,14 @@ ZONE_WORDS: Final[dict[Zone, str]] = {"utc": "in UTC", "local": "in local time",
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the user chose: the zone of times, letters instead of signs, all columns."""
+    """The user's display choices: time zone, letters instead of signs, all columns."""
 
     zone: Zone = "utc"
     is_ascii: bool = False
     is_wide: bool = False
 
     def sign(self, name: str) -> str:
-        """A sign by its meaning; raises KeyError for one that there is not."""
+        """The sign for a meaning. Raises KeyError for an unknown name."""
         return _SIGNS[name][1 if self.is_ascii else 0]
 
     def number(self, value: float | None) -> str:
@@ -68,17 +68,17 @@ class Look:
         return f"{amount:.0f} {_UNITS[unit]}" if unit == 0 or amount >= 99.95 else f"{amount:.1f} {_UNITS[unit]}"
 
     def rate(self, value: float | None, what: str = "") -> str:
-        """Of things in a second: `0/s`, `840/s`, `12.4k/s`, `1.2M/s`."""
+        """A rate per second: `0/s`, `840/s`, `12.4k/s`, `1.2M/s`."""
         if value is None:
             return self.sign("none")
         return f"{short(value)}{what}/s"
 
     def size_rate(self, value: float | None) -> str:
-        """Bytes in a second: `1.2 MiB/s`."""
+        """Bytes per second: `1.2 MiB/s`."""
         return self.sign("none") if value is None else f"{self.size(value)}/s"
 
     def time(self, time_ms: float | None, now_ms: float, *, millis: bool = False) -> str:
-        """A moment of a day, `12:03:04Z`, `14:03:04` in local time, or `4 s ago`."""
+        """A time of day, `12:03:04Z`, `14:03:04` in local time, or `4 s ago`."""
         if time_ms is None:
             return self.sign("none")
         if self.zone == "relative":
@@ -88,7 +88,7 @@ class Look:
         return text + ("Z" if self.zone == "utc" else "")
 
     def day_and_time(self, time_ms: float | None, now_ms: float) -> str:
-        """`2026-11-20 12:03:04.120Z`: a moment of any day."""
+        """A time with its date: `2026-11-20 12:03:04.120Z`."""
         if time_ms is None:
             return self.sign("none")
         if self.zone == "relative":
@@ -98,7 +98,10 @@ class Look:
         return f"{moment:%Y-%m-%d %H:%M:%S}.{int(time_ms) % 1000:03}{zone}"
 
     def spark(self, values: Sequence[float], width: int) -> str:
-        """Values as blocks, in `width` cells at most: of more values each cell is the mean of some. In letters: the last one and the largest."""
+        """Values as blocks, in at most `width` cells; if there are more values, a cell is a mean of several.
+
+        In letters: the last and the largest value.
+        """
         shown = _means(list(values), width)
         if self.is_ascii:
             return f"{short(shown[-1])} max {short(max(shown))}" if shown else ""
@@ -108,7 +111,10 @@ class Look:
         return "".join(_BLOCKS[min(7, int(max(value, 0.0) / top * 7.999))] for value in shown)
 
     def bar(self, share: float, width: int) -> str:
-        """A bar of `width` cells, filled by a share of 0 to 1; more than nothing is never drawn as nothing, less than all never as all."""
+        """A bar of `width` cells, filled by a share of 0 to 1.
+
+        A share above 0 is never drawn empty, and one below 1 never full.
+        """
         share = min(max(share, 0.0), 1.0)
         filled = round(share * width)
         if 0 < share < 1 and width > 1:
@@ -124,7 +130,7 @@ def _means(values: list[float], width: int) -> list[float]:
 
 
 def short(value: float) -> str:
-    """`840`, `12.4k`, `1.2M`: three digits at most before the letter."""
+    """`840`, `12.4k`, `1.2M`: at most three digits before the letter."""
     for limit, divisor, letter in ((999.5, 1.0, ""), (999_500.0, 1e3, "k"), (999_500_000.0, 1e6, "M")):
         if abs(value) < limit:
             amount = value / divisor
@@ -133,7 +139,7 @@ def short(value: float) -> str:
 
 
 def span(length_ms: float) -> str:
-    """A length of time: `143 ms`, `4.8 s`, `3 min`, `2 h 5 min`, `3 d`."""
+    """A duration: `143 ms`, `4.8 s`, `3 min`, `2 h 5 min`, `3 d`."""
     if length_ms < 1000:
         return f"{max(0, round(length_ms))} ms"
     seconds = length_ms / 1000

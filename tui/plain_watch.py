@@ -1,4 +1,4 @@
-"""`yak ui --plain`: what happens, a line each, for screen readers, pipes and terminals that cannot draw."""
+"""`yak ui --plain`: one line for each event, for screen readers, pipes and terminals that cannot draw."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _HEALTH_EVERY_MS = 10_000
 
 
 async def watch(source: ClusterSource, settings: UiSettings, write: Callable[[str], None]) -> None:
-    """Write the health when it changes, and each event; it ends when it is cancelled."""
+    """Write the health when it changes, and each event, until cancelled."""
     picture, look = Picture(), Look(settings.zone, settings.is_ascii)  # type: ignore[arg-type]
     told, health, asked_ms, was_lost = 0, [""], 0, False
     async for event in source.follow():

@@ -1,4 +1,4 @@
-"""What `yak ui` is told: by options, environment and the `[ui]` and `[keys]` tables of the config."""
+"""Settings of `yak ui`, from options, environment and the `[ui]` and `[keys]` tables of the config."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class UiSettings:
-    """How it looks and what it may do. `contexts` by name: where the brokers are, and what else is set there."""
+    """Appearance and permissions. `contexts` maps a name to the addresses of its brokers and its other settings."""
 
     is_readonly: bool = False
     is_ascii: bool = False
@@ -18,9 +18,9 @@ class UiSettings:
     contexts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     context: str = ""
     config_file: str = ""
-    """Where contexts are kept; empty where that is not known."""
+    """The config file with the contexts; empty if unknown."""
     accent: str = ""
-    """A colour that marks this cluster; empty where it has none."""
+    """A colour that marks this cluster; empty if it has none."""
     token: str = ""
     start: str = "dashboard"
     start_with: str | None = None

@@ -1,8 +1,8 @@
 """Ends `yak ui` when its terminal is gone.
 
-Textual writes through a thread with a bounded queue (`textual/drivers/_writer_thread.py`). When the terminal is gone that
-thread dies of EIO, the queue fills, and the event loop waits for room in it for ever: no signal handler of the loop runs
-any more. So this looks from a thread of its own, asks the app to end, and where that cannot hear ends the process.
+Textual writes through a thread with a bounded queue (`textual/drivers/_writer_thread.py`). When the terminal is gone,
+that thread dies of EIO, the queue fills, and the event loop blocks on it for ever: the loop's signal handlers no longer
+run. So a thread of our own watches the terminal, asks the app to end, and ends the process if the app does not react.
 """
 
 import os
@@ -16,11 +16,11 @@ from typing import Final
 LOOK_SECONDS: Final = 1.0
 PATIENCE_SECONDS: Final = 2.0
 EXIT_CODE: Final = 129
-"""As after SIGHUP."""
+"""The same as after SIGHUP."""
 
 
 def watch_terminal(ask_to_end: Callable[[], None]) -> None:
-    """Look at the terminal of the standard input, if that is one, until the process ends."""
+    """Watch the terminal of the standard input, if it is one, until the process ends."""
     if sys.stdin is not None and sys.stdin.isatty():
         found = sys.stdin.fileno()
         threading.Thread(target=_watch, args=(found, ask_to_end), name="terminal-watch", daemon=True).start()
@@ -36,7 +36,7 @@ def _watch(terminal: int, ask_to_end: Callable[[], None]) -> None:
 
 
 def is_there(terminal: int) -> bool:
-    """Whether somebody holds the other end; a terminal that was hung up answers EIO (termios(3))."""
+    """Whether the terminal's other end is open. After a hang-up it answers EIO (termios(3))."""
     try:
         termios.tcgetattr(terminal)
     except (termios.error, OSError):
@@ -45,7 +45,7 @@ def is_there(terminal: int) -> bool:
 
 
 def end_children() -> None:
-    """SIGTERM to what we started: each takes what it started with it."""
+    """Send SIGTERM to our child processes; each ends its own children."""
     import psutil
 
     for child in psutil.Process().children():

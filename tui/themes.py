@@ -1,4 +1,4 @@
-"""Colours. Meaning never rests on them alone, so a theme without any works too."""
+"""Colour themes. Meaning never rests on colour alone, so a theme without colours works too."""
 
 from textual.theme import Theme
 
@@ -79,13 +79,13 @@ MONO = Theme(
 )
 THEMES = (YAK_DARK, YAK_LIGHT, YAK_CONTRAST, YAK_DEUTAN, MONO)
 NAMES = (*(theme.name for theme in THEMES), "ansi")
-"""`ansi` takes the terminal's own sixteen colours."""
+"""`ansi` uses the terminal's own sixteen colours."""
 
 
 def textual_name(name: str) -> str:
-    """What Textual calls it."""
+    """Textual's name of a theme."""
     return "ansi-dark" if name == "ansi" else name
 
 
 VARIABLES_OF_OTHERS = {"dim": "#808080", "frame": "#606060"}
-"""What themes that are not ours do not name."""
+"""Defaults for variables that Textual's own themes do not define."""

@@ -1,4 +1,7 @@
-"""What `yak ui --web` tells an app about files that its browser tab has sent. They lie in `yak.tui.produce.files.UPLOADS`."""
+"""Message of `yak ui --web` about files uploaded by the browser tab.
+
+The files are in `yak.tui.produce.files.UPLOADS`.
+"""
 
 from pathlib import Path
 
@@ -6,7 +9,7 @@ from textual.message import Message
 
 
 class FileUploaded(Message, bubble=False):
-    """The tab has uploaded a file. Posted to the app, which passes it on to the screen that is seen."""
+    """The tab has uploaded a file. The message goes to the app, which forwards it to the visible screen."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -1,14 +1,14 @@
-"""Which functions change replicated state: an unexpected exception in one of them stops the broker.
+"""Marks the functions that change replicated state: an unexpected exception in one of them stops the broker.
 
-The core has one rule for its own bugs, by what was under way (crash-only software; Kafka's FaultHandler in
+The effect of a bug in the core depends on the work under way (crash-only software; Kafka's
 ProcessTerminatingFaultHandler does the same for metadata):
 
-    serving one request         the exception ends that request's connection, and everything else goes on
+    serving one request         the exception closes that request's connection, and everything else goes on
     changing replicated state   FailStop: the broker ends at once, and no effect of that step is carried out
 
-In `Broker.step` everything is of the second kind but what runs inside `Broker.serve`, where a request's handler, or the
-completion of a delayed operation, works for one client. A handler that changes the state of a partition, a group or the
-metadata does so in a function that is marked with `changes_state`, and that is of the second kind again.
+All work of `Broker.step` is of the second kind, except inside `Broker.serve`: there a request's handler, or the
+completion of a delayed operation, works for one client. A handler changes the state of a partition, a group or the
+metadata only in functions marked with `changes_state`, which are of the second kind again.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,9 @@ R = TypeVar("R")
 
 
 def changes_state(function: Callable[P, R]) -> Callable[P, R]:
-    """Mark a function that changes replicated state: what it does not raise on purpose becomes a FailStop.
+    """Mark a function that changes replicated state: an unexpected exception in it becomes a FailStop.
 
-    It may still raise PeerError, ProtocolViolation and LogDirectoryFailure: it promises that what it changed is whole then.
+    It may raise PeerError, ProtocolViolation and LogDirectoryFailure if the state is consistent when it does.
     """
 
     @wraps(function)

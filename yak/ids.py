@@ -1,7 +1,7 @@
-"""Names for the numbers that must not be mixed up: offsets, epochs, ids.
+"""Type aliases for numbers that must not be confused: offsets, epochs, ids.
 
-They are aliases of `int`, not NewTypes: offsets and epochs are added and compared on the hot path, and a NewType would
-ask for a call at every sum. The aliases say which number a signature means.
+They are aliases of `int`, not NewTypes: offsets and epochs are added and compared on the hot path, where a NewType
+needs a call for every sum. They only document signatures.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -11,11 +11,11 @@ Offset: TypeAlias = int
 FilePosition: TypeAlias = int
 """Byte position in one segment file."""
 LeaderEpoch: TypeAlias = int
-"""One leader's term in one partition; in every batch and every fetch."""
+"""One leader's term in one partition; every batch and every fetch carries it."""
 PartitionEpoch: TypeAlias = int
 """Compare-and-set version of a partition's state in the metadata store."""
 BrokerEpoch: TypeAlias = int
-"""One boot of one broker: the metadata offset of its registration."""
+"""One incarnation of one broker: the metadata offset of its registration."""
 ControllerEpoch: TypeAlias = int
 """One controller's term."""
 MetadataOffset: TypeAlias = int

@@ -1,7 +1,7 @@
-"""From the bytes of a fetch answer to the record batches in it that count, checked and without their compression.
+"""Selects the record batches of a fetch response that hold wanted records, checks them, and decompresses them.
 
-This is work per batch, in plain Python: which batches lie in the wanted range, which are control batches or of aborted
-transactions, whether their CRC holds. What is per record is in `columns`.
+This is the work per batch, in plain Python: offset range, control batches, aborted transactions and CRC. The work per
+record is in `columns`.
 """
 
 import heapq
@@ -29,33 +29,35 @@ from yak.spark.columnar.schema import CREATE_TIME, LOG_APPEND_TIME
 from yak.spark.columnar.wire import Aborted, Buffer
 
 PLAIN_BYTES_MAX: Final = 1 << 30
-"""Of one answer without compression: below 2 GiB, so that Arrow's 32-bit positions reach every byte."""
+"""Limit for one response after decompression: below 2 GiB, so that Arrow's 32-bit positions reach every byte."""
 _RECORD_BYTES_MIN: Final = 7
-"""Length, attributes, two deltas, null key, null value, no headers: a byte each."""
+"""Length, attributes, two deltas, null key, null value, header count 0: one byte each."""
 _ABORT: Final = b"\x00\x00"
 _MARKER_BYTES: Final = 4
 
 
 class Damaged(Exception):
-    """Bytes that are no records."""
+    """Bytes that are not valid record batches."""
 
 
 class Body(NamedTuple):
-    """The records of one batch at [start, end) of the plain bytes, and what its header says of all of them."""
+    """The records of one batch at [start, end) of the decompressed bytes, with the fields of its header."""
 
     start: int
     end: int
     records_count: int
     base_offset: int
     base_timestamp_ms: int
-    timestamp_type: int  # LOG_APPEND_TIME: every record has the base timestamp
+    timestamp_type: int  # LOG_APPEND_TIME: `base_timestamp_ms` is the time of every record
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an answer holds of a range. `next_offset` follows its last whole batch, whether or not that counted.
+    """The wanted batches of a response.
 
-    `needed_bytes` is not 0 when not even the first batch was there as a whole: the size to ask for.
+    `next_offset` follows its last whole batch, including batches that were skipped.
+
+    `needed_bytes` is not 0 when the response did not hold its first batch completely: it is the fetch size to request.
     """
 
     plain: npt.NDArray[np.uint8]
@@ -66,7 +68,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A batch whose records count, at `position` of the answer."""
+    """A batch with wanted records, at `position` of the response."""
 
     position: int
     header: BatchHeader
@@ -74,7 +76,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What the headers of an answer say; nothing is checked or decompressed yet."""
+    """The batches that `survey` selected from a response; they are not decompressed yet."""
 
     chosen: tuple[Chosen, ...]
     next_offset: int
@@ -82,10 +84,10 @@ class Surveyed:
 
 
 def survey(records: Buffer, start: int, end: int, aborted: Sequence[Aborted] | None) -> Surveyed:
-    """Which batches hold records of [start, end); `aborted` None is read_uncommitted.
+    """Select the batches that hold records of [start, end). `aborted` is None for read_uncommitted.
 
-    Every batch that lies there must have the right CRC, also those that are passed over: else a bit could hide a batch.
-    Cheap beside the rest, so that the next request can be sent before that is done. Raises Damaged.
+    The CRC of every batch in the range is checked, including skipped batches: otherwise a flipped bit could hide a
+    batch. This is cheap, so the caller can send the next request before it decompresses this response. Raises Damaged.
     """
     dropping = _AbortedTransactions(aborted or ())
     chosen: list[Chosen] = []
@@ -121,7 +123,7 @@ def _whole_batches(records: Buffer) -> Iterator[tuple[int, BatchHeader]]:
         if header.batch_length < BATCH_LENGTH_MIN or header.last_offset_delta < 0 or header.base_offset < 0:
             raise Damaged(f"a batch of {header.batch_length} bytes at offset {header.base_offset}")
         if position + header.size_bytes > size:
-            return  # the last batch of an answer may be cut off
+            return  # a fetch response may end within its last batch
         yield position, header
         position += header.size_bytes
 
@@ -131,7 +133,7 @@ def _size_of_first(records: Buffer) -> int:
 
 
 def unpack(records: npt.NDArray[np.uint8], surveyed: Surveyed) -> Found:
-    """Undo the compression. Raises Damaged."""
+    """Decompress the selected batches. Raises Damaged."""
     view = records.data
     if all(each.header.codec == 0 for each in surveyed.chosen):
         bodies = tuple(
@@ -166,7 +168,7 @@ def _body(header: BatchHeader, start: int, end: int) -> Body:
 
 
 class _AbortedTransactions:
-    """Which batches of an answer are of aborted transactions, asked of them in order (Kafka's CompletedFetch.java)."""
+    """Finds the batches of aborted transactions; takes batches in offset order (Kafka's CompletedFetch.java)."""
 
     def __init__(self, aborted: Sequence[Aborted]) -> None:
         self._ahead = [(each.first_offset, each.producer_id) for each in aborted]
@@ -174,7 +176,7 @@ class _AbortedTransactions:
         self._producers: set[int] = set()
 
     def drops(self, records: Buffer, position: int, header: BatchHeader) -> bool:
-        """Whether the records of the batch do not count."""
+        """Whether the reader skips this batch: it is a control batch, or belongs to an aborted transaction."""
         if header.producer_id == NO_PRODUCER_ID:
             return False
         while self._ahead and self._ahead[0][0] <= header.last_offset:
@@ -187,7 +189,7 @@ class _AbortedTransactions:
 
 
 def _is_abort(records: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether a control batch ends its transaction by aborting it: the second half of its record's key says so."""
+    """Whether a control batch is an abort marker; bytes 2 and 3 of its record's key hold the type."""
     try:
         marker = next(walk_records(memoryview(records)[position : position + header.size_bytes]), None)
     except ProtocolViolation as error:

@@ -1,7 +1,7 @@
-"""The user's `kafka.*` options, as far as the columnar reader can honour them.
+"""The user's `kafka.*` options, as far as the columnar reader supports them.
 
-Three kinds: those it understands, those that have no bearing on reading a given range (groups, commits, producing), and
-all others, which are refused by name, so that nobody believes in a setting that does nothing.
+There are three kinds: supported settings, settings that do not affect reading a given range (groups, commits,
+producing), and all others. The others are refused by name, so that no setting is silently ignored.
 """
 
 import ssl
@@ -15,7 +15,10 @@ PLAINTEXT: Final = "plaintext"
 TLS: Final = "ssl"
 
 REQUEST_TIMEOUT_MS: Final = 10_000
-"""A broker that says nothing for so long is given up, and the leader looked for anew; it holds no fetch longer than 0.5 s."""
+"""Without an answer for so long, the reader disconnects and looks up the leader again.
+
+A broker delays a fetch by at most 0.5 s.
+"""
 
 _SIZES: Final = ("max.partition.fetch.bytes", "fetch.message.max.bytes")
 _NO_BEARING: Final = """
@@ -52,7 +55,7 @@ _UNDERSTOOD: Final = {
 
 @dataclass(frozen=True)
 class Connecting:
-    """How to connect, and how much to ask for at once; `tls` is None for a plain connection."""
+    """Connection settings and fetch size; `tls` is None for a plaintext connection."""
 
     client_id: bytes
     request_timeout_s: float
@@ -62,7 +65,7 @@ class Connecting:
 
 
 def understand(settings: ReadSettings) -> Connecting:
-    """What `settings` say about connections. Raises UnsupportedSetting."""
+    """The connection settings of `settings`. Raises UnsupportedSetting."""
     client = {name.lower(): value for name, value in settings.client.items()}
     for name in client:
         if name not in _UNDERSTOOD and name not in _WITHOUT_BEARING:
@@ -95,7 +98,7 @@ def _number(client: Mapping[str, str], name: str, minimum: int = 1) -> int:
 
 
 def _tls(client: Mapping[str, str]) -> ssl.SSLContext:
-    """Verified against `ssl.ca.location`, else whom the system trusts; a certificate of our own where one is given."""
+    """Verify brokers against `ssl.ca.location`, by default the system's CAs; use a client certificate if one is set."""
     try:
         context = ssl.create_default_context(cafile=client.get("ssl.ca.location") or None)
         if client.get("ssl.certificate.location"):

@@ -1,11 +1,11 @@
-"""From the plain bytes of record batches to columns, with numpy and pyarrow: nothing here runs per record.
+"""Decodes record batches into columns with numpy and pyarrow: no Python code runs per record.
 
 Only the chain of record lengths is sequential (`record_chain`). After it, each varint field is decoded for all records
-at once, and keys and values are gathered by pyarrow: one binary array over the raw bytes, whose positions are (key start,
-key end, value start, value end) of each record, of which `take` picks every fourth element, with nulls in its indices.
+at once. pyarrow then gathers keys and values: one binary array over the raw bytes has the positions (key start, key
+end, value start, value end) of each record, and `take` picks every fourth element, with nulls in its indices.
 
-`take` trusts positions. `_spans_in_order` is what stands between damaged bytes and a crash: every position is inside its
-record and not before the one before it. Layout: Kafka's DefaultRecord.java.
+`take` does not check positions. `_spans_in_order` keeps damaged bytes from crashing the process: every position is
+inside its record and not before the previous one. Layout: Kafka's DefaultRecord.java.
 """
 
 from typing import Any, Final, NamedTuple
@@ -29,7 +29,7 @@ VARIABLE_COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType
 
 
 class _Spans(NamedTuple):
-    """Where keys and values lie, by record; a null one begins and ends at the same place."""
+    """Start and end of each record's key and value; a null starts and ends at the same position."""
 
     key_start: Positions
     key_end: Positions
@@ -40,9 +40,9 @@ class _Spans(NamedTuple):
 
 
 def decode(found: Found, start: int, end: int, *, include_headers: bool) -> Any:
-    """The records of [start, end) as a `pyarrow.RecordBatch` of VARIABLE_COLUMNS and, when asked for, headers.
+    """The records of [start, end) as a `pyarrow.RecordBatch` of VARIABLE_COLUMNS and, if requested, headers.
 
-    None where there are none. Raises Damaged.
+    None if there are no records. Raises Damaged.
     """
     if not found.bodies:
         return None
@@ -91,9 +91,9 @@ def _key_and_value(data: npt.NDArray[np.uint8], position: Positions) -> _Spans:
 
 
 def _spans_in_order(spans: _Spans, starts: Positions, stops: Positions) -> None:
-    """Raise Damaged unless key and value lie in their record; that records follow each other is known by then.
+    """Raise Damaged unless key and value lie in their record. `record_bounds` has already checked the order of records.
 
-    No size is negative any more, so that the end of the value bounds all positions of a record.
+    No size is negative at this point, so the end of the value bounds all positions of a record.
     """
     if (spans.value_end > stops).any() or (spans.key_start < starts).any():
         raise Damaged(_OUT_OF_RANGE)
@@ -123,7 +123,7 @@ def _take(whole: Any, index: npt.NDArray[np.int32], is_null: npt.NDArray[np.bool
 def _timestamps(
     bodies: tuple[Body, ...], counts: npt.NDArray[np.int64], deltas: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Microseconds since 1970, and their types. A time that is too far away for microseconds becomes the furthest."""
+    """Microseconds since 1970, and timestamp types. A time outside the range of microseconds is clamped."""
     types = np.repeat(np.array([body.timestamp_type for body in bodies], np.int32), counts)
     if any(body.timestamp_type == LOG_APPEND_TIME for body in bodies):
         deltas = np.where(types == LOG_APPEND_TIME, 0, deltas)

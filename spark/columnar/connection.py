@@ -1,4 +1,4 @@
-"""A blocking connection to one broker that can have one answer outstanding while the one before is decoded."""
+"""A blocking connection to one broker, with which the caller can send a request before it decodes the last response."""
 
 import contextlib
 import socket
@@ -17,9 +17,11 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 class Connection:
-    """A context manager. Every method raises OSError when the broker is gone or too slow, and Malformed for nonsense.
+    """A context manager.
 
-    Raises UnsupportedSetting when the broker does not speak the versions of `wire`.
+    Methods raise OSError when the broker is gone or too slow, and Malformed for invalid responses.
+
+    Raises UnsupportedSetting when the broker does not support the API versions of `wire`.
     """
 
     def __init__(self, address: tuple[str, int], connecting: Connecting) -> None:
@@ -48,16 +50,16 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Close the socket; it may be closed already."""
+        """Close the socket; closing it twice is allowed."""
         self._socket.close()
 
     def send(self, api_key: int, body: bytes) -> None:
-        """Send a request; its answer is the next `receive` after those of requests before it."""
+        """Send a request. Responses arrive in the order of the requests."""
         self._correlation_id += 1
         self._socket.sendall(frame(api_key, self._correlation_id, self._client_id, body))
 
     def receive(self) -> memoryview:
-        """The body of the answer to the last request that was sent."""
+        """The body of the next response."""
         head = self._exactly(2 * _LENGTH.size)
         (length,), (correlation_id,) = _LENGTH.unpack_from(head), _LENGTH.unpack_from(head, _LENGTH.size)
         if not _LENGTH.size <= length <= ANSWER_BYTES_MAX:
@@ -67,12 +69,12 @@ class Connection:
         return self._exactly(length - _LENGTH.size)
 
     def ask(self, api_key: int, body: bytes) -> memoryview:
-        """`send` and `receive`."""
+        """Send a request and return its response's body."""
         self.send(api_key, body)
         return self.receive()
 
     def _exactly(self, count: int) -> memoryview:
-        received = np.empty(count, np.uint8).data  # unlike a bytearray, not zeroed first
+        received = np.empty(count, np.uint8).data  # unlike a bytearray, not zeroed
         have = 0
         while have < count:
             size = self._socket.recv_into(received[have:])

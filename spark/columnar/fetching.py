@@ -1,8 +1,8 @@
-"""Fetches from whoever leads a partition: finds the leader, follows it when it moves, and gives up in bounded time.
+"""Fetches from the leader of a partition: finds the leader, follows leader changes, and fails within a bounded time.
 
-One request may be outstanding: `ask` sends it, `answer` waits for it, and the caller decodes the answer before in between.
-What an answer means for the reader is one of four: records (also none), records that are gone (`Gone`), not now (retried
-here until nothing has moved for `timeout_ms`), or never (`NotReadable`).
+One request may be outstanding: `ask` sends it and `answer` waits for it. In between the caller decodes the previous
+response. A response has one of four outcomes: records (perhaps none), records that are gone (`Gone`), a transient error
+(retried here until there was no progress for `timeout_ms`), or a permanent error (`NotReadable`).
 """
 
 import contextlib
@@ -35,9 +35,9 @@ from yak.spark.columnar.wire import (
 )
 
 GONE_PATIENCE_S: Final = 10.0
-"""How long records may seem gone before they are: brokers learn of topics and high watermarks one after another."""
+"""How long an offset must look missing before `Gone`: brokers learn topics and high watermarks with a delay."""
 WAIT_MS: Final = 500
-"""How long a broker holds an answer without records."""
+"""`max_wait_ms` of a fetch: how long a broker delays an empty response."""
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
 
 _OFFSET_OUT_OF_RANGE: Final = 1
@@ -67,7 +67,7 @@ _REFUSED: Final = {
 
 
 class Gone(Exception):
-    """Offsets that were asked for do not exist: `earliest` is the first that does, None when the partition is gone."""
+    """Requested offsets do not exist. `earliest` is the offset to go on with, None when no record is left to read."""
 
     def __init__(self, why: str, earliest: int | None) -> None:
         super().__init__(why)
@@ -77,14 +77,14 @@ class Gone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A fetch answer without an error; `records` are its bytes."""
+    """A fetch response without an error; `records` are its record bytes."""
 
     head: FetchAnswer
     records: memoryview
 
 
 class PartitionFetch:
-    """A context manager, for one reading of one partition."""
+    """A context manager that reads one partition once."""
 
     def __init__(self, wanted: OffsetRange, settings: ReadSettings, connecting: Connecting) -> None:
         self._wanted = wanted
@@ -109,13 +109,13 @@ class PartitionFetch:
         self._disconnect()
 
     def progressed(self) -> None:
-        """Something came: the time that may pass without it begins anew."""
+        """Reset the timeout and the retry backoff after progress."""
         self._deadline = time.monotonic() + self._settings.timeout_ms / 1000.0
         self._gone_since = None
         self._pause_s = _PAUSE_S_MIN
 
     def ask(self, offset: int) -> None:
-        """Ask for the records from `offset` on; a lost connection comes out in `answer`, which asks again."""
+        """Request the records from `offset` on. After a lost connection, `answer` sends the request again."""
         self._offset = offset
         self._is_asked = False
         if self._connection is not None:
@@ -125,7 +125,7 @@ class PartitionFetch:
                 self._disconnect()
 
     def answer(self) -> Answer:
-        """The answer to what was asked. Raises Gone, NotReadable, UnsupportedSetting."""
+        """The response to the last request. Raises Gone, NotReadable, UnsupportedSetting."""
         while True:
             try:
                 answer = self._try()
@@ -144,7 +144,7 @@ class PartitionFetch:
                 self._rejected(error_code)
 
     def nothing_yet(self, why: str, *, is_gone: bool) -> None:
-        """An answer without records: wait, and ask again; `is_gone` when what was asked for seems not to exist."""
+        """Pause, and repeat a request without records; `is_gone` if the offset seems not to exist."""
         if is_gone:
             self._seems_gone(why, None)
         if time.monotonic() > self._deadline:
@@ -153,7 +153,7 @@ class PartitionFetch:
         self.ask(self._offset)
 
     def need(self, size_bytes: int) -> None:
-        """Ask for at least `size_bytes` from now on: a batch was larger than an answer."""
+        """Request again with a fetch size of at least `size_bytes`, because a batch was larger than a response."""
         if size_bytes > ANSWER_BYTES_MAX // 2 or size_bytes <= self._fetch_bytes:
             why = f"a batch of {size_bytes} bytes came neither whole nor alone"
             raise NotReadable(f"{self._name} cannot be read at offset {self._offset}", why)
@@ -161,7 +161,7 @@ class PartitionFetch:
         self.ask(self._offset)
 
     def _rejected(self, error_code: int) -> None:
-        """An error code: wait and look for the leader again, or raise."""
+        """Handle an error code: pause and look up the leader again, or raise."""
         if error_code not in _RETRIED:
             why = _REFUSED.get(error_code, "the broker gives no other reason")
             raise NotReadable(f"{self._name} cannot be read (Kafka error {error_code})", why)
@@ -171,7 +171,7 @@ class PartitionFetch:
             self._seems_gone(why, None)
         self._retry(why)
 
-    # ---------------------------------------------------------------------------------------------------- one try
+    # ------------------------------------------------------------------------------------------------------ one attempt
 
     def _try(self) -> Answer:
         connection = self._connection
@@ -204,7 +204,7 @@ class PartitionFetch:
         self._is_asked = True
 
     def _find_leader(self) -> Leader:
-        """Ask the bootstrap brokers in turn; the first that answers is believed. Raises OSError when none does."""
+        """The leader, from the first bootstrap broker that answers, in random order. Raises OSError when none does."""
         last: OSError | None = None
         for address in random.sample(self._bootstrap, len(self._bootstrap)):
             try:
@@ -224,7 +224,7 @@ class PartitionFetch:
         raise NotReadable(f"no TLS connection to {host}:{port}", str(error.reason or error)) from None
 
     def _check_range(self) -> None:
-        """The leader has no record at the offset: Gone when it lies before the first, or stays after the last."""
+        """Handle OFFSET_OUT_OF_RANGE: raise Gone if the offset is below the log start, or stays above the log end."""
         assert self._connection is not None, "it just answered"
         bounds = []
         for end in (EARLIEST, LATEST):
@@ -244,7 +244,7 @@ class PartitionFetch:
             self._seems_gone(f"the log ends at offset {latest}", latest)
         return self._retry("the offset was out of range")
 
-    # ------------------------------------------------------------------------------------------------- giving up
+    # ---------------------------------------------------------------------------------------------- errors and timeouts
 
     def _seems_gone(self, why: str, earliest: int | None) -> None:
         now = time.monotonic()

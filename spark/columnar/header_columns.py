@@ -1,7 +1,7 @@
-"""The headers column: one pass over all records for each header index, so that a record's third header costs a third pass.
+"""Decodes the headers column in one pass per header index: a record's third header is decoded in the third pass.
 
-Most records have the same few headers. One record with many would cost as many passes: from `PASSES_MAX` on, what is
-left is read record by record.
+Most records have few headers. A record with many would cost as many passes, so headers from index `PASSES_MAX` on are
+decoded record by record.
 """
 
 from typing import Any, Final, NamedTuple
@@ -22,14 +22,16 @@ _OUT_OF_RANGE: Final = "a header's length points outside of its record"
 
 
 class _Places(NamedTuple):
-    """Where keys and values of all headers lie, in the order of the bytes."""
+    """Positions of the keys and values of all headers, in byte order."""
 
-    spans: npt.NDArray[np.int32]  # a row a header: key start, key end, value start, value end
+    spans: npt.NDArray[np.int32]  # one row per header: key start, key end, value start, value end
     is_null: npt.NDArray[np.bool_]
 
 
 def header_column(data: npt.NDArray[np.uint8], position: Positions, stops: Positions) -> Any:
-    """Headers of the records whose values end at `position`, up to `stops`; a record without any has null, as in Spark.
+    """The headers of all records.
+
+    They start at `position` and end at `stops`; a record without headers has null, as in Spark.
 
     Raises Damaged, or IndexError.
     """
@@ -55,7 +57,7 @@ def header_column(data: npt.NDArray[np.uint8], position: Positions, stops: Posit
 def _one_of_each(
     data: npt.NDArray[np.uint8], position: Positions, stops: Positions, places: _Places, place: npt.NDArray[np.int64]
 ) -> Positions:
-    """Read the header at each `position`; gives where the next ones begin."""
+    """Decode the header at each `position`; return the positions after them."""
     key_size, key_start = read_varints(data, position)
     key_end = key_start + key_size
     if (key_size < 0).any() or (key_end > stops).any():
@@ -71,7 +73,7 @@ def _one_of_each(
 
 
 def _rest_of_one(data: npt.NDArray[np.uint8], position: int, stop: int, places: _Places, rest: range) -> int:
-    """Read the headers of one record whose places are `rest`; gives where the last one ends."""
+    """Decode one record's headers with the indices `rest`; return the position after the last one."""
     raw = data.data
     try:
         for place in rest:
@@ -103,7 +105,7 @@ def _assemble(
 
 
 def _as_text(keys: Any) -> Any:
-    """Header keys as strings; what is no UTF-8 gets the replacement character, as in Java."""
+    """Header keys as strings; invalid UTF-8 becomes the replacement character, as in Java."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""`read`: a range of one partition's offsets as Arrow batches."""
+"""`read`: reads a range of one partition's offsets as Arrow batches."""
 
 import logging
 from collections.abc import Iterator
@@ -19,9 +19,10 @@ _log = logging.getLogger(__name__)
 def read(wanted: OffsetRange, settings: ReadSettings) -> Iterator[Any]:
     """The records of `wanted` as `pyarrow.RecordBatch`es of `arrow_schema(settings.include_headers)`, in order.
 
-    None of them is empty; most have `settings.batch_rows` rows. Raises `UnsupportedSetting` before anything is sent;
-    `DataLoss` where records are gone and `settings.fail_on_data_loss` (else goes on with the first that is left, and
-    logs a warning); `NotReadable` when nothing came for `settings.timeout_ms`, or what came is damaged.
+    No batch is empty; most have `settings.batch_rows` rows. Raises `UnsupportedSetting` before anything is sent. Raises
+    `DataLoss` when records are gone and `settings.fail_on_data_loss` is set; otherwise logs a warning and goes on with
+    the first record that is left. Raises `NotReadable` after `settings.timeout_ms` without progress, or for damaged
+    records.
     """
     connecting = understand(settings)
     fetch = PartitionFetch(wanted, settings, connecting)
@@ -53,7 +54,7 @@ def _read(wanted: OffsetRange, settings: ReadSettings, fetch: PartitionFetch) ->
 def _take_in(
     answer: Answer, offset: int, wanted: OffsetRange, settings: ReadSettings, fetch: PartitionFetch
 ) -> tuple[int, Any]:
-    """(offset to go on with, columns or None) of an answer; what comes after it has been asked for meanwhile."""
+    """(next offset, columns or None) of a response. The next request is sent before this response is decoded."""
     head = answer.head
     aborted = head.aborted if settings.isolation == READ_COMMITTED else None
     surveyed = survey(answer.records, offset, wanted.end, aborted)
@@ -81,7 +82,7 @@ def _wait(answer: Answer, offset: int, needed_bytes: int, settings: ReadSettings
 
 
 def _after_loss(gone: Gone, offset: int, wanted: OffsetRange, settings: ReadSettings) -> int:
-    """The offset to go on with. Raises DataLoss where losses are not to be lived with."""
+    """The offset to go on with after data loss. Raises DataLoss if `fail_on_data_loss` is set."""
     if settings.fail_on_data_loss:
         raise DataLoss(gone.why, wanted.topic, wanted.partition, offset, gone.earliest) from None
     left = wanted.end if gone.earliest is None else min(gone.earliest, wanted.end)

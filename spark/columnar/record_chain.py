@@ -1,7 +1,7 @@
-"""Where each record of a batch begins: the only thing in a batch that can be known no sooner than the record before.
+"""Finds the start of each record of a batch: the only sequential part, because each start depends on the record before.
 
-Records of one size in a row are found together: if the length at every `stride` bytes is the same, then each of them
-begins where the one before ends. Where sizes change from record to record, a plain loop walks them.
+A run of records of equal size is found at once: if the same length stands at every `stride` bytes, each record starts
+where the previous one ends. A plain loop walks records of changing sizes.
 """
 
 from typing import Final
@@ -13,14 +13,14 @@ from yak.spark.columnar.batches import Body, Damaged
 from yak.spark.columnar.varints import Positions, read_varints
 
 _RUN_MIN: Final = 16
-"""Shorter runs of equal records than this cost more than the loop."""
+"""For shorter runs of equal records the loop is faster."""
 _LOOP_MIN, _LOOP_MAX = 32, 4096
-"""How many records the loop walks before a run is looked for again: doubled for each time that there was none."""
+"""How many records the loop walks before the next search for a run. It doubles each time that no run is found."""
 _SHIFTS: Final = (0, 7, 14, 21, 28)
 
 
 def record_bounds(data: npt.NDArray[np.uint8], bodies: tuple[Body, ...]) -> tuple[Positions, Positions]:
-    """(where each record begins, after its length; where it ends) over all bodies. Raises Damaged, or IndexError."""
+    """(start of each record after its length, end of each record) over all bodies. Raises Damaged, or IndexError."""
     found: list[Positions] = []
     for body in bodies:
         _walk(data, body, found)
@@ -29,7 +29,7 @@ def record_bounds(data: npt.NDArray[np.uint8], bodies: tuple[Body, ...]) -> tupl
 
 
 def _walk(data: npt.NDArray[np.uint8], body: Body, found: list[Positions]) -> None:
-    """Add the positions of the body's records, which must end where the body does."""
+    """Append the positions of the body's records to `found`; the last record must end where the body ends."""
     position, left = body.start, body.records_count
     raw = data[body.start : body.end].tobytes()
     loop = _LOOP_MIN
@@ -52,7 +52,7 @@ def _walk(data: npt.NDArray[np.uint8], body: Body, found: list[Positions]) -> No
 
 
 def _run(data: npt.NDArray[np.uint8], position: int, end: int, left: int) -> tuple[Positions, int]:
-    """(positions of the records that are as long as the one at `position`, where the next one begins)."""
+    """(positions of the records with the same size as the one at `position`, position after them)."""
     size, length_bytes = _length(data, position)
     stride = length_bytes + size
     count = min(left, (end - position) // stride)
@@ -67,7 +67,7 @@ def _run(data: npt.NDArray[np.uint8], position: int, end: int, left: int) -> tup
 
 
 def _length(data: npt.NDArray[np.uint8], position: int) -> tuple[int, int]:
-    """(a record's size, bytes of that length)."""
+    """(a record's size, bytes of its length field)."""
     raw = 0
     for index, shift in enumerate(_SHIFTS):
         byte = int(data[position + index])
@@ -80,7 +80,7 @@ def _length(data: npt.NDArray[np.uint8], position: int) -> tuple[int, int]:
 
 
 def _loop(raw: bytes, position: int, count: int) -> tuple[list[int], int]:
-    """(positions of `count` records, where the next one begins), in a body of its own."""
+    """(positions of `count` records, position after them), relative to the body."""
     positions: list[int] = []
     add = positions.append
     for _ in range(count):
@@ -101,7 +101,7 @@ def _loop(raw: bytes, position: int, count: int) -> tuple[list[int], int]:
 
 
 def _rest_of_length(raw: bytes, position: int) -> tuple[int, int]:
-    """(the bits of a length from its third byte on, position after it)."""
+    """(bits of a length from its third byte on, position after it)."""
     size = 0
     for shift in _SHIFTS[2:]:
         byte = raw[position]

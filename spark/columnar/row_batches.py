@@ -1,4 +1,4 @@
-"""Collects the columns of several answers to record batches of about as many rows as were asked for."""
+"""Combines the columns of several fetch responses into record batches of about `batch_rows` rows."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,11 +9,11 @@ import pyarrow as pa
 from yak.spark.columnar.schema import OffsetRange, ReadSettings, arrow_schema
 
 BYTES_MAX: Final = 64 << 20
-"""A batch of large records is given away before it has all its rows."""
+"""A batch of this size is returned before it has all its rows."""
 
 
 class RowBatches:
-    """For one reading of one partition: the columns topic and partition are the same in all rows."""
+    """For one read of one partition: topic and partition are constant columns."""
 
     def __init__(self, wanted: OffsetRange, settings: ReadSettings) -> None:
         self._rows_max = max(1, settings.batch_rows)
@@ -25,7 +25,7 @@ class RowBatches:
         self._bytes = 0
 
     def add(self, columns: Any) -> Iterator[Any]:
-        """Take in a batch of `columns.VARIABLE_COLUMNS` (and headers); gives those batches that are full."""
+        """Add a batch of `columns.VARIABLE_COLUMNS` (and headers); return the batches that are full."""
         self._pieces.append(columns)
         self._rows += columns.num_rows
         self._bytes += columns.nbytes
@@ -33,7 +33,7 @@ class RowBatches:
             yield from self.rest()
 
     def rest(self) -> Iterator[Any]:
-        """All that was taken in and not given yet."""
+        """Return all buffered rows."""
         pieces, self._pieces, self._rows, self._bytes = self._pieces, [], 0, 0
         if not pieces:
             return

@@ -1,6 +1,6 @@
-"""What the columnar reader is asked, the columns it answers with, and what can go wrong.
+"""Requests, columns and errors of the columnar reader.
 
-The columns are those of Spark's own Kafka source, in its order, so that a query moves from one to the other unchanged.
+The columns are those of Spark's own Kafka source, in its order, so that a query works with both.
 """
 
 from collections.abc import Mapping
@@ -36,13 +36,13 @@ NO_TIMESTAMP, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1  # the column timestampTyp
 
 
 def arrow_schema(include_headers: bool) -> Any:
-    """The `pyarrow.Schema` of every batch that `read` gives."""
+    """The `pyarrow.Schema` of every batch that `read` returns."""
     return COLUMNS_WITH_HEADERS if include_headers else COLUMNS
 
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """The records of one partition from offset `start` up to, and without, `end`."""
+    """The records of one partition from offset `start` up to `end`, `end` excluded."""
 
     topic: str
     partition: int
@@ -52,10 +52,10 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class ReadSettings:
-    """How to read: where, how much at a time, and how long to try.
+    """How to read: bootstrap servers, batch sizes, timeout.
 
-    `client` holds the user's `kafka.*` options without that prefix, in librdkafka's or Java's names; those that the
-    columnar reader cannot honour raise `UnsupportedSetting` before anything is sent. `timeout_ms` bounds how long a
+    `client` holds the user's `kafka.*` options without that prefix, by librdkafka's or Java's names. Options that the
+    columnar reader does not support raise `UnsupportedSetting` before anything is sent. `timeout_ms` bounds how long a
     read goes without progress (leader elections, lost connections) before it fails with `NotReadable`.
     """
 
@@ -70,11 +70,11 @@ class ReadSettings:
 
 
 class ReadError(YakError):
-    """The columnar reader gave up: what happened, why, and what to try."""
+    """An error of the columnar reader, with its reason and what to try."""
 
 
 class UnsupportedSetting(ReadError):
-    """The client settings ask for what the columnar reader does not speak (librdkafka may): `setting` names it."""
+    """The columnar reader does not support the client setting `setting`; librdkafka may."""
 
     exit_code = 2
 
@@ -88,12 +88,12 @@ class UnsupportedSetting(ReadError):
         self.setting = setting
 
     def __reduce__(self) -> Any:
-        """Pickled by its arguments: Spark carries errors between processes."""
+        """Pickle by arguments: Spark carries errors between processes."""
         return type(self), (self.setting, self.why)
 
 
 class DataLoss(ReadError):
-    """Records that were asked for are gone: aged out by retention, or their topic deleted."""
+    """Requested records are gone: deleted by retention, truncated, or their topic was deleted."""
 
     exit_code = 2
 
@@ -107,15 +107,14 @@ class DataLoss(ReadError):
         self.topic = topic
         self.partition = partition
         self.start = start
-        self.earliest = earliest  # the first offset that is left; None where the partition itself is gone
+        self.earliest = earliest  # the first offset that is left; None when no record is left to read
 
     def __reduce__(self) -> Any:
-        """Pickled by its arguments: Spark carries errors between processes."""
         return type(self), (self.why, self.topic, self.partition, self.start, self.earliest)
 
 
 class NotReadable(ReadError):
-    """No answer in time, or an answer that is no records: no broker, no leader, no permission, damaged bytes."""
+    """No response in time, or an invalid one: no broker, no leader, no permission, damaged records."""
 
     exit_code = 3
 
@@ -123,5 +122,4 @@ class NotReadable(ReadError):
         super().__init__("spark-read", message, why=why, try_=try_)
 
     def __reduce__(self) -> Any:
-        """Pickled by its arguments: Spark carries errors between processes."""
         return type(self), (self.message, self.why, self.try_)

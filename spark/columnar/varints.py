@@ -1,4 +1,4 @@
-"""Zigzag varints of many records decoded at once: one byte of each per round, for as long as any goes on."""
+"""Decodes the zigzag varints of many records at once: one byte of each per round, until all have ended."""
 
 from typing import Final
 

@@ -1,10 +1,10 @@
-"""The four requests that a reader needs, as bytes: ApiVersions, Metadata, ListOffsets, Fetch.
+"""Encodes and decodes the four requests that a reader needs: ApiVersions, Metadata, ListOffsets, Fetch.
 
-By hand and in one version each, because executors start often and importing a codec for all of Kafka takes as long as a
-small read. The versions are those that Apache Kafka 2.3 and everything after it speak, topic names instead of ids, none
-with tagged fields. Layouts: Kafka's `clients/src/main/resources/common/message/*.json`.
+The code is written by hand for one version each. Executors start often, and importing a codec for all of Kafka takes as
+long as a small read. Apache Kafka 2.3 and later support these versions. They use topic names instead of ids, and no
+tagged fields. Layouts: Kafka's `clients/src/main/resources/common/message/*.json`.
 
-Everything that decodes raises `Malformed` for bytes that end early or say what cannot be.
+All decoders raise `Malformed` for bytes that end early or hold impossible values.
 """
 
 import struct
@@ -23,16 +23,16 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 NO_EPOCH: Final = -1
 
-_CLIENT: Final = -1  # the replica id of who is no replica
+_CLIENT: Final = -1  # the replica id of a consumer
 _ENTRIES_MAX: Final = 1 << 20
 
 
 class Malformed(Exception):
-    """An answer that ends early, or says what cannot be."""
+    """A response that ends early, or holds impossible values."""
 
 
 class Aborted(NamedTuple):
-    """A transaction that was given up: from `first_offset` on to its marker, what `producer_id` wrote does not count."""
+    """An aborted transaction: records of `producer_id` from `first_offset` to its abort marker are not delivered."""
 
     producer_id: int
     first_offset: int
@@ -40,7 +40,7 @@ class Aborted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswer:
-    """What a broker says of the one partition that was asked for; `records` lie at [start, end) of the answer."""
+    """The response for the one requested partition; `records` lie at [start, end) of the response."""
 
     error_code: int
     high_watermark: int
@@ -53,7 +53,7 @@ class FetchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Where a partition is led, as one broker knows it; `address` is None when it knows no leader."""
+    """A partition's leader, as one broker knows it; `address` is None when it knows no leader."""
 
     error_code: int
     epoch: int
@@ -61,14 +61,14 @@ class Leader:
 
 
 class Reading:
-    """Takes Kafka's primitive types from bytes, one after another."""
+    """Reads Kafka's primitive types from bytes, one after another."""
 
     def __init__(self, data: Buffer, position: int = 0) -> None:
         self.data = memoryview(data)
         self.position = position
 
     def number(self, layout: str) -> int:
-        """One integer, of a `struct` format."""
+        """One integer in a `struct` format."""
         try:
             (value,) = struct.unpack_from(">" + layout, self.data, self.position)
         except struct.error:
@@ -89,7 +89,7 @@ class Reading:
         return None if size < 0 else str(self._bytes(size), "utf-8", "replace")
 
     def skip(self, size: int) -> None:
-        """Leave out what is of no use here."""
+        """Skip `size` bytes."""
         self._bytes(size)
 
     def _bytes(self, size: int) -> memoryview:
@@ -107,13 +107,13 @@ def _string(text: str) -> bytes:
 
 
 def frame(api_key: int, correlation_id: int, client_id: bytes, body: bytes) -> bytes:
-    """A whole request: its length, header version 1, and its body."""
+    """A whole request: length, header version 1, body."""
     head = struct.pack(">hhih", api_key, VERSIONS[api_key], correlation_id, len(client_id)) + client_id
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
 def read_api_versions(data: Buffer) -> dict[int, tuple[int, int]]:
-    """Lowest and highest version by API key."""
+    """Lowest and highest supported version by API key."""
     reading = Reading(data)
     error_code = reading.number("h")
     if error_code:
@@ -122,12 +122,12 @@ def read_api_versions(data: Buffer) -> dict[int, tuple[int, int]]:
 
 
 def metadata_request(topic: str) -> bytes:
-    """Where `topic` is led; does not create it."""
+    """A Metadata request for `topic`, without topic auto-creation."""
     return struct.pack(">i", 1) + _string(topic) + b"\x00"
 
 
 def read_metadata(data: Buffer, topic: str, partition: int, unknown: int) -> Leader:
-    """Who leads `partition`; error code `unknown` where the answer does not have it."""
+    """The leader of `partition`; error code `unknown` when the response does not contain the partition."""
     reading = Reading(data)
     reading.skip(4)
     brokers: dict[int, tuple[str, int]] = {}
@@ -154,13 +154,13 @@ def read_metadata(data: Buffer, topic: str, partition: int, unknown: int) -> Lea
 
 
 def list_offsets_request(topic: str, partition: int, epoch: int, timestamp_ms: int) -> bytes:
-    """The offset for a time, EARLIEST or LATEST (the high watermark: it is asked without isolation)."""
+    """A ListOffsets request for a time, EARLIEST, or LATEST (the high watermark: isolation is read_uncommitted)."""
     entry = struct.pack(">iiiq", 1, partition, epoch, timestamp_ms)
     return struct.pack(">ibi", _CLIENT, 0, 1) + _string(topic) + entry
 
 
 def read_list_offsets(data: Buffer) -> tuple[int, int]:
-    """(error code, offset) of the one partition that was asked for."""
+    """(error code, offset) of the one requested partition."""
     reading = Reading(data)
     reading.skip(4)
     if reading.count() != 1:
@@ -177,14 +177,14 @@ def read_list_offsets(data: Buffer) -> tuple[int, int]:
 def fetch_request(
     topic: str, partition: int, epoch: int, offset: int, *, fetch_bytes: int, wait_ms: int, is_committed: bool
 ) -> bytes:
-    """Records from `offset` on: about `fetch_bytes` of them, or none after `wait_ms`."""
+    """A Fetch request for records from `offset` on: about `fetch_bytes`, or none after `wait_ms`."""
     head = struct.pack(">iiiibiii", _CLIENT, wait_ms, 1, fetch_bytes, is_committed, 0, -1, 1)
     entry = struct.pack(">iiiqqi", 1, partition, epoch, offset, -1, fetch_bytes)
     return head + _string(topic) + entry + struct.pack(">i", 0) + _string("")
 
 
 def read_fetch(data: Buffer) -> FetchAnswer:
-    """The answer's head; nothing of the records is looked at."""
+    """The head of a Fetch response; record bytes are not decoded."""
     reading = Reading(data)
     reading.skip(4)
     error_code = reading.number("h")

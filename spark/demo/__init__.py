@@ -1,1 +1,1 @@
-"""`yak demo spark`: this machine's metrics through YAK and Spark, with both killed on the way, and every total checked."""
+"""`yak demo spark`: sends live metrics through YAK and Spark, kills both on the way, and checks every total."""

@@ -1,4 +1,4 @@
-"""The demo's load: this machine's processors and memory, sampled live, each record counted when it is acknowledged."""
+"""The demo's load: live metrics of this machine's processors and memory; each record is counted when acknowledged."""
 
 import json
 import time
@@ -14,7 +14,7 @@ TOPIC: Final = "server_metrics"
 FIELD: Final = "value"
 SAMPLES_PER_SECOND: Final = 25
 PROCESSORS_MAX: Final = 6
-"""Metrics of more would not fit on a screen."""
+"""More metrics would not fit on a screen."""
 
 
 class MetricsLoad(LiveLoad):
@@ -27,11 +27,11 @@ class MetricsLoad(LiveLoad):
 
     @property
     def acknowledged(self) -> int:
-        """Records so far."""
+        """Number of acknowledged records so far."""
         return sum(each.count for each in list(self._sent.places.values()))
 
     def finish(self, timeout_seconds: float) -> Sent:
-        """Stop sending, and wait for what is on its way. Raises YakError (`demo-client`) when a record was refused."""
+        """Stop sending and wait for outstanding records. Raises YakError (`demo-client`) when a record failed."""
         left = self.stop(timeout_seconds)
         if self._failed or left:
             why = self._failed[0] if self._failed else f"{left} were not acknowledged in {timeout_seconds:.0f} s"
@@ -39,7 +39,7 @@ class MetricsLoad(LiveLoad):
         return self._sent
 
     def send(self, number: int) -> None:  # noqa: ARG002 - each round has a sample of all metrics
-        """One sample of each."""
+        """Send one sample of each metric."""
         timestamp_ms = time.time_ns() // 1_000_000
         for metric, value in samples():
             self._send_one(metric, timestamp_ms, value)
@@ -61,7 +61,7 @@ class MetricsLoad(LiveLoad):
 
 
 def samples() -> list[tuple[str, float]]:
-    """(metric, value) of this moment: percentages with one decimal."""
+    """The current value of each metric, as (metric, value): percentages with one decimal."""
     processors = psutil.cpu_percent(percpu=True)[:PROCESSORS_MAX]
     found = [(f"cpu-{number}", float(percent)) for number, percent in enumerate(processors)]
     return [*found, ("memory", float(psutil.virtual_memory().percent))]

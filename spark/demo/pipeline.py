@@ -1,6 +1,6 @@
-"""`python -m yak.spark.demo.pipeline BOOTSTRAP FOLDER`: the two jobs of the demo in one Spark, the process that is killed.
+"""`python -m yak.spark.demo.pipeline BOOTSTRAP FOLDER`: runs the demo's two jobs in one Spark, the process it kills.
 
-Their checkpoints are in FOLDER; started again, it goes on from there.
+Their checkpoints are in FOLDER; after a restart both jobs resume from there.
 """
 
 import sys
@@ -15,11 +15,11 @@ from yak.spark.jobs.frame import start
 COUNTS: Final = "metric_counts"
 STATS: Final = "metric_stats"
 _LATE: Final = "10m"
-"""A partition whose leader was killed is behind the others for a while; none of its records may count as too late."""
+"""After its leader was killed, a partition lags for a while; its records must not be dropped as late."""
 
 
 def job_options(bootstrap: str, folder: str) -> list[tuple[str, Any]]:
-    """The jobs with their options."""
+    """The two jobs with their options."""
     shared: dict[str, Any] = {
         "bootstrap": bootstrap,
         "topic": TOPIC,

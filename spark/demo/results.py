@@ -1,4 +1,4 @@
-"""Reads the topics that Spark writes: the last word on each window counts, as for any consumer of changed results."""
+"""Reads the topics that Spark writes; the last result of each window counts, as for all update-mode results."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ from yak.spark.demo.totals import Place
 
 
 class Results:
-    """A thread that reads both topics from their beginning."""
+    """A thread that reads both result topics from their beginning."""
 
     def __init__(self, bootstrap: str, partitions: int) -> None:
         import confluent_kafka
@@ -20,7 +20,7 @@ class Results:
         self._counts: dict[Place, int] = {}
         self._stats: dict[Place, dict[str, object]] = {}
         self.records = 0
-        """Results that were read, repeated ones too."""
+        """Results read so far, repeated ones included."""
         self._enough = threading.Event()
         self._consumer = confluent_kafka.Consumer(
             {
@@ -38,21 +38,21 @@ class Results:
         self._thread = threading.Thread(target=self._run, name="results", daemon=True)
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._thread.start()
 
     def counts(self) -> dict[Place, int]:
-        """Records by metric and window."""
+        """The latest count of each metric and window."""
         with self._lock:
             return dict(self._counts)
 
     def stats(self) -> dict[Place, dict[str, object]]:
-        """The row of each metric and window."""
+        """The latest row of each metric and window."""
         with self._lock:
             return dict(self._stats)
 
     def counted(self) -> tuple[int, int]:
-        """Records in the results of counts and of stats."""
+        """The sum of records in the results of `counts` and of `stats`."""
         with self._lock:
             return sum(self._counts.values()), sum(int(str(row["count"])) for row in self._stats.values())
 

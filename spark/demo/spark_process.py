@@ -1,4 +1,4 @@
-"""The demo's Spark as a process: started, looked at, killed with everything that it started, started again."""
+"""Runs the demo's Spark as a process: start, observe, kill with all its child processes, start again."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from yak.local.spark_runs import Run
 
 
 class SparkProcess:
-    """One at a time; `work` keeps its checkpoints and logs."""
+    """One Spark process at a time; `work` holds its checkpoints and logs."""
 
     def __init__(self, bootstrap: str, work: str) -> None:
         self._bootstrap = bootstrap
@@ -27,16 +27,16 @@ class SparkProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of its Python; None when none runs."""
+        """Process id of Spark's Python driver; None when it does not run."""
         return self._child.pid if self._child is not None and self._child.poll() is None else None
 
     @property
     def log(self) -> str:
-        """Where Spark's own words are."""
+        """Path of Spark's log."""
         return "" if self._run is None else str(self._run.log)
 
     def start(self) -> None:
-        """Start it on the checkpoints that are there."""
+        """Start Spark on the existing checkpoints."""
         from pathlib import Path
 
         base = Path(self._work, "runs")
@@ -52,13 +52,13 @@ class SparkProcess:
         )
 
     def progress(self) -> list[dict[str, Any]]:
-        """What its batches did, the latest last."""
+        """The progress of Spark's batches, the latest last."""
         if self._run is None:
             return []
         return [line for line in spark_runs.progress_of(self._run) if line.get("event") == "batch"]
 
     def check(self) -> None:
-        """Raises the YakError that it ended with, if it ended by itself."""
+        """Raise the YakError that Spark ended with, if it ended by itself."""
         if self._child is None or self._child.poll() is None:
             return
         assert self._run is not None
@@ -74,7 +74,7 @@ class SparkProcess:
         )
 
     def kill(self) -> int:
-        """`kill -9` it with Java and Python's workers, and wait until all are gone; gives how many processes that were."""
+        """`kill -9` Spark, Java and Python's workers, and wait until all have ended; return their number."""
         assert self._child is not None
         tree = psutil.Process(self._child.pid)
         doomed = [tree, *tree.children(recursive=True)]
@@ -89,7 +89,7 @@ class SparkProcess:
         return len(doomed)
 
     def stop(self, timeout_seconds: float) -> None:
-        """Let it end in order. Raises NothingInTime when it does not, and kills it then."""
+        """Stop Spark gracefully. If it does not end in time, kill it and raise NothingInTime."""
         if self._child is None or self._child.poll() is not None:
             self._close()
             return
@@ -102,7 +102,7 @@ class SparkProcess:
         self._close()
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
+        """Kill Spark and close its files."""
         if self.pid is not None:
             self.kill()
         self._close()
@@ -114,7 +114,7 @@ class SparkProcess:
 
 
 def rate_of(progress: list[dict[str, Any]], *, since_s: float = 10.0) -> float:
-    """Records a second in the batches of the last seconds, of one query."""
+    """Records per second in one query's batches of the last `since_s` seconds."""
     now_ms = time.time_ns() // 1_000_000
     recent = [line for line in progress if line["time_ms"] > now_ms - since_s * 1000 and line.get("query") == "counts"]
     return sum(line.get("input_rows") or 0 for line in recent) / since_s

@@ -1,6 +1,6 @@
-"""The Spark demo from start to verdict: live metrics into YAK, two jobs over them, Spark killed, a broker killed, all counted.
+"""The Spark demo's scenario: live metrics into YAK, two jobs, Spark killed, a broker killed, all totals checked.
 
-The steps tell what they do through a `SparkNarrator`; this file prints nothing itself.
+The steps report through a `SparkNarrator`; this module prints nothing.
 """
 
 import time
@@ -24,20 +24,20 @@ BROKERS: Final = 3
 MIN_ISR: Final = 2
 PARTITIONS: Final = 4
 PATIENCE_SECONDS: Final = 120.0
-"""How long Spark may take to start, or to catch up, on a slow machine."""
+"""Bound for Spark's start, and for catching up, on a slow machine."""
 _LOOK_SECONDS: Final = 0.25
 _RESULT_PARTITIONS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The pipeline at one moment, for a screen."""
+    """A snapshot of the pipeline, for display."""
 
     sent: int
     counted: int
     in_stats: int
     spark: str
-    """starting, running or killed; nothing before its time."""
+    """starting, running or killed; empty before Spark is started."""
     batch: int | None
     records_per_second: float
     brokers: tuple[tuple[int, bool], ...]
@@ -46,24 +46,24 @@ class Look:
 
 
 class SparkNarrator(Protocol):
-    """Shows the story to whoever watches."""
+    """Reports the scenario to the user."""
 
     def step(self, number: int, title: str) -> None:
-        """A step begins."""
+        """Report the start of a step."""
 
     def say(self, text: str) -> None:
-        """Something worth knowing about the step."""
+        """Report a fact about the current step."""
 
     def look(self, look: Look) -> None:
-        """How things are; comes four times a second."""
+        """Report the state of the pipeline; called four times a second."""
 
     def live(self) -> AbstractContextManager[object]:
-        """The time in which looks come."""
+        """The context in which `look` is called."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkDemoSettings:
-    """How the demo runs. `data_dir` None is a new temporary directory, deleted at the end unless `keep`."""
+    """Settings of the demo. `data_dir` None means a new temporary directory, deleted at the end unless `keep`."""
 
     load_seconds: float
     keep: bool = False
@@ -76,35 +76,35 @@ class SparkDemoTimes:
 
     start_ms: float = 0.0
     spark_start_ms: float = 0.0
-    """From the start of its process to the first result in a topic."""
+    """From the start of Spark's process to the first result in a topic."""
     spark_resume_ms: float = 0.0
     caught_up_ms: float = 0.0
-    """From the last record to Spark's result with it."""
+    """From the last record to Spark's result that includes it."""
     total_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SparkDemoResult:
-    """What the demo found."""
+    """The demo's report."""
 
     settings: SparkDemoSettings
     verdicts: tuple[MetricVerdict, ...]
     results_read: int
     spark_killed: tuple[int, int]
-    """The process and how many went with it."""
+    """Process id, and number of processes that were killed with it."""
     broker_killed: tuple[int, int]
-    """The node and its process."""
+    """Node id and process id."""
     times: SparkDemoTimes
     bootstrap: str
     data_dir: str
 
     @property
     def holds(self) -> bool:
-        """Whether every number of every window is the producer's own."""
+        """Whether every number of every window equals the producer's own."""
         return bool(self.verdicts) and all(each.holds for each in self.verdicts)
 
     def as_json(self) -> dict[str, Any]:
-        """The machine-readable verdict."""
+        """The report as JSON."""
         return {
             "ok": self.holds,
             "sent": sum(each.sent for each in self.verdicts),
@@ -123,7 +123,7 @@ class SparkDemoResult:
 
 
 def run(settings: SparkDemoSettings, narrator: SparkNarrator) -> SparkDemoResult:
-    """Run the whole story. Raises YakError when a part of it cannot start, or Spark or the cluster stands still."""
+    """Run the scenario. Raises YakError when a part of it cannot start, or Spark or the cluster makes no progress."""
     with stage(settings.data_dir, keep=settings.keep) as (cluster, work):
         story = _Story(settings, narrator, cluster, work)
         try:
@@ -135,7 +135,7 @@ def run(settings: SparkDemoSettings, narrator: SparkNarrator) -> SparkDemoResult
 
 @dataclass(slots=True)
 class _Story:
-    """The steps, in order; each leaves what the next ones need."""
+    """The scenario's steps, in order; each step leaves its state to the next ones."""
 
     settings: SparkDemoSettings
     narrator: SparkNarrator
@@ -149,7 +149,6 @@ class _Story:
     brokers: dict[int, bool] = field(default_factory=dict)
 
     def tell(self) -> SparkDemoResult:
-        """All of it."""
         began = time.monotonic()
         self._start()
         load, results = self._send()
@@ -177,7 +176,7 @@ class _Story:
         )
 
     def abandon(self) -> None:
-        """End whatever still runs beside the cluster."""
+        """Stop everything that still runs beside the cluster."""
         if self.spark is not None:
             self.spark.abandon()
         if self.load is not None:
@@ -261,7 +260,7 @@ class _Story:
         self._go_on(self.settings.load_seconds / 12)
         sent = load.finish(60.0)
         began = time.monotonic()
-        # More than was sent ends the wait too: the comparison then says where.
+        # A surplus of records ends the wait too; the comparison then shows where it is.
         self._wait("Spark counts all that was sent", lambda: min(results.counted()) >= sent.count, must=False)
         self.times.caught_up_ms = (time.monotonic() - began) * 1000.0
         say(f"{sent.count} records acknowledged; in the results {' and '.join(map(str, results.counted()))}")

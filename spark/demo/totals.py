@@ -1,4 +1,4 @@
-"""What the producer sent against what Spark says of it, window by window: equal to the last digit, or not. Pure."""
+"""Compares the producer's totals with Spark's results, window by window; they must be equal to the last digit. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Sums:
     most: float = 0.0
 
     def add(self, number: float) -> None:
-        """Take a value in."""
+        """Add a value."""
         self.least = number if self.count == 0 else min(self.least, number)
         self.most = number if self.count == 0 else max(self.most, number)
         self.count += 1
@@ -26,34 +26,34 @@ class Sums:
 
     @property
     def mean(self) -> float:
-        """The sum is exact: the order of the values cannot be seen in it."""
+        """The mean. The sum is exact, so it does not depend on the order of the values."""
         return float(self.total) / self.count
 
 
 Place = tuple[str, int]
-"""A metric and the beginning of a window in ms."""
+"""A metric and the start of a window in ms."""
 
 
 @dataclass(slots=True)
 class Sent:
-    """What was acknowledged, by place."""
+    """Totals of the acknowledged records, by metric and window."""
 
     places: dict[Place, Sums] = field(default_factory=dict)
 
     def add(self, metric: str, timestamp_ms: int, number: float) -> None:
-        """One acknowledged record."""
+        """Add an acknowledged record."""
         place = metric, timestamp_ms // WINDOW_MS * WINDOW_MS
         self.places.setdefault(place, Sums()).add(number)
 
     @property
     def count(self) -> int:
-        """Records in all."""
+        """Number of acknowledged records."""
         return sum(each.count for each in self.places.values())
 
 
 @dataclass(frozen=True, slots=True)
 class MetricVerdict:
-    """One metric: records sent, and in the results of counts and stats; windows, and those where a number differs."""
+    """One metric: records sent, records in the results of `counts` and `stats`, windows, differing windows."""
 
     metric: str
     sent: int
@@ -64,14 +64,14 @@ class MetricVerdict:
 
     @property
     def holds(self) -> bool:
-        """Whether everything is equal."""
+        """Whether all numbers are equal."""
         return self.sent == self.counted == self.in_stats and self.differing == 0
 
 
 def compare(
     sent: Sent, counts: Mapping[Place, int], stats: Mapping[Place, Mapping[str, object]]
 ) -> tuple[MetricVerdict, ...]:
-    """A verdict a metric, of all that was sent or is in a result."""
+    """Compare every window that has sent records or a result; return one report per metric."""
     places = {*sent.places, *counts, *stats}
     return tuple(
         _verdict(metric, sorted(place for place in places if place[0] == metric), sent, counts, stats)

@@ -1,6 +1,6 @@
 """The jobs of `yak spark run`: one module each, with NAME, SUMMARY, Options, JOB and `build`.
 
-Importing a job does not import pyspark: its options and its help are there without it.
+Importing a job does not import pyspark, so its options and help work without it.
 """
 
 from importlib import import_module
@@ -24,7 +24,7 @@ MODULES = {
 
 
 def load(name: str) -> "Job":
-    """The job of that name. Raises UsageError (`spark-job`) for one that is not there."""
+    """The job of that name. Raises UsageError (`spark-job`) for an unknown name."""
     if name not in MODULES:
         from yak.errors import UsageError
 
@@ -39,5 +39,5 @@ def load(name: str) -> "Job":
 
 
 def summaries() -> list[tuple[str, str]]:
-    """(name, what it does) of every job, in the order of the list."""
+    """(name, summary) of every job, in the order of the list."""
     return [(name, load(name).summary) for name in MODULES]

@@ -1,4 +1,4 @@
-"""`python -m yak.spark.jobs NAME options`: what `yak spark run` starts as a process of its own."""
+"""`python -m yak.spark.jobs NAME options`: the process that `yak spark run` starts."""
 
 import sys
 

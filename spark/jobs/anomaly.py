@@ -1,4 +1,4 @@
-"""`anomaly`: values far from what their key's values were, by an exponentially weighted mean and variance."""
+"""`anomaly`: finds values far from their key's previous values, by an exponentially weighted mean and variance."""
 
 import math
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 @dataclass(frozen=True, kw_only=True)
 class Options(EventOptions):
-    """What counts as far."""
+    """Options of `anomaly`."""
 
     field: Annotated[
         str, typer.Option("--field", metavar="PATH", help="A number in a JSON value.", rich_help_panel=WHAT)
@@ -48,7 +48,7 @@ class Options(EventOptions):
     ] = 20
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be."""
+        """Check the options. Raises UsageError."""
         super().check()
         if not 0.0 < self.alpha < 1.0 or self.threshold <= 0.0:
             raise unsupported("--alpha or --threshold out of range", "alpha is between 0 and 1, a threshold above 0")
@@ -56,20 +56,20 @@ class Options(EventOptions):
 
 @dataclass(slots=True)
 class Running:
-    """What is known of one key: how many values, and their weighted mean and variance (West, 1979)."""
+    """Running statistics of one key: number of values, weighted mean and variance (West, 1979)."""
 
     seen: int = 0
     mean: float = 0.0
     variance: float = 0.0
 
     def score(self, number: float) -> float | None:
-        """How many deviations a value is from the mean so far; None where all values so far were the same as it."""
+        """Distance of a value from the mean in standard deviations; None when all earlier values were equal to it."""
         if number == self.mean:
             return 0.0
         return (number - self.mean) / math.sqrt(self.variance) if self.variance > 0.0 else None
 
     def add(self, number: float, alpha: float) -> None:
-        """Take a value in."""
+        """Add a value."""
         if self.seen == 0:
             self.mean = number
         else:
@@ -80,10 +80,10 @@ class Running:
 
 
 def judged(running: Running, rows: list[Any], options: Options) -> Iterator[tuple[Any, float, float, float | None]]:
-    """(row, mean and deviation before it, z) of the rows that are too far, in the order of their offsets; learns of all.
+    """Score the rows in offset order and add each to `running`; return the outliers as (row, mean, deviation, z).
 
-    A batch's rows of a key come in no order. A key lives in one partition, so the order of offsets does not depend on how
-    records fell into batches, and neither does the result.
+    Mean and deviation are those before the row. A batch's rows of a key come unordered. All records of a key are in one
+    partition, so offset order, and with it the result, does not depend on how records were split into batches.
     """
     for row in sorted(rows, key=lambda row: (row.topic, row.partition, row.offset)):
         mean, deviation = running.mean, math.sqrt(running.variance)
@@ -102,7 +102,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     from pyspark.sql import functions as f
 
     rows = numbers(spark, options, options.field).where(f.col("number").isNotNull())
-    # NaN would make the mean NaN for ever.
+    # NaN would stay in the mean for ever.
     rows = rows.where(~f.isnan("number")).select("key", "topic", "partition", "offset", "time", "number")
     if rows.isStreaming:
         return rows.groupBy("key").transformWithState(
@@ -112,12 +112,12 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 
 
 def _processor(options: Options) -> Any:
-    """The stateful processor, made here since its base class is pyspark's."""
+    """The stateful processor. It is defined here because its base class is pyspark's."""
     from pyspark.sql import Row
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     class Ewma(StatefulProcessor):
-        """Keeps one Running for each key."""
+        """Stores one `Running` per key."""
 
         def init(self, handle: Any) -> None:
             self._state = handle.getValueState("ewma", _STATE)
@@ -143,13 +143,13 @@ def _processor(options: Options) -> Any:
             yield from found
 
         def close(self) -> None:
-            """Nothing is held."""
+            """Nothing to close."""
 
     return Ewma()
 
 
 def _whole_key(options: Options) -> Any:
-    """The same over all rows of a key at once."""
+    """Score all rows of a key at once (batch mode)."""
 
     def judge(table: Any) -> Any:
         import types

@@ -1,4 +1,4 @@
-"""`archive`: topics to Parquet files by topic, date and hour, exactly once, small files made one."""
+"""`archive`: writes topics to Parquet files by topic, date and hour, exactly once, and compacts small files."""
 
 import math
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _CLASSES: Final = {"delta": "io.delta.tables.DeltaTable", "iceberg": "org.apache
 
 @dataclass(frozen=True, kw_only=True)
 class Options(ReadOptions):
-    """Where to, and how large files are."""
+    """Options of `archive`: target folder, format and file sizes."""
 
     into: Annotated[
         str, typer.Option("--into", metavar="FOLDER", help="The archive; for Iceberg a table.", rich_help_panel=WRITE)
@@ -63,7 +63,7 @@ class Options(ReadOptions):
     ] = 16
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be."""
+        """Check the options. Raises UsageError."""
         super().check()
         one_of("--format", self.format, ("parquet", *_CLASSES))
         if self.is_batch:
@@ -108,7 +108,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 
 
 def start(spark: "SparkSession", options: Options) -> Running:
-    """Begin. Raises UsageError for the checkpoint of another query, and for tables that this Spark does not know."""
+    """Start the query. Raises UsageError for another query's checkpoint, and for a missing table format."""
     if options.format != "parquet":
         _must_have(spark, options.format)
     frame = build(spark, options)
@@ -128,7 +128,7 @@ def start(spark: "SparkSession", options: Options) -> Running:
 
 
 class Archiver:
-    """Takes the batches of one query, each once, and compacts between them."""
+    """Archives the batches of one query, each once, and compacts small files between batches."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -136,7 +136,7 @@ class Archiver:
         self._query = ""
 
     def __call__(self, batch: "DataFrame", number: int) -> None:
-        """One batch. Spark calls it again with the same records when it does not know how the first time ended."""
+        """Archive one batch. Spark repeats a batch with the same records when it does not know whether it completed."""
         with in_one_line():
             self._take(batch, number)
 
@@ -156,7 +156,7 @@ class Archiver:
                 compact(spark, books, group, self._query, self._options.file_mib * _MIB)
 
     def _open(self, spark: "SparkSession") -> Books:
-        """The books, with what a killed job left behind cleared away."""
+        """Load the manifest and delete leftovers of a killed job."""
         self._query = str(spark.sparkContext.getLocalProperty("sql.streaming.queryId"))
         books = Books.load(Files(spark, self._options.into))
         books.own(self._query)
@@ -166,7 +166,7 @@ class Archiver:
 
 
 def small_groups(entries: list[Entry], at: int, file_bytes: int) -> list[list[Entry]]:
-    """The files to make one: of each hour those below half the size, where there are `at` or more of them."""
+    """The groups of files to compact: per hour, the files below half of `file_bytes`, if there are at least `at`."""
     by_place: dict[tuple[str, str, str], list[Entry]] = {}
     for each in sorted(entries, key=lambda each: each.path):
         if each.size_bytes < file_bytes // 2:
@@ -175,7 +175,7 @@ def small_groups(entries: list[Entry], at: int, file_bytes: int) -> list[list[En
 
 
 def compact(spark: "SparkSession", books: Books, group: list[Entry], query: str, file_bytes: int) -> None:
-    """Write the records of some files of one hour anew, in order of partition and offset, in their place."""
+    """Replace files of one hour by larger ones, sorted by partition and offset."""
     paths = [each.path for each in group]
     count = max(1, math.ceil(sum(each.size_bytes for each in group) / file_bytes))
     rows = books.read(spark, paths)
@@ -191,7 +191,7 @@ def _with_headers(options: Options) -> Options:
 
 
 def _must_have(spark: "SparkSession", format_: str) -> None:
-    """Raises UsageError (`spark-format`) when Spark has no such tables."""
+    """Raise UsageError (`spark-format`) when Spark does not have this table format."""
     from py4j.protocol import Py4JJavaError
 
     session: Any = spark

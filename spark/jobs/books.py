@@ -1,14 +1,14 @@
-"""An archive's books: which files count. A folder of Parquet files and, in `_yak`, one small file for each change of it.
+"""The manifest of an archive: a folder of Parquet files and, in `_yak`, one small file for each change of it.
 
     FOLDER/topic=orders/date=2026-11-21/hour=03/v0000000012-00000.parquet
-    FOLDER/_yak/0000000012.json     added, removed, and the batch that it was
-    FOLDER/_yak/0000000050.all.json all that counts, every 50 changes
-    FOLDER/_yak/staging/            being written
+    FOLDER/_yak/0000000012.json     one change: files added, files removed, and its batch
+    FOLDER/_yak/0000000050.all.json all committed files, every 50 changes
+    FOLDER/_yak/staging/            files being written
 
-A change counts from the moment its file in `_yak` appears, whole, under a name that nobody had. Data files are moved to
-their places before that, and what a killed job left behind is deleted when the next one begins: so a batch that is done
-twice is stored once. Readers that go by the books are right at every moment; others (any Parquet reader on FOLDER) are right
-whenever no job is in the middle of a change.
+A change is committed when its file in `_yak` appears, complete and under a new name. Data files are moved to their
+final paths before that, and the next job deletes leftovers of a killed one: so a batch that runs twice is stored once.
+Readers of the manifest are always consistent. Other readers (any Parquet reader on FOLDER) are consistent while no job
+is in the middle of a change.
 """
 
 import json
@@ -26,12 +26,12 @@ SNAPSHOT_EVERY: Final = 50
 BOOKS: Final = "_yak"
 _OWNER: Final = "owner.json"
 PLACES: Final = ("topic", "date", "hour")
-"""The columns that are folders."""
+"""The partition columns, which are folders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file that counts. `ranges` are the offsets of each partition in it: first, last, and how many."""
+    """A committed file. `ranges` holds first offset, last offset and record count of each partition in it."""
 
     path: str
     topic: str
@@ -42,18 +42,18 @@ class Entry:
 
     @property
     def rows(self) -> int:
-        """Records in it."""
+        """Number of records in the file."""
         return sum(count for _, _, count in self.ranges.values())
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """Where it belongs."""
+        """Topic, date and hour of the file."""
         return self.topic, self.date, self.hour
 
 
 @dataclass(slots=True)
 class Books:
-    """What counts after change number `version`. `batches` is the last batch of each query that is in."""
+    """The manifest after change number `version`. `batches` holds the last committed batch of each query."""
 
     files: Files
     version: int = 0
@@ -62,7 +62,7 @@ class Books:
 
     @classmethod
     def load(cls, files: Files) -> "Books":
-        """Read the books of a folder; empty ones when it has none."""
+        """Load the manifest of a folder; it is empty when the folder has none."""
         books = cls(files)
         names = [name for name in files.names(files.at(BOOKS)) if name.endswith(".json") and name[:10].isdigit()]
         snapshots = [name for name in names if name.endswith(".all.json")]
@@ -77,15 +77,15 @@ class Books:
 
     @property
     def rows(self) -> int:
-        """Records in the archive."""
+        """Number of records in the archive."""
         return sum(each.rows for each in self.live.values())
 
     def is_done(self, query: str, batch: int) -> bool:
-        """Whether a batch is in already."""
+        """Whether a batch is committed."""
         return self.batches.get(query, -1) >= batch
 
     def own(self, query: str) -> None:
-        """Let one query be the only writer, for ever. Raises UsageError (`spark-checkpoint`) when another one is."""
+        """Make one query the only writer, permanently. Raises UsageError (`spark-checkpoint`) when another query is."""
         path = self.files.at(BOOKS, _OWNER)
         if not self.files.exists(path):
             self.files.write_new(path, json.dumps({"query": query}) + "\n")
@@ -102,7 +102,7 @@ class Books:
             )
 
     def sweep(self) -> int:
-        """Delete what a killed job left: its staging, and data files that do not count; gives how many files."""
+        """Delete a killed job's staging folder and uncommitted data files; return the number of deleted data files."""
         self.files.delete(self.files.at(BOOKS, "staging"))
         swept = 0
         for found in self.files.walk(self.files.folder):
@@ -115,15 +115,16 @@ class Books:
         return swept
 
     def stage(self) -> str:
-        """An empty folder for the next change to write to."""
+        """An empty staging folder for the next change."""
         path = self.files.at(BOOKS, "staging", f"v{self.version + 1:010d}")
         self.files.delete(path)
         return path
 
     def add(self, spark: "SparkSession", *, query: str, batch: int | None, removed: Iterable[str] = ()) -> int:
-        """Let what was staged count from now on, in place of what is removed; gives its number of records.
+        """Commit the staged files and replace the files in `removed`; return the number of staged records.
 
-        Raises YakError (`spark-archive`) when the records are not as many as those removed, or another job was faster.
+        Raises YakError (`spark-archive`) when the removed files hold another number of records, or another job
+        committed first.
         """
         stage = self.files.at(BOOKS, "staging", f"v{self.version + 1:010d}")
         entries = self._move_in(spark, stage)
@@ -155,7 +156,7 @@ class Books:
         return rows
 
     def read(self, spark: "SparkSession", paths: Iterable[str] | None = None) -> "DataFrame":
-        """The records of these files, or of all that count."""
+        """The records of these files, by default of all committed files."""
         chosen = [self.files.at(path) for path in (self.live if paths is None else paths)]
         frame: DataFrame = _reader(spark).option("basePath", self.files.folder).schema(SCHEMA).parquet(*chosen)
         return frame
@@ -213,9 +214,9 @@ def _reader(spark: "SparkSession") -> Any:
 
 
 def _ranges(spark: "SparkSession", stage: str) -> dict[str, dict[str, tuple[int, int, int]]]:
-    """Offsets and counts by file and partition, read from what was really written.
+    """Offset ranges and counts by file and partition, read from the written files.
 
-    A file is known by its place and name: one task gives the files of all its hours one name.
+    The key is folder and file name, because one task uses the same file name for all its hours.
     """
     from pyspark.sql import functions as f
 

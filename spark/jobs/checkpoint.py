@@ -1,6 +1,6 @@
-"""Whose a checkpoint is: the job and the options that shape its state, in a file beside Spark's own.
+"""The owner of a checkpoint: the job and the options that shape its state, in a file beside Spark's own.
 
-Spark finds out by itself only in part, and says so by a failed assertion in Java.
+Spark detects a wrong checkpoint only in part, and reports it as a failed assertion in Java.
 """
 
 import json
@@ -18,9 +18,9 @@ NAME: Final = "yak-job.json"
 
 
 def claim(spark: "SparkSession", job: "Job", options: Any, folder: str) -> None:
-    """Take an empty checkpoint, or find it to be this job's. Raises UsageError (`spark-checkpoint`).
+    """Claim an empty checkpoint, or check that it belongs to this job. Raises UsageError (`spark-checkpoint`).
 
-    The topic and the sink belong to it as much as the job's own options do; brokers and pace do not.
+    The owner includes the topic, the sink and the job's own options, but not brokers and pace.
     """
     names = [name for name in ("topic", "sink", *job.identity) if hasattr(options, name)]
     mine = {"job": job.name, **{name: getattr(options, name) for name in names}}

@@ -1,4 +1,4 @@
-"""`dedupe`: each key once."""
+"""`dedupe`: keeps the first record of each key."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,7 @@ SUMMARY = "The first record of each key, within a time."
 
 @dataclass(frozen=True, kw_only=True)
 class Options(EventOptions):
-    """For how long a key is remembered."""
+    """Options of `dedupe`."""
 
     within: Annotated[
         str,
@@ -28,7 +28,7 @@ class Options(EventOptions):
     ] = "10m"
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be."""
+        """Check the options. Raises UsageError."""
         super().check()
         duration_ms(self.within)
 
@@ -50,7 +50,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 
 
 def _first_of_batch(rows: "DataFrame", within_ms: int) -> "DataFrame":
-    """The same for a batch, which has no watermark: keep a record when none of its key was kept shortly before it."""
+    """The batch version, without a watermark: keep a record unless a kept record of its key precedes it by less."""
     import pandas as pd
 
     def keep(group: pd.DataFrame) -> pd.DataFrame:

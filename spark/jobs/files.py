@@ -1,6 +1,6 @@
-"""Files wherever Spark keeps them (a disk, HDFS, an object store), through the Hadoop file system of its own JVM.
+"""Files on any storage of Spark (a disk, HDFS, an object store), through the Hadoop file system of Spark's JVM.
 
-Paths are strings, as Spark's own options take them. What is written whole appears under its name at once.
+Paths are strings, as in Spark's own options. A new file appears under its name only when it is complete.
 """
 
 from collections.abc import Iterator
@@ -48,17 +48,17 @@ class Files:
         return "/".join((self.folder, *names))
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file or folder."""
+        """Whether the file or folder exists."""
         return bool(self._file_system.exists(self._path(path)))
 
     def names(self, path: str) -> list[str]:
-        """What is in a folder, sorted; nothing when it is not there."""
+        """The sorted names in a folder; empty when the folder does not exist."""
         if not self.exists(path):
             return []
         return sorted(str(each.getPath().getName()) for each in self._file_system.listStatus(self._path(path)))
 
     def walk(self, path: str) -> Iterator[Found]:
-        """All files below a folder; none when it is not there."""
+        """All files below a folder; none when it does not exist."""
         if not self.exists(path):
             return
         left = self._file_system.listFiles(self._path(path), True)
@@ -67,7 +67,7 @@ class Files:
             yield Found(str(status.getPath().toString()), int(status.getLen()))
 
     def read(self, path: str) -> str:
-        """A small text file."""
+        """The content of a small text file."""
         stream = self._file_system.open(self._path(path))
         try:
             return bytes(stream.readAllBytes()).decode()
@@ -75,7 +75,7 @@ class Files:
             stream.close()
 
     def write_new(self, path: str, text: str) -> bool:
-        """Make a text file appear whole; False, and nothing done, when there is one of that name already."""
+        """Create a text file atomically. If the name exists, return False and change nothing."""
         from py4j.protocol import Py4JJavaError
 
         if self.exists(path):
@@ -98,7 +98,7 @@ class Files:
         return True
 
     def _rename_new(self, path: str, to: str) -> None:
-        """FileContext's rename refuses a target that is there; FileSystem's does not say what it does then."""
+        """Rename with FileContext, which refuses an existing target; FileSystem does not define what it does then."""
         from pyspark import SparkContext
 
         hadoop = self._jvm.org.apache.hadoop.fs
@@ -107,7 +107,7 @@ class Files:
         context.rename(self._path(path), self._path(to), gateway.new_array(hadoop.Options.Rename, 0))
 
     def move(self, path: str, to: str) -> None:
-        """Rename a file, over one of that name."""
+        """Rename a file; an existing target is replaced."""
         target = self._path(to)
         self._file_system.mkdirs(target.getParent())
         if self._file_system.exists(target):
@@ -116,5 +116,5 @@ class Files:
             raise OSError(f"{path} could not be renamed to {to}")
 
     def delete(self, path: str) -> None:
-        """Delete a file or a folder with all in it; nothing when it is not there."""
+        """Delete a file, or a folder with its content; does nothing when the path does not exist."""
         self._file_system.delete(self._path(path), True)

@@ -1,6 +1,7 @@
-"""How a job is put together and run: options, session, query, signals. A job itself says only what it computes.
+"""Assembles and runs a job: options, session, query, signals. A job module only defines its computation.
 
-`python -m yak.spark.jobs NAME ...` (`yak.spark.jobs.__main__`) and the tests come through here. pyspark is imported when a job is run.
+`python -m yak.spark.jobs NAME ...` (`yak.spark.jobs.__main__`) and the tests call this module. It imports pyspark only
+when it runs a job.
 """
 
 import dataclasses
@@ -29,9 +30,9 @@ def _append_only(options: Any) -> tuple[str, ...]:  # noqa: ARG001 - every job i
 class Job:
     """One job. `build` computes its result from options of the class `options`.
 
-    `keys` are the columns of the result that make the key of its record in a topic. `modes` are the output modes that the
-    job allows with these options, the best first. `start` replaces the usual way of writing; it gives what runs.
-    `identity` names the options that shape the state: a checkpoint belongs to them.
+    `keys` are the result columns that form the record key in a topic. `modes` are the output modes that the job allows
+    with these options, the best first. `start` replaces the default way of writing and returns what runs. `identity`
+    names the options that shape the state; a checkpoint is valid only for the same values.
     """
 
     name: str
@@ -41,16 +42,16 @@ class Job:
     keys: tuple[str, ...] = ("key",)
     modes: Callable[[Any], tuple[str, ...]] = _append_only
     modes_by_spark: bool = False
-    """Whether Spark knows better: the modes are tried in turn."""
+    """Whether only Spark knows the allowed mode: the modes are tried in turn."""
     start: "Callable[[SparkSession, Any], Running] | None" = None
     identity: tuple[str, ...] = ()
     conf: tuple[tuple[str, str], ...] = ()
-    """Settings of Spark that the job cannot do without."""
+    """Spark settings that the job requires."""
     examples: tuple[str, ...] = ()
 
 
 def command(job: Job, words: Sequence[str] = ()) -> "typer.Typer":
-    """A Typer application of this one job."""
+    """The Typer application of one job."""
     import typer
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -63,7 +64,7 @@ def command(job: Job, words: Sequence[str] = ()) -> "typer.Typer":
         raise typer.Exit(run(job, job.options(**chosen), words))
 
     parameters = [_parameter(each, hints[each.name]) for each in dataclasses.fields(job.options)]
-    # Click shows what must be given first.
+    # Click requires mandatory options first.
     parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
     run_it.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run_it.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -75,7 +76,7 @@ def command(job: Job, words: Sequence[str] = ()) -> "typer.Typer":
 
 
 def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
-    """A keyword of the command. Typer knows lists, not tuples of any length."""
+    """The command-line option of a field. Typer supports lists, but no tuples of variable length."""
     default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
     if isinstance(default, tuple):
         from typing import Annotated
@@ -85,7 +86,7 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
 
 
 def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
-    """Run a job to its end, or to SIGTERM or Ctrl-C; gives the exit code. Raises YakError before Spark is started."""
+    """Run a job to its end, or to SIGTERM or Ctrl-C; return the exit code. Raises YakError before Spark starts."""
     options.check()
     from yak.spark.session.running import running
 
@@ -104,7 +105,7 @@ def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
 
 
 def start(job: Job, spark: "SparkSession", options: Any) -> "Running":
-    """Begin a job; gives what runs. A batch has ended when this comes back."""
+    """Start a job. A batch has ended when this function returns."""
     from yak.spark.jobs import sinks
 
     for name, value in job.conf:
@@ -116,7 +117,7 @@ def start(job: Job, spark: "SparkSession", options: Any) -> "Running":
 
 
 def session_settings(job: Job, options: SparkOptions) -> "SessionSettings":
-    """What the job's session is made with."""
+    """The settings of the job's session."""
     from yak.spark.session.settings import SessionSettings
 
     return SessionSettings(
@@ -132,7 +133,7 @@ def session_settings(job: Job, options: SparkOptions) -> "SessionSettings":
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`python -m yak.spark.jobs`: the list without arguments, else one job."""
+    """`python -m yak.spark.jobs`: run one job; without arguments, list the jobs."""
     from yak.spark import jobs
 
     if not arguments or arguments[0] in {"-h", "--help"}:
@@ -153,5 +154,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def unsupported(what: str, why: str, *try_: str) -> UsageError:
-    """An error for what these options cannot be together."""
+    """An error for options that cannot be combined."""
     return UsageError("spark-options", what, why=why, try_=try_)

@@ -1,4 +1,4 @@
-"""`join`: two topics, record to record, by key and nearness in time."""
+"""`join`: joins records of two topics by key and time distance."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,7 @@ SUMMARY = "Pairs of records of two topics with one key, close in time."
 
 @dataclass(frozen=True, kw_only=True)
 class Options(EventOptions):
-    """With what, and how close."""
+    """Options of `join`."""
 
     with_: Annotated[str, typer.Option("--with", metavar="NAME", help="The topic to join with.", rich_help_panel=WHAT)]
     within: Annotated[
@@ -45,7 +45,7 @@ class Options(EventOptions):
     ] = None
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be."""
+        """Check the options. Raises UsageError."""
         super().check()
         one_of("--kind", self.kind, ("inner", "left"))
         duration_ms(self.within)
@@ -86,7 +86,7 @@ def _side(rows: "DataFrame", options: Options, prefix: str) -> "DataFrame":
 
 
 def _seconds(duration: str) -> str:
-    """A duration for an SQL interval."""
+    """A duration as an SQL interval in seconds."""
     return f"{duration_ms(duration) / 1000.0:.3f}"
 
 

@@ -1,4 +1,4 @@
-"""`lag`: how long records take from the producer to Spark."""
+"""`lag`: measures the time from a record's timestamp to Spark."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 
 
 def _stamp(batches: Iterator[Any]) -> Iterator[Any]:
-    """Add how long ago each row's time is. Runs in the executors."""
+    """Add the age of each row's timestamp. Runs in the executors."""
     import time
 
     import pyarrow as pa

@@ -1,7 +1,7 @@
-"""What every job can be told: where to read, where to write, when to stop. A job's own options extend these.
+"""The options of all jobs: where to read, where to write, when to stop. A job's own options extend these.
 
-Options are frozen dataclasses whose fields say how they look on a command line, so that tests make them directly and
-`frame.command` makes a Typer command of them.
+Options are frozen dataclasses whose fields define their command-line flags. Tests create them directly, and
+`frame.command` builds a Typer command from them.
 """
 
 import time
@@ -25,7 +25,7 @@ RECORD_MODES: Final = ("permissive", "dropmalformed", "failfast")
 
 @dataclass(frozen=True, kw_only=True)
 class SparkOptions:
-    """Where Spark runs, and what else it is told."""
+    """Options for Spark itself."""
 
     master: Annotated[
         str | None,
@@ -58,13 +58,13 @@ class SparkOptions:
     ] = "package"
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be, before Spark is started."""
+        """Check the options before Spark starts. Raises UsageError."""
         key_values("--conf", self.conf)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(SparkOptions):
-    """What is read, and from where."""
+    """Options for reading topics."""
 
     topic: Annotated[
         str,
@@ -128,11 +128,11 @@ class ReadOptions(SparkOptions):
 
     @property
     def is_batch(self) -> bool:
-        """Whether it reads once to an end, instead of following the topic."""
+        """Whether the job reads up to an end once, instead of following the topic."""
         return self.to is not None
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be, before Spark is started."""
+        """Check the options before Spark starts. Raises UsageError."""
         super().check()
         trigger_ms(self.trigger)
         key_values("--option", self.option)
@@ -152,7 +152,7 @@ class ReadOptions(SparkOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions(ReadOptions):
-    """Reading and writing: what most jobs extend."""
+    """Options for reading and writing; most jobs extend them."""
 
     sink: Annotated[
         str,
@@ -183,7 +183,7 @@ class JobOptions(ReadOptions):
     ] = None
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be."""
+        """Check the options. Raises UsageError."""
         super().check()
         kind, _ = sink_of(self.sink)
         if self.output_mode is not None:
@@ -198,7 +198,7 @@ class JobOptions(ReadOptions):
 
 
 def one_of(flag: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Raises UsageError (`spark-options`) when a value is none of these."""
+    """Raise UsageError (`spark-options`) when a value is not allowed."""
     if value not in allowed:
         raise UsageError(
             "spark-options", f"{flag} {value} is not known", why=f"it is one of {', '.join(allowed)}", try_=()
@@ -221,7 +221,7 @@ def sink_of(text: str) -> tuple[str, str]:
 
 
 def key_values(flag: str, texts: tuple[str, ...]) -> dict[str, str]:
-    """The pairs of `KEY=VALUE`. Raises UsageError (`spark-options`)."""
+    """The pairs of `KEY=VALUE` texts. Raises UsageError (`spark-options`)."""
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -237,17 +237,17 @@ def duration_ms(text: str) -> int:
 
 
 def interval(text: str) -> str:
-    """A duration in Spark's words. Raises UsageError (`bad-duration`)."""
+    """A duration in Spark's syntax. Raises UsageError (`bad-duration`)."""
     return f"{duration_ms(text)} milliseconds"
 
 
 def trigger_ms(text: str) -> int:
-    """Milliseconds between batches; 0 is as fast as they go."""
+    """Milliseconds between batches; 0 means without pause."""
     return duration_ms(text)
 
 
 def start_options(text: str) -> dict[str, str]:
-    """The data source's options of `--from`. Raises UsageError (`bad-time`, `spark-options`)."""
+    """The data source options for `--from`. Raises UsageError (`bad-time`, `spark-options`)."""
     lowered = text.strip().lower()
     if lowered in EARLIEST:
         return {"startingOffsets": "earliest"}
@@ -259,7 +259,7 @@ def start_options(text: str) -> dict[str, str]:
 
 
 def end_of(text: str) -> tuple[dict[str, str], int | None]:
-    """The data source's options of `--to`; and the time in ms below which records count, when it is a time."""
+    """The data source options for `--to`, and, if `--to` is a time, that time in ms, which excludes later records."""
     lowered = text.strip().lower()
     if lowered in LATEST:
         return {"endingOffsets": "latest"}, None

@@ -1,4 +1,4 @@
-"""Topics as DataFrames for the jobs: the raw records, and with a key, a time and a JSON field as columns."""
+"""Topics as DataFrames for the jobs: raw records, and records with key, time and a JSON field as columns."""
 
 import json
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class EventOptions(JobOptions):
-    """Records as events: whose (a key), when (a time)."""
+    """Options for records as events, with a key and a time."""
 
     key_field: Annotated[
         str | None,
@@ -58,7 +58,7 @@ class EventOptions(JobOptions):
     ] = "permissive"
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be."""
+        """Check the options. Raises UsageError."""
         super().check()
         one_of("--mode", self.mode, RECORD_MODES)
         from yak.spark.jobs.options import duration_ms
@@ -67,7 +67,7 @@ class EventOptions(JobOptions):
 
 
 def records(spark: "SparkSession", options: ReadOptions, topic: str | None = None) -> "DataFrame":
-    """The records of the topics, in the columns of Spark's Kafka source; a batch where `--to` says so."""
+    """The records of the topics, in the columns of Spark's Kafka source; a batch if `--to` is set."""
     reader = spark.read if options.is_batch else spark.readStream
     settings = {"subscribe": topic or options.topic, **start_options(options.from_)}
     before_ms = None
@@ -86,7 +86,7 @@ def records(spark: "SparkSession", options: ReadOptions, topic: str | None = Non
 
 
 def source_settings(options: ReadOptions) -> dict[str, str]:
-    """How to reach the brokers, for both connectors."""
+    """The broker settings, for both connectors."""
     settings = {"kafka.bootstrap.servers": options.bootstrap}
     if options.connector == "yak":
         settings["isolation"] = options.isolation
@@ -96,7 +96,7 @@ def source_settings(options: ReadOptions) -> dict[str, str]:
 
 
 def events(spark: "SparkSession", options: EventOptions) -> "DataFrame":
-    """The records with `key` and `value` as text and `time`; records without a key have the key ""."""
+    """The records with `key` and `value` as text, and `time`; a missing key becomes ""."""
     from pyspark.sql import functions as f
 
     frame = records(spark, options)
@@ -118,7 +118,7 @@ def events(spark: "SparkSession", options: EventOptions) -> "DataFrame":
 
 
 def numbers(spark: "SparkSession", options: EventOptions, path: str) -> "DataFrame":
-    """The same with `number`, the JSON field at `path`; null where there is none and the mode is permissive."""
+    """`events` with `number`, the JSON field at `path`; null if it is missing and the mode is permissive."""
     from pyspark.sql import functions as f
 
     number = json_field(f.col("value"), path).try_cast("double")
@@ -127,7 +127,7 @@ def numbers(spark: "SparkSession", options: EventOptions, path: str) -> "DataFra
 
 
 def mind(frame: "DataFrame", is_good: "Column", what: str, mode: str) -> "DataFrame":
-    """Treat records whose value is not as wanted by the mode: keep them, leave them out, or end with an error."""
+    """Handle records with an invalid value by `mode`: keep them, drop them, or fail."""
     from pyspark.sql import functions as f
 
     if mode == "permissive":
@@ -135,8 +135,8 @@ def mind(frame: "DataFrame", is_good: "Column", what: str, mode: str) -> "DataFr
     if mode == "dropmalformed":
         return frame.where(is_good)
     place = f.concat_ws("/", "topic", f.col("partition").cast("string"), f.col("offset").cast("string"))
-    # yak.spark.session.carried reads this again out of Spark's words. The mark is in two pieces, for Spark also prints
-    # the query's plan, with this expression in it.
+    # `yak.spark.session.carried` parses this from Spark's error text. The mark is split into two pieces, because Spark
+    # also prints the query's plan, which contains this expression.
     rest = json.dumps([f"its value is not JSON, or has {what}", ["--mode permissive", "--mode dropmalformed"], 2])
     pieces = (f.lit("yak-"), f.lit('error: ["spark-json", "record '), place, f.lit(' is malformed", ' + rest[1:]))
     message = f.concat(*pieces)
@@ -144,12 +144,12 @@ def mind(frame: "DataFrame", is_good: "Column", what: str, mode: str) -> "DataFr
 
 
 def json_path(path: str) -> str:
-    """`cpu.user` in the words of get_json_object."""
+    """`cpu.user` in the syntax of get_json_object."""
     return path if path.startswith("$") else f"$.{path}"
 
 
 def json_field(text: "Column", path: str) -> "Column":
-    """A field of JSON text, as text; null where it is not there or the text is no JSON."""
+    """A field of JSON text, as text; null if it is missing or the text is not JSON."""
     from pyspark.sql import functions as f
 
     return f.get_json_object(text, json_path(path))

@@ -1,4 +1,4 @@
-"""`replay`: an archive back into a topic, order kept by key, each record once."""
+"""`replay`: writes an archive back into a topic, in order per key, each record once."""
 
 import json
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 NAME = "replay"
 SUMMARY = "An archive back into a topic: order kept by key, each record once."
 HEADER: Final = "yak-replayed"
-"""The header of a replayed record: where it was, as topic/partition/offset."""
+"""Header of a replayed record with its original topic/partition/offset."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SparkOptions):
-    """From which archive, into which topic."""
+    """Options of `replay`."""
 
     archive: Annotated[
         str, typer.Option("--archive", metavar="FOLDER", help="What the archive job wrote.", rich_help_panel=WHAT)
@@ -75,7 +75,7 @@ class Options(SparkOptions):
     ] = ()
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be."""
+        """Check the options. Raises UsageError."""
         super().check()
         key_values("--option", self.option)
         for text in (self.from_, self.to):
@@ -85,7 +85,7 @@ class Options(SparkOptions):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What is replayed in one go: of each source partition the offsets [first, last]."""
+    """The unit of replay: the offsets [first, last] of each source partition."""
 
     ranges: dict[int, tuple[int, int]]
     paths: tuple[str, ...]
@@ -105,7 +105,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 
 
 def start(spark: "SparkSession", options: Options) -> Running:
-    """Replay all of it."""
+    """Replay all chunks."""
     books = _books(spark, options)
     entries = [each for each in books.live.values() if each.topic == options.topic]
     mine = {name: getattr(options, name) for name in ("archive", "topic", "into", "from_", "to", "chunk_rows")}
@@ -125,7 +125,7 @@ def start(spark: "SparkSession", options: Options) -> Running:
 
 
 def chunks_of(entries: list[Entry], rows: int) -> Iterator[Chunk]:
-    """Cuts that follow each other in every partition, of about so many records; the same for the same archive."""
+    """Split the archive into consecutive chunks of about `rows` records; the same archive gives the same chunks."""
     cuts: dict[int, list[tuple[int, int]]] = {}
     for each in entries:
         for partition, (first, last, _) in each.ranges.items():
@@ -181,7 +181,7 @@ def _chosen(rows: "DataFrame", options: Options) -> "DataFrame":
 
 
 def _write(rows: "DataFrame", options: Options) -> None:
-    """Write rows so that one task has all of a source partition, and sends it in order."""
+    """Write rows so that one task gets a whole source partition and sends it in order."""
     from pyspark.sql import functions as f
 
     place = f.concat_ws("/", "topic", f.col("partition").cast("string"), f.col("offset").cast("string"))
@@ -199,7 +199,7 @@ def _write(rows: "DataFrame", options: Options) -> None:
 
 
 def _arrived(spark: "SparkSession", options: Options, ends: dict[str, int]) -> "DataFrame":
-    """The old places of what came into the target since the chunk was begun."""
+    """Original positions of the records that reached the target since the chunk was begun."""
     from pyspark.sql import functions as f
 
     frame = (
@@ -224,7 +224,7 @@ def _without(rows: "DataFrame", arrived: "DataFrame") -> "DataFrame":
 
 
 def _ends(options: Options) -> dict[str, int]:
-    """Where each partition of the target ends, as the data source takes offsets. Raises YakError (`unknown-topic`)."""
+    """The end offset of each target partition, as the data source takes offsets. Raises YakError (`unknown-topic`)."""
     from yak.client.admin import LATEST, Admin
     from yak.ids import TopicPartition
 

@@ -1,4 +1,4 @@
-"""How far a replay is, in its checkpoint: chunks done, and where the target ended when the one under way was begun."""
+"""A replay's progress, in its checkpoint: completed chunks, and the target's end offsets before the current one."""
 
 import json
 from typing import Any, Final
@@ -10,14 +10,14 @@ _NAME: Final = "yak-replay.json"
 
 
 class ReplayState:
-    """The newest file of its folder says all; it is written whole before the one before it is deleted."""
+    """The newest file of the folder holds the whole state; it is complete before the previous file is deleted."""
 
     def __init__(self, files: Files, found: dict[str, Any]) -> None:
         self._files, self._found = files, found
 
     @classmethod
     def load(cls, files: Files, mine: dict[str, Any]) -> "ReplayState":
-        """The state of this replay, new or resumed. Raises UsageError (`spark-checkpoint`) for that of another one."""
+        """This replay's state, new or resumed. Raises UsageError (`spark-checkpoint`) for another's state."""
         names = files.names(files.folder)
         kept = [name for name in names if name.startswith(_NAME)]
         if not kept:
@@ -33,26 +33,26 @@ class ReplayState:
 
     @property
     def done(self) -> int:
-        """Chunks that are in the target."""
+        """Number of chunks that are completely in the target."""
         return int(self._found["done"])
 
     @property
     def begun(self) -> int | None:
-        """The chunk that may be in part."""
+        """The chunk that may be partly in the target."""
         begun: int | None = self._found["begun"]
         return begun
 
     @property
     def ends(self) -> dict[str, int]:
-        """Where the target's partitions ended before it."""
+        """End offsets of the target's partitions before that chunk."""
         return dict(self._found["ends"])
 
     def begin(self, number: int, ends: dict[str, int]) -> None:
-        """A chunk is about to be written."""
+        """Record that a chunk is about to be written."""
         self._save(begun=number, ends=ends)
 
     def finish(self, number: int) -> None:
-        """All of it is stored."""
+        """Record that a chunk is completely written."""
         self._save(done=number + 1, begun=None)
 
     def _save(self, **changes: Any) -> None:

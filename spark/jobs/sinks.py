@@ -1,4 +1,4 @@
-"""Where a job's result goes: console, topic, Parquet or memory; and the query that brings it there."""
+"""Writes a job's result to the console, a topic, Parquet or memory, and starts the query that does it."""
 
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 QUERY_HEADER: Final = "yak.spark.query"
 BATCH_HEADER: Final = "yak.spark.batch"
-"""As in yak.spark.source.write, which needs pyspark to be imported."""
+"""The same as in `yak.spark.source.write`, which imports pyspark."""
 ROWS_SHOWN: Final = 40
-"""Of a batch on the console, and of a table in memory at the end."""
+"""Rows shown of a batch on the console, and of a memory table at the end."""
 _MODES: Final = {
     "console": ("update", "append", "complete"),
     "topic": ("update", "append", "complete"),
@@ -28,20 +28,20 @@ _MODES: Final = {
 
 
 class Running:
-    """What a job started: a query, or a batch that has ended (None). `table` is shown at the end."""
+    """A started job: a query, or None for a batch that has ended. `table` is shown at the end."""
 
     def __init__(self, query: "StreamingQuery | None" = None, table: "DataFrame | None" = None) -> None:
         self.query = query
         self.table = table
 
     def show(self) -> None:
-        """The table that was made in memory."""
+        """Print the memory table."""
         if self.table is not None:
             self.table.show(ROWS_SHOWN, truncate=False)
 
 
 def write(job: Job, result: "DataFrame", options: JobOptions) -> Running:
-    """Bring the result where the options say; gives what runs. Raises UsageError."""
+    """Write the result to the sink of `options`; return the running query. Raises UsageError."""
     from pyspark.errors import AnalysisException
 
     kind, name = sink_of(options.sink)
@@ -52,7 +52,7 @@ def write(job: Job, result: "DataFrame", options: JobOptions) -> Running:
         try:
             return _start(job, result, options, mode)
         except AnalysisException as error:
-            # Only of a query that the user wrote is the mode not known before Spark has seen it.
+            # For an SQL query of the user, only Spark knows the allowed output mode.
             if not str(error.getCondition()).startswith("STREAMING_OUTPUT_MODE"):
                 raise
     return _start(job, result, options, allowed[-1])
@@ -78,13 +78,13 @@ def _start(job: Job, result: "DataFrame", options: JobOptions, mode: str) -> Run
 
 
 def _free_name(result: "DataFrame", name: str) -> str:
-    """The name, or name-2, name-3 where a query of this session has it."""
+    """`name`, or name-2, name-3, … if a query of this session already has the name."""
     taken = {query.name for query in result.sparkSession.streams.active}
     return next(each for each in (name, *(f"{name}-{number}" for number in range(2, 1_000))) if each not in taken)
 
 
 def resumable(writer: "DataStreamWriter", job: Job, result: "DataFrame", options: Any, mode: str) -> "DataStreamWriter":
-    """The writer with its checkpoint and its trigger. Raises UsageError where there is nothing to resume from."""
+    """The writer with checkpoint and trigger. Raises UsageError for a checkpoint that the query cannot resume from."""
     if options.checkpoint_dir is not None:
         if sink_of(options.sink)[0] == "memory" and mode != "complete":
             raise unsupported(
@@ -101,7 +101,7 @@ def resumable(writer: "DataStreamWriter", job: Job, result: "DataFrame", options
 
 
 def output_modes(job: Job, options: JobOptions, kind: str) -> list[str]:
-    """The mode asked for, or the best that both job and sink allow; several where only Spark knows. Raises UsageError."""
+    """The requested mode, or the best one of job and sink; several if only Spark knows. Raises UsageError."""
     allowed = [mode for mode in _MODES[kind] if mode in job.modes(options)]
     if options.output_mode is None:
         return allowed if job.modes_by_spark else allowed[:1]
@@ -153,13 +153,13 @@ def _write_batch(job: Job, result: "DataFrame", options: JobOptions, kind: str, 
 
 
 class _Sender:
-    """Writes batches of changed rows: Spark lets Python's data sources take streams in append mode only."""
+    """Writes batches of updated rows, because Spark's Python data sources support streams in append mode only."""
 
     def __init__(self, settings: dict[str, str]) -> None:
         self._settings = settings
 
     def __call__(self, batch: "DataFrame", number: int) -> None:
-        """One batch, with the headers that a stream's records carry."""
+        """Write one batch, with the headers of a stream's records."""
         from pyspark.sql import functions as f
 
         query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""

@@ -1,4 +1,4 @@
-"""`sql`: any SQL over topics as tables, once or as a stream."""
+"""`sql`: runs any SQL over topics as tables, once or as a stream."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, kw_only=True)
 class Options(JobOptions):
-    """What is asked."""
+    """Options of `sql`."""
 
     topic: Annotated[
         str,
@@ -60,7 +60,7 @@ class Options(JobOptions):
     ] = "permissive"
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be."""
+        """Check the options. Raises UsageError."""
         super().check()
         one_of("--mode", self.mode, RECORD_MODES)
         if self.watermark is not None:
@@ -71,7 +71,7 @@ class Options(JobOptions):
                 raise unsupported(f"--schema is of a table {name}", f"the tables are {', '.join(tables)}")
 
     def tables(self) -> dict[str, str]:
-        """Topics by the name of their table. Raises UsageError (`spark-options`)."""
+        """Topics by table name. Raises UsageError (`spark-options`)."""
         found: dict[str, str] = {}
         for text in self.topic.split(","):
             table, equals, topic = text.strip().partition("=")
@@ -127,12 +127,12 @@ def _text(frame: "DataFrame") -> "DataFrame":
 
 
 def _typed(frame: "DataFrame", columns: str, mode: str) -> "DataFrame":
-    """JSON values as columns. A value is good when it is a JSON object whose fields have these types, or are absent."""
+    """JSON values as columns. A value is valid when it is a JSON object whose fields have these types or are absent."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
     wanted: Any = StructType.fromDDL(columns)
-    # Spark fills this column with the text of what did not fit; without it a field of another type is only null.
+    # Spark fills this column with invalid text; without it, a field of another type would only become null.
     kept = StructType([*wanted.fields, StructField("_bad", StringType())])
     parsed = f.from_json(f.col("value"), kept, {"columnNameOfCorruptRecord": "_bad"})
     texts = _text(frame).drop("json").withColumn("parsed", parsed)
@@ -145,7 +145,7 @@ def _typed(frame: "DataFrame", columns: str, mode: str) -> "DataFrame":
 
 
 def modes(options: Any) -> tuple[str, ...]:  # noqa: ARG001 - what the query allows, Spark says
-    """Spark knows what the query allows; asked for in this order."""
+    """All output modes, in the order in which Spark is asked."""
     return ("append", "update", "complete")
 
 

@@ -1,4 +1,4 @@
-"""`stats`: mean, least, greatest and percentiles of a JSON field."""
+"""`stats`: computes mean, minimum, maximum and percentiles of a JSON field."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 NAME = "stats"
 SUMMARY = "Mean, min, max and percentiles of a JSON field in windows."
 _ACCURACY: Final = 10_000
-"""percentile_approx is exact up to so many values of a window and key, and within 1/10,000 of the rank above."""
+"""percentile_approx is exact up to this many values per window and key; above, its rank error is at most 1/10,000."""
 _EXACT: Final = "decimal(38,9)"
-"""Sums are taken in this: a sum of doubles depends on the order, which a job that resumes need not keep."""
+"""Type of sums: a sum of doubles depends on the order of values, which may change when a job resumes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(windows.WindowOptions):
-    """What is measured."""
+    """Options of `stats`."""
 
     field: Annotated[
         str,
@@ -35,7 +35,7 @@ class Options(windows.WindowOptions):
     ] = "50,95,99"
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be."""
+        """Check the options. Raises UsageError."""
         super().check()
         self.ranks()
 
@@ -87,7 +87,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 
 
 def column_of(rank: float) -> str:
-    """`p95`, `p99_9`."""
+    """The column name of a percentile: `p95`, `p99_9`."""
     return f"p{rank:g}".replace(".", "_")
 
 

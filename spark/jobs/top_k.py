@@ -1,4 +1,4 @@
-"""`top-k`: the keys with the most records in each window."""
+"""`top-k`: finds the keys with the most records in each window."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -19,14 +19,14 @@ SUMMARY = "The keys with the most records in each window."
 
 @dataclass(frozen=True, kw_only=True)
 class Options(windows.WindowOptions):
-    """How many."""
+    """Options of `top-k`."""
 
     k: Annotated[
         int, typer.Option("--k", metavar="N", min=1, max=10_000, help="How many keys.", rich_help_panel=WHAT)
     ] = 10
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be."""
+        """Check the options. Raises UsageError."""
         super().check()
         if self.session_gap is not None:
             raise unsupported("top-k has no sessions", "the sessions of two keys are different windows", "--window 1m")
@@ -42,7 +42,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 
     rows = windows.with_watermark(events(spark, options), options)
     counted = rows.groupBy(windows.window_column(options), "key").agg(f.count("*").alias("count"))
-    # Sorting ascending by (-count, key) is by count, the greatest first, then by name.
+    # Ascending order of (-count, key): largest count first, then by name.
     entry = f.struct((-f.col("count")).alias("less"), f.col("key"))
     ranked = counted.groupBy("window").agg(f.slice(f.sort_array(f.collect_list(entry)), 1, options.k).alias("top"))
     return ranked.select("window", f.posexplode("top").alias("place", "entry")).select(

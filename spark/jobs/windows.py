@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowOptions(EventOptions):
-    """Which windows."""
+    """Options for the windows of a job."""
 
     window: Annotated[
         str, typer.Option("--window", metavar="DURATION", help="Length of a window.", rich_help_panel=WHAT)
@@ -39,7 +39,7 @@ class WindowOptions(EventOptions):
     ] = None
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be."""
+        """Check the options. Raises UsageError."""
         super().check()
         from yak.spark.jobs.frame import unsupported
 
@@ -57,11 +57,11 @@ class WindowOptions(EventOptions):
 
 
 IDENTITY = ("window", "slide", "session_gap", "key_field", "time_field", "watermark", "mode")
-"""The options that shape what is kept between two batches."""
+"""The options that shape the state between batches."""
 
 
 def window_column(options: WindowOptions) -> "Column":
-    """The window that a row is in, by its `time`."""
+    """The window of a row, by its `time`."""
     from pyspark.sql import functions as f
 
     if options.session_gap is not None:
@@ -71,10 +71,10 @@ def window_column(options: WindowOptions) -> "Column":
 
 
 def modes(options: Any) -> tuple[str, ...]:
-    """The output modes of a windowed aggregate: Spark has no update mode for sessions."""
+    """The output modes of a windowed aggregate: Spark has no update mode for session windows."""
     return ("append", "complete") if options.session_gap is not None else ("update", "append", "complete")
 
 
 def with_watermark(frame: "DataFrame", options: EventOptions) -> "DataFrame":
-    """The rows, with the bound on how late they may come."""
+    """The rows with a watermark, which bounds how late they may be."""
     return frame.withWatermark("time", interval(options.watermark))

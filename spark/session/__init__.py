@@ -1,1 +1,1 @@
-"""Spark sessions for YAK: Java, settings, log, progress and errors. Nothing here imports PySpark before it is used."""
+"""Spark sessions for YAK: Java, settings, log, progress and errors. No module imports PySpark before it is used."""

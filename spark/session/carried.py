@@ -1,7 +1,7 @@
-"""Finds our own errors in Spark's text: a worker's exception comes as the text of its traceback, inside a Java trace.
+"""Restores a `YakError` from Spark's text: a worker's exception arrives as text of its traceback, in a Java trace.
 
-Two ways of writing them down are known. `yak.spark.source.errors.SourceError` is one line, `[slug] what: why. Try: this; or
-that`; what SQL raises (`raise_error`) is `yak-error: ` and a JSON list of slug, what, why, what to try, and exit code.
+Two formats are parsed. `yak.spark.source.errors.SourceError` is one line, `[slug] what: why. Try: this; or that`. SQL's
+`raise_error` writes `yak-error: ` and a JSON list of slug, what, why, what to try, and exit code.
 """
 
 import json
@@ -14,7 +14,7 @@ _QUOTES = {'"': '"', "{": "}", "[": "]"}
 
 
 def found_in(text: str) -> YakError | None:
-    """The last of our errors in a text, put together again; None when there is none."""
+    """The last `YakError` in a text; None when there is none."""
     listed = _listed(text)
     if listed is not None:
         return listed
@@ -41,7 +41,7 @@ def _listed(text: str) -> YakError | None:
 
 
 def parts_of(words: str) -> tuple[str, str]:
-    """What and why of `what: why`. A colon in quotes or brackets parts nothing, nor one after a first word (`orders-0: …`)."""
+    """Split `what: why`. Ignores a colon in quotes or brackets, and one after the first word (`orders-0: …`)."""
     closing: list[str] = []
     for index, sign in enumerate(words):
         if closing and sign == closing[-1]:

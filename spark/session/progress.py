@@ -1,4 +1,4 @@
-"""What a streaming query's batches did, from Spark's own listener, in the few numbers that people look at."""
+"""Collects the progress of a streaming query's batches from Spark's listener, reduced to a few numbers."""
 
 import json
 import time
@@ -10,7 +10,7 @@ Lines = Callable[[Mapping[str, Any]], None]
 
 
 def listen(spark: Any, take: Lines) -> Any:
-    """Give `take` a line for each batch of each query of this session; the listener, to be removed at the end."""
+    """Call `take` with a line for each batch of each query in the session; return the listener, for removal."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     class Listener(StreamingQueryListener):
@@ -33,13 +33,13 @@ def listen(spark: Any, take: Lines) -> Any:
 
 
 def wait_for_last(spark: Any, timeout_ms: int = 5_000) -> None:
-    """Wait until the listener was told all that has happened; its thread is behind, and a session that ends tells no more."""
-    with suppress(Exception):  # behind Spark Connect, or with Java gone, there is nothing to wait for
+    """Wait until the listener has received all events: its thread is delayed, and an ended session delivers no more."""
+    with suppress(Exception):  # with Spark Connect, or after Java's end, there is nothing to wait for
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(timeout_ms)  # noqa: SLF001 - no public way
 
 
 def line_of(progress: Mapping[str, Any]) -> dict[str, Any]:
-    """A batch as we keep it. `progress` is StreamingQueryProgress as JSON; rates are per second, sizes bytes."""
+    """A batch for storage, from StreamingQueryProgress as JSON; rates are per second, sizes in bytes."""
     operators = progress.get("stateOperators") or []
     return {
         "time_ms": _now_ms(),
@@ -61,7 +61,7 @@ def line_of(progress: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lag_of(progress: Mapping[str, Any]) -> int | None:
-    """Records that are in the topics and not yet in a batch; None when a source does not tell where its topics end."""
+    """Records in the topics that no batch has read; None when a source does not report its end offsets."""
     behind = 0
     for source in progress.get("sources") or []:
         told = (source.get("metrics") or {}).get("recordsBehindLatest")
@@ -76,7 +76,7 @@ def lag_of(progress: Mapping[str, Any]) -> int | None:
 
 
 def offsets_in(found: Any) -> dict[tuple[str, str], int] | None:
-    """Topic and partition to offset, from what a source calls its offset: `{"orders": {"0": 12}}`, perhaps as text."""
+    """Topic and partition to offset, from a source's offset: `{"orders": {"0": 12}}`, perhaps as text."""
     if isinstance(found, str):
         try:
             found = json.loads(found)
@@ -98,7 +98,7 @@ def offsets_in(found: Any) -> dict[tuple[str, str], int] | None:
 
 
 def _finite(value: Any) -> float | None:
-    """Spark has NaN and Infinity for the first batch, which JSON has not."""
+    """None for NaN and Infinity, which Spark reports for the first batch and JSON does not have."""
     if not isinstance(value, int | float) or value != value or value in (float("inf"), float("-inf")):
         return None
     return round(float(value), 1)

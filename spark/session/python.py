@@ -1,8 +1,8 @@
-"""The Python of Spark's workers on this machine: ours, started so that it need not compile PySpark first.
+"""The Python of Spark's workers on this machine: the driver's own, started without compiling PySpark first.
 
-Spark puts SPARK_HOME's `pyspark.zip` before everything else on its workers' path, for machines that have no PySpark. A zip
-holds no compiled modules: each process that Spark starts anew, one for every streaming query and half a dozen for a session,
-compiles what it imports, which takes 0.9 s of a core (Python 3.11, Spark 4.3). Here PySpark is installed, and compiled.
+Spark puts SPARK_HOME's `pyspark.zip` first on its workers' path, for machines without PySpark. A zip holds no compiled
+modules: each new process compiles its imports, which takes 0.9 s of a core (Python 3.11, Spark 4.3). Spark starts one
+process per streaming query, and half a dozen per session. On this machine PySpark is installed and compiled.
 """
 
 import sys
@@ -28,5 +28,5 @@ exec {python} "$@"
 
 
 def worker_python() -> str:
-    """What PYSPARK_PYTHON is to be where driver and workers share this Python's packages."""
+    """The value of PYSPARK_PYTHON when driver and workers share this Python's packages."""
     return stand_in("python", _STAND_IN.format(python=quoted(sys.executable))) or sys.executable

@@ -1,11 +1,11 @@
-"""The inside of a job's process: its session, its place among the runs, and an orderly end.
+"""Runs a job's process: its session, its run record, and a graceful end.
 
     with running("counts", SessionSettings(master="local[2]"), words=argv, checkpoint=folder) as job:
         query = build(job.spark, options).writeStream. … .start()
         job.wait()
 
-SIGTERM and Ctrl+C make `wait` stop the queries in order, each after its batch. An error is kept in words in the run's
-folder, printed in three lines, and becomes the exit code.
+SIGTERM and Ctrl+C make `wait` stop the queries in order, each after its batch. An error is saved in the run's folder,
+printed in three lines, and becomes the exit code.
 """
 
 import os
@@ -28,19 +28,19 @@ from yak.spark.session.progress import listen, wait_for_last
 from yak.spark.session.settings import SessionSettings
 
 BATCH_END_S = 60.0
-"""How long a batch under way may take to end after a stop was asked for."""
+"""How long the current batch may take to end after a stop request."""
 
 
 @dataclass(slots=True)
 class RunningJob:
-    """A job with its session."""
+    """A running job and its session."""
 
     spark: Any
     run: Run
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def wait(self) -> None:
-        """Until every query of the session has ended, or a stop was asked for. Raises what made a query fail."""
+        """Wait until every query of the session has ended, or a stop was requested. Raises a query's exception."""
         queries = list(self.spark.streams.active)
         while not self.stopping.is_set():
             active = [query for query in queries if query.isActive]
@@ -52,13 +52,13 @@ class RunningJob:
         stop_in_order(queries)
 
     def tell(self, **changes: Any) -> None:
-        """Change what run.json says: `checkpoint=…`."""
+        """Update fields of run.json: `checkpoint=…`."""
         self.run = replace(self.run, **changes)
         spark_runs.save(self.run)
 
 
 def stop_in_order(queries: Sequence[Any], timeout_s: float = BATCH_END_S) -> None:
-    """Stop queries one after the other, in the order given, each when it is between two batches or `timeout_s` passed."""
+    """Stop queries in the given order, each between two batches or after `timeout_s`."""
     for query in queries:
         deadline = time.monotonic() + timeout_s
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
@@ -77,7 +77,7 @@ def running(
     bootstrap: str | None = None,
     checkpoint: str | None = None,
 ) -> Iterator[RunningJob]:
-    """A session and a run for the body. Ends the process (SystemExit) with the exit code of an error in it."""
+    """A session and a run for the body. An error in it ends the process (SystemExit) with its exit code."""
     settings = settings or SessionSettings()
     run = _this_run(job, settings, words, bootstrap, checkpoint)
     stopping = threading.Event()
@@ -106,7 +106,7 @@ def running(
 def _this_run(
     job: str, settings: SessionSettings, words: Sequence[str], bootstrap: str | None, checkpoint: str | None
 ) -> Run:
-    """The run that `yak spark` made for us, or one of our own."""
+    """The run that `yak spark` created for this process, or a new one."""
     given = os.environ.get(spark_runs.VARIABLE)
     found = spark_runs.load(Path(given)) if given else None
     if found is None:
@@ -125,7 +125,7 @@ def _this_run(
 
 
 def _stop_by_signal(stopping: threading.Event) -> None:
-    """The first signal asks; a second one ends at once."""
+    """The first signal requests a graceful stop; the second one ends the process."""
 
     def ask(number: int, _frame: object) -> None:
         if stopping.is_set():
@@ -143,7 +143,7 @@ def _where(spark: Any, settings: SessionSettings) -> dict[str, Any]:
 
 
 def _keep(folder: Path, line: Mapping[str, Any]) -> None:
-    # The listener's thread must not die of a full disk: the job goes on, its progress is just not seen.
+    # A full disk must not end the listener's thread: the job goes on without visible progress.
     with suppress(OSError):
         spark_runs.add_progress(folder, line)
 
@@ -155,12 +155,12 @@ def _raise_of(query: Any) -> None:
 
 
 def _end_badly(run: Run, error: BaseException, stopping: threading.Event) -> int:
-    """Say and keep what happened; the exit code."""
+    """Report and save the error; return the exit code."""
     if isinstance(error, SystemExit) and not error.code:
         spark_runs.end(run, "stopped" if stopping.is_set() else "finished")
         return 0
     if stopping.is_set() and not isinstance(error, SystemExit):
-        # Who ends a whole process group ends Java with us.
+        # A signal to the whole process group also ends Java.
         spark_runs.end(run, "stopped")
         return 143
     if isinstance(error, KeyboardInterrupt | SystemExit):
@@ -183,7 +183,7 @@ def _keep_trace(run: Run, error: BaseException) -> None:
 
 
 def _quietly_stop(spark: Any) -> None:
-    """End the session; Java may be gone already, which is what was wanted."""
+    """End the session; Java may have ended already."""
     if spark is not None:
         with suppress(Exception):
             spark.stop()

@@ -1,4 +1,4 @@
-"""What a Spark session of YAK is made with."""
+"""The settings of a Spark session."""
 
 import os
 import re
@@ -18,40 +18,40 @@ class SessionSettings:
 
     app_name: str = "yak"
     master: str | None = None
-    """`local[*]`, `spark://host:7077`, `yarn`, `k8s://…`, or `sc://host:15002` for Spark Connect. None: what
-    SPARK_REMOTE or MASTER say, else `local[*]`."""
+    """`local[*]`, `spark://host:7077`, `yarn`, `k8s://…`, or `sc://host:15002` for Spark Connect. None: SPARK_REMOTE or
+    MASTER, otherwise `local[*]`."""
     conf: Mapping[str, str] = field(default_factory=dict)
-    """Spark's own settings; they win over ours."""
+    """Spark's own settings; they override the defaults of YAK."""
     driver_memory: str | None = None
     log: Path | None = None
-    """Where Spark's and Java's words go; None lets them go to stderr."""
+    """Log file of Spark and Java; None leaves their output on stderr."""
     ui: bool = False
-    """Spark's web UI, on 127.0.0.1 unless the master is elsewhere."""
+    """Enable Spark's web UI, on 127.0.0.1 unless the master is remote."""
     connector: str = "yak"
     jars: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     ship: str = "package"
-    """What executors elsewhere are sent: our package, that with all it needs, or nothing (they have yak[spark])."""
+    """What remote executors receive: the package, also its dependencies, or nothing (they have yak[spark])."""
     answer_s: float = 60.0
-    """How long a master may take to answer, and then to give an executor."""
+    """Bound for a master's answer, and then for its first executor."""
 
     @property
     def where(self) -> str:
-        """The master, defaults filled in."""
+        """The master, with defaults applied."""
         return self.master or os.environ.get("SPARK_REMOTE") or os.environ.get("MASTER") or "local[*]"
 
     @property
     def is_local(self) -> bool:
-        """Whether everything runs in one process here."""
+        """Whether driver and executors run in one local process."""
         return self.where.startswith("local")
 
     @property
     def is_connect(self) -> bool:
-        """Whether it is a Spark Connect server, for which no Java is needed here."""
+        """Whether the master is a Spark Connect server, which needs no local Java."""
         return self.where.startswith("sc://")
 
     def check(self) -> None:
-        """Raise UsageError (`spark-options`) for what can be seen to be wrong."""
+        """Raise UsageError (`spark-options`) for settings that are known to be invalid."""
         if not re.fullmatch(r"local(\[(\*|\d+)(,\d+)?\])?|local-cluster\[.+\]|(spark|k8s|sc)://.+|yarn", self.where):
             raise UsageError(
                 "spark-options",
@@ -75,7 +75,7 @@ class SessionSettings:
 
 
 def parse_conf(words: list[str]) -> dict[str, str]:
-    """`name=value` each. Raises UsageError (`spark-options`)."""
+    """Parse `name=value` texts. Raises UsageError (`spark-options`)."""
     conf: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")

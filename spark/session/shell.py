@@ -1,4 +1,4 @@
-"""The Python shell of `yak spark shell`: what is there in it, and how it tells an error."""
+"""The Python shell of `yak spark shell`: its predefined names, and how it prints errors."""
 
 import sys
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from yak.spark.session.settings import SessionSettings
 
 
 def names_for(spark: Any, bootstrap: str, settings: SessionSettings) -> dict[str, Any]:
-    """What is there without an import."""
+    """The predefined names."""
     from pyspark.sql import functions
 
     def read(reader: Any, name: str, options: dict[str, str]) -> Any:
@@ -19,11 +19,11 @@ def names_for(spark: Any, bootstrap: str, settings: SessionSettings) -> dict[str
         return frame.withColumns({each: frame[each].cast("string") for each in ("key", "value")})
 
     def topic(name: str, **options: str) -> Any:
-        """A topic as it is now, as a DataFrame; options are the data source's: topic("orders", endingOffsets="latest")."""
+        """A topic as a DataFrame; options are the data source's: topic("orders", endingOffsets="latest")."""
         return read(spark.read, name, options)
 
     def stream(name: str, **options: str) -> Any:
-        """A topic as a stream, from its earliest record unless startingOffsets says otherwise."""
+        """A topic as a stream, from its earliest record unless startingOffsets is set."""
         return read(spark.readStream, name, {"startingOffsets": "earliest", **options})
 
     found = {"spark": spark, "F": functions, "functions": functions, "topic": topic, "stream": stream, "sql": spark.sql}
@@ -40,7 +40,7 @@ def interact(
     code: str | None = None,
     say: Callable[[str], None] = print,
 ) -> int:
-    """Run `code`, or what is typed; the exit code. Spark's errors are told in three lines, the trace is in the log."""
+    """Run `code`, or a shell; return the exit code. Spark's errors have three lines; the log has their trace."""
     names = names_for(spark, bootstrap, settings)
     if code is not None:
         return _run(code, names, settings)
@@ -66,7 +66,7 @@ def _greeting(spark: Any, bootstrap: str, settings: SessionSettings) -> str:
 
 
 def _run(code: str, names: dict[str, Any], settings: SessionSettings) -> int:
-    """Code that nobody types: an error ends it. Raises YakError for Spark's own."""
+    """Run code that is not typed interactively: an error ends it. Raises YakError for Spark's errors."""
     names = {**names, "__name__": "__main__"}
     try:
         exec(compile(code, "<yak spark shell>", "exec"), names)  # noqa: S102 - a shell is for running what it is given
@@ -80,7 +80,7 @@ def _run(code: str, names: dict[str, Any], settings: SessionSettings) -> int:
 
 
 def _converse(names: dict[str, Any], settings: SessionSettings) -> None:
-    """Python's own shell, with history and completion where readline is there."""
+    """Run Python's interactive shell, with history and completion if readline is available."""
     import code
 
     class Console(code.InteractiveConsole):

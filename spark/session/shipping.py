@@ -1,4 +1,4 @@
-"""What executors on other machines are sent: our package as one zip, and if wanted everything it needs as another."""
+"""Ships code to remote executors: the YAK package as one zip, and optionally its dependencies as another."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ _NEEDED = ("numpy", "pandas", "pyarrow", "protobuf", "confluent-kafka", "crc32c"
 
 
 def ship(spark: Any, settings: SessionSettings) -> None:
-    """Send what the settings say to the executors of a session."""
+    """Send what `settings.ship` names to the executors of a session."""
     if settings.ship == "nothing":
         return
     package = str(package_zip())
@@ -34,16 +34,16 @@ def ship(spark: Any, settings: SessionSettings) -> None:
 
 
 def executor_path(ship_what: str) -> str:
-    """PYTHONPATH of executors: what was sent lies in the folder that they run in.
+    """PYTHONPATH of the executors: shipped files are in their working directory.
 
-    Spark adds what is sent to the path of functions' workers, but not to that of a data source's (4.3).
+    Spark adds shipped files to the path of workers for functions, but not of workers for data sources (4.3).
     """
     names = [package_zip().name] if ship_what != "nothing" else []
     return ":".join([*names, ENVIRONMENT] if ship_what == "all" else names)
 
 
 def submit_arguments(ship_what: str) -> list[str]:
-    """The same for spark-submit."""
+    """The arguments that ship the same files with spark-submit."""
     words = []
     if ship_what != "nothing":
         words += ["--py-files", str(package_zip())]
@@ -54,14 +54,14 @@ def submit_arguments(ship_what: str) -> list[str]:
 
 
 def package_zip(cache: Path | None = None) -> Path:
-    """Our package as a zip, made once for each state of its files."""
+    """The YAK package as a zip, created once per state of its files."""
     root = Path(yak.__file__).parent
     files = sorted((path, f"yak/{path.relative_to(root)}") for path in _sources(root))
     return _zipped("yak", files, cache)
 
 
 def environment_zip(cache: Path | None = None) -> Path:
-    """What the package needs on an executor, from this environment: for the same Python and kind of machine."""
+    """The package's dependencies from this environment, for executors with the same Python and platform."""
     files = []
     for name in _NEEDED:
         try:
@@ -76,7 +76,7 @@ def environment_zip(cache: Path | None = None) -> Path:
 
 
 def _sources(root: Path) -> Iterator[Path]:
-    """Files of the package; its parts may be links to folders beside it."""
+    """The source files of the package; its subpackages may be symlinks to sibling folders."""
     for folder, folders, names in os.walk(root, followlinks=True):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         yield from (Path(folder, name) for name in sorted(names) if not name.endswith(".pyc"))
@@ -98,6 +98,6 @@ def _zipped(name: str, files: list[tuple[Path, str]], cache: Path | None) -> Pat
             archive.write(path, inside)
     os.replace(fresh, target)
     for old in folder.glob(f"{name}-*.zip"):
-        if time.time() - old.stat().st_mtime > _KEPT_S:  # a session that runs still serves it to new executors
+        if time.time() - old.stat().st_mtime > _KEPT_S:  # a running session still serves a recent zip to new executors
             old.unlink(missing_ok=True)
     return target

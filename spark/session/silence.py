@@ -1,4 +1,4 @@
-"""Ends the wait for a master that took the connection and then says nothing: PySpark itself has no bound for it."""
+"""Bounds the wait for a master that accepts a connection and does not answer; PySpark has no timeout for it."""
 
 import threading
 from collections.abc import Iterator
@@ -11,15 +11,14 @@ from yak.spark.session.settings import SessionSettings
 
 _LOOK_S: Final = 1.0
 _WORKS: Final = 0.03
-"""Java that starts takes more of a core than this, on a busy machine too; Java that waits for an answer takes less."""
+"""Share of a core. A starting Java uses more, even on a busy machine; a waiting Java uses less."""
 
 
 @contextmanager
 def bounded(settings: SessionSettings) -> Iterator[threading.Event]:
-    """While a session is made: end its JVM when that has waited for `answer_s` in all; the event is then set.
+    """While a session is made: kill its JVM after it has waited for `answer_s` in total, and set the event.
 
-    Only time in which Java does nothing counts: its own start, which may take a minute on a busy machine, is not the
-    master's silence.
+    Only idle time of Java counts: its own start, which may take a minute on a busy machine, is not the master's delay.
     """
     is_late = threading.Event()
     if settings.is_local or settings.is_connect:
@@ -52,7 +51,7 @@ def _watch(answer_s: float, done: threading.Event, is_late: threading.Event) -> 
 
 
 def _worked_s(process: Any) -> float:
-    """Seconds of a core that a process has used; 0 when it is gone."""
+    """CPU seconds of a process; 0 after it has ended."""
     try:
         used = psutil.Process(process.pid).cpu_times()
     except psutil.Error:

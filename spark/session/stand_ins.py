@@ -1,4 +1,4 @@
-"""Small scripts that stand in for a program that Spark starts: `java`, `python`."""
+"""Small scripts that replace a program that Spark starts: `java`, `python`."""
 
 import hashlib
 import os
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def stand_in(program: str, text: str, environment: Mapping[str, str] | None = None) -> str | None:
-    """The path of a shell script that ends with `program` (`bin/java`), made once, under XDG_CACHE_HOME.
+    """Path of a shell script whose path ends with `program` (`bin/java`), created once under XDG_CACHE_HOME.
 
-    Its folder's name is made of its text, so that nobody's script changes while Spark runs with it. None where it cannot be
-    written, or is of no use: outside of POSIX.
+    Its folder's name is a digest of its text, so a script never changes while Spark runs it. None if it cannot be
+    written, or outside of POSIX.
     """
     if os.name != "posix":
         return None
@@ -30,5 +30,5 @@ def stand_in(program: str, text: str, environment: Mapping[str, str] | None = No
 
 
 def quoted(word: str) -> str:
-    """A word for a shell, which takes it as it is."""
+    """Quote a word for the shell."""
     return "'" + word.replace("'", "'\\''") + "'"

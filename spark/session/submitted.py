@@ -1,6 +1,6 @@
-"""What spark-submit runs in place of a program: the program itself, once its session knows topics and tells its progress.
+"""The wrapper that spark-submit runs: it runs the user's program, registers the data source, and records progress.
 
-The session stays the program's own: this only acts when the program has made it.
+The program makes its own session; the wrapper acts only after that.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def main(arguments: list[str]) -> None:
-    """Run the program named first with the rest as its arguments."""
+    """Run the program in the first argument with the remaining arguments."""
     from yak.local import spark_runs
 
     folder = os.environ.get(spark_runs.VARIABLE)
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _told_all() -> None:
-    """Wait for what the last batches have to tell."""
+    """Wait for the progress of the last batches."""
     from pyspark.sql import SparkSession
 
     from yak.spark.session.progress import wait_for_last
@@ -45,7 +45,7 @@ def _told_all() -> None:
 
 
 def _when_made(folder: Path | None) -> None:
-    """Have the first session that is made register the data source, and keep its queries' progress."""
+    """Make the first session register the data source and record its queries' progress."""
     from pyspark.sql import SparkSession
 
     original = SparkSession.Builder.getOrCreate
@@ -85,7 +85,7 @@ def _prepare(spark: Any, folder: Path | None) -> None:
 
 
 def _tell(folder: Path, error: Exception) -> None:
-    """Leave the error in words for who started us."""
+    """Save the error for the process that started this one."""
     import traceback
 
     from yak.errors import YakError

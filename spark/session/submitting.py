@@ -1,9 +1,9 @@
-"""Runs somebody's PySpark program under spark-submit, as a run of ours.
+"""Runs a user's PySpark program under spark-submit, as a run.
 
 Started as a process (`python -m yak.spark.session.submitting WORDS OF SPARK-SUBMIT`), it starts spark-submit as its
-child, keeps Spark's words in the log, and tells the end. In client mode spark-submit is given the file of
-`yak.spark.session.submitted` in place of the program, which runs it with our data source registered and its queries'
-progress kept.
+child, writes Spark's output to the log, and records how the run ended. In client mode spark-submit gets the file of
+`yak.spark.session.submitted` instead of the program; that wrapper runs the program with the data source registered and
+its queries' progress recorded.
 """
 
 import os
@@ -34,7 +34,7 @@ _TAIL_BYTES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What is submitted, and with what."""
+    """A program to submit, with its settings."""
 
     file: str
     words: tuple[str, ...]
@@ -46,7 +46,7 @@ class Submission:
 
 
 def submit_command(submission: Submission) -> list[str]:
-    """The words for spark-submit, itself left out. Raises UsageError (`spark-options`, `spark-master`, `spark-missing`)."""
+    """The arguments for spark-submit. Raises UsageError (`spark-options`, `spark-master`, `spark-missing`)."""
     settings = submission.settings
     if submission.deploy_mode not in DEPLOY_MODES:
         raise UsageError(
@@ -88,7 +88,7 @@ def submit_command(submission: Submission) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run spark-submit to its end; its exit code, or that of the error in words."""
+    """Run spark-submit to its end; return 0, or the exit code of its error."""
     folder = os.environ.get(spark_runs.VARIABLE)
     run = spark_runs.load(Path(folder)) if folder else None
     if run is None:

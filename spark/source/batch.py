@@ -18,7 +18,7 @@ from yak.spark.source.values import Decoding, decoded
 
 
 class BatchReader(DataSourceReader):
-    """What Spark plans and runs for `spark.read.format("yak")`."""
+    """The reader that Spark plans and runs for `spark.read.format("yak")`."""
 
     def __init__(self, options: ReadOptions, schema: StructType, decoding: Decoding) -> None:
         self.options = options
@@ -28,11 +28,11 @@ class BatchReader(DataSourceReader):
 
     @property
     def pushFilters(self) -> "_Push":  # noqa: N802
-        """Take the filters that narrow what must be read; see `_Push` for why this is no plain method."""
+        """Prune the read by filters; see `_Push` for why this is no plain method."""
         return _Push(self)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks. Raises SourceError."""
+        """The tasks of the read. Raises SourceError."""
         topics = Topics(self.options)
         there = topics.assigned()
         wanted = [each for each in there if self.pruning.keeps(each)]
@@ -52,18 +52,18 @@ class BatchReader(DataSourceReader):
                 ranges.append(OffsetRange(each.topic, each.partition, low, high))
         ranges = self._from_time(topics, ranges)
         parts = split(ranges, self.options.min_partitions, self.options.max_records_per_partition)
-        # Spark takes an empty list for "one partition without a value".
+        # Spark interprets an empty list as one partition without a value.
         return [RangePartition(each, topics.servers) for each in parts or [OffsetRange("", 0, 0, 0)]]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """One task, on an executor."""
+        """Run one task, on an executor."""
         assert isinstance(partition, RangePartition)
         if partition.wanted.end <= partition.wanted.start:
             return iter(())
         return decoded(partition, self.options, self.decoding)
 
     def _from_time(self, topics: Topics, ranges: list[OffsetRange]) -> list[OffsetRange]:
-        """Begin at the first record of the earliest time asked for. All before it are older; after it they may be mixed."""
+        """Start at the first record at or after `from_ms`: all earlier ones are older, later ones may be mixed."""
         from yak.ids import TopicPartition
 
         if self.pruning.from_ms is None or not ranges:
@@ -81,9 +81,9 @@ class BatchReader(DataSourceReader):
 class _Push:
     """`reader.pushFilters`, for sessions with and without `spark.sql.python.filterPushdown.enabled`.
 
-    With that conf off, which is the default, Spark refuses a reader whose `pushFilters.__func__` is not the base class's
-    (DATA_SOURCE_PUSHDOWN_DISABLED), though it never calls it. A source has to work in any session, so what it finds there is
-    the base class's; what is called with the conf on is ours.
+    With that conf off, which is the default, Spark refuses a reader whose `pushFilters.__func__` is not the base
+    class's (DATA_SOURCE_PUSHDOWN_DISABLED), although it never calls it. The source must work in any session, so
+    `__func__` is the base class's; with the conf on, Spark calls the instance.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
@@ -92,6 +92,6 @@ class _Push:
         self.reader = reader
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """The filters that Spark must apply itself. Called more than once in a plan: each call begins anew."""
+        """Return the filters that Spark must apply. Spark calls it several times per plan; calls are independent."""
         self.reader.pruning, left = Pruning.of(filters, self.reader.columns)
         return left

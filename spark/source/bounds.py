@@ -1,4 +1,4 @@
-"""Where a read starts and where it ends, as the user said it: the four forms of Spark's `KafkaOffsetRangeLimit`."""
+"""The start and end of a read, as the user set them: the four forms of Spark's `KafkaOffsetRangeLimit`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,10 +26,10 @@ LATEST = Bound("latest")
 
 
 def read_bound(given: Mapping[str, str], side: str) -> Bound | None:
-    """The bound of `side` (starting, ending) among lower-case options; None where nothing was said.
+    """The bound of `side` (starting, ending) among lower-case options; None if no option sets it.
 
-    Where several are given, `…Timestamp` counts before `…OffsetsByTimestamp` before `…Offsets`, as in Spark
-    (`getKafkaOffsetRangeLimit`). Raises SourceError.
+    Precedence is `…Timestamp`, `…OffsetsByTimestamp`, `…Offsets`, as in Spark (`getKafkaOffsetRangeLimit`). Raises
+    SourceError.
     """
     time, times, offsets = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if time.lower() in given:

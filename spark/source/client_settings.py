@@ -1,4 +1,4 @@
-"""A user's `kafka.*` options as librdkafka's settings: most names are the same, those of Java's TLS and SASL are not.
+"""Translates a user's `kafka.*` options to librdkafka's settings: names differ for Java's TLS and SASL.
 
 Names and meanings: Kafka's `ConsumerConfig`, `SslConfigs`, `SaslConfigs`; librdkafka's CONFIGURATION.md.
 """
@@ -32,12 +32,12 @@ _JAVA_ONLY = (
     "ssl.enabled.protocols",
     "client.dns.lookup",
 )
-"""Settings of Java's client alone that change no result: they tune memory and waits that librdkafka has others for."""
+"""Settings of the Java client that change no result: memory and timeouts, for which librdkafka has other settings."""
 _JAAS_FIELD = re.compile(r"(\w+)\s*=\s*\"((?:[^\"\\]|\\.)*)\"")
 
 
 def for_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's settings for these (names without `kafka.`). Raises SourceError for what it cannot have."""
+    """librdkafka's settings for these (names without `kafka.`). Raises SourceError if there is no equivalent."""
     found: dict[str, str] = {}
     for name, value in settings.items():
         if name in ("ssl.truststore.location", "ssl.keystore.location"):

@@ -1,7 +1,7 @@
-"""`YakDataSource`: what `spark.dataSource.register` takes.
+"""`YakDataSource`: the class for `spark.dataSource.register`.
 
-Spark makes one in each of several Python processes, most of which read nothing: what reads and writes, and pyarrow with it, is
-imported when it is asked for.
+Spark instantiates it in several Python processes, most of which read nothing. Readers, writers and pyarrow are
+therefore imported on first use.
 """
 
 from collections.abc import MutableMapping
@@ -37,7 +37,7 @@ class YakDataSource(DataSource):
         return "yak"
 
     def schema(self) -> StructType | str:
-        """The columns when the user gives none. Raises SourceError for options that cannot be."""
+        """The default columns. Raises SourceError for invalid options."""
         options, json = read_options(self.options), json_options(lowered(self.options))
         return kafka_schema(options.include_headers) if json is None else nested_schema(json, options.include_headers)
 

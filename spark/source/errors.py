@@ -1,7 +1,7 @@
-"""Errors that cross from Python workers into Spark: as text, so each is one line with what, why, and what to do.
+"""Errors that pass from Python workers through Spark as text: each is one line with what, why, and what to do.
 
-Spark shows a worker's exception as a traceback inside a Java trace. The line begins with our slug in brackets, as Spark's
-own error conditions do, so that `yak spark` finds it there.
+Spark shows a worker's exception as a traceback inside a Java trace. The line begins with the slug in brackets, as
+Spark's own error conditions do, so that `yak spark` finds it there.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ WRITE = "spark-write"
 
 
 class SourceError(YakError):
-    """A `YakError` whose text is the whole of it, in one line: `[slug] what: why. Try: what to do`."""
+    """A `YakError` whose text is complete in one line: `[slug] what: why. Try: what to do`."""
 
     exit_code = 2
 
@@ -30,7 +30,7 @@ class SourceError(YakError):
         return " ".join(f"[{self.code}] {self.message}{why}{tries}".split())
 
     def __reduce__(self) -> Any:
-        """Pickled by its arguments: Spark carries errors between processes."""
+        """Pickle by arguments: Spark carries errors between processes."""
         return _again, (type(self), self.code, self.message, self.why, self.try_)
 
 
@@ -39,12 +39,12 @@ def _again(kind: type[SourceError], code: str, message: str, why: str, try_: tup
 
 
 def bad_option(name: str, value: object, why: str, *try_: str) -> SourceError:
-    """The error for an option that cannot be taken."""
+    """The error for an invalid option."""
     return SourceError(OPTION, f'option {name}="{value}" cannot be taken', why=why, try_=try_)
 
 
 def data_loss(what: str, reasons: Sequence[str] = ()) -> SourceError:
-    """Records that the query was to read are gone: the meaning of Spark's Kafka source (KAFKA_DATA_LOSS), in its words' order."""
+    """The error for lost records, with the meaning and wording of Spark's Kafka source (KAFKA_DATA_LOSS)."""
     return SourceError(
         DATA_LOSS,
         what,
@@ -56,7 +56,7 @@ def data_loss(what: str, reasons: Sequence[str] = ()) -> SourceError:
 
 @contextlib.contextmanager
 def in_one_line() -> Iterator[None]:
-    """Let every `YakError` from inside leave as a `SourceError` of the same slug and words."""
+    """Convert every `YakError` from the body to a `SourceError` with the same slug and text."""
     try:
         yield
     except SourceError:

@@ -1,6 +1,6 @@
-"""Filters that narrow what is read: on topic, partition and offset exactly, on timestamp from below.
+"""Filters that narrow a read: topic, partition and offset exactly, timestamp by its lower bound only.
 
-A timestamp's upper bound is left to Spark: producers set times, so a later record can be an earlier one.
+Spark applies a timestamp's upper bound: producers set times, so a later record can have an earlier time.
 """
 
 import math
@@ -30,7 +30,7 @@ _LAST = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Pruning:
-    """What has to be read: None is everything. Offsets are `[low, high)`; `from_ms` is the earliest time of interest."""
+    """What must be read; None means no restriction. Offsets are `[low, high)`; `from_ms` is the earliest time."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -41,7 +41,7 @@ class Pruning:
     from_ms: int | None = None
 
     def keeps(self, each: TopicPartition) -> bool:
-        """Whether anything of this partition is wanted."""
+        """Whether the filters allow any record of this partition."""
         return (
             (self.topics is None or each.topic in self.topics)
             and (self.partitions is None or each.partition in self.partitions)
@@ -49,14 +49,14 @@ class Pruning:
         )
 
     def narrow(self, start: int, end: int) -> tuple[int, int]:
-        """The part of `[start, end)` that is wanted; empty where the first is not below the second."""
+        """The part of `[start, end)` that the filters allow; it is empty if its start is not below its end."""
         return max(start, self.low), min(end, self.high)
 
     @classmethod
     def of(cls, filters: Iterable[Filter], columns: Mapping[str, str]) -> tuple["Pruning", list[Filter]]:
-        """The pruning by all filters, and the filters that Spark has to apply after it.
+        """The pruning by all filters, and the filters that Spark must still apply.
 
-        `columns` maps the query's column names to the source's: a JSON field of the name `offset` is none.
+        `columns` maps the query's column names to the source's; a JSON field named `offset` is not a source column.
         """
         found, left = cls(), []
         for each in filters:
@@ -109,7 +109,7 @@ class Pruning:
 
 
 def _bounds(each: Any) -> tuple[int | None, int | None]:
-    """`[low, high)` of a comparison with a whole number; (None, None) where it is none."""
+    """`[low, high)` of a comparison with an integer; (None, None) for other filters."""
     value = getattr(each, "value", None)
     if not isinstance(value, int):
         return None, None
@@ -125,5 +125,5 @@ def _bounds(each: Any) -> tuple[int | None, int | None]:
 
 
 def columns_of(schema: StructType, decoding: Decoding) -> dict[str, str]:
-    """The source's own columns by the names that the query has for them."""
+    """The source's own columns, by their names in the query."""
     return {field.name: source for field in schema.fields if (source := decoding.source_column(field.name))}

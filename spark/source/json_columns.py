@@ -1,9 +1,9 @@
-"""Many JSON values at once as one Arrow struct array: by Arrow's own parser where it agrees with Spark's rules, else one by one.
+"""Parses many JSON values into one Arrow struct array, by Arrow's parser where it agrees with Spark's rules.
 
-Arrow parses a text of many objects, one row each. It is trusted with values that begin with `{` and end with `}`: no object can
-then reach over the end of its value (after `}` no `{` may follow, and a string may hold no newline), so when it finds as many
-rows as there are values, each is of its own value. Whatever it refuses, and types that it reads otherwise than Spark, is
-parsed one by one.
+Arrow parses a text of many objects, one row each. It is used for values that begin with `{` and end with `}`. No object
+can then extend over the end of its value: after `}` no `{` may follow, and a string may hold no newline. So when it
+finds as many rows as there are values, each row is of its own value. Values that Arrow refuses, and types that it reads
+differently from Spark, are parsed one by one.
 """
 
 import json
@@ -31,21 +31,21 @@ from pyspark.sql.types import (
 from yak.spark.source.json_converters import Mismatch, object_converter
 
 FEW = 256
-"""Values that are parsed one by one instead of looking for the one among them that Arrow refuses."""
+"""At this number of values or below, all are parsed one by one instead of searching for the one that Arrow refuses."""
 _ALIKE = (StringType, IntegerType, LongType, DoubleType, BooleanType)
-"""Types that Arrow and Spark read alike."""
+"""Types that Arrow and Spark parse alike."""
 
 
 @dataclass
 class Parsed:
-    """The rows of some values, and what was wrong, by index: malformed rows have null in what could not be read."""
+    """The rows of some values, and errors by index; malformed rows have null for fields that could not be read."""
 
     rows: Any
     wrong: dict[int, str] = field(default_factory=dict)
 
 
 class JsonParser:
-    """Values of one schema. `parse` raises nothing for what is in the values."""
+    """Parses values of one schema. `parse` raises no error for malformed values."""
 
     def __init__(self, schema: StructType) -> None:
         self.schema = schema
@@ -55,7 +55,7 @@ class JsonParser:
         self._parse_float = Decimal if _has_decimal(schema) else None
 
     def parse(self, values: Any) -> Parsed:
-        """The struct array of a binary array that has no nulls; as many rows as values."""
+        """The struct array of a binary array without nulls, with one row per value."""
         if not self._by_arrow or not len(values):
             return self._one_by_one(values)
         found = self._all_at_once(values)
@@ -70,7 +70,7 @@ class JsonParser:
 
     def _all_at_once(self, values: Any) -> Any:
         try:
-            texts = values.cast(pa.string())  # checks that it is UTF-8
+            texts = values.cast(pa.string())  # also checks UTF-8
         except pa.ArrowInvalid:
             return None
         is_object = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))

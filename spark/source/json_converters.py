@@ -1,7 +1,8 @@
-"""One JSON value as a value of a Spark type, by the rules of Spark's JSON reader (`JacksonParser.scala`).
+"""Converts one JSON value to a Spark type, by the rules of Spark's JSON reader (`JacksonParser.scala`).
 
-A value of another kind than the type asks for is refused (`Mismatch`), not bent: `"5"` is no number, `1.5` no whole one. Only
-strings take everything, as JSON text. Times without a zone are UTC: a source does not know the session's zone.
+A value of another kind than its type is refused (`Mismatch`), not coerced: `"5"` is no number, `1.5` no integer. Only
+strings accept every value, as JSON text. Times without a zone are UTC, because a source does not know the session's
+zone.
 """
 
 import base64
@@ -49,7 +50,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class Mismatch(Exception):
-    """A field's value is of another kind than its type: schema drift, or a mistake. `path` says which field."""
+    """A field's value has another kind than its type: schema drift, or a mistake. `path` names the field."""
 
     def __init__(self, path: str, wanted: str, found: Any) -> None:
         super().__init__(f'field "{path}" is {_kind(found)}, not {wanted}')
@@ -59,7 +60,7 @@ class Mismatch(Exception):
 
 
 def object_converter(schema: StructType, path: str = "") -> Callable[[dict[str, Any], list[Mismatch]], dict[str, Any]]:
-    """A function from a JSON object to the struct's fields; what does not fit is null, and added to the list."""
+    """A function from a JSON object to the struct's fields; a mismatch becomes null and is appended to the list."""
     fields = [(each.name, converter(each.dataType, _join(path, each.name))) for each in schema.fields]
 
     def convert(found: dict[str, Any], mismatches: list[Mismatch]) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def object_converter(schema: StructType, path: str = "") -> Callable[[dict[str, 
 
 
 def converter(kind: DataType, path: str) -> Converter:
-    """The function for values of a type that are not null. Raises SourceError for a type that JSON has no values for."""
+    """The function for a type's values that are not null. Raises SourceError for a type that JSON cannot represent."""
     if isinstance(kind, StructType):
         return _struct(kind, path)
     if isinstance(kind, ArrayType):
@@ -192,7 +193,7 @@ def _decimal(kind: DecimalType, path: str) -> Converter:
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
-        value.encode()  # a lone surrogate, which JSON can write, is no text
+        value.encode()  # raises for a lone surrogate, which JSON can contain and UTF-8 cannot
         return value
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     text.encode()
@@ -214,7 +215,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _timestamp(value: Any) -> dt.datetime:
-    if type(value) is int:  # seconds, as in Spark
+    if type(value) is int:  # seconds since 1970, as in Spark
         return _EPOCH + dt.timedelta(seconds=value)
     found = dt.datetime.fromisoformat(value)
     return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)

@@ -1,4 +1,4 @@
-"""What was said of JSON values: `valueFormat`, `valueSchema`, `mode`; `json_values` decodes by it."""
+"""The options for JSON values: `valueFormat`, `valueSchema`, `mode`; `json_values` decodes by them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ PERMISSIVE, DROP_MALFORMED, FAIL_FAST = "permissive", "dropmalformed", "failfast
 
 @dataclass(frozen=True)
 class JsonOptions:
-    """What was said of JSON. `value_schema` is DDL, None where the columns come from `.schema(…)`."""
+    """The JSON options. `value_schema` is DDL; None if the columns come from `.schema(…)`."""
 
     value_schema: str | None
     mode: str
@@ -20,7 +20,7 @@ class JsonOptions:
 
 
 def json_options(given: Mapping[str, str]) -> JsonOptions | None:
-    """From lower-case options; None where values stay bytes. Raises SourceError."""
+    """Parse lower-case options; None if values stay bytes. Raises SourceError."""
     if one_of(given, "valueFormat", ("binary", "json")) == "binary":
         for name in ("valueSchema", "mode", "columnNameOfCorruptRecord"):
             if name.lower() in given and name != "mode":
@@ -34,7 +34,7 @@ def json_options(given: Mapping[str, str]) -> JsonOptions | None:
 
 
 def nested_schema(options: JsonOptions, include_headers: bool) -> str:
-    """The columns as DDL, with the value as a struct; Spark parses it. Raises SourceError where no schema was given."""
+    """The columns as DDL, with the value as a struct; Spark parses it. Raises SourceError if there is no schema."""
     if options.value_schema is None or not options.value_schema.strip():
         raise SourceError(
             SCHEMA,
@@ -42,7 +42,7 @@ def nested_schema(options: JsonOptions, include_headers: bool) -> str:
             why="columns need names and types before a record is read",
             try_=('.option("valueSchema", "cpu double, host string")', '.schema("cpu double, host string")'),
         )
-    struct = f"STRUCT<{options.value_schema}\n>"  # a comment at the DDL's end would take the bracket with it
+    struct = f"STRUCT<{options.value_schema}\n>"  # a comment at the DDL's end must not hide the bracket
     columns = [
         f"{each.name} {struct if each.name == 'value' else each.dataType.simpleString()}"
         for each in kafka_schema(include_headers).fields

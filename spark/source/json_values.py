@@ -1,11 +1,11 @@
-"""`valueFormat=json`: values decoded to typed columns, with `mode` for what is not JSON or does not fit.
+"""`valueFormat=json`: decodes values to typed columns, with `mode` for malformed values.
 
-Two shapes. With `valueSchema="cpu double, host string"` the columns are the source's, and `value` is that struct. With
-`.schema("cpu double, host string, _timestamp timestamp")` the columns are the value's fields, and the source's own under their
-names with `_` before.
+There are two shapes. With `valueSchema="cpu double, host string"` the columns are the source's, and `value` is that
+struct. With `.schema("cpu double, host string, _timestamp timestamp")` the columns are the value's fields, and the
+source's own columns have the prefix `_`.
 
-Modes are Spark's: `permissive` gives null for what cannot be read, and the text in the column `_corrupt_record` where the schema
-has it; `dropmalformed` leaves such records out; `failfast` ends the query. Fields that the schema does not have are ignored. A
+Modes are Spark's: `permissive` gives null for unreadable fields, and the text in the column `_corrupt_record` if the
+schema has it; `dropmalformed` drops such records; `failfast` fails the query. Fields outside the schema are ignored. A
 record without a value has null fields, and is not malformed.
 """
 
@@ -27,7 +27,7 @@ PREFIX = "_"
 
 
 class JsonDecoding(Decoding):
-    """How batches become the columns of `schema`."""
+    """Decodes batches to the columns of `schema`."""
 
     def __init__(self, options: JsonOptions, schema: StructType) -> None:
         self.options = options
@@ -42,18 +42,18 @@ class JsonDecoding(Decoding):
         self.has_corrupt_column = corrupt is not None
         fields = [each for each in self.value_schema.fields if each.name != options.corrupt_column]
         self.fields = StructType(fields)
-        JsonParser(self.fields)  # raises for types that JSON has no values for, now and not on an executor
+        JsonParser(self.fields)  # raises on the driver for types that JSON cannot represent, not later on an executor
         if not self.is_nested:
             _check_source_columns(schema)
         self._parser: JsonParser | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Functions stay where they are."""
+        """Pickle without the converter functions."""
         return self.__dict__ | {"_parser": None}
 
     @property
     def wants_headers(self) -> bool:
-        """Whether the query has a column of headers."""
+        """Whether the query has a headers column."""
         return not self.is_nested and PREFIX + "headers" in self.schema.names
 
     def source_column(self, name: str) -> str | None:
@@ -80,7 +80,7 @@ class JsonDecoding(Decoding):
         return self._assembled(batch, rows)
 
     def _with_corrupt(self, parsed: Parsed, values: Any, wrong: Mapping[int, str]) -> Any:
-        """The rows by the position of the record in the batch; a record without a value is null."""
+        """The rows in the order of the batch's records; a record without a value is null."""
         rows = parsed.rows
         if values.null_count:
             valid = pc.cast(pc.is_valid(values), pa.int64())
@@ -138,7 +138,7 @@ def _value_of(schema: StructType) -> StructType:
 
 
 def _own_fields(schema: StructType) -> StructType:
-    """The columns of a flat schema that come out of values."""
+    """The columns of a flat schema that come from values."""
     found = [
         each
         for each in schema.fields

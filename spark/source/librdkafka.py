@@ -1,7 +1,7 @@
-"""`client=librdkafka`: a range of offsets through confluent-kafka, record by record, as the columnar reader's batches.
+"""`client=librdkafka`: reads a range of offsets with confluent-kafka, record by record, into the same batches.
 
-For clusters that ask of a client what the columnar reader does not speak. The group is only a name that librdkafka wants:
-nothing joins it and nothing is committed.
+It is for clusters that require client features which the columnar reader lacks. librdkafka requires a group id, but
+nothing joins the group and nothing is committed.
 """
 
 import time
@@ -57,7 +57,7 @@ def read(wanted: OffsetRange, settings: ReadSettings) -> Iterator[Any]:
 
 
 class _Reading:
-    """One range as it is being read: `next_offset` is what comes next, `rows` what was read and not yet given out."""
+    """A range being read: `next_offset` is the next offset, `rows` are the buffered rows."""
 
     def __init__(self, consumer: Any, wanted: OffsetRange, settings: ReadSettings) -> None:
         self.consumer = consumer
@@ -113,10 +113,10 @@ class _Reading:
             raise NotReadable(failure.message, why=failure.why, try_=failure.try_)
 
     def _reached_the_end_early(self) -> None:
-        """The log ends before the range does: it was cut (a leader that was not in sync), or the topic was made anew."""
+        """The log ends before the range: it was truncated (unclean leader election), or the topic was recreated."""
         _low, high = self._watermarks()
         if high >= self.wanted.end:
-            return  # a follower's or an old leader's answer; more comes
+            return  # a follower or an old leader answered; more records follow
         if self.settings.fail_on_data_loss:
             raise self._loss(f"the log ends at offset {high}, before {self.wanted.end}", None)
         self.next_offset = self.wanted.end

@@ -1,7 +1,7 @@
-"""Values of options as people write them: flags, numbers, durations, partitions, offsets in JSON.
+"""Parses option values: flags, numbers, durations, partitions, offsets in JSON.
 
-The JSON forms are those of Spark's `JsonUtils.scala`: `{"orders":[0,1]}` for partitions, `{"orders":{"0":23,"1":-1}}` for
-offsets (-1 latest, -2 earliest) and times.
+The JSON forms are those of Spark's `JsonUtils.scala`: `{"orders":[0,1]}` for partitions, `{"orders":{"0":23,"1":-1}}`
+for offsets (-1 latest, -2 earliest) and times.
 """
 
 import json
@@ -26,7 +26,7 @@ def flag(given: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def positive(given: Mapping[str, str], name: str) -> int | None:
-    """A whole number above 0, or None where it was not given. Raises SourceError."""
+    """A positive integer, or None if the option is not set. Raises SourceError."""
     text = given.get(name.lower())
     if text is None:
         return None
@@ -37,7 +37,7 @@ def positive(given: Mapping[str, str], name: str) -> int | None:
 
 
 def whole_number(name: str, text: str) -> int:
-    """A whole number. Raises SourceError."""
+    """An integer. Raises SourceError."""
     number = _long(text)
     if number is None:
         raise bad_option(name, text, "it is a whole number: milliseconds since 1970")
@@ -45,7 +45,7 @@ def whole_number(name: str, text: str) -> int:
 
 
 def one_of(given: Mapping[str, str], name: str, words: Sequence[str]) -> str:
-    """One of some words, in any case; the first where it was not given. Raises SourceError."""
+    """One of `words`, in any case; the first if the option is not set. Raises SourceError."""
     text = given.get(name.lower(), words[0])
     if text.strip().lower() not in words:
         raise bad_option(name, text, f"it is one of {', '.join(words)}")
@@ -53,7 +53,7 @@ def one_of(given: Mapping[str, str], name: str, words: Sequence[str]) -> str:
 
 
 def time_string_ms(given: Mapping[str, str], name: str, default_ms: int) -> int:
-    """A duration as Spark writes them: `15m`, `30s`, `500ms`. Raises SourceError."""
+    """A duration in Spark's syntax: `15m`, `30s`, `500ms`. Raises SourceError."""
     text = given.get(name.lower())
     if text is None:
         return default_ms
@@ -64,7 +64,7 @@ def time_string_ms(given: Mapping[str, str], name: str, default_ms: int) -> int:
 
 
 def partitions_of(name: str, text: str) -> list[TopicPartition]:
-    """`{"orders":[0,1]}`. Raises SourceError."""
+    """Partitions from `{"orders":[0,1]}`. Raises SourceError."""
     shape = 'partitions are written {"orders":[0,1],"payments":[0]}'
     found: list[TopicPartition] = []
     for topic, numbers in _json_object(name, text, shape).items():
@@ -77,7 +77,7 @@ def partitions_of(name: str, text: str) -> list[TopicPartition]:
 
 
 def numbers_by_partition(name: str, text: str) -> dict[TopicPartition, int]:
-    """`{"orders":{"0":23,"1":-1}}`. Raises SourceError."""
+    """Numbers by partition from `{"orders":{"0":23,"1":-1}}`. Raises SourceError."""
     shape = 'each partition is named: {"orders":{"0":23,"1":-2}}'
     found: dict[TopicPartition, int] = {}
     for topic, numbers in _json_object(name, text, shape).items():

@@ -1,8 +1,8 @@
-"""The options of `format("yak")`, by the names of Spark's Kafka source, checked before anything is asked of a broker.
+"""The options of `format("yak")`, by the names of Spark's Kafka source, checked before any request to a broker.
 
 Names and rules are those of `KafkaSourceProvider.scala` in Spark 4 (`validateGeneralOptions`, `validateBatchOptions`,
-`validateStreamOptions`); ours are `bootstrap`, `isolation`, `client`, `valueFormat` and what belongs to it, and `keepTimestamps`.
-Option names are compared without case, as Spark does; Spark hands them over in lower case.
+`validateStreamOptions`). YAK adds `bootstrap`, `isolation`, `client`, `valueFormat` with its options, and
+`keepTimestamps`. Option names are compared without case, as in Spark; Spark passes them in lower case.
 """
 
 import difflib
@@ -65,7 +65,7 @@ REFUSED_CLIENT_SETTINGS = {
     "enable.auto.commit": "the checkpoint says how far the query came",
     "interceptor.classes": "they could change the records",
 }
-"""Kafka's own settings that the source owns, as in Spark, with what to do instead."""
+"""Kafka settings that the source sets itself, as in Spark, each with its alternative."""
 REFUSED_PRODUCER_SETTINGS = {
     "key.serializer": "keys are written as the bytes they are; cast them in the query",
     "value.serializer": "values are written as the bytes they are; cast them in the query",
@@ -74,14 +74,14 @@ REFUSED_PRODUCER_SETTINGS = {
 
 @dataclass(frozen=True)
 class Subscription:
-    """Which partitions: topics by name, topics by pattern, or partitions; one of the three is set."""
+    """The subscribed partitions: topics by name, topics by pattern, or partitions. Exactly one of the three is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str = ""
     partitions: tuple[TopicPartition, ...] = ()
 
     def covers(self, topic: str) -> bool:
-        """Whether a topic of this name would be read if it were there."""
+        """Whether the subscription includes a topic of this name, existing or not."""
         if self.pattern:
             return re.fullmatch(self.pattern, topic) is not None
         return topic in self.topics or any(each.topic == topic for each in self.partitions)
@@ -94,7 +94,7 @@ class Subscription:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What to read and how. Times are milliseconds; `client` is None where the user left the choice to us."""
+    """What to read and how. Times are milliseconds; `client` is None if the user did not choose one."""
 
     bootstrap: str
     subscription: Subscription
@@ -118,20 +118,20 @@ class ReadOptions:
 
 
 def lowered(options: Mapping[str, str]) -> dict[str, str]:
-    """The options by lower-case name. Raises SourceError for a name that is nearly one of ours."""
+    """The options by lower-case name. Raises SourceError for a name that is close to a known one."""
     given = {str(name).lower(): str(value) for name, value in options.items()}
     by_lower = {name.lower(): name for name in KNOWN}
     for name in given:
         if name in by_lower or name.startswith(CLIENT_PREFIX):
             continue
         near = difflib.get_close_matches(name, list(by_lower), n=1, cutoff=0.8)
-        if near:  # any other name is ignored, as Spark's sources do: it may be meant for somebody else
+        if near:  # other names are ignored, as by Spark's sources: they may be for another component
             raise SourceError(OPTION, f'there is no option "{name}"', why=f"the closest is {by_lower[near[0]]}")
     return given
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """The options of a read, batch or streaming. Raises SourceError."""
+    """The options of a batch or streaming read. Raises SourceError."""
     given = lowered(options)
     client_settings = _client_settings(given, REFUSED_CLIENT_SETTINGS)
     isolation = given.get("isolation", client_settings.pop("isolation.level", "read_uncommitted"))
@@ -165,7 +165,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 def check_batch(options: ReadOptions) -> None:
-    """What a batch read cannot mean: to start at the end, to end at the start. Raises SourceError."""
+    """Refuse bounds that a batch read cannot have: start at latest, end at earliest. Raises SourceError."""
     starting, ending = options.starting, options.ending
     if starting is not None and (starting == LATEST or -1 in starting.offsets.values()):
         raise bad_option(
@@ -189,7 +189,7 @@ def _check_pairs(starting: Bound, ending: Bound) -> None:
 
 
 def check_stream(options: ReadOptions) -> None:
-    """A stream has no end. Raises SourceError."""
+    """Refuse an end bound: a stream has no end. Raises SourceError."""
     if options.ending is not None:
         raise SourceError(
             OPTION,
@@ -200,7 +200,7 @@ def check_stream(options: ReadOptions) -> None:
 
 
 def bootstrap_of(given: Mapping[str, str]) -> str:
-    """Where the cluster is. Raises SourceError."""
+    """The bootstrap servers. Raises SourceError."""
     kafka, ours = given.get("kafka.bootstrap.servers", "").strip(), given.get("bootstrap", "").strip()
     if kafka and ours and kafka != ours:
         raise bad_option("bootstrap", ours, f"kafka.bootstrap.servers says {kafka}", "give one of the two")
@@ -215,7 +215,7 @@ def bootstrap_of(given: Mapping[str, str]) -> str:
 
 
 def write_client_settings(given: Mapping[str, str]) -> dict[str, str]:
-    """The producer's settings among the options. Raises SourceError."""
+    """The producer settings among the options. Raises SourceError."""
     return _client_settings(given, REFUSED_PRODUCER_SETTINGS)
 
 

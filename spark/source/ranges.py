@@ -1,4 +1,4 @@
-"""Offset ranges cut into tasks, and a trigger's limit shared among partitions. Pure.
+"""Splits offset ranges into tasks, and distributes a trigger's limit over partitions. Pure.
 
 The rules are Spark's: `KafkaOffsetRangeCalculator.scala` (minPartitions, maxRecordsPerPartition) and `rateLimit` of
 `KafkaMicroBatchStream.scala` (maxOffsetsPerTrigger).
@@ -13,7 +13,7 @@ from yak.spark.columnar.schema import OffsetRange
 def split(
     ranges: Sequence[OffsetRange], min_partitions: int | None, max_records_per_partition: int | None = None
 ) -> list[OffsetRange]:
-    """One task for each range that is not empty, or about `min_partitions` of them, and none above the maximum of records."""
+    """One task per range that is not empty, or about `min_partitions` tasks; no task exceeds the maximum of records."""
     there = [each for each in ranges if each.end > each.start]
     if max_records_per_partition is not None:
         most = max_records_per_partition
@@ -32,7 +32,7 @@ def split(
 
 
 def _count(each: OffsetRange, total: int, partitions: int) -> int:
-    # In whole numbers: offsets may be beyond what a float holds exactly.
+    # Integer arithmetic: a float cannot represent all offsets exactly.
     return max((2 * (each.end - each.start) * partitions + total) // (2 * total), 1)
 
 
@@ -49,9 +49,9 @@ def _cut(each: OffsetRange, parts: int) -> list[OffsetRange]:
 def share_limit(
     most: int, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Ends that together are about `most` offsets after the starts, in proportion to what waits in each partition.
+    """End offsets that are about `most` offsets after the starts in total, in proportion to each partition's lag.
 
-    A partition with something to read gets at least one, so that none starves; so the sum can exceed `most` by the
+    A partition with unread records gets at least one, so that none starves. The sum can therefore exceed `most` by the
     number of partitions. `start` has every partition of `end`.
     """
     waiting = {each: max(end[each] - start[each], 0) for each in end}
@@ -65,5 +65,5 @@ def share_limit(
 
 
 def waiting_records(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> int:
-    """Offsets between the two."""
+    """Total number of offsets between start and end."""
     return sum(max(end[each] - start.get(each, 0), 0) for each in end)

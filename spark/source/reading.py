@@ -1,4 +1,4 @@
-"""What a task does: one range of one partition as Arrow batches, by the columnar reader or by librdkafka."""
+"""Runs a task: reads one range of one partition as Arrow batches, by the columnar reader or librdkafka."""
 
 import logging
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ log = logging.getLogger("yak.spark")
 
 
 class RangePartition(InputPartition):
-    """One task's input: a range of offsets, and the brokers to ask first."""
+    """A task's input: an offset range, and the bootstrap servers."""
 
     def __init__(self, wanted: OffsetRange, servers: str) -> None:
         super().__init__(wanted)
@@ -27,7 +27,7 @@ class RangePartition(InputPartition):
 
 
 def settings_of(options: ReadOptions, servers: str) -> ReadSettings:
-    """The reader's settings for a query's options."""
+    """The columnar reader's settings for a query's options."""
     return ReadSettings(
         bootstrap=servers,
         isolation=options.isolation,
@@ -41,7 +41,7 @@ def settings_of(options: ReadOptions, servers: str) -> ReadSettings:
 def batches(task: RangePartition, options: ReadOptions) -> Iterator[Any]:
     """The records of a task as `pyarrow.RecordBatch`es, in order. Raises SourceError.
 
-    Where the user did not choose, the columnar reader is taken, and librdkafka for settings that it does not speak.
+    By default the columnar reader is used, and librdkafka for settings that the columnar reader does not support.
     """
     wanted, settings = task.wanted, settings_of(options, task.servers)
     with in_one_line():

@@ -1,4 +1,4 @@
-"""The columns of the source, as Spark's types: those of Spark's own Kafka source, in its order."""
+"""The columns of the source as Spark types: those of Spark's own Kafka source, in its order."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("v
 
 
 def kafka_schema(include_headers: bool, value: DataType | None = None) -> StructType:
-    """The fixed columns; `value` is another type than binary where values are decoded."""
+    """The fixed columns; `value` replaces the type binary if values are decoded."""
     fields: list[Any] = [
         StructField("key", BinaryType()),
         StructField("value", value or BinaryType()),
@@ -34,5 +34,5 @@ def kafka_schema(include_headers: bool, value: DataType | None = None) -> Struct
 
 
 def same_types(one: StructType, other: StructType) -> bool:
-    """Whether names and types are alike; nullability is not looked at."""
+    """Whether names and types are equal; nullability is ignored."""
     return [(each.name, each.dataType) for each in one] == [(each.name, each.dataType) for each in other]

@@ -1,4 +1,4 @@
-"""The streaming reader. Spark's checkpoint alone says how far the query came; `commit` is advice and does nothing here."""
+"""The streaming reader. Only Spark's checkpoint stores the query's progress; `commit` does nothing."""
 
 import logging
 import time
@@ -30,10 +30,10 @@ log = logging.getLogger("yak.spark")
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What Spark asks, batch by batch, on the driver; `read` runs on executors and uses nothing but the options.
+    """Spark calls it for each batch on the driver; `read` runs on executors and uses nothing but the options.
 
-    Offsets are those of `stream_offsets`. A batch's range is decided by `latestOffset` and then only ever repeated, so a
-    batch that is run again reads the same records.
+    Offsets have the form of `stream_offsets`. `latestOffset` fixes a batch's range, so a batch that runs again reads
+    the same records.
     """
 
     def __init__(self, options: ReadOptions, decoding: Decoding) -> None:
@@ -46,19 +46,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_trigger = float("-inf")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Connections stay where they are."""
+        """Pickle without the connection."""
         return self.__dict__ | {"_topics": None}
 
     # ------------------------------------------------------------------------------------------------- on the driver
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a query without a checkpoint begins. Raises SourceError."""
+        """The start offsets of a query without a checkpoint. Raises SourceError."""
         topics = self._cluster()
         there = topics.assigned()
         return stream_offsets.initial(topics.resolve(self.options.starting or LATEST, there, side="starting"))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The limit of a trigger; Spark cannot carry two, so `minOffsetsPerTrigger` beside a maximum is ours to keep."""
+        """The trigger's limit. Spark accepts one, so `_waits` applies `minOffsetsPerTrigger` beside a maximum."""
         if self.options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self.options.max_offsets_per_trigger)
         if self.options.min_offsets_per_trigger is not None:
@@ -66,13 +66,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Remember the end: what comes later is not read."""
+        """Fix the end offsets: later records are not read."""
         topics = self._cluster()
         self._available_now = True
         self._target = topics.settled_ends({})
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Up to where the next batch goes. Raises SourceError."""
+        """The end offsets of the next batch. Raises SourceError."""
         begun = stream_offsets.from_json(start)
         topics = self._cluster()
         self._latest = self._ends(topics, begun)
@@ -87,7 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return stream_offsets.end_after(start, ends)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The ends of the partitions as last seen: for the progress that Spark reports."""
+        """The last known end offsets of the partitions, for Spark's progress report."""
         return stream_offsets.to_json(self._latest) if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -115,21 +115,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangePartition(each, topics.servers) for each in parts]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark has the offsets in its checkpoint, and calls this for a batch only when it plans the next."""
+        """Do nothing: offsets are in Spark's checkpoint, and Spark calls this only when it plans the next batch."""
 
     def stop(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._topics is not None:
             self._topics.close()
 
     # ----------------------------------------------------------------------------------------------- on the executors
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """One task's batches."""
+        """The batches of one task."""
         assert isinstance(partition, RangePartition)
         return decoded(partition, self.options, self.decoding)
 
-    # --------------------------------------------------------------------------------------------------------- inside
+    # -------------------------------------------------------------------------------------------------------- internals
 
     def _cluster(self) -> Topics:
         if self._topics is None:
@@ -142,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return topics.settled_ends(begun)
 
     def _with_lost(self, begun: Offsets, ends: Offsets) -> Offsets:
-        """The ends, with what the query had read of partitions that are gone, or shorter than they were."""
+        """Return `ends`; report partitions that are gone, or whose end offset decreased. Raises SourceError."""
         gone = [each for each in begun if each not in ends]
         if gone:
             foreign = sorted({each.topic for each in gone if not self.options.subscription.covers(each.topic)})
@@ -166,7 +166,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {each: begun[each] for each in ends if each in begun} | (topics.earliest(new) if new else {})
 
     def _new_starts(self, topics: Topics, new: list[TopicPartition]) -> Offsets:
-        """Partitions that came since the last batch are read from their beginning, which must be offset 0 as in Kafka."""
+        """The start offsets of new partitions: their log start, which must be offset 0 as in Kafka."""
         found = topics.earliest(new)
         for each, offset in found.items():
             if offset > 0:
@@ -174,7 +174,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _waits(self, starts: Offsets, ends: Offsets) -> bool:
-        """Whether too little is there for a batch and the wait for more is not over."""
+        """Whether to delay the batch: too few records are there, and the maximum trigger delay has not passed."""
         least = self.options.min_offsets_per_trigger
         if least is None or self._available_now:
             return False

@@ -1,15 +1,16 @@
-"""A stream's offsets as Spark keeps them in its checkpoint: `{"orders":{"0":42,"1":17}}`, the next offset of each partition.
+"""A stream's offsets in Spark's checkpoint: `{"orders":{"0":42,"1":17}}`, the next offset of each partition.
 
-That is the form of Spark's Kafka source (`KafkaSourceOffset.scala`). Two keys that no topic can have say more:
+That is the form of Spark's Kafka source (`KafkaSourceOffset.scala`). Two keys that no topic can have are added:
 
-- `~initial` marks offsets that `initialOffset` made: where a query begins that has no checkpoint.
-- `~since`, in the end of the first batch with records, are the offsets that it began from.
+- `~initial` marks offsets of `initialOffset`: the start of a query without a checkpoint.
+- `~since`, in the end of the first batch with records, holds that batch's start offsets.
 
-Spark writes a batch's end before it runs it, but not the beginning of the first: killed in between, it asks `initialOffset`
-again, and with `startingOffsets=latest` what came meanwhile would be lost. So the first end says it: by `~since`, or, where
-the first batch is empty, by being `~initial` itself. Spark's Kafka source has a file of its own for that.
+Spark writes a batch's end before it runs the batch, but not the start of the first batch. If Spark is killed in
+between, it calls `initialOffset` again, and with `startingOffsets=latest` the records in between would be lost. So the
+first end holds the start: in `~since`, or, if the first batch is empty, by being `~initial` itself. Spark's Kafka
+source writes a file of its own for that.
 
-Spark compares offsets as text, so equal offsets are written alike: sorted by topic, then by partition number.
+Spark compares offsets as text, so equal offsets have equal text: sorted by topic, then by partition number.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ SINCE = "~since"
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    """The form that Spark keeps."""
+    """The form for Spark's checkpoint."""
     found: dict[str, Any] = {}
     for each in sorted(offsets):
         found.setdefault(each.topic, {})[str(each.partition)] = offsets[each]
@@ -32,7 +33,7 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
 
 
 def from_json(kept: Mapping[str, Any]) -> Offsets:
-    """The offsets in what Spark kept. Raises SourceError for what this source did not write."""
+    """The offsets of a checkpoint. Raises SourceError if another source wrote them."""
     found: Offsets = {}
     for topic, partitions in kept.items():
         if topic.startswith("~"):
@@ -47,12 +48,12 @@ def from_json(kept: Mapping[str, Any]) -> Offsets:
 
 
 def initial(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    """What `initialOffset` gives."""
+    """The result of `initialOffset`."""
     return {**to_json(offsets), INITIAL: True}
 
 
 def end_after(start: Mapping[str, Any], end: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    """The end of a batch that begins at `start`; `start` itself where nothing is to be read."""
+    """The end of a batch that starts at `start`; `start` itself if there is nothing to read."""
     begun = from_json(start)
     if begun == dict(end):
         return dict(start)
@@ -60,7 +61,7 @@ def end_after(start: Mapping[str, Any], end: Mapping[TopicPartition, int]) -> di
 
 
 def start_of(start: Mapping[str, Any], end: Mapping[str, Any]) -> Offsets:
-    """Where the batch with this end began: also when it is the first, and is run again after a crash."""
+    """The start of the batch with this end, also for the first batch when it runs again after a crash."""
     if INITIAL in start and isinstance(end.get(SINCE), dict):
         return from_json(end[SINCE])
     if INITIAL in start and INITIAL in end:

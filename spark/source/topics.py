@@ -1,4 +1,4 @@
-"""What a subscription means on the cluster now: its partitions, and the offsets where its bounds lie."""
+"""Resolves a subscription on the cluster: its current partitions, and the offsets of its bounds."""
 
 import re
 import time
@@ -23,11 +23,11 @@ SETTLE_S = 2.0
 SETTLE_PAUSE_S = 0.1
 _PASSING = ("timed-out", "no-leader", "not-leader", "unreachable", "unknown-topic", "unknown-partition")
 _OFFSET_NOT_AVAILABLE = 78
-"""A leader that does not know yet what counts (KIP-207)."""
+"""OFFSET_NOT_AVAILABLE: a new leader does not know the high watermark yet (KIP-207)."""
 
 
 class Topics:
-    """The cluster as one query sees it. It connects when first asked; every method raises SourceError."""
+    """One query's view of the cluster. It connects on first use; every method raises SourceError."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
@@ -35,7 +35,7 @@ class Topics:
         self._brokers: tuple[str, ...] = ()
 
     def assigned(self) -> list[TopicPartition]:
-        """The partitions that are there now, sorted. A topic or partition that was named and is missing is an error."""
+        """The existing partitions, sorted. A topic or partition that was named and does not exist raises an error."""
         names = self._all_partitions()
         wanted = self.options.subscription
         with in_one_line():
@@ -52,22 +52,22 @@ class Topics:
         return self._matching(names)
 
     def there(self) -> list[TopicPartition]:
-        """The partitions that are there now, sorted; those that are missing are just not there."""
+        """The existing partitions, sorted, without an error for missing ones."""
         return self._matching(self._all_partitions())
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The first offset of each."""
+        """The log start offset of each partition."""
         return self._offsets(dict.fromkeys(partitions, ADMIN_EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The end of each: the high watermark, or the last stable offset for `read_committed`."""
+        """The end offset of each partition: the high watermark, or the last stable offset for `read_committed`."""
         return self._offsets(dict.fromkeys(partitions, ADMIN_LATEST))
 
     def settled_ends(self, known: Mapping[TopicPartition, int]) -> Offsets:
-        """The ends of the partitions that are there, asked for again for a while where one is before what is known of it.
+        """The end offsets of the existing partitions; retried for a while if one is below its offset in `known`.
 
-        A partition's next leader learns only by and by what counts, so for a moment its end may be behind what was read
-        (`fetchLatestOffsets` of Spark's `KafkaOffsetReader` asks again for the same reason).
+        A new leader learns the high watermark with a delay, so its end offset may briefly be below what was read.
+        `fetchLatestOffsets` of Spark's `KafkaOffsetReader` retries for the same reason.
         """
         deadline = time.monotonic() + SETTLE_S
         while True:
@@ -80,7 +80,7 @@ class Topics:
             time.sleep(SETTLE_PAUSE_S)
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> Offsets:
-        """The first offset with a time at or after the given one (ms); -1 where there is none."""
+        """The first offset with a time at or after the given one (ms); -1 if there is none."""
         return self._offsets({each: max(time_ms, 0) for each, time_ms in times.items()})
 
     def resolve(self, bound: Bound, partitions: list[TopicPartition], *, side: str) -> Offsets:
@@ -99,12 +99,12 @@ class Topics:
 
     @property
     def servers(self) -> str:
-        """The bootstrap list, and the brokers that it led to: a task must find the cluster when those named are down."""
+        """Bootstrap list and known brokers: a task must find the cluster when all listed brokers are down."""
         named = self.options.bootstrap.split(",")
         return ",".join(dict.fromkeys((*(each.strip() for each in named), *self._brokers)))
 
     def close(self) -> None:
-        """Forget the connection; it is made anew when needed."""
+        """Drop the connection; the next call reconnects."""
         self._admin = None
 
     def _by_time(self, times: Mapping[TopicPartition, int], side: str) -> Offsets:
@@ -173,13 +173,13 @@ class Topics:
         return {each: offset.offset for each, offset in found.items()}
 
     def _retried(self, ask: Callable[[Admin], _T]) -> _T:
-        """Ask, and again where brokers were not to be had: `fetchOffset.numRetries` times, and for a moment at least."""
+        """Retry a request on transient errors: `fetchOffset.numRetries` times, and at least for a short while."""
         deadline = time.monotonic() + SETTLE_S
         attempt = 1
         while True:
             try:
                 return ask(self._connected())
-            except YakError as error:  # the connection is kept: it knows brokers that the bootstrap list may not name
+            except YakError as error:  # keep the connection: it knows brokers that the bootstrap list may not have
                 passes = error.code in _PASSING or getattr(error, "kafka_code", None) == _OFFSET_NOT_AVAILABLE
                 is_over = attempt >= self.options.fetch_attempts and time.monotonic() >= deadline
                 if is_over and error.code in ("unknown-topic", "unknown-partition") and self.options.fail_on_data_loss:
@@ -202,7 +202,7 @@ class Topics:
 
 
 def shown(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions in a message: the first few."""
+    """The first few partitions, for an error text."""
     names = [str(each) for each in sorted(partitions)]
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more

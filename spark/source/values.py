@@ -1,4 +1,4 @@
-"""How a record's value becomes columns: as the bytes it is; `json_values` has the other way."""
+"""Decodes record values: this module keeps them as bytes, `json_values` makes columns of them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,10 +12,10 @@ COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timesta
 
 
 class Decoding:
-    """Values stay bytes."""
+    """Keeps values as bytes."""
 
     def source_column(self, name: str) -> str | None:
-        """The source's own column that the query's column of this name is; None for what comes out of values."""
+        """The source's own column for this column of the query; None for columns that come from values."""
         return name if name in COLUMNS else None
 
     def decode(self, batch: Any) -> Any:

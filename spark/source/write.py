@@ -1,7 +1,8 @@
-"""The writers: every row a record, through librdkafka's idempotent producer.
+"""The writers: each row becomes a record, through librdkafka's idempotent producer.
 
-At-least-once, like Spark's own Kafka sink (`KafkaWriter.scala`): a task or a batch that Spark runs again after a failure writes its
-records again. A stream's records carry the query's and the batch's id in headers, so that a reader can tell.
+Delivery is at least once, as with Spark's own Kafka sink (`KafkaWriter.scala`): a task or batch that Spark runs again
+after a failure writes its records again. A stream's records carry the query's and the batch's id in headers, so that a
+reader can detect duplicates.
 """
 
 import itertools
@@ -36,7 +37,7 @@ _TYPES: dict[str, tuple[DataType, ...]] = {
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Where rows go. `topic` counts before a row's own; `keep_timestamps` takes the column `timestamp` for the record's time."""
+    """Where rows go. `topic` overrides a row's own; `keep_timestamps` makes `timestamp` the record's time."""
 
     bootstrap: str
     topic: str | None
@@ -47,7 +48,7 @@ class WriteOptions:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task wrote."""
+    """The result of one task."""
 
     records: int
 
@@ -73,7 +74,7 @@ def write_options(options: Mapping[str, str], overwrite: bool) -> WriteOptions:
 
 
 def check_schema(schema: StructType, options: WriteOptions) -> None:
-    """The columns of Spark's Kafka sink: `value`, and `key`, `headers`, `topic`, `partition` where wanted. Raises SourceError."""
+    """Check the columns: `value`; optional `key`, `headers`, `topic`, `partition`. Raises SourceError."""
     types = {each.name: each.dataType for each in schema.fields}
     if "value" not in types:
         raise SourceError(
@@ -119,26 +120,26 @@ class BatchWriter(DataSourceArrowWriter):
         require_topic(options)
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        """One task's rows, on an executor. Raises SourceError when one was not taken."""
+        """Write one task's rows, on an executor. Raises SourceError when a record was refused."""
         return produce(iterator, self.options, [])
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """`df.writeStream.format("yak")`; made anew for every batch, twice, on the driver: so it asks nothing of a broker."""
+    """`df.writeStream.format("yak")`; Spark makes it twice per batch on the driver, so it sends no requests."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.options = options
         check_schema(schema, options)
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        """One task's rows of one batch."""
+        """Write one task's rows of one batch."""
         return produce(iterator, self.options, _batch_headers() if self.options.batch_headers else [])
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
-        """Nothing: what was written is in the log already."""
+        """Do nothing: the records are already in the log."""
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
-        """Nothing: a log cannot take back. The batch is run again, and writes again."""
+        """Do nothing: appended records cannot be removed. Spark runs the batch again, which writes them again."""
 
 
 def _batch_headers() -> list[tuple[str, bytes]]:
@@ -152,7 +153,7 @@ def _batch_headers() -> list[tuple[str, bytes]]:
 
 
 def require_topic(options: WriteOptions) -> None:
-    """See, on the driver, that the topic is there; a broker that makes topics by itself makes it now. Raises SourceError."""
+    """Check on the driver that the topic exists; a broker with auto-creation creates it now. Raises SourceError."""
     if options.topic is None:
         return
     from confluent_kafka import KafkaError, Producer
@@ -185,7 +186,7 @@ def require_topic(options: WriteOptions) -> None:
 
 
 def produce(batches: Iterator[Any], options: WriteOptions, headers: list[tuple[str, bytes]]) -> Written:
-    """Write all rows and wait until the brokers have them. Raises SourceError with the first refusal."""
+    """Write all rows and wait until the brokers acknowledged them. Raises SourceError with the first error."""
     sending = _sending(options)
     try:
         records = sum(_send(sending, batch, options, headers) for batch in batches)
@@ -193,21 +194,21 @@ def produce(batches: Iterator[Any], options: WriteOptions, headers: list[tuple[s
             sending.check()
         sending.check()
     except BaseException:
-        _SENDING.clear()  # what is still in its queue must not be sent by the next task
+        _SENDING.clear()  # the next task must not send records that are still in this producer's queue
         sending.producer.purge()
         raise
     return Written(records)
 
 
 class _Sending:
-    """A producer and what the brokers refused of its records."""
+    """A producer and its records' errors."""
 
     def __init__(self, producer: Any, refused: list[Any]) -> None:
         self.producer = producer
         self.refused = refused
 
     def check(self) -> None:
-        """Raises SourceError when something was refused."""
+        """Raise SourceError when a record was refused."""
         if not self.refused:
             return
         error = self.refused[0]
@@ -221,7 +222,7 @@ class _Sending:
 
 
 _SENDING: dict[tuple[Any, ...], _Sending] = {}
-"""The producer of this worker process: Spark gives a process one task after the other, and connecting takes milliseconds."""
+"""The producer of this worker process. Spark runs its tasks one after another, and connecting takes milliseconds."""
 
 
 def _sending(options: WriteOptions) -> _Sending:
@@ -249,7 +250,7 @@ def _connect(options: WriteOptions) -> _Sending:
         **for_librdkafka(options.client_settings),
     }
     if config["enable.idempotence"] is True and str(config["acks"]) not in ("all", "-1"):
-        config["enable.idempotence"] = False  # as Kafka's own producer does when acks alone was set
+        config["enable.idempotence"] = False  # as Kafka's own producer does when only acks is set
     try:
         return _Sending(Producer(config), refused)
     except kafka_exceptions() as error:

@@ -1,1 +1,1 @@
-"""Benchmarks on the screen: `yak bench` as a child process, what it tells, and the runs so far."""
+"""Benchmarks on the screen: `yak bench` as a child process, its progress, and earlier runs."""

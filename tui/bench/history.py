@@ -1,4 +1,4 @@
-"""The runs so far, kept in a file from one session to the next."""
+"""Earlier benchmark runs, in a file that outlives the session."""
 
 import json
 import os
@@ -15,7 +15,7 @@ _LEFT_OUT: Final = ("histogram", "per_client", "asserts", "compared", "client")
 
 @dataclass(frozen=True, slots=True)
 class BenchRun:
-    """One run that came to its end. `result` is what `yak bench -o json` gave, without its histogram."""
+    """A finished run. `result` is the output of `yak bench -o json` without its histogram."""
 
     time_ms: int
     kind: str
@@ -25,20 +25,20 @@ class BenchRun:
     cluster: str = ""
 
     def is_like(self, other: "BenchRun") -> bool:
-        """Whether the two can be compared: the same benchmark with the same choices, and of the same cluster."""
+        """Whether two runs are comparable: the same benchmark, options and cluster."""
         return (self.kind, self.values, self.cluster) == (other.kind, other.values, other.cluster)
 
 
 def run_of(
     time_ms: int, kind: str, values: Mapping[str, str], command: str, result: Mapping[str, Any], cluster: str
 ) -> BenchRun:
-    """A run worth keeping of it."""
+    """A finished run, reduced to the data worth saving."""
     kept = {name: value for name, value in result.items() if name not in _LEFT_OUT}
     return BenchRun(time_ms, kind, dict(values), command, kept, cluster)
 
 
 def before(runs: Sequence[BenchRun], run: BenchRun) -> BenchRun | None:
-    """The last like it that was done earlier."""
+    """The latest earlier run that is comparable."""
     return max(
         (each for each in runs if each.time_ms < run.time_ms and each.is_like(run)),
         key=lambda each: each.time_ms,
@@ -47,13 +47,13 @@ def before(runs: Sequence[BenchRun], run: BenchRun) -> BenchRun | None:
 
 
 def state_dir(environment: Mapping[str, str] | None = None) -> Path:
-    """`~/.local/state/yak`, or under XDG_STATE_HOME."""
+    """`~/.local/state/yak`, or the same under XDG_STATE_HOME."""
     env = os.environ if environment is None else environment
     return Path(env.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")) / "yak"
 
 
 def load(folder: Path) -> list[BenchRun]:
-    """All that are kept, oldest first; lines that cannot be read are left out."""
+    """All saved runs, oldest first; unreadable lines are skipped."""
     try:
         lines = (folder / FILE).read_text("utf-8").splitlines()
     except OSError:
@@ -66,7 +66,10 @@ def load(folder: Path) -> list[BenchRun]:
 
 
 def save(folder: Path, run: BenchRun) -> None:
-    """Add one; a file that has grown to twice what is kept is cut. What cannot be written is only not there next time."""
+    """Append a run, and shorten the file at twice the limit.
+
+    Write errors are ignored: the run is only missing next time.
+    """
     path = folder / FILE
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Which benchmarks there are, what can be chosen, and the command line that it makes. Pure."""
+"""The benchmarks, their options, and the resulting command line. Pure."""
 
 import re
 import shlex
@@ -15,9 +15,9 @@ _NUMBER: Final = re.compile(r"\d+(\.\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One thing to choose: a flag of `yak bench`. `form` says how it is checked.
+    """One option: a flag of `yak bench`. `form` selects its check.
 
-    `value` is what is proposed, which is left out of the command unless the command itself would take something else.
+    `value` is the proposed value. The command line omits it if it is the command's own default.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Option:
     choices: tuple[str, ...] = ()
     form: str = "text"
     is_usual: bool = True
-    """Whether the command proposes the same."""
+    """Whether the proposed value is the command's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Kind:
     words: str
     options: tuple[Option, ...]
     is_on_cluster: bool = True
-    """Whether it uses the cluster that is looked at, and not one of its own."""
+    """Whether it runs on the visible cluster, instead of one of its own."""
 
 
 _TOPIC: Final = Option("topic", "Topic", "--topic", "yak-bench", "made if it is not there")
@@ -93,7 +93,7 @@ KINDS: Final = {
 
 
 def arguments(kind: Kind, values: Mapping[str, str], bootstrap: str) -> list[str]:
-    """The words after `yak`. Raises UsageError `bad-bench-option`."""
+    """The arguments of `yak`. Raises UsageError `bad-bench-option`."""
     words = ["bench", kind.name]
     if kind.is_on_cluster:
         words += ["-b", bootstrap.partition(",")[0]]
@@ -106,12 +106,12 @@ def arguments(kind: Kind, values: Mapping[str, str], bootstrap: str) -> list[str
 
 
 def command_line(words: list[str]) -> str:
-    """As it would be typed."""
+    """The shell command."""
     return shlex.join(["yak", *words])
 
 
 def settings_words(kind: Kind, values: Mapping[str, str]) -> str:
-    """What was chosen other than by default, for a table."""
+    """The options that differ from their defaults, for a table."""
     chosen = [
         f"{option.name} {values[option.name]}"
         for option in kind.options

@@ -1,4 +1,4 @@
-"""One benchmark: `yak bench` as a child process, and what it tells while it runs."""
+"""One benchmark: `yak bench` as a child process, and its progress."""
 
 import asyncio
 import json
@@ -12,12 +12,12 @@ from yak.local.spawn import yak_argv, yak_environment
 
 STOP_SECONDS: Final = 30.0
 _LINE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A result is one line of JSON with a histogram in it."""
+"""A result is one line of JSON that contains a histogram."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How far it was after a time; latencies are of the last half second, None where none was timed."""
+    """The progress at a time. Latencies cover the last half second; None if none was measured."""
 
     elapsed_s: float
     records: int
@@ -28,22 +28,22 @@ class Sample:
 
 @dataclass(slots=True)
 class BenchState:
-    """What a run has told so far. Pure: fold lines with `take`."""
+    """The reported state of a run. Pure: `take` applies a line."""
 
     kind: str
     phase: str = "starting"
-    """starting, running, done, failed, stopped."""
+    """starting, running, done, failed or stopped."""
     samples: list[Sample] = field(default_factory=list)
     kills: list[dict[str, Any]] = field(default_factory=list)
     wanted: float | None = None
-    """Seconds, records or kills that it goes on for; None: not told."""
+    """The total in seconds, records or kills; None if not reported."""
     wanted_unit: str = ""
     result: dict[str, Any] | None = None
     error: YakError | None = None
 
     @property
     def done_share(self) -> float | None:
-        """How much of it is done, 0 to 1; None where nobody knows."""
+        """The completed share, 0 to 1; None if unknown."""
         if not self.wanted:
             return None
         last = self.samples[-1] if self.samples else None
@@ -55,7 +55,7 @@ class BenchState:
         return min(done / self.wanted, 1.0)
 
     def take(self, line: Mapping[str, Any]) -> None:
-        """One line of its progress."""
+        """Apply one line of progress."""
         match line.get("kind"):
             case "started":
                 self.phase = "running"
@@ -80,7 +80,7 @@ class BenchState:
         self.samples.append(sample)
 
     def take_end(self, code: int, out: bytes, other: str) -> None:
-        """It ended. `other` is what it wrote beside lines of JSON."""
+        """Note the end. `other` is the output besides JSON lines."""
         if self.phase == "stopped":
             return
         try:
@@ -96,7 +96,7 @@ class BenchState:
 
 
 async def run_bench(words: list[str], state: BenchState, changed: Callable[[], None]) -> None:
-    """Run it to its end; cancelled, it is stopped. `state` has what came of it."""
+    """Run the benchmark to its end; cancellation stops it. The outcome is in `state`."""
     child = await asyncio.create_subprocess_exec(
         *yak_argv(*words, "--progress-json", "-o", "json"),
         stdin=asyncio.subprocess.DEVNULL,
@@ -139,7 +139,7 @@ def _told(line: bytes) -> dict[str, Any] | None:
 
 
 async def _end(child: asyncio.subprocess.Process) -> None:
-    """SIGTERM, on which it takes its clients and brokers with it; SIGKILL when it does not hear."""
+    """SIGTERM, at which it stops its clients and brokers; SIGKILL if it does not react."""
     if child.returncode is not None:
         return
     child.terminate()

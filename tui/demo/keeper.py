@@ -1,9 +1,9 @@
-"""The child process of `yak ui --demo`: it starts the cluster, sends and reads, and takes all of it away in the end.
+"""The supervisor of `yak ui --demo`, a child process: it starts cluster and clients, and removes everything at the end.
 
-It tells what happens in lines of JSON on its standard output (`state.DemoState` folds them) and lives as long as its
-standard input: when that is closed, because the screen ended or was killed, it stops the brokers and deletes the data.
-A line `end` asks for a last count first. So nothing is left behind by a screen that ends by SIGKILL or a lost terminal;
-only a kill -9 of screen and keeper both leaves brokers, which `yak up --down --data-dir DIR` stops.
+It reports in JSON lines on its standard output (`state.DemoState` reads them) and runs until its standard input closes,
+because the screen ended or was killed; then it stops the brokers and deletes the data. A line `end` requests a last
+count first. So a screen that ends by SIGKILL or a lost terminal leaves nothing behind. Only a kill -9 of both screen
+and supervisor leaves brokers, which `yak up --down --data-dir DIR` stops.
 """
 
 import json
@@ -36,21 +36,21 @@ _TOPIC_TRIES_SECONDS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class KeeperSettings:
-    """What is kept. `keep`: the cluster stays when the screen ends, and only the clients go."""
+    """The demo's settings. `keep`: at the end only the clients stop, and the cluster stays."""
 
     data_dir: str
     brokers: int = 3
     keep: bool = False
     rate: float = 1.0
-    """Times the usual load of 500 messages a second."""
+    """A factor on the usual load of 500 records per second."""
 
 
 class _Ended(BaseException):
-    """The screen is gone, or wants to go: undo everything."""
+    """The screen is gone or ending: clean up."""
 
 
 class Keeper:
-    """One run of it, in the main thread."""
+    """One run of the demo, in the main thread."""
 
     def __init__(self, settings: KeeperSettings, stdin: int, stdout: BinaryIO) -> None:
         self._settings = settings
@@ -61,11 +61,14 @@ class Keeper:
         self._flow: OrderFlow | None = None
         self._ended = threading.Event()
         self._is_asked = False
-        """Whether the screen asked for the end, and reads what is told."""
+        """Whether the screen requested the end, and still reads the reports."""
         self._is_cleaning = False
 
     def run(self) -> int:
-        """Until the end of the standard input. 0, or 1 when the cluster could not be started: the error was told."""
+        """Run until the standard input ends.
+
+        Returns 0, or 1 if the cluster could not start, after reporting the error.
+        """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         parent = os.getppid()
@@ -81,7 +84,7 @@ class Keeper:
         return code
 
     def _story(self) -> int:
-        """All until the end; a signal that comes after it is for nobody."""
+        """Everything before the cleanup; later signals are ignored."""
         code = 0
         try:
             self._start()
@@ -93,10 +96,10 @@ class Keeper:
         self._is_cleaning = True
         return code
 
-    # ---------------------------------------------------------------------------------------------- from the screen
+    # input from the screen
 
     def _listen(self, parent: int) -> None:
-        """Wait for the end of the input, or of the parent: a process that it forked may hold the pipe open."""
+        """Wait for the end of the input, or of the parent: a process forked by the parent may keep the pipe open."""
         rest = b""
         while os.getppid() == parent:
             readable, _, _ = select.select([self._stdin], [], [], _PARENT_SECONDS)
@@ -108,15 +111,15 @@ class Keeper:
                 self._is_asked = bool(data)
                 break
         self._ended.set()
-        os.kill(os.getpid(), signal.SIGTERM)  # wakes the main thread out of a start that waits
+        os.kill(os.getpid(), signal.SIGTERM)  # interrupts a blocking start in the main thread
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._ended.set()
         if not self._is_cleaning:
-            self._is_cleaning = True  # once: what undoes things is not to be undone
+            self._is_cleaning = True  # once only: the cleanup must not be interrupted
             raise _Ended
 
-    # ----------------------------------------------------------------------------------------------------- the story
+    # scenario
 
     def _start(self) -> None:
         settings = self._settings
@@ -143,14 +146,14 @@ class Keeper:
         )
 
     def _watch_start(self) -> None:
-        """Tell which brokers are ready, from what the start writes down."""
+        """Report which brokers are ready, from the state files of the start."""
         told = -1
         wanted = self._settings.brokers
         while told < wanted and not self._ended.is_set():
             try:
                 status = self._cluster.status()
             except YakError:
-                return  # the start itself says what is wrong
+                return  # the start itself reports the problem
             ready = _ready(status)
             if ready != told and status.redis_running:
                 told = ready
@@ -159,7 +162,7 @@ class Keeper:
             time.sleep(_LOOK_SECONDS)
 
     def _make_topic(self, bootstrap: str, topic: FlowTopic) -> None:
-        """Try again for a while: the first controller may not be there yet."""
+        """Retry for a while: the first controller may not be elected yet."""
         admin = Admin(bootstrap, timeout_ms=5_000)
         configs = {"min.insync.replicas": str(MIN_ISR), "unclean.leader.election.enable": "false"}
         deadline = time.monotonic() + _TOPIC_TRIES_SECONDS
@@ -181,20 +184,20 @@ class Keeper:
         while not self._ended.wait(TELL_SECONDS):
             self._tell_counts("counts", self._flow.counts())
 
-    # -------------------------------------------------------------------------------------------------------- the end
+    # cleanup
 
     def _clean_up(self) -> None:
-        """Count once more if the screen waits for it, then stop and delete everything, or leave the cluster alone."""
+        """Count a last time if the screen waits for it, then stop and delete everything, unless the cluster is kept."""
         if self._flow is not None and self._is_asked:
             self._tell_counts("ended", self._flow.stop(SETTLE_SECONDS))
         if not self._settings.keep:
             self._cluster.discard()
         elif self._flow is None:
-            self._cluster.down(keep=True)  # it was never whole
+            self._cluster.down(keep=True)  # the start was incomplete
         if self._flow is None:
-            end_processes_of(self._settings.data_dir)  # started in the very moment of the end, and written down nowhere
+            end_processes_of(self._settings.data_dir)  # started just before the end, listed in no state file
 
-    # --------------------------------------------------------------------------------------------------------- telling
+    # reports
 
     def _told_pause(self, pause: Pause) -> None:
         self._tell("pause", **asdict(pause))
@@ -210,7 +213,7 @@ class Keeper:
                 self._stdout.write(line)
                 self._stdout.flush()
             except (OSError, ValueError):
-                return  # nobody listens any more; the end of the input says so too
+                return  # the screen is gone, which the end of the input reports too
 
 
 def _ready(status: ClusterStatus) -> int:

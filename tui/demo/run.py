@@ -1,6 +1,6 @@
-"""The demo as the screen sees it: the keeper's process, what it has told, and its end. Nothing here needs Textual.
+"""The demo as the screen sees it: the supervisor's process, its reports, and its end. Independent of Textual.
 
-Start it first of all: it works while the screen is loaded.
+Start it first: the cluster starts while the screen is loaded.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _ERRORS_SHOWN_BYTES: Final = 8_192
 
 
 class DemoRun:
-    """`start()` it, look at `state`, `close()` it. `on_change` is called from a thread of its own."""
+    """Call `start()`, read `state`, call `close()`. `on_change` is called from a thread of its own."""
 
     def __init__(self, *, keep: bool = False, brokers: int = 3, data_dir: str | None = None) -> None:
         self.keep = keep
@@ -38,7 +38,7 @@ class DemoRun:
         self._is_closed = False
 
     def start(self) -> None:
-        """Start the keeper; it ends by itself when this process ends."""
+        """Start the supervisor; it ends by itself when this process ends."""
         words = ["demo", "cluster", "--data-dir", self.data_dir, "--brokers", str(self.brokers)]
         self._child = subprocess.Popen(  # noqa: S603 - our own command, no shell
             yak_argv(*words, *(["--keep"] if self.keep else [])),
@@ -54,7 +54,7 @@ class DemoRun:
 
     @property
     def pid(self) -> int | None:
-        """The keeper's process."""
+        """The supervisor's process id."""
         return None if self._child is None else self._child.pid
 
     def _read(self, stdout: IO[bytes]) -> None:
@@ -75,9 +75,9 @@ class DemoRun:
         return parse_error(text, code)
 
     def close(self) -> None:
-        """Have it count a last time and take everything away, and wait for that; nothing the second time.
+        """Request a last count and the cleanup, and wait for both. A second call does nothing.
 
-        What it cannot do any more, because it was killed, is done here.
+        If the supervisor was killed, this method cleans up itself.
         """
         if self._is_closed:
             return
@@ -85,7 +85,7 @@ class DemoRun:
         child = self._child
         if child is not None:
             assert child.stdin is not None, "asked for at the start"
-            with contextlib.suppress(OSError):  # it is gone already
+            with contextlib.suppress(OSError):  # it has ended already
                 child.stdin.write(b"end\n")
                 child.stdin.close()
             try:

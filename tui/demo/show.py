@@ -1,4 +1,4 @@
-"""`yak ui --demo`: start the demo, show it, take it away."""
+"""`yak ui --demo`: start the demo, show it, remove it."""
 
 import shlex
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from yak.tui.settings import UiSettings
 def run_demo(
     settings: UiSettings, *, keep: bool, note: Callable[[str], None], write: Callable[[str], None] | None = None
 ) -> int:
-    """The app on a cluster of its own, until it is left; with `write`, lines in its place. Gives its exit code.
+    """Run the app on a cluster of its own; with `write`, print lines instead. Returns its exit code.
 
-    `note` is told the last count, and where a cluster stays. Raises YakError: UsageError `no-terminal`, and what kept
-    the cluster from starting.
+    `note` receives the last count, and the place of a kept cluster. Raises YakError: UsageError `no-terminal`, and the
+    reason if the cluster does not start.
     """
     from yak.tui import launch
 
@@ -22,7 +22,7 @@ def run_demo(
         launch.require_terminal()
     run = DemoRun(keep=keep)
     try:
-        run.start()  # it works while the screen is loaded
+        run.start()  # starts while the screen is loaded
         from yak.tui.demo.source import DemoSource
 
         source = DemoSource(run)
@@ -43,7 +43,7 @@ def run_demo(
 
 
 def last_words(run: DemoRun) -> list[str]:
-    """What the clients counted, and what became of the cluster."""
+    """The clients' final counts, and the state of the cluster."""
     counts, where = run.state.counts, shlex.quote(run.data_dir)
     lines = []
     if counts.acknowledged:

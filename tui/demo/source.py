@@ -1,4 +1,4 @@
-"""The demo as the app sees it: a cluster that is on its way, then one like any other."""
+"""The demo as the app sees it: a starting cluster, then a normal one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -19,7 +19,7 @@ TITLE: Final = "demo"
 
 
 class DemoSource:
-    """See `ClusterSource`. What is asked before the cluster is up waits for it; `demo` is what its keeper has told."""
+    """See `ClusterSource`. Requests wait until the cluster is up; `demo` is the supervisor's reported state."""
 
     title = TITLE
 
@@ -30,12 +30,12 @@ class DemoSource:
 
     @property
     def demo(self) -> DemoState:
-        """How far it is, and what its clients count."""
+        """The progress of the start, and the clients' counters."""
         return self._run.state
 
     @property
     def progress(self) -> str:
-        """What is being waited for; empty when it is up."""
+        """The step in progress; empty once the cluster is up."""
         state = self._run.state
         if state.phase == "starting":
             return f"The demo begins: {state.words} ..."
@@ -46,11 +46,11 @@ class DemoSource:
 
     @property
     def bootstrap(self) -> str:
-        """Where Kafka clients connect to first; empty while it starts."""
+        """The addresses that Kafka clients connect to first; empty while the cluster starts."""
         return self._live.bootstrap if self._live is not None else self._run.state.bootstrap
 
     async def _up(self) -> LiveSource:
-        """The cluster, as soon as it is there. Raises the YakError that kept it from it."""
+        """Wait for the cluster. Raises the YakError that prevented its start."""
         while self._live is None:
             state = self._run.state
             if state.error is not None:
@@ -70,7 +70,7 @@ class DemoSource:
         body: Any = None,
         node_id: int | None = None,
     ) -> Any:
-        """JSON from a broker. Raises YakError."""
+        """The JSON answer of a broker. Raises YakError."""
         return await (await self._up()).ask(method, path, params=params, body=body, node_id=node_id)
 
     async def kafka(self, function: Callable[Concatenate[str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -78,7 +78,7 @@ class DemoSource:
         return await (await self._up()).kafka(function, *args, **kwargs)
 
     async def follow(self) -> AsyncIterator[Event]:
-        """First how far the start is, then what happens; and `source` whenever the clients have counted."""
+        """The progress of the start, then the cluster's events; and `source` whenever the clients have counted."""
         events: asyncio.Queue[Event] = asyncio.Queue()
         loop = asyncio.get_running_loop()
         state = self._run.state
@@ -103,12 +103,12 @@ class DemoSource:
         try:
             source = await self._up()
         except YakError:
-            return  # `progress` says it
+            return  # `progress` reports the failure
         async for event in source.follow():
             await events.put(event)
 
     async def close(self) -> None:
-        """Close connections; the demo itself is closed by who started it."""
+        """Close connections. The caller closes the demo itself."""
         if self._live is not None:
             await self._live.close()
 

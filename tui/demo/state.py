@@ -1,4 +1,4 @@
-"""What the demo's keeper has told so far. Pure."""
+"""The state that the demo's supervisor has reported. Pure."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from yak.local.demo.live_ledger import Counts
 
 Phase = Literal["starting", "running", "failed", "ended"]
 
-_PAUSES_KEPT: Final = 1_000  # a slow machine tells dozens a second, and a failover is to be seen for a while
+_PAUSES_KEPT: Final = 1_000  # a slow machine reports dozens a second, and a failover must stay visible for a while
 _RATE_MS: Final = 2_000
 _COUNTS: Final = tuple(Counts.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A partition had no acknowledgement for a while."""
+    """A partition without acknowledgements for a while."""
 
     partition: str
     from_ms: float
@@ -24,13 +24,13 @@ class Pause:
 
     @property
     def length_ms(self) -> float:
-        """How long it was."""
+        """Its duration."""
         return self.until_ms - self.from_ms
 
 
 @dataclass(slots=True)
 class DemoState:
-    """Fold lines with `take`; `version` moves when there is something to draw."""
+    """The reported state: `take` applies a line; `version` increases when there is something to draw."""
 
     phase: Phase = "starting"
     words: str = "starting"
@@ -42,7 +42,7 @@ class DemoState:
     counts: Counts = field(default_factory=Counts)
     counted_ms: int | None = None
     rate: float = 0.0
-    """Acknowledgements a second over the last two seconds."""
+    """Acknowledgements per second over the last two seconds."""
     gone: tuple[str, ...] = ()
     last_error: str = ""
     error: YakError | None = None
@@ -51,7 +51,7 @@ class DemoState:
     _seen: deque[tuple[int, int]] = field(default_factory=deque)
 
     def take(self, line: dict[str, Any]) -> None:
-        """One line of the keeper's."""
+        """Apply one line of the supervisor."""
         self.version += 1
         match line["kind"]:
             case "step":
@@ -70,7 +70,7 @@ class DemoState:
                 self.error = YakError(line["code"], line["message"], why=line["why"], try_=tuple(line["try_"]))
 
     def take_end(self, code: int | None, *, is_asked: bool = False) -> None:
-        """The keeper's output is at its end."""
+        """Note that the supervisor's output has ended."""
         self.version += 1
         if is_asked:
             self.phase = "ended"
@@ -93,7 +93,7 @@ class DemoState:
         self.rate = (last - first) * 1000.0 / (last_ms - first_ms) if last_ms > first_ms else 0.0
 
     def longest_pause(self, since_ms: float) -> Pause | None:
-        """The longest stop of acknowledgements that ended after a moment."""
+        """The longest pause of acknowledgements that ended after a given time."""
         return max(
             (each for each in self.pauses if each.until_ms > since_ms), key=lambda each: each.length_ms, default=None
         )

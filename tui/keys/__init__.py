@@ -1,7 +1,8 @@
-"""All keys, in one table by the id of the action: bindings, help, key bar, palette and `[keys]` of the config are made from it.
+"""All keys, in one table by action id, for bindings, help, key bar, palette and `[keys]` of the config.
 
-A screen says `BINDINGS = keys("topics.create", ...)`; the action that is called is `action_` and the id's last part, unless the entry names one.
-Keys that browsers keep for themselves (Ctrl+W, T, N, function keys) are used by none; who changes the cluster is a capital letter.
+A screen declares `BINDINGS = keys("topics.create", ...)`. The action is `action_` plus the id's last part, unless the
+entry names another. No binding uses keys that browsers reserve (Ctrl+W, T, N, function keys). Capital letters change
+the cluster.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ EVERYWHERE = frozenset(key.id for key in everywhere.KEYS)
 
 
 def keys(*ids: str) -> "list[BindingType]":
-    """Textual's bindings for actions, in the order in which the key bar shows them. Raises KeyError for an unknown id."""
+    """Textual's bindings for actions, in the order of the key bar. Raises KeyError for an unknown id."""
     from textual.binding import Binding
 
     return [
@@ -38,14 +39,14 @@ def keys(*ids: str) -> "list[BindingType]":
 
 
 def change_actions() -> frozenset[str]:
-    """Names of the actions that change something: not bound when only looking is allowed."""
+    """Names of the actions that change something: disabled in read-only mode."""
     return frozenset(
         key.action or key.id.rpartition(".")[2].replace("-", "_") for key in KEYS.values() if key.is_change
     )
 
 
 def check_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
-    """The `[keys]` of a config, checked: ids that exist, and no key for two actions that can be pressed on one screen.
+    """The checked `[keys]` of a config: ids must exist, and two actions of one screen must not share a key.
 
     Raises UsageError: `unknown-action`, `key-clash`.
     """
@@ -77,7 +78,7 @@ def _check_scope(scope: Iterable[Key], keymap: Mapping[str, str]) -> None:
 
 
 def clashes(scopes: Sequence[str] | None = None) -> list[tuple[str, str, str]]:
-    """Keys that two actions of one scope have by default, as (key, id, id): none, which a test sees to."""
+    """Default keys that two actions of one scope share, as (key, id, id). A test checks that there are none."""
     found: list[tuple[str, str, str]] = []
     for scope in scopes or sorted({key.scope for key in KEYS.values()}):
         taken: dict[str, str] = {}

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An action by its id, `scope.name`: which keys, one word for the key bar, a sentence for the help.
+    """An action by its id, `scope.name`: its keys, a word for the key bar, a sentence for the help.
 
-    `scope` is what stands before the first dot: actions of one scope, and those of everywhere, never share a key.
+    `scope` is the part before the first dot. Actions of one scope and of `everywhere` never share a key.
     """
 
     id: str
@@ -21,5 +21,5 @@ class Key:
 
     @property
     def scope(self) -> str:
-        """Of what screen or widget it is."""
+        """The screen or widget of the action."""
         return self.id.partition(".")[0]

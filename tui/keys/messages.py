@@ -1,4 +1,4 @@
-"""Keys of the messages and the consumer."""
+"""Keys of the messages and consumer screens."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Keys of the producer. In a text field letters are text: `ctrl+s` sends from there too, and escape leaves the field."""
+"""Keys of the producer. In text fields letters are text: `ctrl+s` sends from there too, and escape leaves the field."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The fields of the forms that ask what to read, and what they mean. Pure."""
+"""The fields of the forms that select records to read. Pure."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
@@ -16,7 +16,7 @@ FILTER_HINT = "k:u1 && v:.total > 10 && !h:test"
 
 
 def time_parser(now_ms: int, zone: Zone) -> Callable[[str], int]:
-    """Times as they are typed: in local time where times are shown so."""
+    """A parser for times; local if times are shown so."""
     where: tzinfo = UTC
     if zone == "local":
         where = datetime.fromtimestamp(now_ms / 1000).astimezone().tzinfo or UTC
@@ -28,7 +28,7 @@ def time_parser(now_ms: int, zone: Zone) -> Callable[[str], int]:
 
 
 def subscription_of(values: Mapping[str, str], parse_time: Callable[[str], int], *, is_readonly: bool) -> Subscription:
-    """What the form says. Raises UsageError."""
+    """The subscription from the form. Raises UsageError."""
     group = values.get("group", "").strip()
     choices = parse_topics(values["topics"])
     if group:
@@ -51,7 +51,7 @@ def subscription_of(values: Mapping[str, str], parse_time: Callable[[str], int],
 
 
 def fields_of(wanted: Subscription) -> dict[str, str]:
-    """The fields that say the same."""
+    """The fields for a subscription."""
     seek = wanted.seek
     return {
         "topics": wanted.title,

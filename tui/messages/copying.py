@@ -1,4 +1,4 @@
-"""A record in the forms in which it can be taken along: its parts as text, JSON, and a command that sends it again. Pure."""
+"""A record in the formats that can be copied: its parts as text, JSON, and a command that sends it again. Pure."""
 
 import json
 import shlex
@@ -19,7 +19,7 @@ CHOICES: Final = (
 
 
 def copied(record: Received, what: str) -> str:
-    """What one entry of the menu copies. Bytes that are no text are base64, a missing value is nothing."""
+    """The text for one entry of the menu. Binary data is base64, a null value is empty."""
     if what == "k":
         return encode_bytes(record.key)[0] or ""
     if what == "v":
@@ -34,15 +34,14 @@ def copied(record: Received, what: str) -> str:
 
 
 def record_line(record: Received) -> str:
-    """One line of JSON, as `yak consume -o json` prints it and `yak produce --format json` takes it."""
+    """One line of JSON, as `yak consume -o json` prints it and `yak produce --format json` reads it."""
     return json.dumps(record_document(record, format_time), ensure_ascii=False)
 
 
 def produce_command(record: Received) -> str:
     """A shell command that sends the same key, value and headers to the same topic.
 
-    By flags where they can say it; what they cannot (no value, bytes that are no text, NUL, an `=` in a header's name) goes as JSON
-    through a pipe.
+    It uses flags where possible. Null values, binary data, NUL and an `=` in a header's name are piped as JSON.
     """
     words = ["yak", "produce", record.topic]
     value = _argument(record.value)
@@ -65,13 +64,13 @@ def produce_command(record: Received) -> str:
         return f"printf '%s\\n' {line} | {shlex.join(words)} --file - --format json"
     if key is not None:
         words.append(f"--key={key}")
-    # A header without a value is one without an equals sign.
+    # A header without an equals sign has a null value.
     words += [f"--header={name}" if text is None else f"--header={name}={text}" for name, text in headers]
     return shlex.join([*words, f"--message={value}"])
 
 
 def _argument(data: bytes | None) -> str | None:
-    """As a word of a command line; None where it cannot be one."""
+    """As an argument of a command line; None if that is impossible."""
     if data is None or b"\0" in data:
         return None
     try:

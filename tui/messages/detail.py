@@ -1,6 +1,6 @@
-"""All about one record, as lines for the pane beside the list. Pure.
+"""All details of one record, as lines for the pane beside the list. Pure.
 
-Of a large value the first 2 KiB are shown until all of it is asked for: nobody reads megabytes by accident, and laying them out takes time.
+Only the first 2 KiB of a large value are shown until the rest is requested: laying out megabytes takes time.
 """
 
 from collections.abc import Collection, Iterator
@@ -29,7 +29,7 @@ _TONES: Final[dict[json_tree.Kind, Tone]] = {
 
 @dataclass(frozen=True, slots=True)
 class DetailLine:
-    """A line in spans. `path` names what can be folded here, `load` is set where enter loads the rest."""
+    """A line in spans. `path` names its foldable element; `load` is set if enter loads the rest."""
 
     spans: tuple[tuple[str, Tone], ...]
     path: str | None = None
@@ -51,7 +51,7 @@ def detail_lines(
     folded: Collection[str] = frozenset(),
     is_whole: bool = False,
 ) -> list[DetailLine]:
-    """The lines. `folded` holds paths of the value's JSON; `is_whole` shows all of a large value."""
+    """The lines. `folded` has paths of the value's JSON; `is_whole` shows all of a large value."""
     lines = list(_facts(record, look, now_ms))
     lines += _part("key", record.key, view, look, frozenset(), is_whole=False)
     if record.headers:
@@ -137,5 +137,5 @@ def _part(
 
 
 def _lines(text: str) -> list[str]:
-    """Lines for the screen, tabs as spaces."""
+    """Lines for the screen, with tabs as spaces."""
     return [line.expandtabs(4) for line in lines(text).split("\n")]

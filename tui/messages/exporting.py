@@ -1,4 +1,4 @@
-"""Writes records to a file: NDJSON that `yak produce -f` reads unchanged, or CSV. Blocks: for a thread."""
+"""Writes records to a file: NDJSON that `yak produce -f` reads, or CSV. Blocks: call it in a thread."""
 
 import os
 import threading
@@ -21,12 +21,12 @@ FORMATS: Final[tuple[Format, ...]] = ("ndjson", "csv")
 FOLDER: Final = "~/yak-exports"
 PIECE: Final = 250
 BREATH_S: Final = 0.0005
-"""After each piece, so that the interface's thread runs."""
+"""The sleep after each piece, so that the interface's thread can run."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far an export is; `path` and `size_bytes` are there when it is done."""
+    """The progress of an export; `path` and `size_bytes` are set at its end."""
 
     written: int = 0
     path: str = ""
@@ -34,19 +34,19 @@ class Progress:
 
 
 def file_name(title: str, format_: Format, now_ms: int) -> str:
-    """`orders-20261120-120304.ndjson`: of topics only what any file system takes."""
+    """`orders-20261120-120304.ndjson`: from topics, only characters that every file system allows."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC)
     plain = "".join(character if character.isalnum() or character in "._-" else "-" for character in title)[:60]
     return f"{plain.strip('-.') or 'messages'}-{moment:%Y%m%d-%H%M%S}.{format_}"
 
 
 def format_of(path: str) -> Format:
-    """By the name's end; NDJSON for what is no CSV."""
+    """The format for the file's suffix; NDJSON unless it is CSV."""
     return "csv" if path.lower().endswith(".csv") else "ndjson"
 
 
 def lines_of(pieces: Iterable[list[Received]], format_: Format) -> Iterator[tuple[int, str]]:
-    """How many records, and their text, piece by piece."""
+    """The number of records and their text, piece by piece."""
     if format_ == "csv":
         yield 0, csv_header()
     for piece in pieces:
@@ -57,7 +57,7 @@ def lines_of(pieces: Iterable[list[Received]], format_: Format) -> Iterator[tupl
 
 
 def as_text(pieces: Iterable[list[Received]], format_: Format, progress: Progress) -> str:
-    """All of it in memory: what a browser is given to save."""
+    """The whole export in memory, for a download by the browser."""
     parts = []
     for count, text in lines_of(pieces, format_):
         parts.append(text)
@@ -75,7 +75,7 @@ def export(
     progress: Progress,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Progress:
-    """Write a new file, all or nothing: under another name until it is whole. `progress` is kept up to date for who looks.
+    """Write a new file atomically, under a temporary name until it is complete. Updates `progress`.
 
     Raises YakError: `export-exists`, `export-failed`, `export-cancelled`.
     """
@@ -92,7 +92,7 @@ def export(
     try:
         with open(partial, "x", encoding="utf-8", errors="surrogatepass", newline="") as file:
             _write(file, pieces, format_, progress, is_cancelled)
-        os.link(partial, target)  # and not rename, which would write over a file that came meanwhile
+        os.link(partial, target)  # not rename, which would overwrite a file created meanwhile
         progress.size_bytes = target.stat().st_size
         progress.path = str(target)
     except FileExistsError:

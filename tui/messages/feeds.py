@@ -1,4 +1,4 @@
-"""Where a reader has its records from: partitions by assignment, or what a group gives it. All block: for the reader's thread only."""
+"""A reader's source of records: assigned partitions, or a group membership. All block: for the reader's thread only."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ from yak.tui.messages.subscription import Choice, Subscription
 TIMEOUT_MS: Final = 10_000
 LOOK_TIMEOUT_S: Final = 1.0
 AHEAD: Final = {
-    # What librdkafka fetches before it is asked is memory too, and of the rows that are shown none needs 64 MiB of it.
+    # librdkafka's prefetch takes memory too, and the screen does not need 64 MiB of it.
     "queued.max.messages.kbytes": 16 << 10,
     "queued.min.messages": 20_000,
-    # Retention that overtakes a slow reader: what is left of the log is read.
+    # If retention overtakes a slow reader, it goes on with the rest of the log.
     "auto.offset.reset": "earliest",
 }
 
@@ -30,45 +30,45 @@ class Feed(Protocol):
 
     @property
     def partitions(self) -> Sequence[TopicPartition]:
-        """What is read now."""
+        """The partitions being read."""
 
     @property
     def is_joining(self) -> bool:
-        """Whether a group has not said yet what is read."""
+        """Whether the group has not assigned partitions yet."""
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing more to come."""
+        """Whether everything is read."""
 
     @property
     def must_poll(self) -> bool:
-        """Whether `fetch` must be called even while nothing is wanted."""
+        """Whether `fetch` must be called even while paused."""
 
     def fetch(self, limit: int, wait_s: float) -> list[Any]:
-        """librdkafka's messages. Raises YakError."""
+        """Messages of librdkafka. Raises YakError."""
 
     def pause(self) -> None:
-        """Ask for nothing until `resume`."""
+        """Fetch nothing until `resume`."""
 
     def resume(self) -> None:
-        """Go on."""
+        """Fetch again."""
 
     def behind(self) -> int | None:
-        """Offsets that are there and not read; None when unknown."""
+        """The lag in records; None if unknown."""
 
     def look_for_partitions(self) -> list[TopicPartition]:
-        """Read partitions that were added, too; which those are."""
+        """Start reading partitions that were added; returns them."""
 
     def commit(self) -> str:
-        """Commit what was given out; what kept it from being done and passes by itself. Raises YakError."""
+        """Commit the returned records. Returns a transient error, or an empty text. Raises YakError."""
 
     def close(self) -> None:
-        """End it; nothing is committed by that."""
+        """Close the feed, without a commit."""
 
 
 @dataclass(slots=True)
 class Opened:
-    """A feed, what is to be said of how it began, and where what is new begins: what was there before is shown without sampling."""
+    """A feed, notes about its start, and where new records begin: earlier ones are shown without sampling."""
 
     feed: Feed
     notes: list[str]
@@ -76,7 +76,7 @@ class Opened:
 
 
 class AssignedFeed:
-    """Partitions by assignment: nobody is disturbed, nothing is committed."""
+    """Partitions by assignment: no group is affected, nothing is committed."""
 
     def __init__(self, reader: PartitionReader, choices: Sequence[Choice]) -> None:
         self._reader = reader
@@ -86,32 +86,32 @@ class AssignedFeed:
 
     @property
     def partitions(self) -> Sequence[TopicPartition]:
-        """All of them, also those that are read up to their end."""
+        """All partitions, including those read to their end."""
         return tuple(self._reader.positions)
 
     @property
     def is_done(self) -> bool:
-        """Whether every window is read."""
+        """Whether every partition is read to its end."""
         return self._reader.is_done
 
     def fetch(self, limit: int, wait_s: float) -> list[Any]:
-        """A batch."""
+        """A batch of messages."""
         return self._reader.fetch(limit, wait_s)
 
     def pause(self) -> None:
-        """Ask for nothing until `resume`."""
+        """Fetch nothing until `resume`."""
         self._reader.pause()
 
     def resume(self) -> None:
-        """Go on."""
+        """Fetch again."""
         self._reader.resume()
 
     def behind(self) -> int | None:
-        """Offsets that are there and not read; None when unknown."""
+        """The lag in records; None if unknown."""
         return self._reader.behind()
 
     def look_for_partitions(self) -> list[TopicPartition]:
-        """Partitions added to a topic of which all are read, from their first record on."""
+        """Partitions added to topics read completely; they are read from their first record."""
         added = []
         for choice in self._choices:
             if choice.partitions:
@@ -124,7 +124,7 @@ class AssignedFeed:
         return added
 
     def commit(self) -> str:
-        """There is no group. Raises UsageError."""
+        """Raises UsageError: there is no group."""
         raise UsageError(
             "no-group",
             "there is nothing to commit to",
@@ -133,12 +133,12 @@ class AssignedFeed:
         )
 
     def close(self) -> None:
-        """Leave."""
+        """Close the consumer."""
         self._reader.close()
 
 
 class GroupFeed:
-    """What a group gives to one of its members. Nothing is committed but by `commit`."""
+    """A member of a group. Offsets are committed only by `commit`."""
 
     def __init__(self, reader: GroupReader) -> None:
         self._reader = reader
@@ -147,7 +147,7 @@ class GroupFeed:
 
     @property
     def partitions(self) -> Sequence[TopicPartition]:
-        """What is assigned."""
+        """The assigned partitions."""
         return self._reader.assigned
 
     @property
@@ -156,27 +156,27 @@ class GroupFeed:
         return self._reader.is_joining
 
     def fetch(self, limit: int, wait_s: float) -> list[Any]:
-        """A batch; librdkafka answers the coordinator by this, too."""
+        """A batch of messages. The call also lets librdkafka answer the coordinator."""
         return self._reader.fetch(limit, wait_s)
 
     def pause(self) -> None:
-        """Stay in the group, and take nothing."""
+        """Fetch nothing, but stay in the group."""
         self._reader.pause()
 
     def resume(self) -> None:
-        """Go on."""
+        """Fetch again."""
         self._reader.resume()
 
     def behind(self) -> int | None:
-        """Offsets that are there and not read; None when unknown."""
+        """The lag in records; None if unknown."""
         return self._reader.behind()
 
     def look_for_partitions(self) -> list[TopicPartition]:
-        """The group finds them, and assigns them."""
+        """Nothing: the group assigns new partitions itself."""
         return []
 
     def commit(self) -> str:
-        """Commit what was given out."""
+        """Commit the returned records."""
         return self._reader.commit_now()
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ class GroupFeed:
 def open_feed(
     servers: str, wanted: Subscription, *, now_ms: int, note: Callable[[str], None], timeout_ms: int = TIMEOUT_MS
 ) -> Opened:
-    """Find topics, partitions and offsets, and begin. `note` is told what happens later. Raises YakError."""
+    """Find topics, partitions and offsets, and start. `note` receives later notes. Raises YakError."""
     admin = Admin(servers, timeout_ms=timeout_ms)
     metadata = admin.metadata()
     topics = [metadata.require_topic(choice.topic) for choice in wanted.choices]
@@ -257,7 +257,7 @@ def _group_feed(
 
 
 def assignment_words(started: Sequence[Started]) -> str:
-    """What a member was given, in one line."""
+    """A member's assignment, in one line."""
     if not started:
         return "no partition for this member: the others have them all"
     names = ", ".join(str(each.partition) for each in started[:4]) + (", …" if len(started) > 4 else "")

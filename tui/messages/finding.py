@@ -1,4 +1,4 @@
-"""Looks for the next record that a filter holds for, or that is marked. Blocks: for a thread."""
+"""Finds the next record that matches a filter or is marked. Blocks: call it in a thread."""
 
 import time
 from collections.abc import Callable
@@ -11,10 +11,10 @@ BREATH_S: Final = 0.0005
 
 
 class Places(Protocol):
-    """Records by place."""
+    """Records by position."""
 
     def span(self) -> tuple[int, int]:
-        """The first place, and the one after the last."""
+        """The first position, and the one after the last."""
 
     def at(self, place: int) -> Kept | None:
         """The record there."""
@@ -27,7 +27,7 @@ def find(
     holds: Callable[[Kept], bool],
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Kept | None:
-    """The first after `start` in the direction of `step` (1 or -1), from the other end on at the end; None when there is none."""
+    """The first match after `start` in the direction of `step` (1 or -1), wrapping around; None if there is none."""
     first, end = records.span()
     count = end - first
     for tried in range(1, count + 1):

@@ -1,7 +1,7 @@
-"""A JSON text as lines that can be folded. Pure.
+"""JSON as lines that can be folded. Pure.
 
-{                          every object and array that is not empty is one line, those in it further in;
-  "total": 12,             a folded one shows how much is in it: "lines": [ … 3 ]
+{                          every non-empty object and array has a line, its contents are indented
+  "total": 12,             a folded one shows its size: "lines": [ … 3 ]
 """
 
 import json
@@ -12,15 +12,15 @@ from typing import Any, Final, Literal
 from yak.plain_text import json_text
 
 Kind = Literal["key", "text", "number", "word", "sign", "fold"]
-"""What a span of a line is: a name, a string, a number, true false null, punctuation, what a folded thing holds."""
+"""The kind of a span: a name, a string, a number, true false null, punctuation, the size of a folded element."""
 INDENT: Final = 2
 MAX_DEPTH: Final = 200
-"""Deeper ones are folded for good: nobody reads them, and Python's own JSON gives up not much further on."""
+"""Deeper elements are always folded. Python's own JSON fails not much deeper."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line in spans. `path` names the thing it begins, `.lines[0]`; `is_foldable` for what holds something."""
+    """One line in spans. `path` names the element that starts here, `.lines[0]`; `is_foldable` if it has contents."""
 
     path: str
     indent: int
@@ -30,12 +30,12 @@ class Line:
 
     @property
     def text(self) -> str:
-        """The line as it is written."""
+        """The line as text."""
         return " " * self.indent + "".join(text for text, _ in self.spans)
 
 
 def parse(data: bytes) -> tuple[bool, Any]:
-    """Whether it is JSON, and what it says. Text that begins like neither object nor array is not taken for it."""
+    """Whether the bytes are JSON, and the parsed value. Only objects and arrays count as JSON."""
     if data.lstrip()[:1] not in (b"{", b"["):
         return False, None
     try:
@@ -45,7 +45,7 @@ def parse(data: bytes) -> tuple[bool, Any]:
 
 
 def lines(value: Any, folded: Collection[str] = frozenset()) -> Iterator[Line]:
-    """The lines of a parsed JSON text, what is below a folded path left out. A long one may be read in part."""
+    """The lines of a parsed value, without the contents of folded paths. Lazy: a caller may stop early."""
     yield from _lines(value, "", 0, (), "", folded)
 
 

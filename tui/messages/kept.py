@@ -1,7 +1,7 @@
-"""A record that is kept to be looked at, and what it weighs.
+"""A buffered record, and its size in memory.
 
-A hundred thousand are held as plain tuples, and become objects when they are looked at: what holds only bytes, texts and numbers is passed over by
-Python's garbage collector, which would else stop everything for a tenth of a second to walk through them.
+A hundred thousand records are held as plain tuples, which become objects when they are read. Python's garbage collector
+skips tuples of bytes, texts and numbers; walking through objects would stop everything for a tenth of a second.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from yak.client.received import TIMESTAMP_TYPES, Received
 
 OVERHEAD_BYTES: Final = 340
-"""What Python needs for a record beside its bytes: the tuple, two `bytes`, three numbers, its place (measured: 325)."""
+"""Python's memory for a record beside its bytes: the tuple, two `bytes`, three numbers (measured: 325)."""
 HEADER_BYTES: Final = 180
 
 Packed: TypeAlias = tuple[
@@ -22,18 +22,18 @@ Packed: TypeAlias = tuple[
 
 @dataclass(slots=True)
 class Kept(Received):
-    """A record with its place in the order in which all records came: `serial` only grows, and is never given twice."""
+    """A record with its `serial`, which orders records by arrival: it only increases and is never reused."""
 
     serial: int = 0
 
     @property
     def id(self) -> str:
-        """Where it is in the cluster: `orders-0@42`."""
+        """The record's position in the cluster: `orders-0@42`."""
         return f"{self.topic}-{self.partition}@{self.offset}"
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes of key, value and headers."""
+        """The size of key, value and headers."""
         size = len(self.key or b"") + len(self.value or b"")
         for name, data in self.headers:
             size += len(name) + len(data or b"")
@@ -41,7 +41,7 @@ class Kept(Received):
 
 
 def pack(message: Any, serial: int) -> Packed:
-    """From librdkafka's message, which holds its own copy of everything."""
+    """Pack librdkafka's message, which holds its own copy of everything."""
     kind, timestamp_ms = message.timestamp()
     return (
         intern(message.topic()),
@@ -58,7 +58,7 @@ def pack(message: Any, serial: int) -> Packed:
 
 
 def packed(record: Kept) -> Packed:
-    """What `unpack` makes this record of."""
+    """Pack a record; the inverse of `unpack`."""
     return (
         record.topic,
         record.partition,
@@ -80,12 +80,12 @@ def unpack(of: Packed) -> Kept:
 
 
 def serial_of(of: Packed) -> int:
-    """Its place in the order of all."""
+    """The record's serial."""
     return of[9]
 
 
 def held_bytes(of: Packed) -> int:
-    """About how much memory it takes."""
+    """Its approximate size in memory."""
     size = OVERHEAD_BYTES + len(of[5] or b"") + len(of[6] or b"")
     for name, data in of[7]:
         size += HEADER_BYTES + len(name) + len(data or b"")

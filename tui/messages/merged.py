@@ -1,6 +1,6 @@
-"""Several stores seen as one, in the order in which their records came. Pure, but for their locks.
+"""Several stores as one, ordered by the arrival of records. Pure, except for their locks.
 
-Nothing is copied or sorted: the record at a place is found by bisection over the serials, which all stores share.
+Nothing is copied or sorted: bisection over the serials, which all stores share, finds the record at a position.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from yak.tui.messages.store import Store
 
 
 class Merged:
-    """A view of stores, with the places of a Store."""
+    """A view of stores, with the positions of a Store."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
         self.stores = tuple(stores)
@@ -24,13 +24,13 @@ class Merged:
             yield
 
     def span(self) -> tuple[int, int]:
-        """The first place, and the one after the last."""
+        """The first position, and the one after the last."""
         with self._frozen():
             first = self._first()
             return first, first + sum(len(store) for store in self.stores)
 
     def at(self, place: int) -> Kept | None:
-        """The record at a place; None when it is gone, or not there yet."""
+        """The record at a position; None if it is gone, or has not arrived."""
         with self._frozen():
             index = place - self._first()
             ends = [each for store in self.stores if (each := store.ends()) is not None]
@@ -46,7 +46,7 @@ class Merged:
             return self._with_serial(low)
 
     def place_of(self, serial: int) -> int | None:
-        """Where a record is; None when it is not there."""
+        """The position of a record; None if it is absent."""
         with self._frozen():
             if self._with_serial(serial) is None:
                 return None

@@ -1,8 +1,8 @@
-"""Reads in a thread of its own what a screen shows: the one place of this package with a thread and a clock.
+"""Reads records for a screen in a thread of its own: the only place of this package with a thread and a clock.
 
-The screen gives orders (pause, filter, more, commit, another subscription), which are carried out between two batches, and looks at `store` and
-`status`. Work is done in pieces of a millisecond or two with a short sleep after each: a Python thread that computes keeps the interface's
-from running.
+The screen sends orders (pause, filter, more, commit, another subscription), which run between two batches, and reads
+`store` and `status`. Work is done in pieces of one or two milliseconds with a short sleep after each: a computing
+Python thread blocks the interface's thread.
 """
 
 import queue
@@ -30,20 +30,20 @@ BATCH: Final = 500
 WAIT_S: Final = 0.05
 BREATH_S: Final = 0.0005
 SLICE: Final = 200
-"""Rows that a new filter is tried on between two breaths; of the slowest kind, JSON paths of a kilobyte, that is 2 ms."""
+"""Rows that a new filter tests between two sleeps: 2 ms for the slowest filters, JSON paths on a kilobyte."""
 LOOK_EVERY_MS: Final = 5000.0
 BEHIND_EVERY_MS: Final = 200.0
 RETRY_S: Final = 1.0
 GATHER_MS: Final = 1000.0
-"""So long the last records of all partitions are waited for, to be shown in the order of time."""
+"""How long a tail waits for the last records of all partitions, to sort them by time."""
 NOTES_KEPT: Final = 20
 _PASSES: Final = frozenset({"unreachable", "timed-out", "no-leader", "not-leader", "no-coordinator"})
-"""Errors at the beginning that pass when the cluster is back."""
+"""Transient errors at the start, which pass when the cluster is back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is kept, and how many records a second are shown while the end is followed."""
+    """The buffer's limits, and the most records shown per second at the end of the log."""
 
     rows: int = MAX_ROWS
     size_bytes: int = MAX_BYTES
@@ -52,7 +52,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How the reading goes. `scanned` counts what the present filter was tried on; `every` is n of "1 of n"; `behind` is None when unknown."""
+    """The state of a reading.
+
+    `scanned` counts records tested by the filter; `every` is n of "1 of n"; `behind` is None if unknown.
+    """
 
     phase: Phase = "opening"
     error: YakError | None = None
@@ -68,7 +71,7 @@ class Status:
 
 @dataclass(slots=True)
 class _Counters:
-    """What the thread counts."""
+    """The thread's counters."""
 
     read: int = 0
     scanned: int = 0
@@ -80,9 +83,9 @@ class _Counters:
 
 
 class Reader:
-    """One subscription being read. `start` it once; `close` returns at once, and `join` waits for the thread's end.
+    """Reads one subscription. `start` it once; `close` returns at once, and `join` waits for the thread's end.
 
-    `numbering` gives the serials; readers whose records are shown together share one.
+    `numbering` gives the serials; readers whose records are merged share one.
     """
 
     def __init__(
@@ -129,21 +132,21 @@ class Reader:
     # -- orders: from any thread ---------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """End it soon; a group is left."""
+        """Stop soon, and leave the group."""
         self._is_closing = True
         self._orders.put(lambda: None)
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end; whether it came. Blocks."""
+        """Wait for the thread's end; returns whether it ended. Blocks."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def pause(self, is_paused: bool = True) -> None:
-        """Read nothing, or go on where it stopped."""
+        """Pause, or resume at the same position."""
 
         def order() -> None:
             self._is_paused = is_paused
@@ -151,14 +154,17 @@ class Reader:
         self._orders.put(order)
 
     def set_filter(self, text: str) -> None:
-        """Show only what these expressions hold for, ` && ` between them; "" for all. Raises UsageError (`bad-filter`) at once."""
+        """Show only records that match all expressions, separated by ` && `; "" for all.
+
+        Raises UsageError (`bad-filter`) at once.
+        """
         test = _all_of([parse_filter(part) for part in filter_parts(text)])
         self.filter_text = text
 
         def order() -> None:
             self._filter = test
             if self.store.left_out and not self.wanted.is_tail:
-                # What the filter before hid is not all here any more: another one must see it again.
+                # The buffer lacks records that the earlier filter hid: the new filter must read them again.
                 self.store.clear()
                 self._must_reopen = True
             self.store.begin_filter(test)
@@ -168,7 +174,7 @@ class Reader:
         self._orders.put(order)
 
     def more(self) -> None:
-        """Where reading stopped for want of room: give up the older half of the rows, and go on."""
+        """If reading stopped at a full buffer, drop the older half of the rows and resume."""
 
         def order() -> None:
             if not self.store.has_room:
@@ -177,7 +183,7 @@ class Reader:
         self._orders.put(order)
 
     def reopen(self, wanted: Subscription | None = None) -> None:
-        """Read again from the beginning, or something else."""
+        """Read from the beginning again, or another subscription."""
 
         def order() -> None:
             if wanted is not None:
@@ -190,7 +196,10 @@ class Reader:
         self._orders.put(order)
 
     def commit(self) -> "Future[str]":
-        """Commit what was read so far for the group; the result is why it has to be tried again, or empty. Its exception: YakError."""
+        """Commit the records read so far for the group.
+
+        The result is a transient error or empty; the exception is a YakError.
+        """
         done: Future[str] = Future()
 
         def order() -> None:
@@ -233,7 +242,7 @@ class Reader:
         self._feed = feed = opened.feed
         counters.notes.extend(opened.notes)
         if not self.wanted.is_tail:
-            # It is read from the beginning again, after an error that passed: nothing is to be there twice.
+            # After a transient error everything is read again; records must not appear twice.
             self.store.clear()
         self._new_from = dict(opened.new_from) if self.wanted.is_tail else {}
         self._old = []
@@ -245,7 +254,7 @@ class Reader:
             self._tell(self._phase(feed))
 
     def _turn(self, feed: Feed) -> None:
-        """One batch, one slice of a new filter, or one rest; and all orders that came."""
+        """Run all orders, then one batch, one slice of a new filter, or one rest."""
         while not self._orders.empty():
             self._orders.get()()
         if self._must_reopen:
@@ -267,7 +276,7 @@ class Reader:
                 time.sleep(BREATH_S)
 
     def _hold(self, feed: Feed, is_held: bool) -> None:
-        """Have the brokers asked for nothing, or for more."""
+        """Pause or resume fetching."""
         if is_held != self._is_held:
             self._is_held = is_held
             if is_held:
@@ -296,7 +305,7 @@ class Reader:
         self.store.add(self._sampler.pick(shown, now_ms), self._hidden_sampler.pick(hidden, now_ms))
 
     def _take_old(self, messages: list[Any], now_ms: float) -> list[Any]:
-        """Keep what was there when a tail began, all of it, and of all partitions in the order of time; what is new is returned."""
+        """Keep all records from before the tail began, sorted by time over all partitions; return the new ones."""
         new: list[Any] = []
         for message in messages:
             partition = TopicPartition(message.topic(), message.partition())
@@ -312,7 +321,7 @@ class Reader:
         return new
 
     def _parted(self, records: list[Packed]) -> tuple[list[Packed], list[Packed]]:
-        """By the filter: those to be shown, those to be hidden."""
+        """Split records by the filter: shown, hidden."""
         test = self.store.test
         if test is None:
             return records, []
@@ -323,7 +332,7 @@ class Reader:
         return shown, hidden
 
     def _look_around(self, feed: Feed) -> None:
-        """Partitions that were added, every few seconds; how far behind, a few times a second."""
+        """Look for added partitions every few seconds, and update the lag a few times a second."""
         now_ms = self._now_ms()
         counters = self._counters
         if now_ms - counters.behind_at_ms >= BEHIND_EVERY_MS:
@@ -334,7 +343,7 @@ class Reader:
                 counters.notes.append(f"{partition} was added, and is read from its first record on")
 
     def _rest(self, longest_s: float | None) -> None:
-        """Wait for an order, and carry it out; without one, `longest_s` (None: for ever)."""
+        """Wait for an order and run it; at most `longest_s` (None: for ever)."""
         try:
             self._orders.get(timeout=longest_s)()
         except queue.Empty:
@@ -376,7 +385,7 @@ class Reader:
 
 
 def _all_of(filters: list[Filter]) -> Filter | None:
-    """One that holds when all do; None for none."""
+    """A filter that matches if all do; None for none."""
     if len(filters) <= 1:
         return filters[0] if filters else None
     return lambda record: all(holds(record) for holds in filters)

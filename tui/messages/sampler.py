@@ -1,7 +1,7 @@
-"""Shows some of many: when more comes than eyes can follow, one of every n, and n is said. Pure: times come in.
+"""Shows one of every n records when more arrive than a user can follow, and reports n. Pure: times come in.
 
-n is one of 1, 2, 5, 10, 20, 50…, so that it stays the same while the rate wavers. Of each n records in the order they came one is taken at a
-changing place: one that always took the first would, of partitions read in turn, show the same partition for ever.
+n is one of 1, 2, 5, 10, 20, 50…, so that it is stable while the rate varies. Of each n records one is taken at a
+varying position: always taking the first would show the same partition for ever if partitions are read in turn.
 """
 
 from collections import deque
@@ -12,15 +12,15 @@ T = TypeVar("T")
 
 WINDOW_MS: Final = 1000.0
 PATIENCE: Final = 1.1
-"""Above the limit by less than this, n stays: ten thousand a second are 1 of 20, though now and then a few more come."""
+"""n stays while the limit is exceeded by less than this factor: a rate of about ten thousand a second stays 1 of 20."""
 CALM_MS: Final = 3000.0
-"""So long a smaller n must have been enough before it is taken."""
+"""How long a smaller n must suffice before it is used."""
 _STRIDE: Final = 7919
 _STEPS: Final = (1, 2, 5)
 
 
 class RateMeter:
-    """Things a second, over the last second."""
+    """Measures a rate over the last second."""
 
     def __init__(self) -> None:
         self._counts: deque[tuple[float, int]] = deque()
@@ -28,9 +28,9 @@ class RateMeter:
         self._since_ms: float | None = None
 
     def add(self, count: int, now_ms: float) -> None:
-        """So many came."""
+        """Count arrivals."""
         if self._since_ms is None:
-            # Nobody knows for how long the first ones had been waiting.
+            # It is unknown how long the first ones had been waiting.
             self._since_ms = now_ms
         elif count:
             self._counts.append((now_ms, count))
@@ -38,11 +38,11 @@ class RateMeter:
         self._forget(now_ms)
 
     def rate(self, now_ms: float) -> float:
-        """How many a second come now."""
+        """The present rate per second."""
         self._forget(now_ms)
         if self._since_ms is None:
             return 0.0
-        # In the first moments over a tenth of a second at least: one record is not a thousand a second.
+        # At the start divide by at least a tenth of a second: one record is not a thousand a second.
         seen_ms = min(WINDOW_MS, max(now_ms - self._since_ms, WINDOW_MS / 10))
         return self._total * 1000.0 / seen_ms
 
@@ -52,7 +52,7 @@ class RateMeter:
 
 
 class Sampler:
-    """Picks so many of what comes that about `limit` a second are shown at most; `every` is n, and 1 when all are."""
+    """Selects about `limit` records per second at most; `every` is n, and 1 if all are shown."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -62,7 +62,7 @@ class Sampler:
         self._lower_since_ms: float | None = None
 
     def pick(self, items: Sequence[T], now_ms: float) -> Sequence[T]:
-        """Those of `items`, which came now, that are to be shown."""
+        """Select from the `items` that arrived now."""
         self._meter.add(len(items), now_ms)
         self._adapt(self._meter.rate(now_ms), now_ms)
         if self.every == 1:
@@ -90,7 +90,7 @@ class Sampler:
 
 
 def _enough(least: float) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50… that is not less."""
+    """The smallest of 1, 2, 5, 10, 20, 50… that is at least `least`."""
     power = 1
     while True:
         for step in _STEPS:

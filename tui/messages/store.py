@@ -1,8 +1,8 @@
-"""The records that are kept, bounded in number and in bytes, and which of them the filter lets through.
+"""A bounded buffer of records (by number and bytes), which knows which of them match the filter.
 
-One thread writes (the reader's), another reads (the screen's): whatever the second can see changes under a lock that is held for microseconds.
-Records that the filter hides stay as long as there is room, so that another filter finds them; they are the first to go. A new filter is
-tried on everything in slices, and what is seen changes at once when it is through.
+The reader's thread writes, the screen's thread reads: visible state changes under a lock that is held for microseconds.
+Hidden records stay while there is room, so that another filter can find them; they are dropped first. A new filter
+tests all records in slices, and takes effect at once at the end.
 """
 
 import threading
@@ -24,7 +24,10 @@ Test = Callable[[Received], bool]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What is there. `dropped` were shown once and had to go, `left_out` were hidden by the filter and are not kept."""
+    """The buffer's counters.
+
+    `dropped` were shown once; `left_out` were hidden by the filter and are no longer buffered.
+    """
 
     shown: int
     hidden: int
@@ -33,14 +36,14 @@ class Counts:
     left_out: int
     is_full: bool
     filtering: float | None
-    """The share of the rows that a new filter has been tried on; None when it is through."""
+    """The share of the rows that a new filter has tested; None if it is complete."""
     version: int
-    """Grows whenever what is seen changes."""
+    """Increases whenever the visible rows change."""
 
 
 @dataclass(slots=True)
 class _Scan:
-    """A new filter on its way through all rows."""
+    """A new filter while it tests all rows."""
 
     test: Test | None
     rows: list[Packed]
@@ -51,7 +54,10 @@ class _Scan:
 
 
 class Store:
-    """See the module. With `is_ring` the oldest goes when there is no room; else `has_room` becomes false, and what is shown stays."""
+    """See the module.
+
+    A full ring drops its oldest record; without `is_ring`, `has_room` becomes false and shown records stay.
+    """
 
     def __init__(self, *, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES, is_ring: bool = False) -> None:
         self.max_rows = max_rows
@@ -71,7 +77,7 @@ class Store:
     # -- the reader's side ---------------------------------------------------------------------------------------------
 
     def add(self, shown: Sequence[Packed], hidden: Sequence[Packed] = ()) -> None:
-        """Keep these, each in the order of its serials, already parted by the filter; not while a new one is tried (`is_scanning`)."""
+        """Add records split by the filter, ordered by serial. Not while a new filter is tested (`is_scanning`)."""
         assert self._scan is None, "a new filter is still being tried"
         shown_bytes, hidden_bytes = _weight(shown), _weight(hidden)
         with self._lock:
@@ -83,9 +89,9 @@ class Store:
             self._make_room(1.0)
 
     def _make_room(self, share: float) -> None:
-        """Back under a share of the bounds: hidden rows go first, then, in a ring or when asked for less than all, the oldest.
+        """Shrink to a share of the limits. Hidden rows go first, then the oldest: in a ring, or for a share below 1.
 
-        One row stays, however large it is.
+        At least one row stays, however large it is.
         """
         rows, size = int(self.max_rows * share), self.max_bytes * share
         while self._hidden and self._is_over(rows, size):
@@ -102,27 +108,27 @@ class Store:
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be read: always in a ring. Hidden rows make room for others."""
+        """Whether more may be read: always in a ring. Hidden rows do not count, as they are dropped first."""
         return self._is_ring or (len(self._shown) < self.max_rows and self._shown_bytes < self.max_bytes)
 
     @property
     def test(self) -> Test | None:
-        """What `add` is to be parted by."""
+        """The filter by which records for `add` are split."""
         return self._test
 
     @property
     def left_out(self) -> int:
-        """How many were hidden and are not kept."""
+        """The number of hidden records that were dropped."""
         return self._left_out
 
     def forget_half(self) -> None:
-        """Make room for as much again as there is, by giving up the older half."""
+        """Drop the older half of the rows."""
         with self._lock:
             self._make_room(0.5)
             self._version += 1
 
     def clear(self) -> None:
-        """Give up everything, and the counts; the filter stays."""
+        """Drop all records and reset the counters; the filter stays."""
         with self._lock:
             if self._scan is not None:
                 self._test, self._scan = self._scan.test, None
@@ -132,7 +138,7 @@ class Store:
             self._version += 1
 
     def begin_filter(self, test: Test | None) -> None:
-        """Let only through what this holds for; it is tried by `scan` on what is there. None: everything."""
+        """Set a filter, None for all. `scan` tests the buffered records."""
         rows = sorted([*self._shown, *self._hidden], key=serial_of) if self._hidden else list(self._shown)
         with self._lock:
             self._scan = _Scan(test, rows)
@@ -142,11 +148,11 @@ class Store:
 
     @property
     def is_scanning(self) -> bool:
-        """Whether a new filter is still being tried."""
+        """Whether a new filter is still testing."""
         return self._scan is not None
 
     def scan(self, limit: int) -> None:
-        """Try the new filter on so many rows more; after the last one it counts."""
+        """Test up to `limit` more rows; after the last one the filter takes effect."""
         scan = self._scan
         if scan is None:
             return
@@ -167,7 +173,7 @@ class Store:
     # -- the screen's side ---------------------------------------------------------------------------------------------
 
     def counts(self) -> Counts:
-        """What is there now."""
+        """The present counters."""
         with self._lock:
             scan = self._scan
             return Counts(
@@ -185,53 +191,59 @@ class Store:
         return len(self._shown)
 
     def span(self) -> tuple[int, int]:
-        """The first place, and the one after the last. A record keeps its place while older ones go, until the filter changes."""
+        """The first position, and the one after the last.
+
+        A record keeps its position while older ones are dropped, until the filter changes.
+        """
         with self._lock:
             return self.first, self.first + len(self._shown)
 
     def at(self, place: int) -> Kept | None:
-        """The shown record at a place; None when it is gone, or not there yet."""
+        """The shown record at a position; None if it is gone, or has not arrived."""
         with self._lock:
             return self.peek(place)
 
     def place_of(self, serial: int) -> int | None:
-        """Where a record is among those shown; None when it is not."""
+        """The position of a shown record; None if it is not shown."""
         with self._lock:
             return None if self.with_serial(serial) is None else self.first + self.rank(serial)
 
-    # for who holds `frozen`, which is how several stores are seen as one
+    # for callers that hold `frozen`, as the merged view does
 
     @property
     def first(self) -> int:
-        """The place of the oldest that is shown."""
+        """The position of the oldest shown record."""
         return self._dropped
 
     def peek(self, place: int) -> Kept | None:
-        """As `at`."""
+        """Like `at`."""
         index = place - self.first
         return unpack(self._shown[index]) if 0 <= index < len(self._shown) else None
 
     def rank(self, serial: int) -> int:
-        """How many of those shown now came before this serial."""
+        """The number of shown records before this serial."""
         return bisect_left(self._shown, serial, key=serial_of)
 
     def ends(self) -> tuple[int, int] | None:
-        """The serials of the oldest and the newest that are shown; None when none is."""
+        """The serials of the oldest and the newest shown record; None if there are none."""
         return (serial_of(self._shown[0]), serial_of(self._shown[-1])) if self._shown else None
 
     def with_serial(self, serial: int) -> Kept | None:
-        """The shown record with this serial, if there is one."""
+        """The shown record with this serial, if any."""
         index = self.rank(serial)
         if index == len(self._shown) or serial_of(self._shown[index]) != serial:
             return None
         return unpack(self._shown[index])
 
     def frozen(self) -> threading.Lock:
-        """The lock: `with store.frozen():` nothing changes. For microseconds."""
+        """The lock: `with store.frozen():` nothing changes. Hold it for microseconds only."""
         return self._lock
 
     def pieces(self, size: int) -> Iterator[list[Kept]]:
-        """All that is shown now, oldest first, in pieces: for who must not hold the lock for long. What goes meanwhile is left out."""
+        """All shown records, oldest first, in pieces, without holding the lock for long.
+
+        Records dropped meanwhile are left out.
+        """
         next_serial = -1
         while True:
             with self._lock:

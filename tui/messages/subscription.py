@@ -1,7 +1,7 @@
-"""What is to be read, and how people write it. Pure.
+"""What to read, and its notation. Pure.
 
-orders  orders,payments  orders:0,2  orders:0-3 payments     topics, and if only some, their partitions
-start  end  last 100  42  +10  -10  @TIME  -15m  10:20        where to begin (and end); what `yak consume --offset` takes too
+orders  orders,payments  orders:0,2  orders:0-3 payments     topics, optionally with partitions
+start  end  last 100  42  +10  -10  @TIME  -15m  10:20        where to start (and stop), as in `yak consume --offset`
 """
 
 import re
@@ -23,7 +23,7 @@ PARTITIONS_MAX: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One topic, and which of its partitions; none named is all, and those that are added later too."""
+    """One topic and its partitions; without partitions all, including those added later."""
 
     topic: str
     partitions: tuple[int, ...] = ()
@@ -34,7 +34,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Seek:
-    """Where to begin and end. `last` of more than 0: with so many records of each partition before the end, whatever `start` says."""
+    """Where to start and stop.
+
+    `last` above 0 overrides `start`: begin that many records before each partition's end.
+    """
 
     start: Position = END
     stop: Position | None = None
@@ -42,7 +45,7 @@ class Seek:
 
     @property
     def is_tail(self) -> bool:
-        """Whether the end is followed: then the oldest rows go, else the reading stops when there is no room."""
+        """Whether the end is followed: then the oldest rows are dropped, else reading stops when the buffer is full."""
         return self.stop is None and (self.last > 0 or self.start == END)
 
     @property
@@ -58,7 +61,10 @@ class Seek:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """All that is read together. With a group its members share it, and `seek` counts only where nothing is committed."""
+    """Everything read together.
+
+    With a group, its members share the partitions, and `seek` applies only without a committed offset.
+    """
 
     choices: tuple[Choice, ...]
     seek: Seek = Seek()
@@ -72,11 +78,14 @@ class Subscription:
 
     @property
     def is_tail(self) -> bool:
-        """Whether it goes on for ever, and only the newest is kept. A group's reading does: what it has read is read."""
+        """Whether it runs for ever and keeps only the newest records.
+
+        True for groups: they do not read a record twice.
+        """
         return self.seek.is_tail or bool(self.group)
 
     def command(self, filter_text: str = "") -> str:
-        """The same as a `yak consume`; one for each topic where they differ in their partitions."""
+        """The equivalent `yak consume`; one for each topic if their partitions differ."""
         wanted = {choice.partitions for choice in self.choices}
         if len(wanted) > 1:
             return "; ".join(
@@ -116,7 +125,10 @@ class Subscription:
 
 
 def parse_topics(text: str) -> tuple[Choice, ...]:
-    """Topics apart by commas or spaces, each with its partitions after a colon. Raises UsageError (`bad-topics`)."""
+    """Topics separated by commas or spaces, each with its partitions after a colon.
+
+    Raises UsageError (`bad-topics`).
+    """
     found: dict[str, list[int]] = {}
     current = ""
     for word in re.split(r"[,\s]+", text.strip()):
@@ -154,7 +166,10 @@ def _bad_topics(text: str, why: str) -> UsageError:
 
 
 def parse_seek(start_text: str, stop_text: str, parse_time: Callable[[str], int]) -> Seek:
-    """From two fields of a form; an empty start is the end, an empty stop is "go on". Raises UsageError (`bad-offset`, `bad-time`)."""
+    """From two fields of a form: an empty start is the end, an empty stop is "go on".
+
+    Raises UsageError (`bad-offset`, `bad-time`).
+    """
     begin = start_text.strip() or "end"
     last = _LAST.fullmatch(begin)
     stop = _edge(stop_text.strip(), parse_time) if stop_text.strip() else None
@@ -199,5 +214,5 @@ def _written(position: Position) -> str:
 
 
 def filter_parts(text: str) -> Sequence[str]:
-    """The expressions of a filter line: ` && ` stands between those that must all hold."""
+    """The expressions of a filter line, separated by ` && `; all must match."""
     return [part.strip() for part in re.split(r"\s&&\s", text) if part.strip()]

@@ -1,6 +1,6 @@
-"""Bytes as one line of text for a cell: text, JSON or hex, never more than a cell holds. Pure.
+"""Bytes as one line of text for a cell: text, JSON or hex. Pure.
 
-Only the first few hundred bytes are looked at, whatever the size.
+Only the first few hundred bytes are decoded, whatever the size.
 """
 
 import codecs
@@ -10,14 +10,14 @@ from yak.plain_text import one_line
 
 View = Literal["auto", "text", "hex"]
 VIEWS: Final[tuple[View, ...]] = ("auto", "text", "hex")
-"""`auto`: JSON on one line, other text with its line ends as escapes, and what is no text as hex."""
+"""`auto`: JSON on one line, other text with escaped line ends, binary data as hex."""
 CELL_CHARACTERS: Final = 120
 NULL: Final = "null"
 _BYTES_LOOKED_AT: Final = 4 * CELL_CHARACTERS
 
 
 def decoded(data: bytes) -> str | None:
-    """The text, when these bytes, perhaps cut in the middle of a character, are UTF-8."""
+    """The text if the bytes are UTF-8, possibly cut within a character."""
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:
@@ -25,7 +25,7 @@ def decoded(data: bytes) -> str | None:
 
 
 def cell_text(data: bytes | None, view: View = "auto", limit: int = CELL_CHARACTERS) -> str:
-    """One line of at most `limit` characters; what is left out is marked by `…`."""
+    """One line of at most `limit` characters; a cut is marked by `…`."""
     if data is None:
         return NULL
     if view == "hex":
@@ -43,7 +43,7 @@ def cell_text(data: bytes | None, view: View = "auto", limit: int = CELL_CHARACT
 
 
 def _joined(text: str) -> str:
-    """Indented JSON on one line: what is between lines goes."""
+    """Indented JSON on one line, without its indentation."""
     return " ".join(part.strip() for part in text.splitlines())
 
 
@@ -53,14 +53,14 @@ def _hex(data: bytes, limit: int) -> str:
 
 
 def cut(text: str, limit: int, *, is_cut: bool = False) -> str:
-    """At most `limit` characters, with `…` at the end where something is missing."""
+    """At most `limit` characters, with `…` at the end if something is missing."""
     if len(text) > limit:
         return text[: limit - 1] + "…"
     return f"{text[: limit - 1]}…" if is_cut else text
 
 
 def hex_dump(data: bytes, *, width: int = 16) -> list[str]:
-    """As hexdump -C prints it: `00000010  7b 22 74 6f 74 61 6c 22  3a 20 31 32 7d           |{"total": 12}|`."""
+    """The format of hexdump -C: `00000010  7b 22 74 6f 74 61 6c 22  3a 20 31 32 7d           |{"total": 12}|`."""
     lines = []
     half = width // 2
     for at in range(0, len(data), width):

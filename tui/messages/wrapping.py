@@ -1,4 +1,4 @@
-"""Lines in spans, broken to a width. Pure."""
+"""Wraps lines of spans to a width. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -9,11 +9,11 @@ from yak.tui.messages.detail import DetailLine
 from yak.tui.rows.cells import Tone
 
 HANGING = 2
-"""How much further in the rest of a broken line stands."""
+"""The indentation of a wrapped line's rest."""
 
 
 def wrapped(lines: Iterable[DetailLine], width: int) -> Iterator[DetailLine]:
-    """Lines of at most `width` cells. The rest of a broken one names the same path."""
+    """Lines of at most `width` cells. The rest of a wrapped line has the same path."""
     for line in lines:
         if sum(cell_len(text) for text, _ in line.spans) <= width:
             yield line
@@ -41,7 +41,7 @@ def _broken(line: DetailLine, width: int) -> Iterator[DetailLine]:
 
 
 def _split(text: str, width: int) -> tuple[str, str]:
-    """What fits, and the rest."""
+    """The part that fits, and the rest."""
     if text.isascii():
         return text[:width], text[width:]
     used = 0

@@ -1,1 +1,1 @@
-"""What the Producer screen does, without a terminal: templates, sending with an account, CSV files."""
+"""The Producer screen's logic, without a terminal: templates, sending with delivery statistics, CSV files."""

@@ -1,4 +1,4 @@
-"""What became of the messages of one run, as counted by the thread that sends them."""
+"""Delivery statistics of one run, counted by the thread that sends."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -16,9 +16,10 @@ SECOND_NS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One moment of a run. Always `sent = acknowledged + failed + waiting`; latencies are from send to acknowledgement.
+    """The statistics at one moment. Always `sent = acknowledged + failed + waiting`.
 
-    Of the failed, `not_written` certainly aren't in the log, and `unknown` may be. `rates` and `latencies_ms` (its p99) are of each second.
+    Latency is from send to acknowledgement. Of the failed records, `not_written` are certainly not in the log,
+    `unknown` may be. `rates` and `latencies_ms` (p99) have a value per second.
     """
 
     state: State = "connecting"
@@ -44,12 +45,12 @@ class Account:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will change any more."""
+        """Whether the statistics are final."""
         return self.state in ENDED
 
 
 class Counting:
-    """Counts what a sender reports. Times are monotonic nanoseconds, given by who calls; one thread only."""
+    """Counts what a sender reports, in one thread. Callers give times in monotonic nanoseconds."""
 
     def __init__(self, started_ns: int) -> None:
         self._started_ns = started_ns
@@ -60,12 +61,12 @@ class Counting:
         self._latencies: deque[float] = deque(maxlen=HISTORY_SECONDS)
 
     def acknowledged(self, latency_ns: int) -> None:
-        """One message is written."""
+        """Count an acknowledged record."""
         self._all.record(latency_ns)
         self._this_second.record(latency_ns)
 
     def account(self, tally: Tally, waiting: int, state: State, now_ns: int, why: str = "") -> Account:
-        """The account now; a second that is over goes into the history."""
+        """The present statistics. Adds completed seconds to the history."""
         self._turn(now_ns)
         elapsed_s = max((now_ns - self._started_ns) / SECOND_NS, 1e-9)
         measured = self._all.count > 0
@@ -100,7 +101,7 @@ class Counting:
             self._second_ns += SECOND_NS
 
     def _rate(self, now_ns: int) -> float:
-        """Of the last whole second, or of the first one so far."""
+        """The rate of the last complete second, or of the first one so far."""
         if self._rates:
             return self._rates[-1]
         return self._this_second.count / max((now_ns - self._started_ns) / SECOND_NS, 0.1)

@@ -1,4 +1,4 @@
-"""What to type at a shell for what the Producer does."""
+"""Shell commands that do the same as the Producer."""
 
 import base64
 import json
@@ -12,7 +12,10 @@ from yak.tui.produce.plan import Plan
 
 
 def produce_command(plan: Plan, message: MessageTemplate) -> str:
-    """`yak produce` for messages of a template. What is no text, or has names with `=`, goes through JSON, which has no fields."""
+    """`yak produce` for records of a template.
+
+    Binary data and header names with `=` are sent as JSON, without fields.
+    """
     if not _is_typable(message):
         return _through_json(plan, message)
     words = ["yak", "produce", plan.topic]
@@ -50,7 +53,7 @@ def upload_command(plan: Plan, path: str, mapping: CsvMapping, encoding: str, ch
 
 
 def shown_command(command: str) -> str:
-    """A command on one line, behind a prompt: line ends are shown as arrows. Not for a shell."""
+    """A command on one line, with arrows for line ends. Not for a shell."""
     return f"$ {command}".replace("\n", "↵") if command else ""
 
 
@@ -72,12 +75,12 @@ def _how(plan: Plan) -> list[str]:
 
 
 def _source(template: Template, is_filled: bool) -> str:
-    """As it is typed; braces of plain text are spelled out where fields are filled."""
+    """The source text; without fields, braces are escaped if the command fills fields."""
     return template.source.replace(OPEN, "{{open}}") if is_filled and template.is_plain else template.source
 
 
 def _is_typable(message: MessageTemplate) -> bool:
-    """Whether a shell can hand it over: text without zero bytes, and header names that end where their `=` is."""
+    """Whether shell arguments can express it: text without NUL, and header names without `=`."""
     parts = [message.key, message.value, *(template for _, template in message.headers)]
     return all(part is None or _is_text(part.source) for part in parts) and not any(
         "=" in name for name, _ in message.headers
@@ -108,7 +111,7 @@ def _through_json(plan: Plan, message: MessageTemplate) -> str:
     if plan.count == 1:
         return f"{made} | {shlex.join(['yak', 'produce', plan.topic, '-f', '-', '--format', 'json', *_how(plan)])}"
     kept = shlex.join(["yak", "produce", plan.topic, "-f", "message.json", *_how(plan)])
-    return f"{made} > message.json && {kept}"  # what is sent again and again is read again and again
+    return f"{made} > message.json && {kept}"  # a record sent repeatedly is read repeatedly
 
 
 def _json_text(template: Template | None) -> tuple[str | None, str]:

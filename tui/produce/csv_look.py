@@ -1,4 +1,4 @@
-"""A look at a CSV file before it is sent: what it is, and what its first rows would become."""
+"""Inspects a CSV file before it is sent: its format, and the records that its first rows give."""
 
 import os
 from collections import Counter
@@ -11,9 +11,9 @@ from yak.client.csv_files import SNIFFED_BYTES, TextLines, check_encoding, open_
 from yak.client.inputs import CsvMapping, CsvSource, Row
 
 PREVIEWED: Final = 25
-"""Rows that are shown: five where the window is low, more where there is room."""
+"""Rows in the preview; a low window shows five."""
 CHECKED: Final = 1_000
-"""Rows that are read for mistakes: enough to see a wrong delimiter or mapping, and no wait."""
+"""Rows checked for mistakes: enough to notice a wrong delimiter or mapping, without a delay."""
 MISTAKES_KEPT: Final = 3
 
 Verdict = Literal["ok", "warn", "bad"]
@@ -21,7 +21,7 @@ Verdict = Literal["ok", "warn", "bad"]
 
 @dataclass(frozen=True, slots=True)
 class PreviewRow:
-    """One row as it would be sent, or why it would not."""
+    """One row as a record, or the reason why it cannot be sent."""
 
     line: int
     key: str | None
@@ -34,7 +34,10 @@ class PreviewRow:
 
 @dataclass(frozen=True, slots=True)
 class CsvLook:
-    """What a file is: `mistakes` are (line, why) of the first rows that cannot be sent, `bad` their number, among `checked` rows."""
+    """A file's properties.
+
+    `mistakes` are (line, reason) of the first invalid rows, `bad` their number among `checked` rows.
+    """
 
     path: str
     size_bytes: int
@@ -46,11 +49,11 @@ class CsvLook:
     bad: int = 0
     mistakes: tuple[tuple[int, str], ...] = ()
     doubled: tuple[str, ...] = ()
-    """Columns whose name is there more than once: only the last can be used."""
+    """Column names that occur more than once: only the last of these columns can be used."""
 
 
 def read_rows(path: str, mapping: CsvMapping, encoding: str) -> Iterator[tuple[CsvSource, TextLines, Row]]:
-    """The rows of a file, with what reads them. Raises YakError."""
+    """The rows of a file, with their reader. Raises YakError."""
     with open_binary(path) as file:
         lines = TextLines(file, encoding, os.path.basename(path))
         source = CsvSource(lines, mapping, os.path.basename(path))
@@ -59,7 +62,7 @@ def read_rows(path: str, mapping: CsvMapping, encoding: str) -> Iterator[tuple[C
 
 
 def find_encoding(path: str) -> str:
-    """What a file seems to be encoded in. Raises YakError (`file`)."""
+    """The detected encoding of a file. Raises YakError (`file`)."""
     with open_binary(path) as file:
         return sniff_encoding(file.read(SNIFFED_BYTES))
 
@@ -67,7 +70,7 @@ def find_encoding(path: str) -> str:
 def look_at(
     path: str, mapping: CsvMapping | None = None, *, encoding: str | None = None, partitions: int | None = None
 ) -> CsvLook:
-    """Read the beginning of a file; without a mapping, its columns only.
+    """Read the start of a file; without a mapping, only its columns.
 
     Raises YakError: `file`, `not-text`, `bad-encoding`, `csv-empty`, `csv-column`.
     """
@@ -100,7 +103,7 @@ def _checked(look: CsvLook, rows: Iterator[Row], mapping: CsvMapping, partitions
 
 
 def preview_of(row: Row, mapping: CsvMapping, partitions: int | None) -> PreviewRow:
-    """One row as it would be sent."""
+    """One row as a record."""
     record = row.record
     if record is None:
         return PreviewRow(row.line, None, " ".join(row.cells) or None, (), None, "bad", row.problem)
@@ -122,7 +125,7 @@ def preview_of(row: Row, mapping: CsvMapping, partitions: int | None) -> Preview
 
 
 def partition_problem(partition: int, partitions: int | None) -> str:
-    """Why a row cannot go to its partition; empty when it can, or when nobody knows."""
+    """Why a partition is invalid; empty if it is valid, or unknown."""
     if partitions is None or partition < partitions:
         return ""
     return f"no partition {partition}: there are {partitions}, from 0 on"

@@ -1,11 +1,11 @@
-"""One message about to be sent: what other screens hand to the Producer, to be edited and sent from there."""
+"""A record to be edited and sent: other screens pass it to the Producer."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A message as it would be sent. `partition` None lets the key choose; a `value` of None is a tombstone."""
+    """A record. `partition` None: chosen by the key. `value` None: a tombstone."""
 
     topic: str
     partition: int | None = None

@@ -1,4 +1,4 @@
-"""What is known of a file before it is sent: looked up in a thread, for the screen to ask about."""
+"""Facts about a file before it is sent, collected in a thread."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from yak.tui.produce.upload import rows_settled
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """A file, how it is mapped, and how many of its rows an earlier upload to that topic has settled."""
+    """A file, its mapping, and the number of rows that an earlier upload to the topic has settled."""
 
     look: CsvLook
     mapping: CsvMapping
@@ -18,12 +18,12 @@ class FilePlan:
 
 
 def prepare(path: str, mapping: CsvMapping, *, topic: str, encoding: str | None, partitions: int | None) -> FilePlan:
-    """Look at a file as it would be sent. Raises YakError."""
+    """Inspect a file for sending. Raises YakError."""
     look = look_at(path, mapping, encoding=encoding, partitions=partitions)
     return FilePlan(look, mapping, rows_settled(path, topic) if topic else 0)
 
 
 def count_rows(path: str, mapping: CsvMapping) -> int:
-    """Rows by the number of lines: at most so many, for cells may have line ends. Raises YakError."""
+    """The number of lines, which is an upper bound for rows: cells may contain line ends. Raises YakError."""
     lines = count_lines(path) or 0
     return max(lines - (0 if mapping.columns else 1), 0)

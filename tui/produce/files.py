@@ -1,4 +1,4 @@
-"""Directories as the file picker shows them. Blocks: call it in a thread."""
+"""Directories for the file picker. Blocks: call it in a thread."""
 
 import os
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Final
 from yak.errors import YakError
 
 UPLOADS: Final = "YAK_UI_UPLOADS"
-"""Where the browser mode puts what was uploaded."""
+"""The directory of uploads in browser mode."""
 ENTRIES_MAX: Final = 2_000
 CSV_ENDINGS: Final = (".csv", ".tsv", ".txt")
 
@@ -30,18 +30,18 @@ class Entry:
 
 
 def places(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(label, directory) of where to begin: uploads first if there are any, then here, then home."""
+    """Starting points as (label, directory): uploads if there are any, then the current directory, then home."""
     found = [("uploads", environ.get(UPLOADS, "")), ("here", os.getcwd()), ("home", os.path.expanduser("~"))]
     return [(label, path) for label, path in found if path and os.path.isdir(path)]
 
 
 def directory_of(path: str) -> str:
-    """A directory as it is typed, whole; `~` is home."""
+    """The absolute path of a typed directory; `~` is home."""
     return os.path.abspath(os.path.expanduser(path))
 
 
 def list_directory(path: str) -> list[Entry]:
-    """What is in it: the way up, directories, then files, CSV files first, each by name. Raises YakError (`file`)."""
+    """The parent, directories, then files, CSV files first, each by name. Raises YakError (`file`)."""
     directory = directory_of(path)
     try:
         with os.scandir(directory) as found:
@@ -57,7 +57,7 @@ def list_directory(path: str) -> list[Entry]:
 
 
 def complete_path(typed: str) -> str | None:
-    """The first path that begins with what is typed; a directory's ends with a slash. None where there is none."""
+    """The first path that starts with the typed text; a directory's ends with a slash. None if there is none."""
     if not typed:
         return None
     directory, begun = os.path.split(os.path.expanduser(typed))
@@ -75,5 +75,5 @@ def _entry(found: "os.DirEntry[str]") -> Entry:
     try:
         known = found.stat()
         return Entry(found.name, found.path, found.is_dir(), known.st_size, int(known.st_mtime * 1000))
-    except OSError:  # a link to nothing
+    except OSError:  # a broken link
         return Entry(found.name, found.path, is_directory=False)

@@ -1,4 +1,4 @@
-"""The Producer's form as a value: what is typed, what is wrong with it and where, and what is sent."""
+"""The Producer's form as a value: the input, its problems with their positions, and the resulting record."""
 
 import base64
 import binascii
@@ -30,7 +30,7 @@ PARTITION_DIGITS: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why it cannot be sent: the field (`topic`, `partition`, `key`, `value`, `headers`), and the place in it, from 1."""
+    """Why the form cannot be sent: the field (`topic`, `partition`, `key`, `value`, `headers`), the position from 1."""
 
     field: str
     why: str
@@ -48,9 +48,9 @@ class Wrong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is typed. `headers` has a line `NAME=VALUE` for each; a line without `=` is a header that is null.
+    r"""The input. `headers` has a line `NAME=VALUE` for each header; a line without `=` is a header with a null value.
 
-    In a name, `\\=` is a `=`, `\\s` a space at its end; a value that begins with `base64:` is bytes.
+    In a name, `\=` is a `=`, `\s` a space at its end. A value that begins with `base64:` is binary.
     """
 
     topic: str = ""
@@ -66,7 +66,7 @@ class Form:
 
     @classmethod
     def of(cls, draft: Draft) -> "Form":
-        """A draft, to be edited: its braces are braces, and bytes that are no text are base64."""
+        """The form for a draft: braces are literal, binary data is base64."""
         key_kind, key = _key_field(draft.key)
         value_kind, value = _value_field(draft.value)
         return cls(
@@ -81,13 +81,13 @@ class Form:
         )
 
     def plan(self, *, count: int | None = 1, rate: float | None = None) -> Plan:
-        """How it is sent. Raises Wrong."""
+        """How to send. Raises Wrong."""
         if not self.topic.strip():
             raise Wrong(Problem("topic", "no topic is named"))
         return Plan(self.topic.strip(), self._partition(), self.acks, self.compression, count, rate)
 
     def message(self) -> MessageTemplate:
-        """What is sent. Raises Wrong."""
+        """What to send. Raises Wrong."""
         known: frozenset[str] = frozenset()
         key = self._key()
         known |= key.kept if key else frozenset()
@@ -100,7 +100,7 @@ class Form:
         return MessageTemplate(key, value, tuple(headers))
 
     def problem(self) -> Problem | None:
-        """The first thing that is wrong, or None when it can be sent."""
+        """The first problem, or None if the form can be sent."""
         try:
             self.plan()
             self.message()
@@ -109,7 +109,7 @@ class Form:
         return None
 
     def value_problem(self) -> Problem | None:
-        """What is wrong with the value, whatever the other fields say."""
+        """The value's problem, regardless of the other fields."""
         try:
             self.message()
         except Wrong as wrong:
@@ -169,12 +169,12 @@ class Form:
 
 
 def with_topic(form: Form, topic: str) -> Form:
-    """The same message for another topic."""
+    """The same record for another topic."""
     return replace(form, topic=topic)
 
 
 def sample(message: MessageTemplate, now_ms: int = SAMPLE_MS, seed: int = 1) -> Outgoing:
-    """One message as it would be, to be looked at."""
+    """One generated record, for display."""
     return message.make(Moment(0, random.Random(seed), now_ms))  # noqa: S311  (nothing secret)
 
 
@@ -195,7 +195,7 @@ def _must_be_json(template: Template, key: Template | None) -> None:
         raise Wrong(Problem("value", f"not JSON: {error} is no number there", line, column)) from None
     except RecursionError:
         raise Wrong(Problem("value", "not JSON that anybody reads: too deep")) from None
-    except ValueError as error:  # a whole number of more digits than Python reads
+    except ValueError as error:  # an integer with more digits than Python parses
         raise Wrong(Problem("value", f"not JSON: {_lowered(str(error))}")) from None
 
 
@@ -223,7 +223,7 @@ def _key_field(key: bytes | None) -> tuple[KeyKind, str]:
     if key is None:
         return "none", ""
     text, encoding = encode_bytes(key)
-    if encoding or not text or "\n" in text or "\r" in text:  # a line of input can hold neither of these
+    if encoding or not text or "\n" in text or "\r" in text:  # an input line cannot hold these
         return "base64", base64.b64encode(key).decode()
     return "text", text
 
@@ -233,7 +233,7 @@ def _value_field(value: bytes | None) -> tuple[ValueKind, str]:
         return "null", ""
     text, encoding = encode_bytes(value)
     assert text is not None
-    if encoding or "\r" in text:  # an editor has line ends of one kind
+    if encoding or "\r" in text:  # an editor has only one kind of line end
         return "base64", base64.b64encode(value).decode()
     try:
         json.loads(text, parse_constant=_no_constant)
@@ -247,7 +247,7 @@ def _plain_name(written: str) -> str:
 
 
 def _written_name(name: str) -> str:
-    """A header's name as it is typed: ends that would be cut, and what ends a name or line, are spelled out."""
+    """A header's name for the form, escaped: spaces at its ends, `=`, backslashes, tabs and line ends."""
     text = name.replace("\\", "\\\\").replace("=", "\\=").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
     inner = text.strip(" ")
     before = len(text) - len(text.lstrip(" "))

@@ -1,4 +1,4 @@
-"""Feeds a run with messages made from templates: as many as the plan says."""
+"""Feeds a run with records generated from templates: as many as the plan says."""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from yak.tui.produce.plan import Plan
 
 
 class MadeFeed:
-    """Messages that differ only by their templates. A message that fails ends nothing: the next may be written."""
+    """Records from a template. A failed record does not end the run: the next one may succeed."""
 
     def __init__(self, plan: Plan, template: MessageTemplate, *, seed: int | None = None) -> None:
         self._count = plan.count
@@ -19,25 +19,25 @@ class MadeFeed:
         self._make = Maker(template, now_ms, seed=seed, partition=partition)
 
     def open(self, topic: Topic) -> None:
-        """Nothing to get ready."""
+        """Nothing to prepare."""
 
     def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
-        """One after the other; the sender is for feeds that settle messages themselves."""
+        """Generate the records. Other feeds use the sender to settle records themselves."""
         del sender
         numbers = count() if self._count is None else range(self._count)
         for number in numbers:
             yield number, self._make()
 
     def acknowledged(self, number: int) -> None:
-        """Counted by the run."""
+        """Nothing: the run counts it."""
 
     def failed(self, failure: Failed) -> str:
-        """Counted by the run."""
+        """Nothing: the run counts it, and goes on."""
         del failure
         return ""
 
     def moment(self, sender: RecordSender) -> None:
-        """Nothing to keep."""
+        """Nothing to save."""
 
     def close(self, sender: RecordSender | None, is_complete: bool) -> None:
         """Nothing to close."""

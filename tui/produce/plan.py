@@ -1,4 +1,4 @@
-"""What is to be sent, and how: the Producer's form as a value."""
+"""How to send: the Producer's settings as a value."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +9,7 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to send. `count` None goes on until stopped; `rate` None goes as fast as the cluster takes it; partition None: by key."""
+    """How to send. `count` None: until stopped. `rate` None: as fast as possible. `partition` None: by key."""
 
     topic: str
     partition: int | None = None

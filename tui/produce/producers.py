@@ -1,4 +1,7 @@
-"""Keeps a producer open between two sends: an idempotent one needs a second for its id (librdkafka asks twice a second)."""
+"""Keeps a producer open between runs: an idempotent one waits about a second for its id.
+
+librdkafka requests the id twice a second.
+"""
 
 import threading
 from typing import Any, Final
@@ -8,11 +11,11 @@ from yak.client.produce import open_producer, producer_settings
 DELIVERY_TIMEOUT_MS: Final = 30_000
 QUEUE_MESSAGES_MAX: Final = 10_000
 QUEUE_KIB_MAX: Final = 65_536
-"""What waits for acknowledgement at most: the memory of a run, however much there is to send."""
+"""The most data waiting for acknowledgement: it bounds the memory of a run."""
 
 
 class Producers:
-    """At most one open producer, for one run at a time; any thread may ask."""
+    """At most one open producer, for one run at a time. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,7 +23,7 @@ class Producers:
         self._producer: Any = None
 
     def get(self, servers: str, acks: str, compression: str) -> Any:
-        """A producer that is configured so; the one that is open if it is. Raises UsageError."""
+        """A producer with these settings; the open one if they match. Raises UsageError."""
         with self._lock:
             if self._key != (servers, acks, compression):
                 settings = producer_settings(
@@ -35,10 +38,10 @@ class Producers:
             return self._producer
 
     def warm(self, servers: str, acks: str = "all", compression: str = "none") -> None:
-        """Open one, so that it has its id when it is needed."""
+        """Open a producer early, so that it has its id in time."""
         self.get(servers, acks, compression)
 
     def forget(self) -> None:
-        """Close it: what was dropped from its queue leaves it without a sequence to go on with."""
+        """Close it: purging its queue leaves a gap in its sequence numbers."""
         with self._lock:
             self._key = self._producer = None

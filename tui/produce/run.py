@@ -1,7 +1,7 @@
-"""Sends messages in a thread and keeps count: one, many, at a rate, until stopped.
+"""Sends records in a thread with delivery statistics: one, many, at a rate, until stopped.
 
-`Run.__call__` blocks and belongs into a thread; `account`, `stop` and `drop` may be called from any other: the account is
-replaced as a whole, never changed.
+`Run.__call__` blocks: call it in a thread. Other threads may use `account`, `stop` and `drop`: the account is replaced
+as a whole, never changed.
 """
 
 import threading
@@ -20,38 +20,38 @@ from yak.tui.produce.producers import DELIVERY_TIMEOUT_MS, Producers
 
 PUBLISH_EVERY_NS: Final = 100_000_000
 STEP_S: Final = 0.05
-"""The longest wait without a look at `stop`."""
+"""The longest wait without a check of `stop`."""
 TICK_S: Final = 0.005
-"""A message may be this early: at high rates they go in small groups, and the thread sleeps between them."""
+"""How early a record may be sent: at high rates they go in small groups, and the thread sleeps in between."""
 LATE_S_MAX: Final = 1.0
-"""A run that fell behind its rate catches up with at most this much at once."""
+"""A run that fell behind its rate catches up by at most this much."""
 DROP_WAIT_S: Final = 1.0
 
 
 class Feed(Protocol):
-    """Where the messages of a run come from. All is called in the run's thread."""
+    """A run's source of records. Its methods are called in the run's thread."""
 
     def open(self, topic: Topic) -> None:
-        """Get ready. Raises YakError."""
+        """Prepare. Raises YakError."""
 
     def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
         """Each message and its number."""
 
     def acknowledged(self, number: int) -> None:
-        """This one is written."""
+        """The record is written."""
 
     def failed(self, failure: Failed) -> str:
-        """This one isn't, or nobody knows; why the run should end, or an empty text to go on."""
+        """The record is not written, or its state is unknown. Returns why the run should end, or an empty text."""
 
     def moment(self, sender: RecordSender) -> None:
-        """Some time has passed."""
+        """Called from time to time."""
 
     def close(self, sender: RecordSender | None, is_complete: bool) -> None:
-        """The run is over; all messages were settled, and nothing was left out, if it is complete."""
+        """The run is over. `is_complete`: all records were sent and settled."""
 
 
 class Run:
-    """One run. Raises nothing for what happens to messages: that is counted."""
+    """One run. Failures of records are counted, not raised."""
 
     def __init__(self, plan: Plan, feed: Feed, *, producers: Producers | None = None, timeout_ms: int = 10_000) -> None:
         self.plan = plan
@@ -67,7 +67,7 @@ class Run:
 
     @property
     def account(self) -> Account:
-        """How it stands; at most a tenth of a second old."""
+        """The statistics, at most a tenth of a second old."""
         return self._account
 
     @property
@@ -76,16 +76,19 @@ class Run:
         return self._stop.is_set()
 
     def stop(self) -> None:
-        """Send no more, and wait for what is on its way."""
+        """Send no more, and wait for records in flight."""
         self._stop.set()
 
     def drop(self) -> None:
-        """Send no more, and do not wait: what is on its way is counted as unknown."""
+        """Send no more, and do not wait: records in flight count as unknown."""
         self._stop.set()
         self._drop.set()
 
     def __call__(self, servers: str) -> Account:
-        """Send it all; the last account. Raises YakError when nothing could be started, and for what the feed raises."""
+        """Send everything; returns the final statistics.
+
+        Raises YakError if the run cannot start, and the feed's errors.
+        """
         sender: RecordSender | None = None
         is_complete = False
         try:
@@ -104,12 +107,12 @@ class Run:
         return self._account
 
     def acknowledged(self, number: int, latency_ns: int) -> None:
-        """Told by the sender."""
+        """Called by the sender."""
         self._counting.acknowledged(latency_ns)
         self.feed.acknowledged(number)
 
     def failed(self, failure: Failed) -> None:
-        """Told by the sender."""
+        """Called by the sender."""
         why = self.feed.failed(failure)
         if why and not self._end_why:
             self._end_why = why
@@ -165,7 +168,7 @@ class Run:
         self._account = self._counting.account(sender.tally, sender.waiting, state, now_ns)
 
     def _end(self, sender: RecordSender | None, is_complete: bool) -> None:
-        if sender is not None and sender.waiting:  # an error of ours ended it early: nobody waits for these
+        if sender is not None and sender.waiting:  # an error ended the run early: these records are not awaited
             self._give_up(sender)
         try:
             self.feed.close(sender, is_complete and not self._end_why)
@@ -177,10 +180,10 @@ class Run:
 
 
 def send(servers: str, run: Run) -> Account:
-    """Do the run: what a thread is given."""
+    """Execute the run; the function for a thread."""
     return run(servers)
 
 
 def warm(servers: str, producers: Producers) -> None:
-    """Open a producer, so that it has its id when it is needed. Raises UsageError."""
+    """Open a producer early, so that it has its id in time. Raises UsageError."""
     producers.warm(servers)

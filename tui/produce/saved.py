@@ -1,4 +1,4 @@
-"""Templates under a name: a file each beside the config, and a few that come with YAK.
+"""Named templates: one file each beside the config, and some built-in ones.
 
 $XDG_CONFIG_HOME/yak/templates/NAME.json   {"topic", "key_kind", "key", "value_kind", "value", "headers", "is_template"}
 """
@@ -20,7 +20,7 @@ FILE_BYTES_MAX: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A template by its name. `about` says what it makes; `is_built_in` ones cannot be removed, only hidden by a file of their name."""
+    """A named template; `about` describes it. Built-in ones cannot be removed; a file of the same name hides them."""
 
     name: str
     about: str
@@ -77,11 +77,10 @@ BUILT_IN: Final = (
         is_built_in=True,
     ),
 )
-"""Those that come with YAK."""
 
 
 def templates_directory(environ: Mapping[str, str]) -> str:
-    """Beside the config: of `YAK_CONFIG`, else of `XDG_CONFIG_HOME`, else of `~/.config`."""
+    """The directory beside the config: of `YAK_CONFIG`, else of `XDG_CONFIG_HOME`, else of `~/.config`."""
     if config := environ.get("YAK_CONFIG"):
         return os.path.join(os.path.dirname(os.path.abspath(config)), "templates")
     base = environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
@@ -89,13 +88,16 @@ def templates_directory(environ: Mapping[str, str]) -> str:
 
 
 class TemplateFolder:
-    """The templates of one directory, and those that come with YAK. All raise YakError: `bad-name`, `file`, `template-unreadable`."""
+    """The templates of one directory, and the built-in ones.
+
+    Raises YakError: `bad-name`, `file`, `template-unreadable`.
+    """
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
 
     def names(self) -> list[str]:
-        """All names: one's own first, by name, then those that come with YAK."""
+        """All names: the user's by name, then the built-in ones."""
         try:
             files = os.listdir(self.directory)
         except FileNotFoundError:
@@ -106,7 +108,7 @@ class TemplateFolder:
         return [*own, *(each.name for each in BUILT_IN if each.name not in own)]
 
     def load(self, name: str) -> Saved:
-        """One template."""
+        """Load a template."""
         path = self.path_of(name)
         try:
             with open(path, encoding="utf-8") as file:
@@ -125,7 +127,7 @@ class TemplateFolder:
         return Saved(name, str(document.get("about", "")) if isinstance(document, dict) else "", _form(path, document))
 
     def save(self, name: str, form: Form, about: str = "") -> str:
-        """Keep a form's message (not how it is sent); the path. A file of that name is replaced as a whole."""
+        """Save a form's record, without send options; returns the path. Replaces an existing file atomically."""
         path = self.path_of(name)
         document = {"about": about} | {key: value for key, value in asdict(form).items() if key in _KEPT}
         try:
@@ -139,7 +141,7 @@ class TemplateFolder:
         return path
 
     def remove(self, name: str) -> None:
-        """Remove one's own template."""
+        """Remove one of the user's templates."""
         path = self.path_of(name)
         try:
             os.remove(path)
@@ -147,7 +149,7 @@ class TemplateFolder:
             raise _no_file(path, error, "removed") from None
 
     def path_of(self, name: str) -> str:
-        """Where a template is."""
+        """The path of a template."""
         if not _NAME.fullmatch(name):
             raise UsageError(
                 "bad-name",
@@ -158,7 +160,7 @@ class TemplateFolder:
 
 
 def with_message(form: Form, saved: Saved) -> Form:
-    """A template put into the form; how it is sent stays, and so does a topic that is named already."""
+    """The form with a template's record. The send options stay, and so does the topic, if set."""
     kept = {name: getattr(saved.form, name) for name in _KEPT}
     kept["topic"] = form.topic or saved.form.topic
     return replace(form, **kept)

@@ -1,7 +1,7 @@
-"""Feeds a run from a CSV file: rows that cannot be sent are set aside, and how far it came is kept, in little memory.
+"""Feeds a run from a CSV file with little memory. Invalid rows are set aside, and a checkpoint saves the progress.
 
-What is refused for the row's own sake goes to `NAME.rejected.csv` and the rest is sent. What fails for another reason (no
-broker answers) ends the run: the next one goes on with the first row that is not settled.
+Rows that are refused for their own contents go to `NAME.rejected.csv`, and the rest is sent. Another failure (no broker
+answers) ends the run; the next run resumes at the first row that is not settled.
 """
 
 import os
@@ -25,12 +25,12 @@ KEEP_EVERY_S: Final = 0.5
 OF_THE_ROW: Final = ("record-too-large", "bad-timestamp", "unknown-partition")
 INVALID_RECORD: Final = 87
 INVALID_DIFFERENT_RECORD: Final = -138
-"""librdkafka's code for the good rows of a batch that was refused for a bad one (KIP-467)."""
+"""librdkafka's code for the valid rows of a batch that was refused because of an invalid one (KIP-467)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileProgress:
-    """How far a file was read, rows from an earlier run included; `rejected` are those of this run that were set aside."""
+    """The progress in a file, including rows of an earlier run; `rejected` counts rows of this run only."""
 
     rows_read: int = 0
     rows_skipped: int = 0
@@ -40,12 +40,12 @@ class FileProgress:
 
 
 def checkpoint_path(path: str, topic: str) -> str:
-    """`orders.csv.TOPIC.checkpoint`: what `--resume` of `yak produce` takes too."""
+    """`orders.csv.TOPIC.checkpoint`; `--resume` of `yak produce` accepts it too."""
     return f"{path}.{topic}.checkpoint"
 
 
 def rows_settled(path: str, topic: str) -> int:
-    """Rows of this file that an earlier run has settled; 0 when there was none, or the file is another one now.
+    """Rows of this file that an earlier run settled; 0 without one, or if the file has changed.
 
     Raises YakError (`file`, `resume-unreadable`).
     """
@@ -57,7 +57,7 @@ def rows_settled(path: str, topic: str) -> int:
 
 
 class FileFeed:
-    """The rows of a CSV file from `skip` on."""
+    """The rows of a CSV file, starting at `skip`."""
 
     def __init__(self, path: str, topic: str, mapping: CsvMapping, encoding: str, *, skip: int = 0) -> None:
         self.path = path
@@ -75,17 +75,17 @@ class FileFeed:
         self._kept_at = 0.0
         self._rows_read = 0
         self.progress = FileProgress()
-        """Replaced as a whole; any thread may look."""
+        """Replaced as a whole; any thread may read it."""
 
     def open(self, topic: Topic) -> None:
-        """Keep the checkpoint once, so that a directory that cannot be written to is found out before anything is sent."""
+        """Write a first checkpoint, so that an unwritable directory is noticed before anything is sent."""
         self._partitions = len(topic.partitions)
         with _readable(self.path):
             self._checkpoint = Checkpoint(checkpoint_path(self.path, self._topic), self.path, self._topic)
         self._keep(self._skip)
 
     def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
-        """Each row that can be sent, numbered from the first that is not skipped."""
+        """Each valid row, numbered from the first that is not skipped."""
         self._sender = sender
         for source, lines, row in read_rows(self.path, self._mapping, self._encoding):
             self._columns, self._lines = source.columns, lines
@@ -101,11 +101,11 @@ class FileFeed:
             yield place, row.record
 
     def acknowledged(self, number: int) -> None:
-        """This row is written."""
+        """The row is written."""
         self._in_flight.pop(number, None)
 
     def failed(self, failure: Failed) -> str:
-        """Set the row aside when it is to blame; else the run ends here."""
+        """Set the row aside if its contents are the cause; else end the run."""
         row = self._in_flight.pop(failure.number, None)
         assert row is not None, "a row fails once, after it was sent"
         code = failure.error.kafka_code if isinstance(failure.error, KafkaFailure) else None
@@ -115,13 +115,13 @@ class FileFeed:
         return failure.reason
 
     def moment(self, sender: RecordSender) -> None:
-        """Keep how far it came, twice a second."""
+        """Save the progress, twice a second."""
         self._show(sender)
         if time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._keep(self._skip + sender.prefix.length)
 
     def close(self, sender: RecordSender | None, is_complete: bool) -> None:
-        """A file that was sent to its end needs no checkpoint: sent once more, it is sent from its beginning."""
+        """Delete the checkpoint of a complete upload, so that the next one starts at the beginning; else save it."""
         self.rejects.close()
         if sender is None or self._checkpoint is None:
             return

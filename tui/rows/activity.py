@@ -1,4 +1,4 @@
-"""What happened, as rows. Pure."""
+"""Events as rows. Pure."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""The bench screen in rows and lines. Pure."""
+"""Rows and lines of the bench screen. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ _DAY_MS = 20 * 3_600_000
 
 
 def kind_rows() -> list[Row]:
-    """What can be measured."""
+    """The benchmarks."""
     return [Row(kind.name, (Cell(kind.name, "accent"), Cell(kind.words))) for kind in KINDS.values()]
 
 
@@ -57,14 +57,14 @@ def _row(run: BenchRun, earlier: BenchRun | None, look: Look, now_ms: float) -> 
 
 
 def _when(time_ms: int, look: Look, now_ms: float) -> str:
-    """A time of today, else the day."""
+    """The time for the last day, else the date."""
     if look.zone == "relative" or now_ms - time_ms < _DAY_MS:
         return look.time(time_ms, now_ms)
     return look.day_and_time(time_ms, now_ms)[:10]
 
 
 def wrong_of(result: dict[str, Any]) -> int:
-    """Records that failed, or are not there once and in order."""
+    """Records that failed, are lost, duplicated or out of order."""
     names = ("errors", "lost", "duplicated", "reordered", "moved", "seen_and_gone")
     return sum(int(result.get(name) or 0) for name in names)
 
@@ -76,7 +76,7 @@ def _figure(value: float | None, look: Look, digits: int) -> Cell:
 
 
 def ratio(run: BenchRun, earlier: BenchRun) -> tuple[float, bool] | None:
-    """How much more than before, and whether that is better: of the rate where it was free, else of p99."""
+    """The ratio to the earlier run, and whether it is better: of the rate if it was not limited, else of p99."""
     is_free = run.kind == "consume" or (run.kind == "produce" and not run.values.get("throughput"))
     if is_free:
         now, then = run.result.get("records_per_s"), earlier.result.get("records_per_s")
@@ -100,7 +100,7 @@ def _ratio_cell(run: BenchRun, earlier: BenchRun | None, look: Look) -> Cell:
 
 
 def live_lines(state: BenchState, command: str, look: Look, width: int) -> list[list[Cell]]:
-    """What runs: its command, how far it is, how fast, how slow."""
+    """The running benchmark: command, progress, rate, latency."""
     lines = [[Cell(line, "dim")] for line in plain(f"$ {command}", max(20, width - 2), 3)]
     share = state.done_share
     tones: dict[str, Tone] = {"done": "good", "failed": "bad", "stopped": "warn"}
@@ -162,7 +162,7 @@ def _kill_lines(state: BenchState, look: Look) -> list[list[Cell]]:
 
 
 def result_text(run: BenchRun, earlier: BenchRun | None, look: Look, now_ms: float) -> str:
-    """All about one run, and beside it the one before."""
+    """All figures of a run, beside those of the one before."""
     lines = [f"$ {run.command}", f"{look.day_and_time(run.time_ms, now_ms)}", ""]
     flat, old = _flat(run.result), _flat(earlier.result) if earlier is not None else {}
     width = max(map(len, flat), default=0)

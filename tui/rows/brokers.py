@@ -29,7 +29,7 @@ _STATES: dict[str, tuple[str, str, Tone]] = {
 
 
 def state_cell(broker: Broker, look: Look, behind: int = 0) -> Cell:
-    """Its state in a sign and a word."""
+    """The broker's state as a sign and a word."""
     sign, word, tone = _STATES.get(broker.state, ("unknown", broker.state, "warn"))
     if broker.state == "ACTIVE" and broker.link == "down":
         sign, word, tone = "unknown", "SILENT", "warn"
@@ -97,7 +97,7 @@ def _row(broker: Broker, counts: list[int], picture: Picture, look: Look) -> Row
 
 
 def broker_words(broker: Broker, picture: Picture, look: Look, now_ms: int) -> list[str]:
-    """All about one broker, a line each."""
+    """All details of a broker, one per line."""
     led = sum(each.leader == broker.node_id for each in picture.partitions.values())
     held = [each for each in picture.partitions.values() if broker.node_id in each.replicas]
     behind = [each.name for each in held if broker.node_id not in each.isr]

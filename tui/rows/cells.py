@@ -1,16 +1,16 @@
-"""What a table is made of: columns, rows, cells. Pure values."""
+"""The parts of a table: columns, rows, cells. Pure values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 Tone = Literal["", "good", "warn", "bad", "dim", "accent", "strong"]
-"""What a cell means; a theme gives it a colour, and the text says it too."""
+"""The meaning of a cell. A theme gives it a colour, and the text expresses it too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One field. `order` is what it is sorted by, if not by its text."""
+    """One field. `order` is its sort key, by default its text."""
 
     text: str
     tone: Tone = ""
@@ -19,7 +19,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line. `key` names the thing it is about, and stays when the line changes."""
+    """One line. `key` identifies its subject, and stays when the line changes."""
 
     key: str
     cells: tuple[Cell, ...]
@@ -27,10 +27,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. It is as wide as its widest cell in sight, from `least` on and up to `most`.
+    """One column. It is as wide as its widest visible cell, within `least` and `most`.
 
-    `flex` is its share of what is left. Where the window is too narrow, columns of a higher `rank` go first; with wide columns on none goes.
-    `flash`: a cell that changes is shown in reverse for a moment.
+    `flex` is its share of the remaining width. In a narrow window columns of a higher `rank` are hidden first; in wide
+    mode none is hidden. `flash`: a changed cell is shown in reverse for a moment.
     """
 
     label: str
@@ -43,19 +43,19 @@ class Column:
 
 
 class Rows(Protocol):
-    """Rows that are made when they are looked at: a hundred thousand cost no more than a screen."""
+    """Rows made on demand: a hundred thousand cost no more than the visible ones."""
 
     def __len__(self) -> int: ...
 
     def at(self, index: int) -> Row:
-        """The row at a place from 0 on."""
+        """The row at an index."""
 
     def place_of(self, key: str) -> int | None:
-        """Where a row is now; None when it is gone."""
+        """The present index of a row; None if it is gone."""
 
 
 class RowList:
-    """Rows that are there."""
+    """Rows given as a list."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = rows
@@ -65,18 +65,18 @@ class RowList:
         return len(self.rows)
 
     def at(self, index: int) -> Row:
-        """The row at a place from 0 on."""
+        """The row at an index."""
         return self.rows[index]
 
     def place_of(self, key: str) -> int | None:
-        """Where a row is; None when there is none."""
+        """The index of a row; None if there is none."""
         if self._places is None:
             self._places = {row.key: place for place, row in enumerate(self.rows)}
         return self._places.get(key)
 
 
 def changed_cells(columns: Sequence[Column], before: object, after: object) -> set[tuple[str, int]]:
-    """Cells of columns that flash, by row key and place, that one drawing of a row has otherwise than the one before."""
+    """Cells of flashing columns that differ between two drawings of a row, by row key and index."""
     if not isinstance(before, Row) or not isinstance(after, Row) or before.key != after.key:
         return set()
     return {
@@ -87,12 +87,12 @@ def changed_cells(columns: Sequence[Column], before: object, after: object) -> s
 
 
 def text(value: object, tone: Tone = "", order: float | str | None = None) -> Cell:
-    """A cell of anything that can be written."""
+    """A cell for any value."""
     return Cell(str(value), tone, order)
 
 
 def sorted_rows(rows: Sequence[Row], column: int, *, is_reverse: bool) -> list[Row]:
-    """Rows by one column: numbers before texts, texts without regard to case."""
+    """Rows sorted by one column: numbers before texts, texts ignoring case."""
 
     def order(row: Row) -> tuple[int, float, str]:
         cell = row.cells[column]

@@ -23,7 +23,10 @@ NO_ACCENT: Final = "none"
 def context_rows(
     contexts: Mapping[str, Mapping[str, Any]], used: str, answers: Mapping[str, str | None], look: Look
 ) -> list[Row]:
-    """`answers` by name: empty where a broker answers, else why none does; None while it is being asked."""
+    """One row per context.
+
+    `answers` by name: empty if a broker answers, else the reason; None while the request is under way.
+    """
     return [_row(name, contexts[name], name == used, answers.get(name), look) for name in sorted(contexts)]
 
 
@@ -49,13 +52,13 @@ def _row(name: str, values: Mapping[str, Any], is_used: bool, why: str | None, l
 
 
 def is_production(values: Mapping[str, Any]) -> bool:
-    """Whether a context says so; `yak context add --set production=true` writes a text."""
+    """Whether a context is marked so; `yak context add --set production=true` writes a text."""
     said = values.get("production", False)
     return said.strip().lower() in ("1", "true", "yes", "on") if isinstance(said, str) else bool(said)
 
 
 def values_of(form: Mapping[str, str]) -> dict[str, Any]:
-    """What the file is to hold. Raises UsageError."""
+    """The values for the config file. Raises UsageError."""
     if form["name"] == LAST or form["name"] != form["name"].strip():
         raise UsageError("usage", f'"{form["name"]}" cannot be the name of a context')
     try:
@@ -72,7 +75,7 @@ def values_of(form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def add_command(form: Mapping[str, str]) -> str:
-    """`yak context add`, without the token: a secret is not shown. Raises UsageError."""
+    """`yak context add`, without the token, which is secret. Raises UsageError."""
     words = ["yak", "context", "add", form["name"], "-b", values_of(form)["bootstrap_servers"]]
     for name, value in values_of(form).items():
         if name != "bootstrap_servers":

@@ -1,4 +1,4 @@
-"""The first rows of a CSV file as the messages that they would be. Pure."""
+"""The first rows of a CSV file as records. Pure."""
 
 from yak.tui.look import Look
 from yak.tui.produce.csv_look import CsvLook, PreviewRow
@@ -16,7 +16,7 @@ _VERDICTS: dict[str, tuple[str, Tone]] = {"ok": ("good", "good"), "warn": ("warn
 
 
 def preview_rows(look_at: CsvLook, look: Look) -> list[Row]:
-    """A row each, with ok, warn or bad, and why."""
+    """One row each, with ok, warn or bad, and why."""
     return [_row(number, row, look) for number, row in enumerate(look_at.rows)]
 
 
@@ -40,14 +40,14 @@ def _row(number: int, row: PreviewRow, look: Look) -> Row:
 
 
 def file_words(look_at: CsvLook, lines: int | None, look: Look) -> str:
-    """For the frame: `12 400 rows, 1.2 MiB, delimiter ",", utf-8`."""
+    """The frame's title: `12 400 rows, 1.2 MiB, delimiter ",", utf-8`."""
     delimiter = {"\t": "tab", " ": "space"}.get(look_at.delimiter, f'"{look_at.delimiter}"')
     rows = "counting rows" if lines is None else f"{look.number(lines)} rows"
     return f"{rows}, {look.size(look_at.size_bytes)}, delimiter {delimiter}, {look_at.encoding}"
 
 
 def judgement(look_at: CsvLook, look: Look) -> list[Cell]:
-    """What the first rows say about the whole."""
+    """The result of checking the first rows."""
     if look_at.doubled:
         return [Cell(f"{look.sign('warn')} two columns are called {look_at.doubled[0]}: the last one is used", "warn")]
     if not look_at.checked:

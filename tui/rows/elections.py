@@ -1,4 +1,4 @@
-"""Failovers as lines: what was seen of each, with the milliseconds between. Pure."""
+"""Observed failovers as lines, with the milliseconds between their steps. Pure."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from yak.tui.state.elections import Failover
 
 
 def election_lines(failovers: Iterable[Failover], look: Look, now_ms: int, width: int, height: int) -> list[list[Cell]]:
-    """The newest failovers, newest first, as many as there is room for; a line or more for each."""
+    """The newest failovers that fit, newest first, one or more lines each."""
     lines: list[list[Cell]] = []
     for failover in reversed(list(failovers)):
         block = failover_lines(failover, look, now_ms, width)
@@ -19,7 +19,7 @@ def election_lines(failovers: Iterable[Failover], look: Look, now_ms: int, width
 
 
 def failover_lines(failover: Failover, look: Look, now_ms: int, width: int) -> list[list[Cell]]:
-    """One failover: who and when; the steps; where leaderships went; what was cut off."""
+    """One failover: broker and time; steps; moved leaderships; truncated logs."""
     if failover.node_id is None:
         what, tone = "leaderships moved in order", "accent"
     else:
@@ -38,7 +38,7 @@ def failover_lines(failover: Failover, look: Look, now_ms: int, width: int) -> l
 
 
 def steps(failover: Failover, look: Look) -> list[Cell]:
-    """`detected 0 ms -> fenced +3 ms -> elected +19 ms -> write +41 ms`: from the first sign on, with what each took."""
+    """`detected 0 ms -> fenced +3 ms -> elected +19 ms -> write +41 ms`: the steps and their durations."""
     named = (
         ("detected", failover.detected_ms),
         ("fenced", failover.fenced_ms),
@@ -61,7 +61,7 @@ def steps(failover: Failover, look: Look) -> list[Cell]:
 
 
 def moves(failover: Failover, look: Look, width: int) -> str:
-    """`orders-0 1 -> 2 (epoch 4), orders-1 1 -> 3 (epoch 2) and 5 more`: as many as there is room for."""
+    """`orders-0 1 -> 2 (epoch 4), orders-1 1 -> 3 (epoch 2) and 5 more`: those that fit."""
     arrow, words, named = look.sign("arrow"), "", 0
     for name, (before, after, epoch) in failover.moved.items():
         one = f"{name} {_node(before)} {arrow} {_node(after)} (epoch {epoch})"

@@ -1,4 +1,4 @@
-"""The failover screen in rows and lines. Pure."""
+"""Rows and lines of the failover screen. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """What runs on this machine of the cluster. `redis_running` None: the metadata store is not ours."""
+    """The cluster's processes on this machine. `redis_running` is None if the metadata store is not ours."""
 
     brokers: Mapping[int, Process]
     redis_running: bool | None = None
@@ -65,23 +65,23 @@ class Processes:
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """What hangs on one broker."""
+    """The effects of losing one broker."""
 
     leads: int
     out_of_sync: int
     unsafe: tuple[str, ...]
-    """Partitions that it leads and that nobody else in sync could lead."""
+    """Partitions that it leads and that have no other replica in the ISR."""
 
 
 def stake_of(picture: Picture, node_id: int) -> Stake:
-    """What would be touched by its end."""
+    """The effects of losing this broker."""
     led = [each for each in picture.partitions.values() if each.leader == node_id]
     behind = sum(node_id in each.replicas and node_id not in each.isr for each in picture.partitions.values())
     return Stake(len(led), behind, tuple(sorted(each.name for each in led if len(each.isr) < 2)))
 
 
 def broker_rows(picture: Picture, processes: Processes | None, look: Look) -> list[Row]:
-    """One for each broker, and one for the metadata store when it is ours."""
+    """One row per broker, and one for the metadata store if it is ours."""
     nodes = sorted({*picture.brokers, *(processes.brokers if processes else ())})
     rows = [_broker_row(picture, node, processes, look) for node in nodes]
     if processes is not None and processes.redis_running is not None:
@@ -135,11 +135,11 @@ def _pid(pid: int | None, look: Look) -> Cell:
     return Cell(look.sign("none") if pid is None else str(pid), "" if pid is not None else "dim")
 
 
-# ------------------------------------------------------------------------------------------------- the time line
+# timeline
 
 
 def timeline_lines(found: Timeline, look: Look, width: int, height: int, now_ms: float) -> list[list[Cell]]:
-    """What was done, then each step with a bar from the step before it, to scale; then what moved, as far as there is room."""
+    """The action; then each step, with a bar to scale from the step before; then the moved leaderships that fit."""
     drill = found.drill
     head = [Cell(drill.words, "strong"), Cell(f"at {look.time(drill.began_ms, now_ms, millis=True)}", "dim")]
     lines = [head, *_bars(found, look, width)]
@@ -198,7 +198,7 @@ def _outcome(found: Timeline, look: Look) -> list[Cell]:
 
 
 def history_rows(found: Sequence[Timeline], look: Look, now_ms: float) -> list[Row]:
-    """Failovers so far, the newest first."""
+    """The failovers so far, newest first."""
     none = Cell(look.sign("none"), "dim")
     rows = []
     for each in reversed(found):
@@ -218,11 +218,11 @@ def history_rows(found: Sequence[Timeline], look: Look, now_ms: float) -> list[R
     return rows
 
 
-# ------------------------------------------------------------------------------------------------- the verdict
+# check of the demo's records
 
 
 def verdict_lines(demo: DemoState, look: Look, now_ms: float) -> list[list[Cell]]:
-    """Acknowledged against read, and what that means."""
+    """Acknowledged against read records, and the result."""
     counts, number = demo.counts, look.number
     if demo.counted_ms is None:
         return [[Cell("the clients begin as soon as the cluster is up", "dim")]]
@@ -266,7 +266,7 @@ def verdict_lines(demo: DemoState, look: Look, now_ms: float) -> list[list[Cell]
 
 
 def no_workload_lines() -> list[list[Cell]]:
-    """Where nothing is counted: why, and what to do."""
+    """The explanation if nothing is counted."""
     return [
         [Cell("No clients of ours write here, so nothing is counted.")],
         [Cell("yak ui --demo has some; yak demo and yak bench failover count too.", "dim")],
@@ -274,7 +274,7 @@ def no_workload_lines() -> list[list[Cell]]:
 
 
 def nothing_yet_lines(*, is_local: bool) -> list[list[Cell]]:
-    """Before the first failover: what will be here, and how to see one."""
+    """The hints before the first failover."""
     lines = [[Cell("No failover since yak ui listens. Put the cursor on a broker, then:")]]
     lines.append([Cell("F", "accent"), Cell("moves what it leads to others, in order")])
     if is_local:

@@ -14,7 +14,7 @@ COLUMNS = (
 
 
 def file_rows(entries: Sequence[Entry], look: Look, now_ms: int) -> list[Row]:
-    """A row each; directories end with a slash, what looks like CSV stands out."""
+    """One row per entry. Directories end with a slash, CSV files are highlighted."""
     return [_row(entry, look, now_ms) for entry in entries]
 
 

@@ -8,7 +8,7 @@ from yak.tui.rows.cells import Row
 
 
 def row_test(filter_text: str) -> Callable[[Row], bool]:
-    """Whether a row is meant. An empty filter means all. Raises UsageError `bad-filter`."""
+    """The filter's test for a row. An empty filter matches all. Raises UsageError `bad-filter`."""
     wanted = filter_text.strip()
     is_inverse = wanted.startswith("!")
     wanted = wanted[1:] if is_inverse else wanted
@@ -27,7 +27,7 @@ def row_test(filter_text: str) -> Callable[[Row], bool]:
 
 
 def filtered(rows: Sequence[Row], filter_text: str) -> list[Row]:
-    """The rows that a filter lets through. Raises UsageError `bad-filter`."""
+    """The rows that match. Raises UsageError `bad-filter`."""
     test = row_test(filter_text)
     return [row for row in rows if test(row)]
 

@@ -30,18 +30,18 @@ PARTITION_COLUMNS: Final = (
     Column("START", 6, is_right=True, rank=3),
 )
 AGE: Final = 5
-"""The column that tells it."""
+"""The index of the age column."""
 
 
 def lag_of(said: Mapping[str, Any]) -> PartitionLag:
-    """A partition as `/api/groups/NAME` tells it."""
+    """A partition of `/api/groups/NAME`."""
     known = said["log_start_offset"] is not None and said["high_watermark"] is not None
     marks = Marks(said["log_start_offset"], said["high_watermark"]) if known else None
     return PartitionLag(TopicPartition(said["topic"], said["partition"]), said["committed"], marks)
 
 
 def member_rows(said: Mapping[str, Any], look: Look) -> list[Row]:
-    """A row a member."""
+    """One row per member."""
     return [
         _member(each, look) for each in sorted(said["members"], key=lambda one: (one["client_id"], one["member_id"]))
     ]
@@ -78,7 +78,7 @@ def _places(said: list[Mapping[str, Any]] | None) -> list[TopicPartition] | None
 def partition_rows(
     said: Mapping[str, Any], unread: Mapping[TopicPartition, Unread], look: Look, now_ms: int
 ) -> list[Row]:
-    """A row a partition that the group committed something of, or that a member has."""
+    """One row per partition that has a committed offset or a member."""
     clients = {each["member_id"]: each["client_id"] for each in said["members"]}
     return [_partition(each, clients, unread, look, now_ms) for each in said["partitions"]]
 
@@ -121,7 +121,7 @@ def _partition(
 
 
 def summary(group: Group, look: Look, now_ms: int) -> list[list[Cell]]:
-    """Two lines: what it is, and how far it is."""
+    """Two lines: the group's state, and its lag."""
     said = group.said
     if said is None:
         return [[Cell(group.why or "asking its coordinator ...", "bad" if group.why else "dim")]]

@@ -28,25 +28,25 @@ _STATES: Final[dict[str, tuple[str, Tone]]] = {
     "NotReady": ("warn", "warn"),
 }
 _SHORT: Final = {"PreparingRebalance": "joining", "CompletingRebalance": "syncing"}
-"""Kafka's names of these two are wider than a column may be; the group's own screen has them in full."""
+"""Kafka's names of these two are too wide for a column; the group's screen shows them in full."""
 
 
 def state_cell(state: str, look: Look, *, is_short: bool = True) -> Cell:
-    """Sign and word."""
+    """The state as a sign and a word."""
     sign, tone = _STATES.get(state, ("unknown", ""))
     words = _SHORT.get(state, state) if is_short else state
     return Cell(f"{look.sign(sign)} {words or 'unknown'}", tone, words)
 
 
 def lag_cell(lag: int | None, look: Look) -> Cell:
-    """Records: a dash where nothing is committed, 0 where all is read."""
+    """The lag in records: a dash if nothing is committed, 0 if everything is read."""
     if lag is None:
         return Cell(look.sign("none"), "dim", -1)
     return Cell(look.number(lag), "good" if lag == 0 else "", lag)
 
 
 def group_rows(groups: Groups, look: Look, now_ms: int) -> list[Row]:
-    """By name."""
+    """Rows ordered by name."""
     return [_row(groups.by_name[name], look, now_ms) for name in sorted(groups.by_name)]
 
 
@@ -82,7 +82,7 @@ def trend_cell(group: Group, look: Look, now_ms: int, width: int = TREND_WIDTH) 
 
 
 def eta_cell(group: Group, look: Look, now_ms: int) -> Cell:
-    """When all is read, in words that fit."""
+    """The time until the lag is 0, in short words."""
     eta_ms = group.eta_ms(now_ms)
     if group.lag == 0:
         return Cell("caught up", "good", 0)
@@ -94,7 +94,7 @@ def eta_cell(group: Group, look: Look, now_ms: int) -> Cell:
 
 
 def list_title(groups: Groups, look: Look) -> str:
-    """How many there are, and how far behind together."""
+    """The number of groups, and their total lag."""
     if not groups.is_listed:
         return "Groups"
     known = [group.lag for group in groups.by_name.values() if group.lag is not None]
@@ -103,7 +103,7 @@ def list_title(groups: Groups, look: Look) -> str:
 
 
 def silent_words(groups: Groups) -> str:
-    """Who did not answer; empty where all did."""
+    """The brokers that did not answer; empty if all did."""
     if not groups.silent:
         return ""
     who = ", ".join(str(each["node_id"]) for each in groups.silent)

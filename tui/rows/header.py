@@ -1,4 +1,4 @@
-"""The line at the top: which cluster, how it is. Pure."""
+"""The top line: the cluster and its health. Pure."""
 
 from yak.tui.look import Look, ago
 from yak.tui.rows.cells import Cell
@@ -8,7 +8,7 @@ from yak.tui.state.picture import Picture
 def header(
     title: str, picture: Picture, look: Look, now_ms: int, *, is_readonly: bool, is_production: bool, is_frozen: bool
 ) -> tuple[list[Cell], list[Cell]]:
-    """What stands left and right in it."""
+    """The cells at the left and at the right."""
     left = [Cell("yak ", "accent"), Cell(title, "strong")]
     if is_production:
         left.append(Cell("PROD", "bad"))

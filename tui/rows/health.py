@@ -8,7 +8,7 @@ COLUMNS = (Column("", 12), Column("", 16, most=200, flex=1))
 
 
 def health_rows(picture: Picture, look: Look, now_ms: int) -> list[Row]:
-    """A row for each thing that can be well or not; the key says where it leads: `goes to:what`."""
+    """One row per aspect of health. The key says where enter leads: `screen:what`."""
     good, warn, bad = look.sign("good"), look.sign("warn"), look.sign("bad")
     up = sum(broker.is_up for broker in picture.brokers.values())
     count = len(picture.brokers)
@@ -59,7 +59,7 @@ def _row(key: str, name: str, words: str, is_good: bool, tone: str = "good") -> 
 
 
 def rate_lines(picture: Picture, look: Look, width: int, now_ms: int) -> list[list[Cell]]:
-    """Rates of the last minute, and how often the ISR changed: for a small panel."""
+    """Rates of the last minute, and the number of ISR changes, for a small panel."""
     room = max(4, width - 18)
     total = picture.rates()
     changes = sum(now_ms - each < 300_000 for each in picture.isr_changes_ms)

@@ -1,6 +1,6 @@
-"""The cluster as it was after a record, and what changed between two: as rows. Pure.
+"""The cluster's image after a record, and the difference of two images, as rows. Pure.
 
-An image is taken apart once (`things`) into things with fields, which are then shown, or compared with those of another one.
+`things` splits an image once into things with fields, which are then shown, or compared with another image's.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +17,10 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """A broker, a topic, a partition, ...: its fields by name, in the order in which they are told. A field without a name is told alone."""
+    """A broker, topic, partition, ...: its ordered fields by name.
+
+    A field with an empty name is shown by its value alone.
+    """
 
     name: str
     fields: Mapping[str, str]
@@ -25,7 +28,7 @@ class Thing:
     is_head: bool = False
 
     def words(self) -> str:
-        """All fields."""
+        """All fields as text."""
         return ", ".join(f"{name} {value}".strip() for name, value in self.fields.items() if value)
 
 
@@ -114,7 +117,7 @@ _SIGNS: Final[dict[Tone, str]] = {"good": "up", "warn": "warn", "bad": "bad"}
 
 
 def image_rows(found: Things, touched: Collection[str], look: Look) -> list[Row]:
-    """A row a thing; what the record changed is marked."""
+    """One row per thing; those that the record changed are marked."""
     rows: list[Row] = []
     for key, thing in found.items():
         is_touched = key in touched
@@ -127,7 +130,7 @@ def image_rows(found: Things, touched: Collection[str], look: Look) -> list[Row]
 
 
 def diff_rows(before: Things, after: Things, look: Look) -> list[Row]:
-    """What came, what went, and which fields of what stayed are others."""
+    """Things added and removed, and changed fields."""
     rows = []
     for key in [*before, *(key for key in after if key not in before)]:
         old, new = before.get(key), after.get(key)
@@ -155,7 +158,7 @@ def _field(name: str, old: Thing, new: Thing, look: Look) -> str:
 
 
 def touched_by(record: Json, names: Mapping[str, str]) -> set[str]:
-    """Keys of the things that a record is about."""
+    """Keys of the things that a record concerns."""
     said = record["record"]
     kind = record["kind"]
     if kind in ("Partition", "PartitionChange"):

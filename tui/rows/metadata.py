@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 
 
 class LogRows:
-    """Rows of a log, made when they are looked at: also of records that were not read yet."""
+    """Rows of the log, made on demand, also for records that were not read yet."""
 
     def __init__(self, log: MetadataLog, look: Look, now_ms: int) -> None:
         self._log, self._look, self._now_ms = log, look, now_ms
@@ -27,11 +27,11 @@ class LogRows:
         return len(self._log)
 
     def at(self, index: int) -> Row:
-        """The row at a place from 0 on."""
+        """The row at an index."""
         return log_row(self._log, self._log.begin + index, self._look, self._now_ms)
 
     def place_of(self, key: str) -> int | None:
-        """Where a record is."""
+        """The index of a record."""
         offset = int(key)
         return offset - self._log.begin if self._log.begin <= offset <= self._log.end else None
 
@@ -57,25 +57,25 @@ def log_row(log: MetadataLog, offset: int, look: Look, now_ms: int) -> Row:
 
 
 def known_rows(log: MetadataLog, look: Look, now_ms: int) -> list[Row]:
-    """All records that were read: what a filter can look through."""
+    """All records that were read, for a filter."""
     return [log_row(log, offset, look, now_ms) for offset in sorted(log.records)]
 
 
 def moment(time_ms: float | None, look: Look, now_ms: int) -> str:
-    """A time of the last day; with its date where that is longer ago."""
+    """The time of day within the last day; else with its date."""
     if time_ms is None or look.zone == "relative" or abs(now_ms - time_ms) < _DAY_MS:
         return look.time(time_ms, now_ms, millis=True)
     return look.day_and_time(time_ms, now_ms)
 
 
 def record_words(record: Json, names: Mapping[str, str]) -> tuple[str, Tone]:
-    """What a record says, and how grave that is. One of a kind that is not known is told by its fields."""
+    """A record in words, and its severity. Records of an unknown kind are shown by their fields."""
     teller = _WORDS.get(record["kind"])
     try:
         if teller is not None:
             return teller(record["record"], names)
     except (KeyError, TypeError, ValueError):
-        pass  # a newer YAK wrote it
+        pass  # written by a newer YAK
     return ", ".join(f"{name} {value}" for name, value in record["record"].items()), ""
 
 

@@ -1,4 +1,4 @@
-"""Sentences, packed into as few lines as the width allows. Pure."""
+"""Packs sentences into as few lines as the width allows. Pure."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from yak.tui.rows.cells import Cell
 
 
 def packed(cells: Sequence[Cell], width: int) -> list[list[Cell]]:
-    """The cells in lines, in their order, with a space between them; one that is wider than a line is broken at spaces."""
+    """The cells in lines, in order, separated by a space. A cell wider than a line is wrapped at spaces."""
     lines: list[list[Cell]] = []
     room = 0
     for whole in cells:

@@ -12,7 +12,7 @@ NARROW: Final = 96
 
 
 def columns(width: int) -> tuple[Column, ...]:
-    """The columns; a narrow window gets the short name of the high watermark."""
+    """The columns; a narrow window uses the short name of the high watermark."""
     return (
         Column("P", 2, is_right=True),
         Column("LEADER", 6, is_right=True, flash=True),
@@ -28,7 +28,7 @@ def columns(width: int) -> tuple[Column, ...]:
 
 
 def isr_cell(partition: Partition, look: Look) -> Cell:
-    """`1 2 ·`: replicas by node, a dot for each one that is out of sync."""
+    """`1 2 ·`: replicas by node, with a dot for each one out of sync."""
     words = " ".join(str(node) if node in partition.isr else look.sign("dot") for node in sorted(partition.replicas))
     return Cell(words, "warn" if partition.is_under_replicated else "", len(partition.isr))
 
@@ -47,7 +47,7 @@ def state_words(partition: Partition, min_isr: int | None) -> tuple[str, str, To
 def partition_rows(
     partitions: Sequence[Partition], facts: TopicFacts | None, min_isr: int | None, look: Look, now_ms: int
 ) -> list[Row]:
-    """By number; the key is the number."""
+    """Rows ordered by partition number, which is the key."""
     return [_row(each, facts, min_isr, look, now_ms) for each in partitions]
 
 

@@ -1,4 +1,4 @@
-"""How a reading goes, in words: the line below a list of records, and what an empty one says. Pure."""
+"""The state of a reading in words: the line below a list of records, and the text of an empty list. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,7 +17,7 @@ TOPIC_COLUMNS: Final = (
     Column("IN", least=5, is_right=True),
 )
 BEHIND_WORTH_SAYING: Final = 100
-"""Offsets; fewer are on their way."""
+"""In records; a smaller lag is normal."""
 _PHASES: Final[dict[Phase, tuple[str, Tone, str]]] = {
     "opening": ("unknown", "dim", "opening"),
     "joining": ("unknown", "dim", "joining the group"),
@@ -32,7 +32,7 @@ _PHASES: Final[dict[Phase, tuple[str, Tone, str]]] = {
 
 
 def status_cells(status: Status, counts: Counts, wanted: Subscription, filter_text: str, look: Look) -> list[Cell]:
-    """The most important first: a narrow window cuts the end."""
+    """The cells of the status line, most important first: a narrow window cuts the end."""
     cells = [phase_cell(status, wanted, look)]
     if status.phase == "full":
         cells.append(Cell("m reads on, without the older half", "accent"))
@@ -51,7 +51,7 @@ def status_cells(status: Status, counts: Counts, wanted: Subscription, filter_te
 
 
 def phase_cell(status: Status, wanted: Subscription, look: Look) -> Cell:
-    """The sign and the word."""
+    """The phase as a sign and a word."""
     sign, tone, word = _PHASES[status.phase]
     if status.phase == "reading":
         if wanted.is_tail:
@@ -81,7 +81,7 @@ def _count_cells(status: Status, counts: Counts, filter_text: str, look: Look) -
 
 
 def empty_words(status: Status, counts: Counts, wanted: Subscription, filter_text: str, look: Look) -> str:
-    """What it means that no record is shown, why, and which key helps."""
+    """Why no record is shown, and which key helps."""
     if status.error is not None:
         error = status.error
         lines = [error.message + (f": {error.why}" if error.why else ".")]
@@ -115,7 +115,7 @@ def _nothing(status: Status, wanted: Subscription) -> str:
 
 
 def tile_words(status: Status, counts: Counts, wanted: Subscription, filter_text: str, look: Look, width: int) -> str:
-    """The same in a few words, for the edge of a tile: as many as have room, the most important first."""
+    """A short status for the edge of a tile: the parts that fit, most important first."""
     parts = [phase_cell(status, wanted, look).text]
     if status.every > 1:
         parts.append(f"1 of {status.every}")
@@ -135,7 +135,7 @@ def tile_words(status: Status, counts: Counts, wanted: Subscription, filter_text
 
 
 def tile_title(letter: str, wanted: Subscription, width: int) -> str:
-    """What a tile is about: `A orders  group audit`."""
+    """The title of a tile: `A orders  group audit`."""
     parts = [f"{letter} {wanted.title}", f"group {wanted.group}" if wanted.group else "no group"]
     if not wanted.group:
         parts.append(str(wanted.seek))
@@ -143,7 +143,7 @@ def tile_title(letter: str, wanted: Subscription, width: int) -> str:
 
 
 def fitting(parts: Sequence[str], width: int) -> str:
-    """As many parts as there is room for, whole ones; the first always."""
+    """The whole parts that fit; always the first."""
     words = parts[0]
     for part in parts[1:]:
         if len(words) + 2 + len(part) > width:
@@ -153,7 +153,7 @@ def fitting(parts: Sequence[str], width: int) -> str:
 
 
 def topic_choice_rows(picture: Picture, look: Look) -> list[Row]:
-    """Topics to choose from, those of the cluster itself last."""
+    """Topics to choose from, internal ones last."""
     partitions: dict[str, list[int]] = {}
     rates: dict[str, float] = {}
     for each in picture.partitions.values():

@@ -1,4 +1,4 @@
-"""Records as lines of a table, made when they are looked at. Pure, but for the store's lock."""
+"""Records as table rows, made on demand. Pure, except for the store's lock."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -10,25 +10,25 @@ from yak.tui.rows.cells import Cell, Column, Row
 
 KEY_CHARACTERS: Final = 32
 SAME_DAY_MS: Final = 20 * 3_600_000
-"""Older than this, a time of day alone would be taken for today's."""
+"""For older records a time of day alone would be ambiguous."""
 CACHED_ROWS: Final = 512
 
 
 class Records(Protocol):
-    """Where records are, by place: a Store, or several merged."""
+    """Records by position: a Store, or several merged."""
 
     def span(self) -> tuple[int, int]:
-        """The first place, and the one after the last."""
+        """The first position, and the one after the last."""
 
     def at(self, place: int) -> Kept | None:
-        """The record there; None when it is gone."""
+        """The record there; None if it is gone."""
 
     def place_of(self, serial: int) -> int | None:
-        """Where a record is."""
+        """The position of a record."""
 
 
 def record_columns(look: Look, *, with_topic: bool, is_narrow: bool = False) -> Sequence[Column]:
-    """The heading. Topics only where there are several. Where it is narrow, little of the value is enough."""
+    """The columns. The topic only if there are several; in a narrow window less of the value."""
     zone = {"utc": "TIME (UTC)", "local": "TIME (LOCAL)", "relative": "AGE"}[look.zone]
     return (
         *((Column("TOPIC", least=5, most=24),) if with_topic else ()),
@@ -42,9 +42,9 @@ def record_columns(look: Look, *, with_topic: bool, is_narrow: bool = False) -> 
 
 
 class RecordRows:
-    """What a table shows of records, as they are at one moment: `freeze` takes the next.
+    """A snapshot of records as rows; `freeze` takes the next snapshot.
 
-    Rows that were made are kept while nothing about how they are written changes.
+    Rows are cached until their format changes.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class RecordRows:
         self._with_topic = False
 
     def freeze(self, records: Records, look: Look, now_ms: int, *, view: View, with_topic: bool) -> None:
-        """Show these, as they are now."""
+        """Take a snapshot of these records."""
         self._records = records
         self._first, self._end = records.span()
         self._look, self._view, self._now_ms, self._with_topic = look, view, now_ms, with_topic
@@ -71,11 +71,11 @@ class RecordRows:
         return self._end - self._first
 
     def record_at(self, index: int) -> Kept | None:
-        """The record of a row; None when it is gone meanwhile."""
+        """The record of a row; None if it is gone since `freeze`."""
         return self._records.at(self._first + index) if self._records is not None else None
 
     def at(self, index: int) -> Row:
-        """A row; an empty one when its record is gone since `freeze`."""
+        """A row; an empty one if its record is gone since `freeze`."""
         record = self.record_at(index)
         if record is None:
             return Row("", tuple(Cell("") for _ in record_columns(self._look, with_topic=self._with_topic)))
@@ -88,7 +88,7 @@ class RecordRows:
 
     def place_of(self, key: str) -> int | None:
         """The row of a record, by its serial as text."""
-        if self._records is None or not key.isdigit():  # a topic, where one was chosen from a list before
+        if self._records is None or not key.isdigit():  # the key may be a topic, from the list of topics before
             return None
         place = self._records.place_of(int(key))
         return place - self._first if place is not None and self._first <= place < self._end else None

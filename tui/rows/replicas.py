@@ -1,6 +1,6 @@
-"""Replicas of one partition as rows: how far each is, and why it is in the in-sync set or not. Pure.
+"""Replicas of one partition as rows: their log ends, and why they are in the ISR or not. Pure.
 
-What moves (log ends, high watermark) is the picture's; what only the leader knows (last fetches, epochs) was asked of `/api/partitions`.
+Log ends and high watermark come from the picture; the leader's own data (last fetches, epochs) from `/api/partitions`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,12 @@ COLUMNS: Final = (
 TOPIC_COLUMNS: Final = (Column("P", 2, is_right=True), *COLUMNS)
 BAR_WIDTH: Final = 14
 SILENT_MS: Final = 1_000
-"""A replica out of sync that did not fetch for so long is silent; one that did is on its way."""
+"""A replica out of sync without a fetch for this long is silent; with one, it is catching up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """A follower as the leader knows it; times are how long ago, when it was told."""
+    """A follower as the leader reports it. Times are ages at the time of the report."""
 
     broker_epoch: int | None
     fetched_ms: int | None
@@ -39,7 +39,7 @@ class Follower:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDetail:
-    """What `/api/partitions/TOPIC/N` said at `told_ms`."""
+    """The answer of `/api/partitions/TOPIC/N` at `told_ms`."""
 
     told_ms: int
     told_by: int
@@ -52,7 +52,7 @@ class PartitionDetail:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any], told_ms: int) -> "PartitionDetail":
-        """From the answer. A broker of an older version does not say when replicas fetched."""
+        """Parse the answer. Brokers of an older version omit the time of the last fetch."""
         return cls(
             told_ms,
             answer["told_by"],
@@ -71,7 +71,7 @@ class PartitionDetail:
 
 
 def offset_bar(log_end: int, high_watermark: int, top: int, window: int, width: int, look: Look) -> str:
-    """The last `window` offsets before `top`: a line up to the log end, with a mark where the high watermark is."""
+    """The last `window` offsets before `top`: a line up to the log end, with a mark at the high watermark."""
     full, missing, mark = ("=", ".", "|") if look.is_ascii else ("━", "┄", "┃")
     window = min(window, top)
     if window <= 0:
@@ -80,7 +80,7 @@ def offset_bar(log_end: int, high_watermark: int, top: int, window: int, width: 
 
     def place(offset: int) -> int:
         filled = round(min(max((offset - bottom) / window, 0.0), 1.0) * width)
-        return min(filled, width - 1) if offset < top else filled  # what is behind is never drawn as whole
+        return min(filled, width - 1) if offset < top else filled  # a bar with lag is never drawn full
 
     filled = place(log_end)
     cells = [full if at < filled else missing for at in range(width)]
@@ -89,7 +89,7 @@ def offset_bar(log_end: int, high_watermark: int, top: int, window: int, width: 
 
 
 def window_of(partition: Partition) -> int:
-    """How many offsets a bar shows: a round number with room for the last one and for a second of writing; 100 at least."""
+    """The number of offsets in a bar: a round number of at least 100, above the largest lag and 2 s of writes."""
     top = top_of(partition)
     ends = [end for end in partition.log_end_offsets.values() if end is not None]
     behind = max((top - end for end in ends), default=0)
@@ -104,7 +104,7 @@ def window_of(partition: Partition) -> int:
 
 
 def top_of(partition: Partition) -> int:
-    """The furthest log end that is known."""
+    """The leader's log end, or without it the largest known one."""
     ends = [end for node, end in partition.log_end_offsets.items() if end is not None and node in partition.replicas]
     leader = partition.log_end_offset
     return leader if leader is not None else max([*ends, partition.high_watermark or 0])
@@ -117,7 +117,7 @@ def replica_rows(
     look: Look,
     now_ms: int,
 ) -> list[Row]:
-    """The leader first, then by node, for `COLUMNS`; the key is the node."""
+    """Rows for `COLUMNS`, the leader first, then by node, which is the key."""
     window, top = window_of(partition), top_of(partition)
     order = sorted(partition.replicas, key=lambda node: (node != partition.leader, node))
     return [_row(node, partition, detail, brokers.get(node), look, now_ms, (top, window)) for node in order]
@@ -211,7 +211,7 @@ def _times(
 def why_words(
     node: int, partition: Partition, detail: PartitionDetail | None, broker: Broker | None, now_ms: int
 ) -> tuple[str, Tone]:
-    """Why it is in the in-sync set, or is not."""
+    """Why the replica is in the ISR or not."""
     down = "" if broker is not None and broker.is_up else "broker is gone"
     if broker is not None and not broker.is_up:
         down = {"STOPPING": "broker is stopping", "CLOSED": "broker has stopped"}.get(broker.state, "broker is fenced")
@@ -247,7 +247,7 @@ def _silent_ms(node: int, partition: Partition, detail: PartitionDetail | None, 
 
 
 def meaning(partition: Partition, detail: PartitionDetail | None, look: Look) -> list[Cell]:
-    """The sentences under the table: what the high watermark is, what acks=all gets now, and after one more failure."""
+    """The sentences under the table: the high watermark, and acks=all now and after one more failure."""
     min_isr = detail.min_isr if detail is not None else None
     return [_watermark(partition, look), *_acks(partition, min_isr, look)]
 

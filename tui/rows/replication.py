@@ -1,4 +1,4 @@
-"""Every partition with all its replicas in one row: a bar for each, of its log end against the high watermark. Pure."""
+"""Every partition in one row, with a bar for each replica's log end against the high watermark. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -12,15 +12,15 @@ from yak.tui.rows.topics import is_internal
 from yak.tui.state.picture import Partition, Picture
 
 REPLICAS_MAX: Final = 5
-"""Columns of replicas; further ones are named by their number only."""
+"""Columns with bars; further replicas appear in the IN column only."""
 SCAN_MAX: Final = 2_000
-"""With more partitions than this, which ones are not well is looked up once a second instead of each time."""
+"""With more partitions than this, problems are looked up once a second instead of at each drawing."""
 _BESIDE_BAR: Final = 7
 """Node, sign and lag of a replica's cell."""
 
 
 def columns(replicas: int, bar_width: int) -> tuple[Column, ...]:
-    """The columns for so many replicas; the bars get what the window leaves."""
+    """The columns for this number of replicas; the bars get the remaining width."""
     return (
         Column("STATE", 9, most=22, flash=True),
         Column("FOR", 6, rank=2),
@@ -39,7 +39,7 @@ def _ordinal(number: int) -> str:
 
 
 def bar_width(width: int, replicas: int) -> int:
-    """How wide bars may be in a window."""
+    """The width of a bar in a window."""
     fixed = 11 + 16 + 8 + (27 if width >= 96 else 0) + (8 if width >= 110 else 0) + (22 if width >= 130 else 0)
     shown = max(1, min(replicas, REPLICAS_MAX))
     return min(20, max(3, (width - fixed) // shown - _BESIDE_BAR - 2))
@@ -51,7 +51,7 @@ def key_of(partition: Partition) -> str:
 
 
 def badness(partition: Partition) -> int:
-    """0 is well; more is worse."""
+    """0 is healthy; a higher number is worse."""
     if partition.leader is None:
         return 3
     if len(partition.isr) <= 1 < len(partition.replicas):
@@ -60,7 +60,7 @@ def badness(partition: Partition) -> int:
 
 
 def state_cell(partition: Partition, look: Look) -> Cell:
-    """Its state in a sign and words."""
+    """The partition's state as a sign and words."""
     bad = badness(partition)
     if not bad:
         return Cell(f"{look.sign('good')} in sync", "good", 0)
@@ -75,7 +75,7 @@ def state_cell(partition: Partition, look: Look) -> Cell:
 
 
 def since_cell(partition: Partition, now_ms: int) -> Cell:
-    """For how long a replica has been out."""
+    """How long a replica has been out of sync."""
     if partition.since_ms is None:
         return Cell("", "", 0)
     since_ms = max(0, now_ms - partition.since_ms)
@@ -112,7 +112,7 @@ def partition_row(partition: Partition, picture: Picture, look: Look, now_ms: in
 
 
 def _bar(node: int, partition: Partition, picture: Picture, look: Look, scale: tuple[int, int, int]) -> Cell:
-    """`3 ████▓░░ 1.4k`: node, its log, how far it is behind; a cross where it is out of sync."""
+    """`3 ████▓░░ 1.4k`: node, log, lag; a cross if it is out of sync."""
     top, window, width = scale
     end, broker = partition.log_end_offsets.get(node), picture.brokers.get(node)
     is_out = node not in partition.isr
@@ -128,7 +128,7 @@ def _bar(node: int, partition: Partition, picture: Picture, look: Look, scale: t
 
 
 class ReplicationTable:
-    """The rows of all partitions, those that are not well first."""
+    """The rows of all partitions, those with problems first."""
 
     def __init__(self) -> None:
         self._picture = Picture()
@@ -143,18 +143,18 @@ class ReplicationTable:
 
     @property
     def count(self) -> int:
-        """All partitions that are shown."""
+        """The number of partitions shown."""
         return len(self._names)
 
     @property
     def count_well(self) -> int:
-        """Those with a leader, and all replicas in sync."""
+        """The number of partitions with a leader and all replicas in sync."""
         return len(self._names) - len(self._bad)
 
     def rows(
         self, picture: Picture, look: Look, now_ms: int, in_sight: Iterable[str], width: int, *, with_internal: bool
     ) -> list[Row]:
-        """All rows; `width` is what the table has."""
+        """All rows, for a table of this `width`."""
         known = (id(picture), picture.topics_version, with_internal)
         is_new = known != self._known
         if is_new:
@@ -190,7 +190,7 @@ class ReplicationTable:
         return None if key is None else self._by_name.get(key)
 
     def columns(self) -> Sequence[Column]:
-        """Its columns now."""
+        """The present columns."""
         return columns(self._replicas, self._width)
 
     def _make(self, name: str) -> Row:

@@ -1,4 +1,4 @@
-"""Moving a group's offsets: the form, the command line that does the same, the preview. Pure."""
+"""Offset reset of a group: the form, the equivalent command, the preview. Pure."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,12 @@ COLUMNS: Final = (
 
 
 def topics_of(values: Mapping[str, str]) -> list[str]:
-    """`orders:0,2 payments` as two; none means all that is committed."""
+    """Splits `orders:0,2 payments` in two; empty means all committed topics."""
     return values["topics"].split()
 
 
 def command(group: str, values: Mapping[str, str], look: Look, *, is_done: bool = False) -> str:
-    """The command line. Raises UsageError for a value that cannot be."""
+    """The equivalent command. Raises UsageError for an invalid value."""
     way, value = values["to"], values["value"]
     words = ["yak", "groups", "reset", group]
     topics = topics_of(values)
@@ -67,7 +67,7 @@ def _check(way: str, value: str) -> None:
 
 
 def target(values: Mapping[str, str], now_ms: int, look: Look, offsets: Mapping[TopicPartition, int]) -> Target:
-    """What the form says; `offsets` are the file's. Raises UsageError."""
+    """The target from the form; `offsets` come from the file. Raises UsageError."""
     way, value = values["to"], values["value"]
     if way == "time":
         zone: tzinfo | None = datetime.now(UTC).astimezone().tzinfo if look.zone == "local" else UTC
@@ -82,7 +82,7 @@ def target(values: Mapping[str, str], now_ms: int, look: Look, offsets: Mapping[
 
 
 def step_rows(steps: Sequence[Step], results: Mapping[TopicPartition, YakError | None] | None, look: Look) -> list[Row]:
-    """Old and new of each partition; `results` None before it is done."""
+    """Old and new offset of each partition; `results` is None before the reset."""
     return [_row(each, results, look) for each in steps]
 
 
@@ -127,7 +127,7 @@ def _result(step: Step, results: Mapping[TopicPartition, YakError | None] | None
 
 
 def plan_words(steps: Sequence[Step], look: Look) -> str:
-    """What it comes to: how many records would come again, how many would be skipped."""
+    """The totals: records to be read again, records to be skipped."""
     changes = [each for each in steps if each.is_change]
     if not changes:
         return "Nothing to move: the offsets are there already."

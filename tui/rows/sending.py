@@ -1,4 +1,4 @@
-"""What became of the messages that were sent, in a few lines. Pure."""
+"""Delivery statistics in a few lines. Pure."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from yak.tui.produce.upload import FileProgress
 from yak.tui.rows.cells import Cell, Tone
 
 ROOMY, WORDS_WIDTH = 60, 46
-"""From this width on counters stand in one line, and sparks beside their words."""
+"""The width from which counters share one line, and the width of the words beside a spark."""
 _STATES: dict[str, tuple[str, Tone, str]] = {
     "connecting": ("up", "accent", "connecting"),
     "sending": ("up", "accent", "sending"),
@@ -21,7 +21,7 @@ _STATES: dict[str, tuple[str, Tone, str]] = {
 
 
 def account_title(account: Account | None, look: Look) -> str:
-    """For the frame: `Sent ● sending for 3.1 s`."""
+    """The frame's title: `Sent ● sending for 3.1 s`."""
     if account is None:
         return "Sent"
     sign, _, word = _STATES[account.state]
@@ -32,7 +32,7 @@ def account_title(account: Account | None, look: Look) -> str:
 
 
 def account_lines(account: Account | None, look: Look, width: int) -> list[list[Cell]]:
-    """Counters, rate, latency, and where it went or why it failed."""
+    """Counters, rate, latency, and the partitions, or why it failed."""
     if account is None:
         return [
             [Cell("Nothing was sent yet. S sends it once,", "dim")],
@@ -76,7 +76,7 @@ def _latency(account: Account, look: Look, width: int) -> list[list[Cell]]:
 
 
 def _with_spark(words: str, values: Sequence[float], look: Look, width: int) -> list[list[Cell]]:
-    """Words and a line of blocks behind them, or below where there is no room."""
+    """Words with a spark behind them, or below if it does not fit."""
     if width >= ROOMY:
         return [[Cell(f"{words:<{WORDS_WIDTH}}"), Cell(look.spark(values, width - WORDS_WIDTH - 3), "accent")]]
     return [[Cell(words)], *([[Cell(look.spark(values, width - 2), "accent")]] if values else [])]
@@ -111,7 +111,10 @@ def upload_lines(
     width: int,
     height: int = 3,
 ) -> list[list[Cell]]:
-    """Progress bar with rows, rate and time to go; counters; rows set aside; latency. Where `height` is 2, the most important two."""
+    """Progress with rows, rate and remaining time; counters; rejected rows; latency.
+
+    With a `height` of 2, the first two.
+    """
     done, left = progress.settled, None if total_rows is None else max(total_rows - progress.settled, 0)
     share = 0.0 if not total_rows else min(done / total_rows, 1.0)
     if account.state == "done":
@@ -137,5 +140,5 @@ def upload_lines(
 
 
 def _whole(seconds: float) -> str:
-    """`3 s`, `2 min`: no more exact than anybody knows."""
+    """`3 s`, `2 min`: an estimate, without false precision."""
     return span(max(round(seconds), 1) * 1000).replace(".0 s", " s")

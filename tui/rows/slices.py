@@ -1,4 +1,4 @@
-"""Rows of a long table, made anew a slice at a time: tens of thousands cost a little each time, and those in sight are always fresh."""
+"""Rows of a long table, refreshed a slice at a time: updates are cheap, and visible rows are always up to date."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 from yak.tui.rows.cells import Row
 
 SLICE: Final = 500
-"""Rows made anew at a time beside those in sight: some milliseconds."""
+"""Rows refreshed per update beside the visible ones: some milliseconds."""
 
 
 class SlicedRows:
-    """Keeps a row for each key; `update` makes some of them anew. Rows that were never made are `bare`."""
+    """Caches a row for each key; `update` refreshes some. Rows that were never made are `bare`."""
 
     def __init__(self, make: Callable[[str], Row], bare: Callable[[str], Row], *, slice_size: int = SLICE) -> None:
         self._make, self._bare, self._slice = make, bare, slice_size
@@ -18,12 +18,12 @@ class SlicedRows:
         self._next = 0
 
     def forget(self) -> None:
-        """All of them are to be written otherwise."""
+        """Drop all rows: their format changed."""
         self._rows.clear()
         self._next = 0
 
     def update(self, keys: Sequence[str], in_sight: Iterable[str] = ()) -> list[Row]:
-        """The rows of these keys, in this order. Made anew are those in sight, and the next slice of all."""
+        """The rows of these keys, in order. Refreshes the visible ones and the next slice."""
         rows = self._rows
         if len(rows) > 2 * len(keys):
             self._rows = rows = {key: rows[key] for key in keys if key in rows}

@@ -32,7 +32,7 @@ _TREND: Final = 24
 
 
 def job_rows(jobs: Sequence[SparkJob], look: Look, now_ms: float) -> list[Row]:
-    """In the order given: those that run first, then the latest."""
+    """Rows in the given order: running jobs first, then the latest."""
     return [_row(job, look, now_ms) for job in jobs]
 
 
@@ -58,7 +58,7 @@ def _row(job: SparkJob, look: Look, now_ms: float) -> Row:
 
 
 def state_cell(job: SparkJob, look: Look) -> Cell:
-    """Sign and word."""
+    """The state as a sign and a word."""
     sign, tone = _STATES[job.run.state]
     return Cell(f"{look.sign(sign)} {job.run.state}", tone, job.run.state)
 
@@ -74,14 +74,14 @@ def _lag(lag: int | None, look: Look) -> Cell:
 
 
 def title(jobs: Sequence[SparkJob]) -> str:
-    """How many run, and how many ended."""
+    """The numbers of running and ended jobs."""
     running = sum(job.run.is_active for job in jobs)
     ended = len(jobs) - running
     return f"Spark jobs: {running} running" + (f", {ended} ended" if ended else "")
 
 
 def detail_lines(job: SparkJob, look: Look, now_ms: float, width: int) -> list[list[Cell]]:
-    """What it was told, where it runs, its queries, and what ended it."""
+    """The job's arguments, location, queries, and the error that ended it."""
     run = job.run
     lines = [[Cell(line, "dim")] for line in plain(f"$ {run_command(run)}", max(20, width - 2), 3)]
     since = "since" if run.is_active else "begun"
@@ -135,6 +135,6 @@ def _query(line: Mapping[str, Any], look: Look) -> list[list[Cell]]:
 
 
 def detail_text(job: SparkJob, log_end: str, look: Look, now_ms: float) -> str:
-    """All that is known of a job, and the end of its log: for a dialog."""
+    """All details of a job and the end of its log, for a dialog."""
     lines = [" ".join(cell.text for cell in line) for line in detail_lines(job, look, now_ms, 76)]
     return "\n".join([*lines, "", log_end.rstrip() or "The log is empty."])

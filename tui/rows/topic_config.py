@@ -18,7 +18,7 @@ _NEVER: Final = 2**63 - 1
 
 
 def config_rows(configs: Iterable[ConfigValue], look: Look) -> list[Row]:
-    """What is set for the topic first, then by name."""
+    """Configs set for the topic first, then by name."""
     from yak.config.topic_config_table import TOPIC_CONFIGS
 
     rows = []
@@ -42,7 +42,7 @@ def config_rows(configs: Iterable[ConfigValue], look: Look) -> list[Row]:
 
 
 def documentation(name: str) -> str:
-    """What a config is for; empty for one that this version does not know."""
+    """A config's documentation; empty if this version does not know it."""
     from yak.config.topic_config_table import TOPIC_CONFIGS
 
     definition = TOPIC_CONFIGS.get(name)
@@ -50,7 +50,7 @@ def documentation(name: str) -> str:
 
 
 def in_words(name: str, value: str | None, look: Look) -> str:
-    """A value with its meaning where that is not plain: `604800000 (7 d)`, `1048588 (1.0 MiB)`."""
+    """A value with a readable form: `604800000 (7 d)`, `1048588 (1.0 MiB)`."""
     if value is None or value == "":
         return look.sign("none")
     try:

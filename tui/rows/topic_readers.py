@@ -1,4 +1,4 @@
-"""Groups that read a topic, and the topic's last messages, as rows. Pure."""
+"""Groups that read a topic, and the topic's latest records, as rows. Pure."""
 
 import base64
 import json
@@ -35,7 +35,7 @@ _STATES: Final[dict[str, tuple[str, Tone]]] = {
 
 @dataclass(slots=True)
 class Reader:
-    """A group as far as one topic is concerned; `lags` are samples of (when, records)."""
+    """A group's state on one topic; `lags` are samples of (time, records)."""
 
     group: str
     state: str
@@ -46,7 +46,7 @@ class Reader:
 
     @property
     def eta_ms(self) -> float | None:
-        """When it has read all, at the pace of the last samples; None when it does not come nearer."""
+        """The time until the lag is 0 at the rate of the last samples; None if it does not fall."""
         if not self.lags or len(self.lags) < 2:
             return None
         (first_ms, first), (last_ms, last) = self.lags[max(0, len(self.lags) - 10)], self.lags[-1]
@@ -56,7 +56,7 @@ class Reader:
 
 
 def reader_of(topic: str, answer: Mapping[str, Any], known: Reader | None, now_ms: int) -> Reader | None:
-    """From `/api/groups/GROUP`; None when it has nothing to do with the topic."""
+    """The reader from `/api/groups/GROUP`; None if the group does not read the topic."""
     partitions = [each for each in answer["partitions"] if each["topic"] == topic]
     members = [
         each
@@ -76,7 +76,7 @@ def reader_of(topic: str, answer: Mapping[str, Any], known: Reader | None, now_m
 
 
 def group_rows(readers: Iterable[Reader], look: Look) -> list[Row]:
-    """By name; the key is the group."""
+    """Rows ordered by group, which is the key."""
     return [_group_row(each, look) for each in sorted(readers, key=lambda each: each.group)]
 
 
@@ -100,7 +100,7 @@ def _group_row(reader: Reader, look: Look) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One of the last messages."""
+    """One of the latest records."""
 
     partition: int
     offset: int
@@ -111,7 +111,7 @@ class Message:
 
     @classmethod
     def of(cls, partition: int, record: Mapping[str, Any]) -> "Message":
-        """From a record of `/consume`."""
+        """Parse a record of `/consume`."""
         key, value, is_plain = record.get("key"), "", True
         if "key_base64" in record:
             key = _hex(record["key_base64"])

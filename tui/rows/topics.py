@@ -1,4 +1,4 @@
-"""Topics as rows, from the picture and from what was asked about those in sight. Pure."""
+"""Topics as rows, from the picture and from the facts of visible ones. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,10 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What `GET /topics/NAME` said: log starts by partition (None: its leader does not say), bytes of the leaders' logs, configs that are set."""
+    """The answer of `GET /topics/NAME`.
+
+    Log starts by partition (None: unknown), bytes of the leaders' logs, configs set for the topic.
+    """
 
     told_ms: int
     log_starts: Mapping[int, int | None] = field(default_factory=dict)
@@ -36,7 +39,7 @@ class TopicFacts:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any], told_ms: int) -> "TopicFacts":
-        """From the answer."""
+        """Parse the answer."""
         partitions = answer["partitions"]
         return cls(
             told_ms,
@@ -48,12 +51,12 @@ class TopicFacts:
 
     @property
     def size_bytes(self) -> int | None:
-        """Of all partitions together; None when a leader does not say."""
+        """The size of all partitions; None if a leader does not report it."""
         known = [each for each in self.sizes.values() if each is not None]
         return sum(known) if len(known) == len(self.sizes) else None
 
     def messages(self, partitions: Sequence[Partition]) -> int | None:
-        """High watermark less log start, of all partitions; None when one is not known."""
+        """The sum of high watermark minus log start; None if one is unknown."""
         total = 0
         for each in partitions:
             start = self.log_starts.get(each.partition)
@@ -64,17 +67,17 @@ class TopicFacts:
 
 
 def is_internal(topic: str) -> bool:
-    """Whether the cluster keeps its own state in it."""
+    """Whether it is an internal topic of the cluster."""
     return topic in INTERNAL_TOPICS
 
 
 def topic_names(picture: Picture, *, with_internal: bool) -> list[str]:
-    """All topics, in order; the cluster's own ones only when they are wanted."""
+    """All topics in order, with or without internal ones."""
     return sorted(name for name in picture.topics if with_internal or not is_internal(name))
 
 
 def state_of(partitions: Sequence[Partition]) -> tuple[str, str, Tone, int]:
-    """Sign, words, tone, and how bad it is, for sorting."""
+    """Sign, words, tone, and the severity for sorting."""
     leaderless = sum(each.leader is None for each in partitions)
     if leaderless:
         return "bad", f"{leaderless} offline", "bad", 2_000_000 + leaderless
@@ -108,7 +111,7 @@ def topic_row(name: str, partitions: Sequence[Partition], rates: Rates, facts: T
 
 
 def bare_row(name: str, look: Look) -> Row:
-    """A topic of which nothing but the name was looked at yet."""
+    """A topic of which only the name is known yet."""
     none = Cell(look.sign("none"), "dim", -1)
     return Row(name, (Cell(name, "strong"), none, none, none, none, none, none, none, none, Cell("")))
 
@@ -119,7 +122,7 @@ def config_words(configs: Mapping[str, str]) -> str:
 
 
 class TopicTable:
-    """The rows of all topics, names first; details of those in sight each time, of the others in turns."""
+    """The rows of all topics. Visible ones are refreshed at each update, the others in turns."""
 
     def __init__(self) -> None:
         self.facts: dict[str, TopicFacts] = {}
@@ -130,7 +133,7 @@ class TopicTable:
         self._rows = SlicedRows(self._make, lambda name: bare_row(name, self._look))
 
     def rows(self, picture: Picture, look: Look, in_sight: Sequence[str], *, with_internal: bool = False) -> list[Row]:
-        """All rows as they are now."""
+        """All rows."""
         if picture is not self._picture or look != self._look:
             if picture is not self._picture:
                 self.facts.clear()
@@ -149,13 +152,13 @@ class TopicTable:
         )
 
     def stale(self, in_sight: Sequence[str], now_ms: int, older_than_ms: int) -> list[str]:
-        """Topics in sight about which something should be asked, those never asked about first."""
+        """Visible topics with outdated facts, those without facts first."""
         known = [(self.facts[name].told_ms if name in self.facts else -1, name) for name in in_sight]
         return [name for told_ms, name in sorted(known) if told_ms < now_ms - older_than_ms]
 
 
 def total_words(picture: Picture, look: Look, *, with_internal: bool) -> str:
-    """`12 topics, 39 partitions`, what is hidden, and how many are not well."""
+    """`12 topics, 39 partitions`, the hidden ones, and those with problems."""
     names = list(picture.topics) if with_internal else [name for name in picture.topics if not is_internal(name)]
     partitions = sum(len(picture.topics[name]) for name in names)
     behind = sum(each.is_under_replicated for each in picture.partitions.values())

@@ -1,4 +1,4 @@
-"""All that happened, and all that the user did, as command lines."""
+"""All events and all actions of the user, as command lines."""
 
 import json
 
@@ -16,7 +16,7 @@ from yak.tui.widgets.panel import Panel
 
 
 class ActivityScreen(YakScreen):
-    """Every event."""
+    """The table of events."""
 
     TITLE_WORDS = "activity"
     CLI_TWIN = "curl -sN http://BROKER:8080/api/events, yak log"
@@ -29,11 +29,11 @@ class ActivityScreen(YakScreen):
     _drawn: tuple[object, ...] = ()
 
     def body(self) -> ComposeResult:
-        """One table."""
+        """Build the table."""
         yield Panel("Activity", Grid(id="events"), subtitle="enter all of it   / filter   y copy")
 
     def paint(self, now_ms: int) -> None:
-        """Only when something happened, or times are relative."""
+        """Draw, but only after an event, or while times are relative."""
         picture, look = self.picture, self.look
         drawn = (picture.activity.count, look, now_ms // 1000 if look.zone == "relative" else 0, id(picture))
         if drawn == self._drawn:
@@ -47,7 +47,7 @@ class ActivityScreen(YakScreen):
         )
 
     def opened(self, what: object) -> None:
-        """A line by its number."""
+        """Select a line by its number."""
         self.paint(self.app.now_ms())
         self.query_one("#events", Grid).move_to(str(what))
 
@@ -57,13 +57,13 @@ class ActivityScreen(YakScreen):
 
     @on(Grid.Opened)
     def show_event(self) -> None:
-        """The event as it was told."""
+        """Show the event as the broker sent it."""
         line = self._line()
         if line is not None:
             self.app.push_screen(TextDialog(line.kind, JSON(json.dumps(line.event))))
 
     def action_copy(self) -> None:
-        """The command, or the line."""
+        """Copy the command or the line."""
         line = self._line()
         if line is not None:
             self.app.copy(

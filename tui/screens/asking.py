@@ -1,4 +1,4 @@
-"""Screens that ask for what no event tells: again and again while they are seen, never twice at a time, and never in a handler."""
+"""Screens that poll for data that no event carries: only while visible, one request at a time, never in a handler."""
 
 from typing import ClassVar
 
@@ -10,9 +10,9 @@ from yak.tui.source.base import ClusterSource
 
 
 class AskingScreen(YakScreen):
-    """`ask()` asks the source and takes what it says; it is called every `EVERY_S` seconds while the screen is seen, and when it is gone to.
+    """Calls `ask()` every `EVERY_S` seconds while the screen is visible, and when it becomes visible.
 
-    `forget()` is called when the cluster is another one. What went wrong last is in `trouble`, until an answer comes.
+    `forget()` is called when the cluster changes. `trouble` is the latest error, until an answer arrives.
     """
 
     EVERY_S: ClassVar[float] = 2.0
@@ -24,22 +24,22 @@ class AskingScreen(YakScreen):
         self._is_asking = False
 
     async def ask(self) -> None:
-        """Ask, and take the answer. May raise YakError."""
+        """Request the data and take the answer. May raise YakError."""
 
     def forget(self) -> None:
-        """Another cluster: nothing that is known is true of it."""
+        """Drop everything: the cluster is another one."""
 
     @property
     def is_seen(self) -> bool:
-        """Whether it is this screen that is looked at, a dialog over it or not."""
+        """Whether this screen is visible, even under a dialog."""
         return self.is_mounted and self.app.screen_below() is self
 
     def on_mount(self) -> None:
-        """From now on."""
+        """Start the timer."""
         self.set_interval(self.EVERY_S, self._ask_in_turn)
 
     def on_screen_resume(self) -> None:
-        """Seen again: what is on it may be old."""
+        """Refresh: the data may be old."""
         self.ask_again()
 
     def _ask_in_turn(self) -> None:
@@ -47,7 +47,7 @@ class AskingScreen(YakScreen):
             self.ask_again()
 
     def ask_again(self) -> None:
-        """Ask now, unless it is being asked."""
+        """Ask now, unless a request is under way."""
         if self._asked_source is not self.app.source:
             if self._asked_source is not None:
                 self.forget()
@@ -71,7 +71,7 @@ class AskingScreen(YakScreen):
             self.paint_all(self.app.now_ms())
 
     def trouble_words(self) -> str:
-        """What went wrong last, for the edge of a panel; empty where nothing did."""
+        """The latest error, for a panel's edge; empty if there is none."""
         if self.trouble is None:
             return ""
         why = f": {self.trouble.why}" if self.trouble.why else ""

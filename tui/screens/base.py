@@ -1,4 +1,4 @@
-"""What all screens have in common."""
+"""The base class of all screens."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,44 +26,45 @@ _SAME_EVERYWHERE = "space pause  q back  Q quit"
 
 
 class YakScreen(Screen[None]):
-    """A screen of the app: `body()` says what is in it, `paint(now_ms)` draws it from `self.app.picture`.
+    """A screen of the app: `body()` builds its widgets, `paint(now_ms)` draws them from `self.app.picture`.
 
-    `paint` is called at most as often as `--fps` allows, only while the screen is seen, and only when something changed or a second passed.
+    `paint` is called at most as often as `--fps` allows, only while the screen is visible, and only after a change or a
+    second.
     """
 
     TITLE_WORDS: ClassVar[str] = ""
     """Its name in the crumbs."""
     EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """What `i` explains: a term, and a sentence."""
+    """The terms that `i` explains, with a sentence each."""
     CLI_TWIN: ClassVar[str] = ""
-    """The command that shows the same, told by the help."""
+    """The equivalent command, shown in the help."""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy"), (120, "-wide")]
     AUTO_FOCUS = "Grid"
     app: "YakApp"
 
     def body(self) -> ComposeResult:
-        """What is in it."""
+        """Build its widgets."""
         yield from ()
 
     def paint(self, now_ms: int) -> None:
-        """Draw it."""
+        """Draw them."""
 
     @property
     def picture(self) -> "Picture":
-        """The cluster as it is now."""
+        """The present state of the cluster."""
         return self.app.picture
 
     @property
     def look(self) -> "Look":
-        """How things are written."""
+        """The display formats."""
         return self.app.look
 
     def crumbs(self) -> list[str]:
-        """Where we are, from the outside in."""
+        """Its place in the hierarchy, outermost first."""
         return [self.TITLE_WORDS]
 
     def compose(self) -> ComposeResult:
-        """The frame, with the body in it."""
+        """Build the frame with the body."""
         yield Line(id="header")
         yield Static(id="banner", markup=False)
         with Horizontal(id="middle"):
@@ -76,13 +77,13 @@ class YakScreen(Screen[None]):
         yield Static(f"Make the window larger: {NARROWEST}x{LOWEST} is needed.", id="too-small")
 
     def on_mount(self) -> None:
-        """Draw at once what is known."""
+        """Draw the present state at once."""
         self.app.forget_key_bar()
         self.paint_all(self.app.now_ms())
         self._fit(self.app.size.width, self.app.size.height)
 
     def on_resize(self) -> None:
-        """Too small a window says so."""
+        """Show a hint if the window is too small."""
         self._fit(self.app.size.width, self.app.size.height)
 
     def _fit(self, width: int, height: int) -> None:
@@ -90,11 +91,11 @@ class YakScreen(Screen[None]):
         self.set_class(height < 30, "-low")
 
     def on_screen_resume(self) -> None:
-        """Seen again: what is on it may be old."""
+        """Redraw: the screen may be stale."""
         self.paint_all(self.app.now_ms())
 
     def paint_all(self, now_ms: int) -> None:
-        """The frame and the body."""
+        """Draw the frame and the body."""
         if not self.is_mounted or not self.query("#header"):
             return
         picture, app = self.picture, self.app
@@ -132,33 +133,33 @@ class YakScreen(Screen[None]):
             banner.update(f"{self.look.sign('bad')} {what}; {again}. {picture.lost_why}", layout=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Where only looking is allowed, what changes something is not there."""
+        """Hide changing actions in read-only mode."""
         if self.app.is_readonly and action in change_actions():
             return False
         return super().check_action(action, parameters)
 
-    # what every screen can do
+    # actions of every screen
 
     def find_grid(self) -> Grid | None:
-        """The table that `/` filters: the one with the focus, else the first."""
+        """The table that `/` filters: the focused one, else the first."""
         focused = self.focused
         if isinstance(focused, Grid):
             return focused
         return next((grid for grid in self.query(Grid) if grid.display), None)
 
     def set_filter(self, text: str) -> None:
-        """What was typed after `/`. Raises UsageError."""
+        """Apply the filter typed after `/`. Raises UsageError."""
         grid = self.find_grid()
         if grid is not None:
             grid.set_filter(text)
 
     def filter_words(self) -> str:
-        """The filter in force."""
+        """The active filter."""
         grid = self.find_grid()
         return grid.filter_text if grid is not None else ""
 
     def go_back(self) -> bool:
-        """Undo the innermost thing: a filter, a zoom. False when there is nothing, and the screen itself is left."""
+        """Undo the innermost state: a filter, a zoom. False if there is none; then the caller leaves the screen."""
         if self.maximized is not None:
             self.minimize()
             return True
@@ -169,11 +170,11 @@ class YakScreen(Screen[None]):
         return False
 
     def hold(self) -> bool:
-        """Space, where a screen has something of its own to pause. False when it has not, and drawing is stopped."""
+        """Pause something of the screen's own (space). False if it has nothing to pause; then drawing is paused."""
         return False
 
     def panels(self) -> Iterator[Widget]:
-        """What Tab and the jump letters go to."""
+        """The widgets that Tab and the jump letters go to."""
         for widget in self.focus_chain:
             if widget.display:
                 yield widget
@@ -183,17 +184,17 @@ class YakScreen(Screen[None]):
         return next(iter(self.query(TabbedContent)), None)
 
     def copied(self) -> str:
-        """What `y` copies: the line under the cursor."""
+        """The text that `y` copies: the line under the cursor."""
         grid = self.find_grid()
         row = grid.cursor_row if grid is not None else None
         return "\t".join(cell.text for cell in row.cells) if row is not None else ""
 
     def cli(self, words: str, outcome: str = "") -> None:
-        """Note what was done, as a command line."""
+        """Record an action as a command line."""
         self.app.note_command(words, outcome)
 
     def ask_again(self) -> None:
-        """Ask for what is not in the picture; called when something was changed. Screens that ask override it."""
+        """Request data that the picture lacks, after a change. Screens that ask override it."""
 
     def opened(self, _what: Any) -> None:
-        """Nothing to open by default."""
+        """Open something in the screen. Does nothing by default."""

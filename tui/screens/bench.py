@@ -1,4 +1,4 @@
-"""Measure: choose a benchmark, see it run, compare it with those before."""
+"""Benchmarks: choose one, watch it run, compare it with earlier runs."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ _RUNNING = ("starting", "running")
 
 
 class BenchScreen(YakScreen):
-    """What can be measured, what is being measured, what was measured."""
+    """The benchmarks, the running one, and the earlier runs."""
 
     TITLE_WORDS = "bench"
     CLI_TWIN = "yak bench produce|consume|latency|e2e|failover"
@@ -48,7 +48,7 @@ class BenchScreen(YakScreen):
         self._folder = history.state_dir()
 
     def body(self) -> ComposeResult:
-        """The kinds, or what runs; below it the runs so far."""
+        """Build the list or the running benchmark, and below it the earlier runs."""
         yield Panel("What to measure", Grid(id="kinds"), id="bench-kinds", subtitle="enter choose and start")
         with Panel("Now", id="bench-now"):
             yield Lines(id="bench-live")
@@ -60,7 +60,7 @@ class BenchScreen(YakScreen):
         )
 
     def on_mount(self) -> None:
-        """The runs of other sessions."""
+        """Load the runs of earlier sessions."""
         super().on_mount()
         self._load()
 
@@ -69,7 +69,7 @@ class BenchScreen(YakScreen):
         self.runs = await asyncio.to_thread(history.load, self._folder)
         self.app.repaint()
 
-    # --------------------------------------------------------------------------------------------------- drawing
+    # drawing
 
     @property
     def is_measuring(self) -> bool:
@@ -77,7 +77,7 @@ class BenchScreen(YakScreen):
         return self.state is not None and self.state.phase in _RUNNING
 
     def paint(self, now_ms: int) -> None:
-        """Plots only while something was measured in this session."""
+        """Draw; the plots appear only once this session has measured something."""
         look, state = self.look, self.state
         self.query_one("#kinds", Grid).show(rows.KIND_COLUMNS, rows.kind_rows())
         empty = "No run yet. Put the cursor on a benchmark above and press enter; results stay here for the next time."
@@ -106,25 +106,25 @@ class BenchScreen(YakScreen):
             )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """One at a time."""
+        """Only one benchmark runs at a time."""
         if action == "stop":
             return False if not self.is_measuring else super().check_action(action, parameters)
         if action in ("start", "again") and self.is_measuring:
             return False
         return super().check_action(action, parameters)
 
-    # ---------------------------------------------------------------------------------------------- what is done
+    # actions
 
     @on(Grid.Opened, "#kinds")
     def choose(self, event: Grid.Opened) -> None:
-        """A benchmark: its options."""
+        """Open the options of a benchmark."""
         if self.app.is_readonly:
             self.app.notice("read-only: a benchmark writes")
         elif not self.is_measuring:
             self._ask(KINDS[event.row.key])
 
     def go_back(self) -> bool:
-        """From what was measured to what can be measured; while it runs it stays."""
+        """Return from the results to the list; not while a benchmark runs."""
         if super().go_back():
             return True
         if self.state is None or self.is_measuring:
@@ -138,7 +138,7 @@ class BenchScreen(YakScreen):
         self.query_one("#kinds").focus()
 
     async def action_start(self) -> None:
-        """The one under the cursor; where there is no room for the list, first the list."""
+        """Start the benchmark under the cursor; in a small window, first show the list."""
         if not self.query_one("#bench-kinds").display:
             self._show_kinds()
             return
@@ -197,7 +197,7 @@ class BenchScreen(YakScreen):
 
     @work(group="bench-ask", exclusive=True)
     async def action_stop(self) -> None:
-        """End what runs; its figures are gone."""
+        """Stop the running benchmark and discard its figures."""
         words = "Its clients end at once, and there is no result."
         if (
             await self.app.push_screen_wait(ConfirmDialog("Stop the benchmark", words, yes="Stop"))
@@ -212,7 +212,7 @@ class BenchScreen(YakScreen):
 
     @work(group="bench-ask", exclusive=True)
     async def action_again(self) -> None:
-        """The same once more, on this cluster."""
+        """Run the same benchmark again, on this cluster."""
         run = self._run_under_cursor()
         kind = KINDS.get(run.kind) if run is not None else None
         if run is None or kind is None:
@@ -230,14 +230,14 @@ class BenchScreen(YakScreen):
 
     @on(Grid.Opened, "#runs")
     def show_run(self) -> None:
-        """All figures, and those of the one before."""
+        """Show all figures of the run, and of the one before."""
         run = self._run_under_cursor()
         if run is not None:
             text = rows.result_text(run, history.before(self.runs, run), self.look, self.app.now_ms())
             self.app.push_screen(TextDialog(f"Benchmark: {run.kind}", Text(text)))
 
     def action_copy(self) -> None:
-        """The command of the run under the cursor."""
+        """Copy the command of the run under the cursor."""
         run = self._run_under_cursor()
         command = run.command if run is not None else self._command
         if command:

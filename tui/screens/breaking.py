@@ -1,4 +1,4 @@
-"""What is said before a broker is killed, hung or restarted. Pure."""
+"""Confirmation texts before a broker is killed, paused or restarted. Pure."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ _NAMES = {"kill": "Kill", "pause": "Hang", "restart": "Restart"}
 
 
 def break_words(action: str, node: int, picture: Picture) -> tuple[str, str, str]:
-    """Title, words, and the word for yes."""
+    """Title, text, and the label of yes."""
     led = [each for each in picture.partitions.values() if each.leader == node]
     alone = sorted(each.name for each in led if set(each.isr) <= {node})
     words = f"Broker {node} leads {len(led)} of {len(picture.partitions)} partitions"
@@ -26,6 +26,6 @@ def break_words(action: str, node: int, picture: Picture) -> tuple[str, str, str
 
 
 def broken_brokers(states: Mapping[int, str]) -> list[tuple[int, str]]:
-    """Brokers to be healed, and how: those that hang go on, those that are dead are started."""
+    """Brokers to repair, and how: paused ones are resumed, dead ones started."""
     how = {"paused": "resume", "dead": "restart", "stopped": "restart"}
     return [(node, how[state]) for node, state in sorted(states.items()) if state in how]

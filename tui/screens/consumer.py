@@ -1,4 +1,4 @@
-"""The consumer: up to six subscriptions side by side, or in one list."""
+"""The consumer: up to six subscriptions side by side, or merged in one list."""
 
 import asyncio
 import itertools
@@ -68,45 +68,45 @@ class ConsumerScreen(ReadingScreen):
         self._merged_drawn: tuple[object, ...] = ()
 
     def body(self) -> ComposeResult:
-        """The tiles, and the list of all."""
+        """Build the tiles and the merged list."""
         yield Static(_NOTHING, id="tiles-empty", markup=False)
         yield Container(id="tiles")
         yield Panel("All", MessageGrid(id="merged"), id="merged-panel")
 
-    # what is there
+    # state
 
     @property
     def tiles(self) -> list[Tile]:
-        """By their letters."""
+        """The tiles, ordered by letter."""
         return sorted(self.query(Tile), key=lambda tile: tile.letter)
 
     @property
     def tile(self) -> Tile | None:
-        """The one with the focus, else the first."""
+        """The focused tile, else the first."""
         focused = self.focused
         tiles = self.tiles
         return next((tile for tile in tiles if tile.grid is focused), tiles[0] if tiles else None)
 
     def crumbs(self) -> list[str]:
-        """With what is read."""
+        """The crumbs, with the topics being read."""
         return ["consumer", *(["all in one list"] if self._is_merged else [])]
 
     def grid_in_use(self) -> MessageGrid | None:
-        """The list of the tile with the focus, or that of all."""
+        """The focused tile's list, or the merged list."""
         if self._is_merged:
             return self.query_one("#merged", MessageGrid)
         tile = self.tile
         return tile.grid if tile is not None else None
 
     def source_in_use(self) -> Store | Merged | None:
-        """What it shows."""
+        """The records of that list."""
         if self._is_merged:
             return Merged([tile.reader.store for tile in self.tiles])
         tile = self.tile
         return tile.reader.store if tile is not None else None
 
     def wanted_in_use(self) -> Subscription | None:
-        """What is read there; of a merged list the topics of all."""
+        """Its subscription; for the merged list, the topics of all."""
         tiles = self.tiles
         if self._is_merged and tiles:
             choices = {choice: None for tile in tiles for choice in tile.reader.wanted.choices}
@@ -114,15 +114,15 @@ class ConsumerScreen(ReadingScreen):
         tile = self.tile
         return tile.reader.wanted if tile is not None else None
 
-    # life
+    # life cycle
 
     def on_mount(self) -> None:
-        """Nothing is read at first."""
+        """Start without subscriptions."""
         super().on_mount()
         self._arrange()
 
     def on_screen_suspend(self) -> None:
-        """Another screen is looked at."""
+        """Pause the tiles that may rest, if the screen is hidden."""
         self.call_later(self._rest_unless_seen)
 
     def _rest_unless_seen(self) -> None:
@@ -131,13 +131,13 @@ class ConsumerScreen(ReadingScreen):
                 tile.rest(is_seen=False)
 
     def on_screen_resume(self) -> None:
-        """Seen again."""
+        """Resume the tiles."""
         super().on_screen_resume()
         for tile in self.tiles:
             tile.rest(is_seen=True)
 
     def opened(self, what: object) -> None:
-        """Topics as they are typed after `:consumer`, or a subscription."""
+        """Add a tile, for topics as typed after `:consumer` or a subscription."""
         try:
             wanted = what if isinstance(what, Subscription) else Subscription(parse_topics(str(what)), Seek(END))
             self.add(wanted)
@@ -145,7 +145,7 @@ class ConsumerScreen(ReadingScreen):
             self.app.show_error(error)
 
     def add(self, wanted: Subscription, filter_text: str = "") -> None:
-        """One more tile. Raises UsageError `too-many`."""
+        """Add a tile. Raises UsageError `too-many`."""
         taken = {tile.letter for tile in self.query(Tile)}
         free = [letter for letter in LETTERS if letter not in taken]
         if not free:
@@ -177,7 +177,7 @@ class ConsumerScreen(ReadingScreen):
     # drawing
 
     def paint(self, now_ms: int) -> None:
-        """What came since, in the tiles or in one list."""
+        """Draw new records, in the tiles or in the merged list."""
         tiles, look = self.tiles, self.look
         if not self._is_merged:
             for tile in tiles:
@@ -207,7 +207,7 @@ class ConsumerScreen(ReadingScreen):
     # keys
 
     def hold(self) -> bool:
-        """Space: pause the tile with the focus, or all that are merged."""
+        """Space: pause the focused tile, or all merged ones."""
         tiles = self.tiles if self._is_merged else [tile for tile in [self.tile] if tile is not None]
         if not tiles:
             return False
@@ -217,7 +217,7 @@ class ConsumerScreen(ReadingScreen):
         return True
 
     def set_filter(self, text: str) -> None:
-        """What was typed after `/`, for the tile with the focus, or all that are merged. Raises UsageError."""
+        """Apply the filter typed after `/` to the focused tile, or to all merged ones. Raises UsageError."""
         for part in filter_parts(text):
             parse_filter(part)
         if text:
@@ -235,12 +235,12 @@ class ConsumerScreen(ReadingScreen):
     _typed = ""
 
     def filter_words(self) -> str:
-        """The filter of the tile with the focus."""
+        """The filter of the focused tile."""
         tile = self.tile
         return tile.reader.filter_text if tile is not None else ""
 
     def go_back(self) -> bool:
-        """The zoom, the filter, the marks, the merged list."""
+        """Undo the zoom, the filter, the marks, the merged list, in this order."""
         if self.maximized is not None:
             self.minimize()
         elif self.filter_words():
@@ -254,7 +254,7 @@ class ConsumerScreen(ReadingScreen):
         return True
 
     def action_merge(self) -> None:
-        """Tiles, or one list."""
+        """Switch between tiles and one list."""
         self._is_merged = not self._is_merged
         self._merged_drawn = ()
         if self._is_merged:
@@ -263,7 +263,7 @@ class ConsumerScreen(ReadingScreen):
         self._show_marks()
 
     def action_add_tile(self) -> None:
-        """Ask what to read."""
+        """Ask what to read, and add a tile."""
         fields = {"topics": "", "from": "last 20", "to": "", "group": "", "committed": "false"}
 
         def begin(wanted: Subscription, filter_text: str) -> None:
@@ -275,7 +275,7 @@ class ConsumerScreen(ReadingScreen):
         self._ask("Add a subscription", fields, "", begin)
 
     def action_seek(self) -> None:
-        """Change the subscription of the tile."""
+        """Change the tile's subscription."""
         tile = self.tile
         if tile is None:
             self.action_add_tile()
@@ -314,7 +314,7 @@ class ConsumerScreen(ReadingScreen):
 
     @work(exclusive=True, group="commit")
     async def action_commit(self) -> None:
-        """Ask, then commit what the tile has read."""
+        """Ask, then commit the offsets that the tile has read."""
         tile = self.tile
         if tile is None or not tile.reader.wanted.group:
             self.app.show_error(
@@ -351,7 +351,7 @@ class ConsumerScreen(ReadingScreen):
 
     @work(exclusive=True, group="close")
     async def action_close_tile(self) -> None:
-        """End the tile with the focus; asks when its group would get messages again."""
+        """Close the focused tile. Asks first if its group has read records without committing them."""
         tile = self.tile
         if tile is None:
             return
@@ -366,7 +366,7 @@ class ConsumerScreen(ReadingScreen):
 
     @on(Grid.Opened)
     def show_record(self) -> None:
-        """Enter: all about the message."""
+        """Show all details of the record."""
         record = self.record_in_use()
         if record is not None:
             lines = detail_lines(record, self.look, self.app.now_ms(), view=self.view)

@@ -1,4 +1,4 @@
-"""Clusters by name: which answer, and using another one."""
+"""Clusters by name: which of them answer, and switching to one."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ _HINT: Final = "enter use   a add   X forget"
 
 
 class ContextsScreen(AskingScreen):
-    """Contexts of the config file. Each is tried for 3 s at most, in a thread."""
+    """The contexts of the config file. Each is tried in a thread, for at most 3 s."""
 
     TITLE_WORDS = "contexts"
     CLI_TWIN = "yak context list, yak context use NAME"
@@ -50,11 +50,11 @@ class ContextsScreen(AskingScreen):
         self._answers: dict[str, str | None] = {}
 
     def body(self) -> ComposeResult:
-        """One table."""
+        """Build the table."""
         yield Panel("Contexts", Grid(id="contexts"), id="contexts-panel", subtitle=_HINT)
 
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here has a time
-        """What is known."""
+        """Draw the contexts and the results."""
         contexts = self.app.settings.contexts
         rows = context_rows(contexts, self.app.context_name, self._answers, self.look)
         self.query_one("#contexts", Grid).show(COLUMNS, rows, empty=_NONE, is_wide=self.look.is_wide)
@@ -64,7 +64,7 @@ class ContextsScreen(AskingScreen):
         )
 
     async def ask(self) -> None:
-        """Whether each answers, all at the same time."""
+        """Try all contexts at the same time."""
         contexts = {name: str(values["bootstrap_servers"]) for name, values in self.app.settings.contexts.items()}
         self._answers = {name: why for name, why in self._answers.items() if name in contexts}
 
@@ -75,12 +75,12 @@ class ContextsScreen(AskingScreen):
         await asyncio.gather(*(tell(name, servers) for name, servers in contexts.items()))
 
     def opened(self, what: object) -> None:
-        """A name after `:ctx`: use it."""
+        """Use the context named after `:ctx`."""
         self._use(str(what))
 
     @on(Grid.Opened, "#contexts")
     def use_chosen(self, event: Grid.Opened) -> None:
-        """Enter."""
+        """Use the context under the cursor."""
         self._use(event.row.key)
 
     def _use(self, name: str) -> None:
@@ -92,20 +92,20 @@ class ContextsScreen(AskingScreen):
             self.cli(f"yak ui --context {shlex.quote(name)}")
 
     def action_again(self) -> None:
-        """Try all of them now."""
+        """Try all contexts now."""
         self._answers.clear()
         self.paint(0)
         self.ask_again()
 
     def action_copy(self) -> None:
-        """Its addresses."""
+        """Copy the context's addresses."""
         name = self.query_one("#contexts", Grid).cursor_key
         if name is not None and name in self.app.settings.contexts:
             self.app.copy(str(self.app.settings.contexts[name]["bootstrap_servers"]), f"the addresses of {name}")
 
     @work(exclusive=True, group="change")
     async def action_add(self) -> None:
-        """The form; it is written to the config file, as `yak context add` does."""
+        """Ask for a context and write it to the config file, as `yak context add` does."""
         form = await self.app.push_screen_wait(
             FormDialog("Add a context", _FIELDS, command=add_command, words="A name for a cluster.", yes="Add")
         )
@@ -122,7 +122,7 @@ class ContextsScreen(AskingScreen):
 
     @work(exclusive=True, group="change")
     async def action_remove(self) -> None:
-        """Out of the config file; the cluster is not touched."""
+        """Remove the context from the config file; the cluster is not touched."""
         name = self.query_one("#contexts", Grid).cursor_key
         if name is None:
             return
@@ -151,7 +151,7 @@ class ContextsScreen(AskingScreen):
 
 
 def why_silent(servers: str) -> str:
-    """Empty where a broker answers, else why none does. Blocks for at most 3 s; nothing is tried twice, it is asked again soon."""
+    """Why no broker answers; empty if one does. Blocks for at most 3 s, without retries: the screen asks again soon."""
     deadline = time.monotonic() + BUDGET_S
     addresses = servers.split(",")
     details: list[str] = []

@@ -1,4 +1,4 @@
-"""The first screen: is the cluster well, what does it do, what happened."""
+"""The first screen: the cluster's health, its rates, its latest events."""
 
 from itertools import islice
 
@@ -34,7 +34,7 @@ class DashboardScreen(YakScreen):
     )  # fmt: skip
 
     def body(self) -> ComposeResult:
-        """Four panels."""
+        """Build the four panels."""
         yield Panel("Brokers", Grid(id="brokers"), id="dashboard-brokers")
         with Horizontal(id="dashboard-middle"):
             yield Panel("Health", Grid(id="health"), id="dashboard-health", subtitle="enter goes to the cause")
@@ -42,7 +42,7 @@ class DashboardScreen(YakScreen):
         yield Panel("Activity", Grid(id="events"), id="dashboard-activity", subtitle="0 all of it")
 
     def paint(self, now_ms: int) -> None:
-        """From the picture alone."""
+        """Draw from the picture alone."""
         picture, look = self.picture, self.look
         empty = "" if picture.is_loaded else "waiting for the cluster to say what there is ..."
         self.query_one("#brokers", Grid).show(
@@ -61,7 +61,7 @@ class DashboardScreen(YakScreen):
 
     @on(Grid.Opened, "#health")
     def go_to_cause(self, event: Grid.Opened) -> None:
-        """Where the cause can be seen."""
+        """Go to the screen that shows the cause."""
         name, _, what = event.row.key.partition(":")
         if name == "dashboard":
             self.query_one("#brokers").focus()
@@ -70,7 +70,7 @@ class DashboardScreen(YakScreen):
 
     @on(Grid.Opened, "#brokers")
     def describe(self, event: Grid.Opened) -> None:
-        """All about a broker."""
+        """Show all details of a broker."""
         broker = self.picture.brokers.get(int(event.row.key))
         if broker is not None:
             lines = brokers.broker_words(broker, self.picture, self.look, self.app.now_ms())
@@ -78,13 +78,13 @@ class DashboardScreen(YakScreen):
 
     @on(Grid.Opened, "#events")
     def show_event(self, event: Grid.Opened) -> None:
-        """The whole activity."""
+        """Open the activity at this event."""
         self.app.go("activity", event.row.key)
 
     def action_produce(self) -> None:
-        """The producer."""
+        """Go to the producer."""
         self.app.go("producer")
 
     def action_consume(self) -> None:
-        """The messages."""
+        """Go to the messages."""
         self.app.go("messages")

@@ -1,4 +1,4 @@
-"""Break the cluster on purpose, and see what it does: move, kill, hang, heal; the time line; the verdict of the demo's clients."""
+"""Failover drills: move leaderships, kill, pause and resume brokers, and see the timeline and lost records."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ _LOCAL_ACTIONS = ("kill", "pause", "heal", "restart", "add")
 
 
 class FailoverScreen(YakScreen):
-    """Brokers with their processes, the last failover as a time line, those before it, acknowledged against read."""
+    """Brokers with their processes, timelines of failovers, acknowledged against read records."""
 
     TITLE_WORDS = "failover"
     CLI_TWIN = "yak failover, yak up kill|pause|resume|restart NODE"
@@ -58,7 +58,7 @@ class FailoverScreen(YakScreen):
         self._processes: rows.Processes | None = None
 
     def body(self) -> ComposeResult:
-        """Brokers above, the time line below, the verdict at the bottom."""
+        """Build the brokers above, the timeline below, the check of the demo's records at the bottom."""
         yield Panel("Brokers", Grid(id="brokers"), id="failover-brokers")
         with Horizontal(id="failover-middle"):
             yield Panel("Last failover", Lines(id="failover-lines"), id="failover-timeline")
@@ -66,16 +66,16 @@ class FailoverScreen(YakScreen):
         yield Panel("Acknowledged against read", Lines(id="verdict-lines"), id="failover-verdict")
 
     def on_mount(self) -> None:
-        """Look at the processes now and then."""
+        """Poll the processes."""
         super().on_mount()
         self.set_interval(LOOK_SECONDS, self._look)
         self._look()
 
-    # --------------------------------------------------------------------------------------------------- drawing
+    # drawing
 
     @property
     def control(self) -> LocalControl | None:
-        """What kills; None when the brokers are not ours."""
+        """The control of local processes; None if the brokers are not ours."""
         return self.app.source.local
 
     def _look(self) -> None:
@@ -88,7 +88,7 @@ class FailoverScreen(YakScreen):
             status = await asyncio.to_thread(control.look)
             redis_pid = await asyncio.to_thread(control.redis_pid)
         except YakError:
-            return  # what keeps us from looking keeps us from acting too, and is said then
+            return  # the same error prevents actions, and is shown then
         found = {each.node_id: rows.Process(each.state, each.pid) for each in status.brokers}
         seen = rows.Processes(found, status.redis_running, redis_pid)
         if seen != self._processes:
@@ -96,7 +96,7 @@ class FailoverScreen(YakScreen):
             self.app.repaint()
 
     def paint(self, now_ms: int) -> None:
-        """From the picture, the processes, and what the demo's clients count."""
+        """Draw from the picture, the processes, and the demo's counters."""
         picture, look = self.picture, self.look
         brokers = rows.broker_rows(picture, self._processes, look)
         empty = "" if picture.is_loaded else "waiting for the brokers ..."
@@ -136,14 +136,14 @@ class FailoverScreen(YakScreen):
             lines.show(rows.nothing_yet_lines(is_local=self.control is not None))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Processes are only ours to kill on this machine; nothing is to be repeated before the first time."""
+        """Hide process actions without local control, and repeat before the first drill."""
         if action in _LOCAL_ACTIONS and self.control is None:
             return False
         if action in ("repeat", "copy") and self.drills.last is None:
             return False
         return super().check_action(action, parameters)
 
-    # ------------------------------------------------------------------------------------------------ what is done
+    # actions
 
     def _chosen(self) -> str | None:
         """The row under the cursor: a node id, or `redis`."""
@@ -205,7 +205,7 @@ class FailoverScreen(YakScreen):
 
     @work(group="drill")
     async def action_kill(self) -> None:
-        """`kill -9`."""
+        """`kill -9` the chosen process."""
         if self._chosen() == rows.REDIS:
             await self._kill_redis()
             return
@@ -213,12 +213,12 @@ class FailoverScreen(YakScreen):
 
     @work(group="drill")
     async def action_pause(self) -> None:
-        """SIGSTOP."""
+        """SIGSTOP the broker."""
         await self._end("pause", self._node())
 
     @work(group="drill")
     async def action_restart(self) -> None:
-        """SIGTERM, and start."""
+        """SIGTERM the broker, and start it."""
         await self._end("restart", self._node())
 
     async def _end(self, action: Any, node: int | None, *, is_asked: bool = False) -> None:
@@ -254,7 +254,7 @@ class FailoverScreen(YakScreen):
 
     @work(group="drill")
     async def action_heal(self) -> None:
-        """Undo: the chosen one if it is broken, else all that is."""
+        """Repair the chosen process if it is down, else all that are."""
         control, processes = self.control, self._processes
         if control is None or processes is None:
             return
@@ -269,7 +269,7 @@ class FailoverScreen(YakScreen):
 
     @work(group="drill")
     async def action_repeat(self) -> None:
-        """The last one again."""
+        """Repeat the last drill."""
         last = self.drills.last
         if last is None or last.node_id is None:
             return
@@ -284,7 +284,7 @@ class FailoverScreen(YakScreen):
 
     @work(group="drill")
     async def action_add(self) -> None:
-        """One more broker."""
+        """Start one more broker."""
         control = self.control
         if control is None:
             return
@@ -295,14 +295,14 @@ class FailoverScreen(YakScreen):
 
     @on(Grid.Opened, "#brokers")
     def describe(self, event: Grid.Opened) -> None:
-        """All about a broker."""
+        """Show all details of a broker."""
         broker = None if event.row.key == rows.REDIS else self.picture.brokers.get(int(event.row.key))
         if broker is not None:
             words = broker_words(broker, self.picture, self.look, self.app.now_ms())
             self.app.push_screen(TextDialog(f"Broker {broker.node_id}", Text("\n".join(words))))
 
     def action_copy(self) -> None:
-        """The command of the last one."""
+        """Copy the command of the last drill."""
         last = self.drills.last
         if last is not None:
             self.app.copy(last.command, "the command of the last failover")
@@ -314,7 +314,7 @@ class FailoverScreen(YakScreen):
         self.app.repaint()
 
     async def _run(self, command: str, action: Callable[[], object]) -> bool:
-        """Do it in a thread, and note it; whether it was done."""
+        """Run the action in a thread and record it; returns whether it succeeded."""
         try:
             await asyncio.to_thread(action)
         except YakError as error:
@@ -328,7 +328,7 @@ class FailoverScreen(YakScreen):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One thing that undoes what was broken."""
+    """One repair."""
 
     words: str
     command: str
@@ -336,7 +336,7 @@ class Remedy:
 
 
 def heal_plan(chosen: str | None, processes: rows.Processes, control: LocalControl) -> list[Remedy]:
-    """The chosen one if it is broken, else all that is. Redis comes first: brokers wait for it."""
+    """Repairs for the chosen broker if it is down, else for all. A stopped Redis comes first: brokers need it."""
     plan: list[Remedy] = []
     if processes.redis_running is False:
         plan.append(Remedy("Redis is started again on its data.", control.command("-d"), control.start_redis))

@@ -1,4 +1,4 @@
-"""What the failover screen asks before it does something, and the commands that do the same. Pure."""
+"""Confirmation texts of the failover screen, and the equivalent commands. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ ANY = "any in sync"
 
 
 def kill_words(action: str, node: int, picture: Picture, processes: Processes | None) -> tuple[str, str, str]:
-    """Question, title and the word for yes."""
+    """Text, title, and the label of yes."""
     stake = stake_of(picture, node)
     process = processes.brokers.get(node) if processes is not None else None
     pid = f"process {process.pid}" if process is not None and process.pid is not None else "no process"
@@ -32,7 +32,7 @@ def kill_words(action: str, node: int, picture: Picture, processes: Processes | 
 
 
 def redis_words() -> str:
-    """What the end of the metadata store means."""
+    """The effect of stopping the metadata store."""
     return (
         "It ends at once, as in a crash; what it holds is on its disk. Messages flow on without it, only changes of topics "
         "and leaders wait. U starts it again."
@@ -40,7 +40,7 @@ def redis_words() -> str:
 
 
 def move_body(node: int, values: Mapping[str, str], led: Sequence[str], nodes: Sequence[int]) -> dict[str, Any]:
-    """What to ask of `POST /api/failover`. Raises UsageError for a partition that the broker does not lead."""
+    """The body for `POST /api/failover`. Raises UsageError for a partition that the broker does not lead."""
     body: dict[str, Any] = {}
     what = values["what"].strip()
     if what:
@@ -63,7 +63,7 @@ def move_body(node: int, values: Mapping[str, str], led: Sequence[str], nodes: S
 
 
 def move_command(node: int, values: Mapping[str, str], led: Sequence[str], nodes: Sequence[int]) -> str:
-    """The same on the command line. Raises UsageError."""
+    """The equivalent command. Raises UsageError."""
     body = move_body(node, values, led, nodes)
     what = "" if "topic" not in body else f" {body['topic']}" + (f":{body['partition']}" if "partition" in body else "")
     to = f" --to {body['to']}" if "to" in body else ""

@@ -1,4 +1,4 @@
-"""The first time: no cluster is named, and none answers at the usual place. What now?"""
+"""The first start: no cluster is configured, and none answers at the default address."""
 
 from typing import Final, Literal
 
@@ -22,7 +22,7 @@ CHOICES: Final[tuple[tuple[Choice, str, str, str], ...]] = (
 
 
 class FirstRunScreen(Screen[Choice]):
-    """A list of four; gives the one that was chosen. Escape is quit."""
+    """A list of four choices; returns the chosen one. Escape quits."""
 
     BINDINGS = [
         *(Binding(key, f"choose('{choice}')", label) for choice, key, label, _ in CHOICES),
@@ -37,7 +37,7 @@ class FirstRunScreen(Screen[Choice]):
         self._servers, self._why = servers, why
 
     def compose(self) -> ComposeResult:
-        """What is the matter, and the four."""
+        """Build the explanation and the choices."""
         why = f" ({self._why})" if self._why else ""
         with Vertical(id="first-run") as box:
             box.border_title = "yak"
@@ -51,15 +51,15 @@ class FirstRunScreen(Screen[Choice]):
 
     @on(OptionList.OptionSelected)
     def take(self, event: OptionList.OptionSelected) -> None:
-        """Enter, or a click."""
+        """Choose by enter or a click."""
         self.action_choose(event.option.id or "quit")
 
     def action_choose(self, choice: str) -> None:
-        """A letter."""
+        """Choose by a letter."""
         self.dismiss(next((each for each, *_ in CHOICES if each == choice), "quit"))
 
     def action_cursor(self, by: int) -> None:
-        """As everywhere."""
+        """Move the cursor down or up."""
         options = self.query_one(OptionList)
         if by > 0:
             options.action_cursor_down()
@@ -68,7 +68,7 @@ class FirstRunScreen(Screen[Choice]):
 
 
 class FirstRunApp(App[Choice]):
-    """The screen by itself: `FirstRunApp().run()` gives what was chosen, None if the terminal went away."""
+    """The screen as an app: `FirstRunApp().run()` returns the choice, or None if the terminal is gone."""
 
     CSS_PATH = "../yak.tcss"
     TITLE = "yak"
@@ -82,11 +82,11 @@ class FirstRunApp(App[Choice]):
             self.register_theme(each)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """What themes of others do not name."""
+        """Defaults for variables that Textual's own themes do not define."""
         return VARIABLES_OF_OTHERS
 
     def on_mount(self) -> None:
-        """Ask."""
+        """Show the screen, and exit with its choice."""
         self.theme = textual_name(self._theme_name)
         self.push_screen(self._first, self._chosen)
 

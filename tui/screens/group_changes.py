@@ -1,4 +1,4 @@
-"""What can be done to a group, from the list and from its own screen: move its offsets, forget those of a topic, delete it."""
+"""Changes to a group: reset its offsets, delete those of one topic, delete the group."""
 
 import shlex
 from collections.abc import Mapping
@@ -19,18 +19,18 @@ class GroupChangesScreen(AskingScreen):
     """Actions on the group that `chosen_group()` names."""
 
     def chosen_group(self) -> tuple[str, Mapping[str, Any] | None]:
-        """Its name, empty where there is none, and what its coordinator said, if it was asked."""
+        """The group's name, empty without one, and its coordinator's answer, if any."""
         raise NotImplementedError
 
     def chosen_topic(self) -> str:
-        """The topic under the cursor; empty where none is."""
+        """The topic under the cursor; empty without one."""
         return ""
 
     def group_is_gone(self, name: str) -> None:
-        """It was deleted."""
+        """Called after the group was deleted."""
 
     def action_reset(self) -> None:
-        """The wizard: it shows a plan before anything is moved."""
+        """Open the reset wizard, which shows a plan before it moves offsets."""
         name, said = self.chosen_group()
         if name:
             self._reset(name, said)
@@ -60,7 +60,7 @@ class GroupChangesScreen(AskingScreen):
             self.ask_again()
 
     def action_delete(self) -> None:
-        """The group and all that it committed."""
+        """Delete the group and its offsets."""
         name, said = self.chosen_group()
         if name:
             self._delete(name, said)
@@ -86,7 +86,7 @@ class GroupChangesScreen(AskingScreen):
             self.ask_again()
 
     def action_forget(self) -> None:
-        """What it committed of one topic."""
+        """Delete the group's offsets of one topic."""
         name, _said = self.chosen_group()
         topic = self.chosen_topic()
         if name and topic:

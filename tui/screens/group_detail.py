@@ -1,4 +1,4 @@
-"""One group: its members, what each reads, how far each partition is."""
+"""One group: its members, their partitions, its position in each partition."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -25,13 +25,13 @@ from yak.tui.widgets.lines import Lines
 from yak.tui.widgets.panel import Panel
 
 _UNREAD_EVERY_S = 15.0
-"""Reading the first unread record of each partition costs a fetch of every leader."""
+"""The first unread record of each partition costs a fetch from every leader."""
 _NOBODY = "No members. Offsets that it committed are kept; who reads with this group goes on from there."
 _NOTHING = "Nothing is committed, and no member has a partition."
 
 
 class GroupScreen(GroupChangesScreen):
-    """Pushed by the list of groups."""
+    """The screen of one group; the list of groups pushes it."""
 
     TITLE_WORDS = "group"
     CLI_TWIN = "yak groups describe GROUP, yak groups members GROUP"
@@ -52,22 +52,22 @@ class GroupScreen(GroupChangesScreen):
         self._unread_trouble: YakError | None = None
 
     def crumbs(self) -> list[str]:
-        """Under the groups."""
+        """The crumbs, below the groups."""
         return ["groups", self.group.name]
 
     def body(self) -> ComposeResult:
-        """Head, members, partitions."""
+        """Build head, members and partitions."""
         yield Panel(f"Group {self.group.name}", Lines(id="summary"), id="group-head")
         yield Panel("Members", Grid(id="members"), id="group-members")
         yield Panel("Partitions", Grid(id="partitions"), id="group-partitions")
 
     def on_mount(self) -> None:
-        """Partitions have the focus: what can be done is about them."""
+        """Focus the partitions, which most actions concern."""
         self.query_one("#partitions").focus()
         self.set_interval(_UNREAD_EVERY_S, self._read_in_turn)
 
     def paint(self, now_ms: int) -> None:
-        """What is known."""
+        """Draw the latest answers."""
         look, said = self.look, self.group.said
         self.query_one("#summary", Lines).show(summary(self.group, look, now_ms))
         self.query_one("#group-head", Panel).entitle(f"Group {self.group.name}", self.trouble_words())
@@ -90,7 +90,7 @@ class GroupScreen(GroupChangesScreen):
         return "m messages   t ages now   r move offsets   D forget a topic"
 
     def ask_again(self) -> None:
-        """Not of another cluster: this group is not there."""
+        """Ask, unless the cluster has changed: the group does not exist there."""
         if self._asked_source not in (None, self.app.source):
             if self.app.screen is self:
                 self.dismiss()
@@ -98,7 +98,7 @@ class GroupScreen(GroupChangesScreen):
         super().ask_again()
 
     async def ask(self) -> None:
-        """Its coordinator; the first time its age too."""
+        """Ask its coordinator; the first time, find the age of its unread records too."""
         said = await self.app.source.ask("GET", path_of("api", "groups", self.group.name))
         is_first = self.group.said is None or not self.unread
         self.group.told(said, self.app.now_ms())
@@ -110,7 +110,7 @@ class GroupScreen(GroupChangesScreen):
             self._read_unread(is_asked_for=False)
 
     def action_age(self) -> None:
-        """How old the oldest unread records are, now."""
+        """Find the age of the oldest unread records now."""
         self._read_unread(is_asked_for=True)
 
     def _read_unread(self, *, is_asked_for: bool) -> None:
@@ -133,24 +133,24 @@ class GroupScreen(GroupChangesScreen):
             self.paint(self.app.now_ms())
 
     def chosen_group(self) -> tuple[str, Mapping[str, Any] | None]:
-        """This one."""
+        """This group."""
         return self.group.name, self.group.said
 
     def chosen_topic(self) -> str:
-        """Of the partition under the cursor."""
+        """The topic of the partition under the cursor."""
         return (self.query_one("#partitions", Grid).cursor_key or "").rpartition(":")[0]
 
     def group_is_gone(self, name: str) -> None:
-        """Back to the list."""
+        """Return to the list."""
         if name == self.group.name and self in self.app.screen_stack:
             self.dismiss()
 
     def action_messages(self) -> None:
-        """Those of the topic under the cursor."""
+        """Show the records of the topic under the cursor."""
         topic = self.chosen_topic()
         if topic:
             self.app.go("messages", topic)
 
     def action_copy(self) -> None:
-        """The line."""
+        """Copy the line."""
         self.app.copy(self.copied(), "the line")

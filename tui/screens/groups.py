@@ -1,4 +1,4 @@
-"""All consumer groups: state, members, lag and where it goes."""
+"""All consumer groups: state, members, lag and its trend."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ from yak.tui.widgets.panel import Panel
 
 _AT_ONCE = 4
 _DETAILS_MAX = 60
-"""Groups whose coordinator is asked in one round: those in sight."""
+"""The most groups asked in one round."""
 _HINT = "enter open   r move offsets   X delete"
 _NONE = "No groups. A group appears when a consumer joins or commits; press c to start one."
 
 
 class GroupsScreen(GroupChangesScreen):
-    """The list. Only groups in sight are asked for their lag."""
+    """The list of groups. Only visible groups are asked for their lag."""
 
     TITLE_WORDS = "groups"
     CLI_TWIN = "yak groups list"
@@ -46,12 +46,12 @@ class GroupsScreen(GroupChangesScreen):
         self.groups = Groups()
 
     def body(self) -> ComposeResult:
-        """The groups; where there is room, the partitions of the one under the cursor."""
+        """Build the list and, if there is room, the partitions of the group under the cursor."""
         yield Panel("Groups", Grid(id="groups"), id="groups-panel", subtitle=_HINT)
         yield Panel("Partitions", Grid(id="below"), id="groups-below")
 
     def paint(self, now_ms: int) -> None:
-        """What is known."""
+        """Draw the latest answers."""
         empty = _NONE if self.groups.is_listed else self.trouble_words() or "asking the brokers for their groups ..."
         rows = group_rows(self.groups, self.look, now_ms)
         self.query_one("#groups", Grid).show(COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
@@ -61,7 +61,7 @@ class GroupsScreen(GroupChangesScreen):
 
     @on(Grid.Moved, "#groups")
     def moved(self) -> None:
-        """Another group's partitions."""
+        """Show the partitions of the group under the cursor."""
         self._paint_below(self.app.now_ms())
 
     def _paint_below(self, now_ms: int) -> None:
@@ -79,11 +79,11 @@ class GroupsScreen(GroupChangesScreen):
         )
 
     def forget(self) -> None:
-        """Another cluster."""
+        """Drop the groups of the former cluster."""
         self.groups = Groups()
 
     async def ask(self) -> None:
-        """Who there is; then how far those in sight are."""
+        """List the groups, then ask for the lag of the visible ones."""
         source = self.app.source
         listed = await source.ask("GET", "/api/groups")
         if source is not self.app.source:
@@ -105,16 +105,16 @@ class GroupsScreen(GroupChangesScreen):
         await asyncio.gather(*(tell(name) for name in names))
 
     def opened(self, what: object) -> None:
-        """A group by its name."""
+        """Open a group by its name."""
         self.show_group(str(what))
 
     @on(Grid.Opened, "#groups")
     def open_group(self, event: Grid.Opened) -> None:
-        """Its own screen."""
+        """Open the screen of the group."""
         self.show_group(event.row.key)
 
     def show_group(self, name: str) -> None:
-        """On top of the list; in place of another group that is there."""
+        """Push the group's screen, in place of an open one."""
         top = self.app.screen_below()
         if isinstance(top, GroupScreen):
             if top.group.name == name:
@@ -123,18 +123,18 @@ class GroupsScreen(GroupChangesScreen):
         self.app.push_screen(GroupScreen(name, self.groups.by_name.get(name)))
 
     def chosen_group(self) -> tuple[str, Mapping[str, Any] | None]:
-        """Under the cursor."""
+        """The group under the cursor."""
         name = self.query_one("#groups", Grid).cursor_key
         if name is None or name not in self.groups.by_name:
             return "", None
         return name, self.groups.by_name[name].said
 
     def action_consume(self) -> None:
-        """Read with a group."""
+        """Read with the group, on the consumer screen."""
         self.app.go("consumer")
 
     def action_copy(self) -> None:
-        """Its name."""
+        """Copy the group's name."""
         name, _said = self.chosen_group()
         if name:
             self.app.copy(name, f"the name {name}")

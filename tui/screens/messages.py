@@ -1,4 +1,4 @@
-"""Messages: browse and tail topics, filter, look at one, take some along."""
+"""Records: browse and tail topics, filter, inspect one, copy and export."""
 
 import itertools
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ from yak.tui.widgets.panel import Panel
 from yak.tui.widgets.record_pane import RecordPane
 
 LAST_AT_FIRST = 100
-"""Records of each partition that a topic is opened with."""
+"""Records per partition that a newly opened topic shows."""
 
 
 class MessagesScreen(ReadingScreen):
-    """One reading, of one topic or several."""
+    """One reading of one topic or several."""
 
     TITLE_WORDS = "messages"
     CLI_TWIN = "yak consume TOPIC --tail 100"
@@ -60,28 +60,28 @@ class MessagesScreen(ReadingScreen):
         self._filter = ""
 
     def body(self) -> ComposeResult:
-        """The list, and beside or below it all about one."""
+        """Build the list, and beside or below it the pane with one record."""
         with Container(id="records-middle"):
             yield Panel("Messages", MessageGrid(id="records"), id="records-panel")
             yield Panel("Message", RecordPane(id="record"), id="record-panel")
         yield Line(id="records-status")
 
     def crumbs(self) -> list[str]:
-        """With what is read."""
+        """The crumbs, with the topics being read."""
         return ["messages", *([self.reader.wanted.title] if self.reader is not None else [])]
 
-    # what it is about
+    # the reading
 
     def grid_in_use(self) -> MessageGrid:
-        """The list."""
+        """The list of records."""
         return self.query_one("#records", MessageGrid)
 
     def source_in_use(self) -> Store | None:
-        """What was read."""
+        """The records read so far."""
         return self.reader.store if self.reader is not None else None
 
     def wanted_in_use(self) -> Subscription | None:
-        """What is read."""
+        """The present subscription."""
         return self.reader.wanted if self.reader is not None else None
 
     @property
@@ -95,7 +95,7 @@ class MessagesScreen(ReadingScreen):
     # reading
 
     def opened(self, what: object) -> None:
-        """Topics as they are typed after `:messages`, or a subscription."""
+        """Read topics, as typed after `:messages`, or a subscription."""
         try:
             wanted = what if isinstance(what, Subscription) else Subscription(
                 parse_topics(str(what)), Seek(END, None, LAST_AT_FIRST)
@@ -106,7 +106,7 @@ class MessagesScreen(ReadingScreen):
         self.read(wanted)
 
     def read(self, wanted: Subscription, filter_text: str = "") -> None:
-        """Read this instead of what was read."""
+        """Replace the present reading."""
         self._close()
         self.marks.clear()
         self._filter = filter_text
@@ -126,11 +126,11 @@ class MessagesScreen(ReadingScreen):
             self.reader.close()
 
     def on_unmount(self) -> None:
-        """Nobody looks any more."""
+        """Stop reading."""
         self._close()
 
     def on_screen_suspend(self) -> None:
-        """Another screen is looked at: nothing is read for nobody. (A dialog over this one is no other screen.)"""
+        """Pause reading if another screen is shown. A dialog over this one does not count."""
         self.call_later(self._rest_unless_seen)
 
     def _rest_unless_seen(self) -> None:
@@ -138,13 +138,13 @@ class MessagesScreen(ReadingScreen):
             self.reader.pause()
 
     def on_screen_resume(self) -> None:
-        """Seen again."""
+        """Resume reading."""
         super().on_screen_resume()
         if self.reader is not None and not self._is_paused:
             self.reader.pause(False)
 
     def hold(self) -> bool:
-        """Space: stop reading, and go on."""
+        """Pause or resume reading (space)."""
         if self.reader is None:
             return False
         self._is_paused = not self._is_paused
@@ -152,7 +152,7 @@ class MessagesScreen(ReadingScreen):
         return True
 
     def set_filter(self, text: str) -> None:
-        """What was typed after `/`; it counts when typing pauses. Raises UsageError."""
+        """Apply the filter typed after `/`, once typing pauses. Raises UsageError."""
         for part in filter_parts(text):
             parse_filter(part)
         if text == self._filter:
@@ -172,7 +172,7 @@ class MessagesScreen(ReadingScreen):
         return self._filter
 
     def go_back(self) -> bool:
-        """The zoom, the pane, the filter, the marks."""
+        """Undo the zoom, the pane, the filter, the marks, in this order."""
         if self.maximized is not None:
             self.minimize()
         elif self._is_pane_open:
@@ -188,7 +188,7 @@ class MessagesScreen(ReadingScreen):
     # drawing
 
     def paint(self, now_ms: int) -> None:
-        """What came since; nothing when nothing did."""
+        """Draw new records; free if there are none."""
         grid, reader, look = self.grid_in_use(), self.reader, self.look
         if reader is None:
             self._paint_topics(grid)
@@ -232,7 +232,7 @@ class MessagesScreen(ReadingScreen):
         return cells
 
     def _paint_topics(self, grid: MessageGrid) -> None:
-        """Nothing is chosen yet: which topics there are."""
+        """List the topics, as long as none is chosen."""
         rows = topic_choice_rows(self.picture, self.look)
         empty = "No topics yet. Topics hold messages. :topics makes one; so does :sample, with messages in it."
         grid.show(TOPIC_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
@@ -245,7 +245,7 @@ class MessagesScreen(ReadingScreen):
 
     @on(Grid.Opened, "#records")
     def open_pane(self) -> None:
-        """Enter on a line: all about it, and the keys go there; on a topic: its messages."""
+        """Open the pane for the record and focus it; on a topic, read its records."""
         if self.reader is None:
             topic = self.grid_in_use().cursor_key
             if topic is not None:
@@ -266,7 +266,7 @@ class MessagesScreen(ReadingScreen):
 
     @on(Grid.Moved, "#records")
     def follow_cursor(self) -> None:
-        """The pane shows what the cursor is on."""
+        """Show the record under the cursor in the pane."""
         if self._is_pane_open:
             self._paint_pane(self.app.now_ms())
 
@@ -280,7 +280,7 @@ class MessagesScreen(ReadingScreen):
     # keys
 
     def action_seek(self) -> None:
-        """Ask what to read, and from where."""
+        """Ask what to read, and from which position."""
         known = self.reader.wanted if self.reader is not None else None
         values = fields_of(known) if known is not None else {"topics": "", "from": f"last {LAST_AT_FIRST}", "to": ""}
         fields = [
@@ -305,12 +305,12 @@ class MessagesScreen(ReadingScreen):
         self.app.push_screen(dialog, begin)
 
     def action_more(self) -> None:
-        """Read on where there was no room."""
+        """Resume a reading that stopped because its buffer was full."""
         if self.reader is not None:
             self.reader.more()
 
     def action_consume(self) -> None:
-        """The same on the consumer screen."""
+        """Read the same on the consumer screen."""
         if self.reader is not None:
             self.app.go("consumer", self.reader.wanted)
         else:

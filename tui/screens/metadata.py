@@ -1,4 +1,4 @@
-"""The metadata log, and the cluster as it was after the record under the cursor."""
+"""The metadata log, and the cluster's image after the record under the cursor."""
 
 import asyncio
 import json
@@ -31,10 +31,10 @@ from yak.tui.widgets.prompt import Prompt
 from yak.tui.widgets.timeline import Timeline
 
 _DEBOUNCE_S: Final = 0.12
-"""How long the cursor must rest before the cluster as it was is asked for."""
+"""How long the cursor must rest before the image is requested."""
 _IMAGES_KEPT: Final = 48
 _FILTERED_MAX: Final = 10_000
-"""Records that are read for a filter to look through, from the newest on."""
+"""Records that a filter searches, newest first."""
 _PAGES_A_ROUND: Final = 6
 _JSON_MAX: Final = 20_000
 _OFFSET: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -43,7 +43,7 @@ _HINT: Final = "enter JSON   [ ] step   T time   = mark"
 
 
 class MetadataScreen(AskingScreen):
-    """Above what happened, below what it came to."""
+    """The log above, the resulting image below."""
 
     TITLE_WORDS = "metadata log"
     CLI_TWIN = "yak log, yak log --at TIME"
@@ -71,7 +71,7 @@ class MetadataScreen(AskingScreen):
         self._wished: int | None = None
 
     def body(self) -> ComposeResult:
-        """The bar, the log, the cluster, the record."""
+        """Build the timeline, the log, the image and the record."""
         yield Timeline(id="timeline")
         yield Panel("Metadata log", Grid(id="log"), id="metadata-log", subtitle=_HINT)
         with Horizontal(id="metadata-lower"):
@@ -80,20 +80,20 @@ class MetadataScreen(AskingScreen):
                 yield Static(id="record-json", markup=False)
 
     def on_mount(self) -> None:
-        """The log goes on by itself while the cursor is at its end."""
+        """Follow the log while the cursor is at its end."""
         self.query_one("#log", Grid).is_following = True
 
     def forget(self) -> None:
-        """Another cluster."""
+        """Drop the former cluster's log."""
         self.log_ = MetadataLog()
         self.mark, self._image_of, self._told_json = None, None, None
         self._things.clear()
         self.query_one("#log", Grid).is_following = True
 
-    # asking for records
+    # requests
 
     async def ask(self) -> None:
-        """New records; then those in sight that were not read yet."""
+        """Request new records, then the missing ones among the visible."""
         log = self.log_
         first = log.end if log.is_loaded else 1
         page = await self._page(first)
@@ -136,7 +136,7 @@ class MetadataScreen(AskingScreen):
     # drawing
 
     def paint(self, now_ms: int) -> None:
-        """What is known."""
+        """Draw the known records."""
         self._show_log(now_ms)
         panel = self.query_one("#metadata-image", Panel)
         panel.entitle(*self._image_titles(now_ms))
@@ -202,11 +202,11 @@ class MetadataScreen(AskingScreen):
         hint = f"{self.look.sign('mark')} this record" if self.mark is None else "= no more"
         return title, self._image_words or hint
 
-    # going through it
+    # navigation
 
     @on(Grid.Moved, "#log")
     def moved(self) -> None:
-        """Another record: its place at once, the cluster then when the cursor rests."""
+        """Show the record's position at once, and the image once the cursor rests."""
         grid = self.query_one("#log", Grid)
         if grid.cursor_index == grid.row_count - 1 and not grid.filter_text:
             grid.is_following = True
@@ -226,15 +226,15 @@ class MetadataScreen(AskingScreen):
 
     @on(Timeline.Moved)
     def slide(self, event: Timeline.Moved) -> None:
-        """The bar was clicked."""
+        """Go to the clicked position."""
         self.query_one("#log", Grid).move_to(str(event.place))
 
     def action_step(self, by: int) -> None:
-        """A record back or on, whatever has the focus."""
+        """Go a record back or forward, whichever widget has the focus."""
         self.query_one("#log", Grid).action_cursor(by)
 
     def action_mark(self) -> None:
-        """Mark, or no more."""
+        """Set or clear the mark."""
         offset = self._offset()
         if offset is None:
             return
@@ -246,18 +246,18 @@ class MetadataScreen(AskingScreen):
         self.paint(self.app.now_ms())
 
     def go_back(self) -> bool:
-        """The mark first."""
+        """Clear the mark first."""
         if self.maximized is None and self.mark is not None:
             self.action_mark()
             return True
         return super().go_back()
 
     def set_filter(self, text: str) -> None:
-        """Of the log: what was read; more is read meanwhile."""
+        """Filter the log's known records; more are read meanwhile. On another table, filter that."""
         grid = self.find_grid()
         if grid is not None and grid.id == "log":
             self._drawn = ()
-            if text:  # rows that are given as a list can be filtered
+            if text:  # only rows given as a list can be filtered
                 grid.show(COLUMNS, known_rows(self.log_, self.look, self.app.now_ms()), is_wide=self.look.is_wide)
             grid.set_filter(text)
             self._show_log(self.app.now_ms())
@@ -267,7 +267,7 @@ class MetadataScreen(AskingScreen):
 
     @work(exclusive=True, group="jump")
     async def action_time(self) -> None:
-        """To a time, or a record."""
+        """Go to a time or a record."""
         typed = await self.app.push_screen_wait(
             Prompt("T", placeholder="2026-11-20T12:03:04, -15m, or a record's number")
         )
@@ -294,11 +294,11 @@ class MetadataScreen(AskingScreen):
         image = await self.app.source.ask("GET", "/metadata/image", params={"at": f"{time_ms / 1000:.3f}"})
         return int(image["offset"])
 
-    # the cluster as it was
+    # the image
 
     @work(exclusive=True, group="image")
     async def _load_image(self, offset: int, mark: int | None) -> None:
-        """The latest one that was wanted wins."""
+        """Load the image, or the difference to the mark. A later request replaces an earlier one."""
         try:
             found = await self._things_at(offset)
             before = None if mark is None else await self._things_at(mark)
@@ -347,18 +347,18 @@ class MetadataScreen(AskingScreen):
             kept.popitem(last=False)
         return found
 
-    # looking closer
+    # details
 
     @on(Grid.Opened, "#log")
     def open_record(self) -> None:
-        """All of it."""
+        """Show the whole record."""
         offset = self._offset()
         if offset in self.log_.records:
             assert offset is not None
             self.app.push_screen(TextDialog(f"Record {offset}", JSON(self._json(offset))))
 
     def action_copy(self) -> None:
-        """The record as JSON; elsewhere the line."""
+        """Copy the record as JSON; on another table, the line."""
         focused = self.find_grid()
         offset = self._offset()
         if focused is not None and focused.id == "image":
@@ -367,7 +367,7 @@ class MetadataScreen(AskingScreen):
             self.app.copy(self._json(offset), f"record {offset}")
 
     def opened(self, what: object) -> None:
-        """A record by its number."""
+        """Go to a record by its offset."""
         if _OFFSET.fullmatch(str(what)):
             self._wished = int(str(what))
             self._drawn = ()

@@ -1,4 +1,4 @@
-"""Sends messages: one, many of a template, or the rows of a CSV file."""
+"""Sends records: one, many from a template, or the rows of a CSV file."""
 
 import os
 from collections.abc import Mapping
@@ -38,12 +38,12 @@ from yak.tui.widgets.template_dialog import TemplateDialog
 REPAINT_S = 0.25
 SAMPLES = 3
 SAMPLE_BYTES_MAX = 8_192
-"""Of a value, in the panel beside the form."""
+"""The longest part of a value shown in the panel beside the form."""
 ONE, CSV = "producer-one", "producer-csv"
 
 
 class ProducerScreen(YakScreen):
-    """A form and what became of what it sent; beside it a tab for files."""
+    """A form and the results of what it sent; a second tab for files."""
 
     TITLE_WORDS = "producer"
     CLI_TWIN = "yak produce"
@@ -71,10 +71,10 @@ class ProducerScreen(YakScreen):
         self._folder = TemplateFolder(templates_directory(os.environ))
         self._draft: Draft | str | None = None
 
-    # what is on it
+    # contents
 
     def body(self) -> ComposeResult:
-        """Two tabs."""
+        """Build the two tabs."""
         with TabbedContent(id="producer-tabs"):
             with TabPane("One message", id=ONE), Horizontal(id="one-body"):
                 with Vertical(id="one-left"):
@@ -92,7 +92,7 @@ class ProducerScreen(YakScreen):
                 yield CsvPane(self._producers, id="csv-pane")
 
     def on_mount(self) -> None:
-        """Connect once, so that the first message does not wait for it."""
+        """Connect early, so that the first record does not wait for it."""
         if self.app.is_readonly:
             for button in self.query("#send, #repeat").results(Button):
                 button.disabled = True
@@ -107,11 +107,11 @@ class ProducerScreen(YakScreen):
 
     @property
     def is_csv(self) -> bool:
-        """Whether that tab is the one that is seen."""
+        """Whether the tab for files is visible."""
         return self.query_one("#producer-tabs", TabbedContent).active == CSV
 
     def paint(self, now_ms: int) -> None:
-        """The account, and whether the topic is there."""
+        """Draw the delivery statistics and the topic's state."""
         del now_ms
         self.query_one(MessageForm).show_topic()
         self._paint_account()
@@ -131,11 +131,11 @@ class ProducerScreen(YakScreen):
 
     @property
     def is_running_one(self) -> bool:
-        """Whether something is being sent."""
+        """Whether a run is under way."""
         return self.running is not None
 
     def opened(self, what: object) -> None:
-        """A draft to be sent, or a topic."""
+        """Take a draft to send, or a topic."""
         self.query_one("#producer-tabs", TabbedContent).active = ONE
         if isinstance(what, Draft):
             form = self.query_one(MessageForm)
@@ -149,13 +149,13 @@ class ProducerScreen(YakScreen):
 
     @on(FileUploaded)
     def take_uploaded(self, event: FileUploaded) -> None:
-        """The browser has sent a file: it is the one to be sent, unless another was chosen already."""
+        """Take an uploaded file, unless another one is chosen."""
         if not self.csv.form.path:
             self.query_one("#producer-tabs", TabbedContent).active = CSV
             self.csv.form.choose(str(event.path))
 
     def go_back(self) -> bool:
-        """Escape leaves a field first."""
+        """Leave a field first."""
         if isinstance(self.focused, Input | TextArea | Select):
             self.set_focus(None)
             return True
@@ -169,7 +169,7 @@ class ProducerScreen(YakScreen):
 
     @on(MessageForm.Changed)
     def show_form(self) -> None:
-        """The command line and one message as they would be now."""
+        """Show the command line and a sample record of the present form."""
         form = self.query_one(MessageForm)
         is_fine = form.problem is None and not self.app.is_readonly
         self.query_one("#send", Button).disabled = not is_fine
@@ -191,13 +191,13 @@ class ProducerScreen(YakScreen):
 
     @on(Button.Pressed, "#send, #repeat, #templates, #stop")
     def press(self, event: Button.Pressed) -> None:
-        """A button does what its key does."""
+        """Run the action of a button's key."""
         action = str(event.button.id)
         if self.check_action(action, ()):
             getattr(self, f"action_{action}")()
 
     def action_value(self) -> None:
-        """To the value, or to the file's path."""
+        """Focus the value, or the file's path."""
         self.query_one("#csv-path" if self.is_csv else "#form-value").focus()
 
     def action_file(self) -> None:
@@ -207,7 +207,7 @@ class ProducerScreen(YakScreen):
 
     @work(exclusive=True, group="templates")
     async def action_templates(self) -> None:
-        """Use one, keep one."""
+        """Open the templates."""
         form = self.query_one(MessageForm)
         saved = await self.app.push_screen_wait(TemplateDialog(self._folder, form.form()))
         if saved is not None:
@@ -218,14 +218,14 @@ class ProducerScreen(YakScreen):
 
     @work(group="connect")
     async def connect(self) -> None:
-        """Open a producer. A cluster that does not answer is told by the banner, and again when something is sent."""
+        """Open a producer. An unreachable cluster is reported by the banner, and when something is sent."""
         try:
             await self.app.source.kafka(warm, self._producers)
         except YakError:
             return
 
     def action_send(self) -> None:
-        """Send the message once, or the file."""
+        """Send the record once, or the file."""
         if self.is_busy():
             return
         if self.is_csv:
@@ -240,7 +240,7 @@ class ProducerScreen(YakScreen):
 
     @work(exclusive=True, group="ask")
     async def action_repeat(self) -> None:
-        """Ask how often and how fast, and send."""
+        """Ask for count and rate, then send."""
         if self.is_busy():
             return
         if self.is_csv:
@@ -265,7 +265,7 @@ class ProducerScreen(YakScreen):
         return produce_command(*self._what(*_how_often(values)))
 
     def action_stop(self) -> None:
-        """Once: wait for what is on its way. Twice: don't."""
+        """The first time, stop and wait for records in flight; the second time, do not wait."""
         run = self.running
         if run is None:
             self.app.notice("nothing is being sent")
@@ -276,7 +276,7 @@ class ProducerScreen(YakScreen):
             self.app.notice("stopping; X again does not wait for what is on its way")
 
     def is_busy(self) -> bool:
-        """One run at a time; says so."""
+        """Whether a run is under way, which a notice reports: runs are exclusive."""
         if self.running is not None:
             self.app.notice("something is being sent; X stops it", "warn")
             return True
@@ -284,7 +284,7 @@ class ProducerScreen(YakScreen):
 
     @work(group="send")
     async def start(self, plan: Plan, message: MessageTemplate) -> None:
-        """Send, and when the topic is not there, ask to create it, and send."""
+        """Send. If the topic does not exist, offer to create it, then send."""
         command = produce_command(plan, message)
         run = self._run = self.running = Run(plan, MadeFeed(plan, message), producers=self._producers)
         try:
@@ -299,7 +299,7 @@ class ProducerScreen(YakScreen):
                 self.start(plan, message)
             return
         finally:
-            run.drop()  # where the app ends while it runs; a run that is over does not mind
+            run.drop()  # for an app that ends during the run; otherwise it does nothing
             if self.running is run:
                 self.running = None
             if self.is_attached:
@@ -327,7 +327,7 @@ class ProducerScreen(YakScreen):
 
 
 def outcome(account: Account, number: object) -> str:
-    """For the activity: what became of them."""
+    """The run's result, for the activity."""
     write = number if callable(number) else str
     words = f"{write(account.acknowledged)} of {write(account.sent)} acknowledged"
     return words + (f", {write(account.failed)} failed" if account.failed else "")

@@ -1,4 +1,4 @@
-"""The producer's tab for CSV files: which file, what its rows become, and how far it came."""
+"""The producer's tab for CSV files: the file, its mapping, the progress."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ _EMPTY = "No file yet. Press f to choose one, or e to type its path."
 
 
 class CsvPane(Vertical):
-    """Form, preview, upload."""
+    """Form, preview and upload."""
 
     app: "YakApp"
 
@@ -57,7 +57,7 @@ class CsvPane(Vertical):
         self._total: int | None = None
 
     def compose(self) -> ComposeResult:
-        """Three panels and two buttons."""
+        """Build three panels and two buttons."""
         yield CsvForm(id="csv-form")
         yield Panel("The first rows", Grid(id="preview"), id="preview-panel")
         yield Panel("Upload", Lines(id="upload"), id="upload-panel")
@@ -67,41 +67,41 @@ class CsvPane(Vertical):
             yield Static("", id="csv-command", markup=False)
 
     def on_mount(self) -> None:
-        """No file yet."""
+        """Start without a file."""
         self.query_one("#preview", Grid).show(COLUMNS, [], empty=_EMPTY)
 
     @property
     def producer(self) -> "ProducerScreen":
-        """The screen it is on."""
+        """The screen around it."""
         return cast("ProducerScreen", self.screen)
 
     @property
     def form(self) -> CsvForm:
-        """What is chosen."""
+        """The form."""
         return self.query_one(CsvForm)
 
     # the file
 
     @work(exclusive=True, group="choose")
     async def choose(self) -> None:
-        """From the directories."""
+        """Choose a file with the file picker."""
         path = await self.app.push_screen_wait(FilePicker(self.form.path))
         if path is not None:
             self.form.choose(path)
 
     @on(CsvForm.FileChanged)
     def look_anew(self) -> None:
-        """Another file, or read otherwise."""
+        """Read another file, or the same one in another way."""
         self.look_at_file(is_new=True)
 
     @on(CsvForm.MappingChanged)
     def map_anew(self) -> None:
-        """The same file."""
+        """Map the same file in another way."""
         self.look_at_file(is_new=False)
 
     @work(exclusive=True, group="look")
     async def look_at_file(self, *, is_new: bool) -> None:
-        """In a thread: columns, and the first rows as they would be sent."""
+        """Read, in a thread, the columns and the first rows as they would be sent."""
         form, path = self.form, self.form.path
         if not path:
             self._forget("")
@@ -128,7 +128,7 @@ class CsvPane(Vertical):
 
     @work(exclusive=True, group="count")
     async def count(self, path: str) -> None:
-        """How many rows there are; a gigabyte takes a second."""
+        """Count the rows; a gigabyte takes a second."""
         self._counted, self._lines = path, None
         plan = self._plan
         if plan is None:
@@ -166,7 +166,7 @@ class CsvPane(Vertical):
 
     @work(exclusive=True, group="ask")
     async def send(self) -> None:
-        """Ask once, with the command line, and send."""
+        """Ask once, showing the command line, then send."""
         plan, form = self._plan, self.form
         if plan is None or not form.topic:
             self.app.notice("not sent: choose a file first" if plan is None else "not sent: no topic is named", "bad")
@@ -194,7 +194,7 @@ class CsvPane(Vertical):
             self.start(plan, self._how(values), skip)
 
     def _how(self, values: Mapping[str, str]) -> Plan:
-        """Raises UsageError."""
+        """The plan from the form. Raises UsageError."""
         acks, codec = self.form.how
         text = values["rate"]
         try:
@@ -216,7 +216,7 @@ class CsvPane(Vertical):
 
     @work(group="send")
     async def start(self, file: FilePlan, plan: Plan, skip: int) -> None:
-        """Send it; when the topic is not there, ask to create it first."""
+        """Send the file. If the topic does not exist, offer to create it first."""
         path, encoding = file.look.path, file.look.encoding
         self._feed = FileFeed(path, plan.topic, file.mapping, encoding, skip=skip)
         self._total = self._lines
@@ -237,7 +237,7 @@ class CsvPane(Vertical):
                 self.app.note_command(command, f"not sent: {error.message}")
                 self.app.show_error(error)
         finally:
-            run.drop()  # where the app ends while it runs; a run that is over does not mind
+            run.drop()  # for an app that ends during the run; otherwise it does nothing
             if self.producer.running is run:
                 self.producer.running = None
             if self.is_attached:
@@ -252,7 +252,7 @@ class CsvPane(Vertical):
 
     @on(Button.Pressed, "#csv-send, #csv-stop, #csv-choose")
     async def press(self, event: Button.Pressed) -> None:
-        """As the keys do."""
+        """Run the action of a button's key."""
         action = {"csv-send": "send", "csv-stop": "stop"}.get(str(event.button.id))
         if action is None:
             self.choose()
@@ -260,7 +260,7 @@ class CsvPane(Vertical):
             getattr(self.producer, f"action_{action}")()
 
     def paint(self) -> None:
-        """How far it came; before it begins, what is known."""
+        """Draw the progress, or before the start the result of the check."""
         look, lines = self.app.look, self.query_one("#upload", Lines)
         width = lines.size.width or 74
         panel = self.query_one("#upload-panel", Panel)
@@ -286,6 +286,6 @@ class CsvPane(Vertical):
         lines.show(shown)
 
     def _is_same(self) -> bool:
-        """Whether the file in the form is the one that was sent."""
+        """Whether the form's file is the one that was sent."""
         assert self._feed is not None
         return self._plan is None or self._plan.look.path == self._feed.path

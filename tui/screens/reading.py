@@ -1,4 +1,4 @@
-"""What the screens that show records have in common: drawing while records come, views, marks, copies, exports, sending again."""
+"""The common part of the screens with records: drawing, views, marks, copying, exporting, sending again."""
 
 import asyncio
 import gc
@@ -36,14 +36,14 @@ SHARED_KEYS = (
     "records.before",
 )
 CLIPBOARD_BYTES = 64 << 10
-"""Terminals refuse longer OSC 52 sequences; what is longer goes to a file."""
+"""Terminals refuse longer OSC 52 sequences; longer texts go to a file."""
 FILTER_PAUSE_S = 0.12
-"""A filter counts when typing pauses: each letter would try all rows again."""
+"""A filter applies once typing pauses: each letter would scan all rows again."""
 _VIEW_WORDS: Mapping[View, str] = {"auto": "JSON, text or hex, by what it is", "text": "plain text", "hex": "hex"}
 
 
 class ReadingScreen(YakScreen):
-    """The base of messages and consumer. Subclasses say which list is meant (`grid_in_use`), and what it shows."""
+    """The base of messages and consumer. Subclasses name the list (`grid_in_use`) and its records (`source_in_use`)."""
 
     AUTO_FOCUS: ClassVar[str] = "MessageGrid"
     view: View = "auto"
@@ -55,10 +55,11 @@ class ReadingScreen(YakScreen):
         self.export_progress: Progress | None = None
 
     def on_mount(self) -> None:
-        """Records come without the picture changing: drawing has a clock of its own."""
+        """Draw with a timer of its own: records arrive without a change of the picture."""
         super().on_mount()
-        # What is there by now lives as long as the app. Walking through it again and again, as reading makes the garbage collector do,
-        # would hold up keys by a tenth of a second each time.
+        # These objects live as long as the app. Reading triggers many collections; walking through all objects each
+        # time
+        # would delay keys by a tenth of a second.
         gc.freeze()
         self.set_interval(1 / self.app.settings.fps, self._tick)
 
@@ -66,18 +67,18 @@ class ReadingScreen(YakScreen):
         if self.app.screen_below() is self and not self.app.is_frozen:
             self.paint(self.app.now_ms())
 
-    # what subclasses say
+    # for subclasses
 
     def grid_in_use(self) -> MessageGrid | None:
-        """The list that keys are about."""
+        """The list that keys act on."""
         raise NotImplementedError
 
     def source_in_use(self) -> Store | Merged | None:
-        """What that list shows."""
+        """The records of that list."""
         raise NotImplementedError
 
     def wanted_in_use(self) -> Subscription | None:
-        """What is read there."""
+        """The subscription of that list."""
         raise NotImplementedError
 
     # records
@@ -97,13 +98,13 @@ class ReadingScreen(YakScreen):
                 yield list[Received](piece)
 
     def action_view(self) -> None:
-        """JSON, text, hex."""
+        """Cycle the view: JSON, text, hex."""
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
         self.app.notice(f"keys and values as {_VIEW_WORDS[self.view]}")
         self.paint(self.app.now_ms())
 
     def action_mark(self) -> None:
-        """Mark, or take the mark away; on to the next."""
+        """Set or clear a mark, and go to the next record."""
         grid, record = self.grid_in_use(), self.record_in_use()
         if grid is None or record is None:
             return
@@ -113,7 +114,7 @@ class ReadingScreen(YakScreen):
         grid.action_cursor(1)
 
     def action_unmark(self) -> None:
-        """No marks."""
+        """Clear all marks."""
         self.marks.clear()
         self._show_marks()
 
@@ -124,11 +125,11 @@ class ReadingScreen(YakScreen):
         self.paint(self.app.now_ms())
 
     def action_next(self) -> None:
-        """The next hit."""
+        """Go to the next hit."""
         self._go_to_hit(1)
 
     def action_before(self) -> None:
-        """The hit before."""
+        """Go to the previous hit."""
         self._go_to_hit(-1)
 
     @work(exclusive=True, group="find")
@@ -154,11 +155,11 @@ class ReadingScreen(YakScreen):
             return
         grid.move_to(str(found.serial))
 
-    # taking along
+    # copies and exports
 
     @work(exclusive=True, group="copy")
     async def action_copy(self) -> None:
-        """A menu of what to copy."""
+        """Open a menu of things to copy."""
         record = self.record_in_use()
         if record is None:
             self.app.notice("there is no message to copy")
@@ -182,7 +183,7 @@ class ReadingScreen(YakScreen):
 
     @work(exclusive=True, group="export")
     async def action_export(self) -> None:
-        """Ask what and where to, then write it."""
+        """Ask for content and path, then write the export."""
         wanted, grid = self.wanted_in_use(), self.grid_in_use()
         if wanted is None or grid is None or not grid.row_count:
             self.app.notice("there is no message to export")
@@ -236,7 +237,7 @@ class ReadingScreen(YakScreen):
         return FormDialog("Export messages", fields, command=command, words=words, yes="Export")
 
     def action_resend(self) -> None:
-        """The producer, with this message in it."""
+        """Open the producer with this record."""
         from yak.tui.produce.draft import Draft
 
         record = self.record_in_use()

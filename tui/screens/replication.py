@@ -1,4 +1,4 @@
-"""Every partition with its replicas, live: who leads, who is in sync, how far each log is; and keys to break it."""
+"""Every partition with its replicas, live: leader, ISR, log ends; and keys for failures."""
 
 import asyncio
 import shlex
@@ -25,13 +25,13 @@ from yak.tui.widgets.panel import Panel
 
 HIGH = 30
 LOW_LINES, HIGH_LINES = 5, 12
-"""Of the time line, in a window that is lower than `HIGH`, and in others."""
+"""Lines of the timeline, in windows lower than `HIGH` and in others."""
 _LOCAL_ACTIONS = ("kill", "pause", "heal", "restart")
 _FAMILIES = ("isr", "leader", "log", "broker", "reassignment")
 
 
 class ReplicationScreen(ChangesTopics):
-    """All partitions, what is not well first; below, how the last failovers went."""
+    """All partitions, those with problems first; below, the timelines of the last failovers."""
 
     TITLE_WORDS = "replication"
     CLI_TWIN = "yak isr --watch"
@@ -56,13 +56,13 @@ class ReplicationScreen(ChangesTopics):
         self._only_problems = False
 
     def body(self) -> ComposeResult:
-        """The table, and the time line beside or below it."""
+        """Build the table, and the timeline beside or below it."""
         with Container(id="replication-halves"):
             yield Panel("Replication", Grid(id="replication"), id="replication-table")
             yield Panel("Failovers", Lines(id="failovers"), id="replication-failovers")
 
     def paint(self, now_ms: int) -> None:
-        """From the picture alone."""
+        """Draw from the picture alone."""
         picture, look, grid = self.picture, self.look, self.query_one("#replication", Grid)
         rows = self._table.rows(
             picture, look, now_ms, grid.keys_in_sight(), grid.size.width or 78, with_internal=self._with_internal
@@ -99,7 +99,7 @@ class ReplicationScreen(ChangesTopics):
         self.query_one("#replication-failovers").styles.height = len(shown) + 2
 
     def _recent(self, now_ms: int, room: int) -> list[list[Cell]]:
-        """The newest changes of ISRs, leaders and logs, as far as there is room."""
+        """The latest changes of ISRs, leaders and logs that fit."""
         found: list[list[Cell]] = []
         for line in reversed(self.picture.activity.lines):
             if len(found) >= room:
@@ -112,23 +112,23 @@ class ReplicationScreen(ChangesTopics):
                 found.append([Cell(when, "dim"), Cell(sign, tone), Cell(line.message)])  # type: ignore[arg-type]
         return found
 
-    # what is chosen and done
+    # choice and actions
 
     def _control(self) -> LocalControl | None:
         return None if self.app.is_readonly else self.app.source.local
 
     def chosen_partition(self) -> Partition | None:
-        """Under the cursor."""
+        """The partition under the cursor."""
         return self._table.partition(self.query_one("#replication", Grid).cursor_key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Processes are ours to end only when `yak up` started them here."""
+        """Hide process actions unless `yak up` started the brokers here."""
         if action in _LOCAL_ACTIONS and self.app.source.local is None:
             return False
         return super().check_action(action, parameters)
 
     def opened(self, what: object) -> None:
-        """A partition, `orders-0`, or the partitions of a topic."""
+        """Select a partition, `orders-0`, or a topic's partitions."""
         if not self.query("#replication"):
             self.call_after_refresh(self.opened, what)
             return
@@ -141,21 +141,21 @@ class ReplicationScreen(ChangesTopics):
 
     @on(Grid.Opened, "#replication")
     def open_partition(self, event: Grid.Opened) -> None:
-        """Its topic, with the cursor on it."""
+        """Open its topic, with the cursor on the partition."""
         self.app.go("topics", event.row.key)
 
     def action_problems(self) -> None:
-        """Only what is not well, or all."""
+        """Show only partitions with problems, or all."""
         self._only_problems = not self._only_problems
         self.paint(self.app.now_ms())
 
     def action_internal(self) -> None:
-        """With the cluster's own topics, or without."""
+        """Show or hide internal topics."""
         self._with_internal = not self._with_internal
         self.paint(self.app.now_ms())
 
     def action_copy(self) -> None:
-        """The line."""
+        """Copy the line."""
         self.app.copy(self.copied(), "the line")
 
     def _leader(self) -> int | None:
@@ -177,7 +177,7 @@ class ReplicationScreen(ChangesTopics):
 
     @work(group="break")
     async def action_restart(self) -> None:
-        """SIGTERM the leader, and start it."""
+        """SIGTERM the leader, then start it."""
         await self._break("restart")
 
     async def _break(self, action: str) -> None:
@@ -194,7 +194,7 @@ class ReplicationScreen(ChangesTopics):
 
     @work(group="break")
     async def action_heal(self) -> None:
-        """Undo: wake what hangs, start what is dead."""
+        """Resume paused brokers and start dead ones."""
         control = self._control()
         if control is None:
             return

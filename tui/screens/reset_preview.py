@@ -1,4 +1,4 @@
-"""What moving a group's offsets would do, partition by partition; and doing it."""
+"""A preview of an offset reset, partition by partition, and its execution."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ResetPreview(ModalScreen[bool]):
-    """Old and new of each partition. Gives whether it was done. A group that has members is refused, with who they are."""
+    """Old and new offsets; returns whether the reset was done. A group with members is refused, and they are listed."""
 
     BINDINGS = [*keys("reset.apply", "reset.again"), Binding("escape,q", "leave", "no")]
     AUTO_FOCUS = "Grid"
@@ -40,7 +40,7 @@ class ResetPreview(ModalScreen[bool]):
         self._is_busy = False
 
     def compose(self) -> ComposeResult:
-        """The plan, the command, the buttons."""
+        """Build the plan, the command, the buttons."""
         with Vertical(id="dialog", classes="preview") as dialog:
             dialog.border_title = title(f"Move the offsets of {self._group}: the plan")
             if self.app.is_production:
@@ -56,18 +56,18 @@ class ResetPreview(ModalScreen[bool]):
                 yield Button("No (esc)", id="no")
 
     def on_mount(self) -> None:
-        """Ask at once."""
+        """Request the plan at once."""
         self.action_again()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing is moved where only looking is allowed."""
+        """Disable the reset in read-only mode."""
         if action == "apply" and self.app.is_readonly:
             return False
         return super().check_action(action, parameters)
 
     @on(Button.Pressed, "#again")
     def action_again(self) -> None:
-        """Plan it anew."""
+        """Request the plan again."""
         if not self._is_busy and self._results is None:
             self._is_busy = True
             self._look()
@@ -117,7 +117,7 @@ class ResetPreview(ModalScreen[bool]):
 
     @on(Button.Pressed, "#yes")
     def action_apply(self) -> None:
-        """Move them."""
+        """Reset the offsets."""
         if self._may_apply() and not self._is_busy:
             self._is_busy = True
             self._apply()
@@ -146,5 +146,5 @@ class ResetPreview(ModalScreen[bool]):
 
     @on(Button.Pressed, "#no")
     def action_leave(self) -> None:
-        """Leave it as it is."""
+        """Close without a reset."""
         self.dismiss(False)

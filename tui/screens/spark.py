@@ -1,4 +1,4 @@
-"""Spark jobs: those that were started from this machine, how far they are, and starting and ending one."""
+"""The Spark jobs started from this machine: progress, submission, cancellation."""
 
 import asyncio
 import signal
@@ -40,7 +40,7 @@ _LOG_BYTES: Final = 8_000
 
 
 class SparkScreen(AskingScreen):
-    """What `yak spark status` shows. It reads the files in which jobs tell how far they are."""
+    """The same as `yak spark status`, from the files in which jobs report their progress."""
 
     TITLE_WORDS = "spark"
     CLI_TWIN = "yak spark status, yak spark run JOB, yak spark stop ID"
@@ -61,13 +61,13 @@ class SparkScreen(AskingScreen):
         self._with_ended = True
 
     def body(self) -> ComposeResult:
-        """The jobs, and the one under the cursor."""
+        """Build the list, and the details of the job under the cursor."""
         yield Panel("Spark jobs", Grid(id="jobs"), id="spark-jobs", subtitle=_HINT)
         with Panel("Job", id="spark-job"):
             yield Lines(id="spark-lines")
 
     def paint(self, now_ms: int) -> None:
-        """What is known."""
+        """Draw the known jobs."""
         jobs = self.jobs or []
         shown = [job for job in jobs if self._with_ended or job.run.is_active]
         empty = _NONE_RUNS if jobs else _NONE
@@ -81,7 +81,7 @@ class SparkScreen(AskingScreen):
 
     @on(Grid.Moved, "#jobs")
     def moved(self) -> None:
-        """Another job."""
+        """Show the job under the cursor."""
         self._paint_job(self.app.now_ms())
 
     def _paint_job(self, now_ms: int) -> None:
@@ -102,12 +102,12 @@ class SparkScreen(AskingScreen):
         self.jobs = await self.app.source.kafka(find_spark_jobs)
 
     def opened(self, what: object) -> None:
-        """An id after `:spark`."""
+        """Select the job of an id after `:spark`."""
         self.query_one("#jobs", Grid).move_to(str(what))
 
     @on(Grid.Opened, "#jobs")
     async def open_job(self) -> None:
-        """All of it, and the end of its log."""
+        """Show the job and the end of its log."""
         job = self.chosen()
         if job is not None:
             log = await asyncio.to_thread(_log_end, job.run.log)
@@ -115,19 +115,19 @@ class SparkScreen(AskingScreen):
             self.app.push_screen(TextDialog(job.run.id, Text(text)))
 
     def action_ended(self) -> None:
-        """With or without those that ended."""
+        """Show or hide ended jobs."""
         self._with_ended = not self._with_ended
         self.paint(self.app.now_ms())
 
     def action_copy(self) -> None:
-        """The command that started it."""
+        """Copy the command that started the job."""
         job = self.chosen()
         if job is not None:
             self.app.copy(run_command(job.run), "the command")
 
     @work(exclusive=True, group="spark-submit")
     async def action_submit(self) -> None:
-        """The form; the job is started by `yak spark run`, and outlives this program."""
+        """Ask, and start a job by `yak spark run`; it outlives this program."""
         bootstrap = self.app.source.bootstrap
         form = await self.app.push_screen_wait(
             FormDialog(
@@ -154,7 +154,7 @@ class SparkScreen(AskingScreen):
 
     @work(exclusive=True, group="spark-cancel")
     async def action_cancel(self) -> None:
-        """SIGTERM: its queries stop after the batch under way."""
+        """SIGTERM the job: its queries stop after the present batch."""
         job = self.chosen()
         if job is None or not job.run.is_active:
             self.app.notice("put the cursor on a job that runs")
@@ -173,7 +173,7 @@ class SparkScreen(AskingScreen):
 
 
 def _error_in(said: str) -> YakError:
-    """The error that `yak -o json` wrote."""
+    """The error in the output of `yak -o json`."""
     import json
 
     for line in reversed(said.splitlines()):

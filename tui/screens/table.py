@@ -1,4 +1,4 @@
-"""All screens: their digit, their name, and where they are. Loaded when they are first gone to."""
+"""The table of all screens: digit, name, module. Modules are loaded at the first visit."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A screen; `digit` is empty for those that have none. `aliases` are other words after `:`."""
+    """A screen. `digit` may be empty; `aliases` are other words after `:`."""
 
     name: str
     label: str
@@ -19,7 +19,7 @@ class Entry:
     aliases: tuple[str, ...] = ()
 
     def make(self) -> "YakScreen":
-        """The screen; loads its module."""
+        """Load the module and create the screen."""
         module, _, attribute = self.place.partition(":")
         made: YakScreen = getattr(import_module(f"yak.tui.screens.{module}"), attribute)()
         return made

@@ -1,4 +1,4 @@
-"""One topic: what is opened from it, and done to it. How it is drawn: `topic_view`."""
+"""One topic: navigation from it and changes to it. `topic_view` draws it."""
 
 from textual import on, work
 from textual.widgets import TabbedContent
@@ -13,7 +13,7 @@ from yak.tui.widgets.grid import Grid
 
 
 class TopicScreen(TopicView):
-    """A topic, and what its keys do."""
+    """A topic and its keys' actions."""
 
     BINDINGS = keys(
         "topics.browse", "topics.produce", "topics.alter", "partitions.move", "topics.delete", "topics.copy",
@@ -22,7 +22,7 @@ class TopicScreen(TopicView):
 
     @on(TabbedContent.TabActivated, "#topic-tabs")
     def tab_turned(self, event: TabbedContent.TabActivated) -> None:
-        """Another tab: its table has the focus, and what it shows is asked for."""
+        """Focus the tab's table, and request its data."""
         grid = next(iter(event.pane.query(Grid)), None)
         chosen = self.chosen_partition()
         self.paint(self.app.now_ms())
@@ -40,24 +40,24 @@ class TopicScreen(TopicView):
 
     @on(Grid.Moved, "#partitions")
     def other_partition(self) -> None:
-        """Its replicas."""
+        """Show the replicas of the partition."""
         self.paint(self.app.now_ms())
         self.ask_seen()
 
     @on(Grid.Moved, "#replicas")
     def other_replica(self, event: Grid.Moved) -> None:
-        """Its partition is the chosen one."""
+        """Choose the partition of the replica."""
         if event.row is not None and self._pane() == "replicas":
             self.query_one("#partitions", Grid).move_to(event.row.key.partition("/")[0])
 
     @on(Grid.Moved, "#configs")
     def other_config(self) -> None:
-        """What it is for."""
+        """Explain the config."""
         self._paint_configs()
 
     @on(Grid.Opened, "#partitions")
     def open_partition(self) -> None:
-        """Its replicas where they are not seen yet, else what happened to it."""
+        """Show the replicas' tab in a small window, else the partition's history."""
         partition = self.chosen_partition()
         if not self.is_roomy:
             self.query_one("#topic-tabs", TabbedContent).active = "tab-replicas"
@@ -73,23 +73,23 @@ class TopicScreen(TopicView):
 
     @on(Grid.Opened, "#tail")
     def open_message(self) -> None:
-        """Its messages."""
+        """Show the topic's records."""
         self.action_browse()
 
     @on(Grid.Opened, "#groups")
     @on(Grid.Opened, "#groups-beside")
     def open_group(self, event: Grid.Opened) -> None:
-        """The group."""
+        """Open the group."""
         self.app.go("groups", event.row.key)
 
     @on(Grid.Opened, "#timeline")
     def open_event(self, event: Grid.Opened) -> None:
-        """In the activity."""
+        """Show the event in the activity."""
         self.app.go("activity", event.row.key)
 
     @on(Grid.Opened, "#configs")
     def open_config(self) -> None:
-        """Change it, where that is allowed."""
+        """Change the config, unless read-only."""
         if not self.app.is_readonly:
             self._alter_config()
 
@@ -100,18 +100,18 @@ class TopicScreen(TopicView):
             await self.alter_one(self.topic, config, topic_config.documentation(config.name))
 
     def alter_chosen(self) -> None:
-        """The config under the cursor; on the other tabs the whole topic."""
+        """Change the config under the cursor; on the other tabs, the topic."""
         if self._pane() == "config" and self._config() is not None:
             self._alter_config()
         else:
             self.alter_topic()
 
     def action_before(self) -> None:
-        """The partition before."""
+        """Go to the previous partition."""
         self._step(-1)
 
     def action_next(self) -> None:
-        """The next partition."""
+        """Go to the next partition."""
         self._step(1)
 
     def _step(self, by: int) -> None:
@@ -121,21 +121,21 @@ class TopicScreen(TopicView):
             self._show_replicas_of(chosen)
 
     def action_browse(self) -> None:
-        """Its messages."""
+        """Show the topic's records."""
         self.app.go("messages", self.topic)
 
     def action_produce(self) -> None:
-        """Send to it."""
+        """Open the producer with this topic."""
         self.app.go("producer", self.topic)
 
     def action_copy(self) -> None:
-        """The name on the first tab, else the line."""
+        """Copy the name on the first tab, else the line."""
         if self._pane() == "partitions":
             self.app.copy(self.topic, f"the name {self.topic}")
         else:
             self.app.copy(self.copied(), "the line")
 
     def deleted(self, topic: str) -> None:
-        """Back to the list."""
+        """Return to the list."""
         if self.app.screen is self and topic == self.topic:
             self.app.pop_screen()

@@ -1,4 +1,4 @@
-"""What the detail of a topic asks for, each thing only while it is seen, and the topic's own answers so far."""
+"""Requests of the topic screens, made only while their data is visible, and the answers so far."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 FACTS_MS: Final = 2_000
 DETAIL_MS: Final = 900
 OTHER_DETAIL_MS: Final = 3_000
-"""Of partitions that are seen, but not under the cursor."""
+"""The age limit for visible partitions that are not under the cursor."""
 DETAILS_MAX: Final = 24
 GROUPS_MS: Final = 3_000
 CONFIGS_MS: Final = 5_000
 TAIL_MS: Final = 900
 TAIL_PARTITIONS: Final = 8
 TAIL_MESSAGES: Final = 100
-"""Of the whole topic; each partition is asked for as many, so that the newest of all are among them."""
+"""Records of the whole topic. Each partition is asked for as many, so that the topic's newest are among them."""
 GROUPS_MAX: Final = 100
 AT_ONCE: Final = 4
 
 
 class TopicAnswers:
-    """All that was asked about one topic; `error` is what the last question of a kind came to."""
+    """All answers about one topic. `errors` has the last error of each kind."""
 
     def __init__(self, app: "YakApp", topic: str, facts: TopicFacts | None) -> None:
         self._app, self.topic = app, topic
@@ -46,17 +46,17 @@ class TopicAnswers:
         self._begun: dict[str, None] = {}
 
     def forget(self) -> None:
-        """Ask for everything again."""
+        """Treat all answers as old."""
         self._asked_ms.clear()
 
     def configs_by_name(self) -> dict[str, ConfigValue]:
-        """By name."""
+        """The configs by name."""
         return {each.name: each for each in self.configs}
 
     async def ask(self, wanted: Iterable[str], partitions: Sequence[int]) -> bool:
-        """Ask for those of `facts`, `detail`, `groups`, `configs` and `tail` whose answers are old. Whether any came.
+        """Request those of `facts`, `detail`, `groups`, `configs` and `tail` that are old; return whether any were.
 
-        `partitions` are those whose detail is wanted, the first one most of all.
+        `partitions` are those whose detail is wanted; the first one is refreshed most often.
         """
         due = []
         for name in wanted:
@@ -78,7 +78,7 @@ class TopicAnswers:
         return bool(due)
 
     def _is_due(self, key: str, age_ms: int) -> bool:
-        """Whether to ask; takes it that it is asked then."""
+        """Whether a request is due; if so, it counts as made."""
         now_ms = self._app.now_ms()
         if key in self._begun or now_ms - self._asked_ms.get(key, -(10**9)) < age_ms:
             return False
@@ -101,7 +101,7 @@ class TopicAnswers:
                 await self._ask_tail()
             self.errors.pop(name, None)
         except YakError as error:
-            self.errors[name] = error  # shown where the answer would be; asked again when it is due
+            self.errors[name] = error  # shown in place of the answer; the request is repeated when due
         finally:
             self._begun.pop(key, None)
 
@@ -120,7 +120,7 @@ class TopicAnswers:
                 try:
                     answer = await self._app.source.ask("GET", path_of("api", "groups", group))
                 except YakError:
-                    return known.get(group)  # its coordinator is moving; it is asked again soon
+                    return known.get(group)  # its coordinator is moving; the request is repeated soon
             return reader_of(self.topic, answer, known.get(group), self._app.now_ms())
 
         found = await asyncio.gather(*(one(name) for name in names[:GROUPS_MAX]))

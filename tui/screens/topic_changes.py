@@ -1,4 +1,4 @@
-"""Making, altering and deleting topics, moving leaderships: what the list, the detail and the replication screen share."""
+"""Creating, altering and deleting topics, and moving leaderships, for the screens that show topics."""
 
 from textual import work
 from textual.content import Content
@@ -14,19 +14,19 @@ from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormDialog
 
 
 class ChangesTopics(YakScreen):
-    """A screen on which a topic, or a partition, is under the cursor."""
+    """A screen whose cursor is on a topic or a partition."""
 
     def chosen_topic(self) -> str | None:
-        """The topic that is meant."""
+        """The topic under the cursor."""
         return None
 
     def chosen_partition(self) -> Partition | None:
-        """The partition that is meant."""
+        """The partition under the cursor."""
         return None
 
     @work(group="change")
     async def action_create(self) -> None:
-        """A new topic."""
+        """Create a topic."""
         values = await self.app.push_screen_wait(
             FormDialog(
                 "Make a topic",
@@ -49,11 +49,11 @@ class ChangesTopics(YakScreen):
         self.made(body["name"])
 
     def made(self, topic: str) -> None:
-        """A topic was made here."""
+        """Called after a topic was created here."""
 
     @work(group="change")
     async def action_delete(self) -> None:
-        """The topic under the cursor, once its name was typed."""
+        """Delete the topic under the cursor, once its name was typed."""
         topic = self.chosen_topic()
         if topic is None:
             return
@@ -80,19 +80,19 @@ class ChangesTopics(YakScreen):
         self.deleted(topic)
 
     def deleted(self, topic: str) -> None:
-        """A topic was deleted here."""
+        """Called after a topic was deleted here."""
 
     def action_alter(self) -> None:
-        """Change what is under the cursor."""
+        """Change the thing under the cursor."""
         self.alter_chosen()
 
     def alter_chosen(self) -> None:
-        """The topic; a screen with other things under the cursor overrides it."""
+        """Change the topic; screens with other things under the cursor override it."""
         self.alter_topic()
 
     @work(group="change")
     async def alter_topic(self) -> None:
-        """Partitions and configs; the differences are shown before anything is done."""
+        """Change partitions and configs, after showing the differences."""
         topic = self.chosen_topic()
         if topic is None:
             return
@@ -113,7 +113,7 @@ class ChangesTopics(YakScreen):
             await self._apply(words.alter_change(topic, count, configs, values), count, configs)
 
     async def alter_one(self, topic: str, config: ConfigValue, documentation: str) -> None:
-        """One config of a topic, with what it is for."""
+        """Change one config of a topic, showing its documentation."""
         values = await self.app.push_screen_wait(
             FormDialog(
                 f"{config.name} of {topic}",
@@ -155,7 +155,7 @@ class ChangesTopics(YakScreen):
 
     @work(group="change")
     async def action_move(self) -> None:
-        """Give a leadership to another replica."""
+        """Move a leadership to another replica."""
         partition = self.chosen_partition()
         if partition is None:
             self.app.notice("put the cursor on a partition: F moves its leadership")
@@ -204,5 +204,5 @@ class ChangesTopics(YakScreen):
 
 
 def as_content(lines: list[str]) -> Content:
-    """Lines as they are: what a cluster holds is no markup."""
+    """Lines as Content, without markup: text from a cluster may contain brackets."""
     return Content("\n".join(lines))

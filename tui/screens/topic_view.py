@@ -1,4 +1,4 @@
-"""One topic as it is drawn: partitions and why their replicas are in sync or not, messages, groups, configs, what happened."""
+"""The view of one topic: partitions, ISR and the reasons for it, records, groups, configs, events."""
 
 from textual import work
 from textual.app import ComposeResult
@@ -20,14 +20,14 @@ from yak.tui.widgets.panel import Panel
 
 ASK_SECONDS = 0.5
 STACKED_WIDTH, STACKED_HEIGHT = 78, 22
-"""From this size on the replicas stand below the partitions; in a smaller window only on their own tab."""
+"""The least size with the replicas below the partitions; in a smaller window they have a tab."""
 HIGH = 38
-"""With so many lines, messages and groups stand below the partitions."""
+"""The least height with records and groups below the partitions."""
 _EVENTS_MAX = 500
 
 
 class TopicView(ChangesTopics):
-    """A topic. In a narrow window each panel is a tab; in a wide one the replicas stand below the partitions."""
+    """A topic. In a small window each panel is a tab; in a larger one the replicas stand below the partitions."""
 
     TITLE_WORDS = "topic"
     CLI_TWIN = "yak topics describe TOPIC, yak isr TOPIC"
@@ -49,11 +49,11 @@ class TopicView(ChangesTopics):
         self._answers = TopicAnswers(self.app, topic, facts)
 
     def crumbs(self) -> list[str]:
-        """Under the list."""
+        """The crumbs, below the list."""
         return ["topics", self.topic]
 
     def body(self) -> ComposeResult:
-        """Six tabs."""
+        """Build six tabs."""
         with TabbedContent(id="topic-tabs", initial="tab-partitions"):
             with TabPane("Partitions", id="tab-partitions"):
                 yield Panel("Partitions", Grid(id="partitions"), id="topic-partitions")
@@ -81,7 +81,7 @@ class TopicView(ChangesTopics):
                 yield Panel("Timeline", Grid(id="timeline"), subtitle="enter the event")
 
     def on_mount(self) -> None:
-        """Ask for what is seen, now and then."""
+        """Request the visible data from time to time."""
         super().on_mount()
         self.set_interval(ASK_SECONDS, self.ask_seen)
         self.ask_seen()
@@ -91,23 +91,23 @@ class TopicView(ChangesTopics):
         self.set_class(height >= HIGH, "-high")
         self.set_class(self.is_roomy, "-stacked")
 
-    # asking
+    # requests
 
     @property
     def is_roomy(self) -> bool:
-        """Whether panels stand below each other."""
+        """Whether panels are stacked."""
         return self.app.size.width >= STACKED_WIDTH and self.app.size.height >= STACKED_HEIGHT
 
     @property
     def is_high(self) -> bool:
-        """Whether there is room for messages and groups too."""
+        """Whether records and groups fit too."""
         return self.is_roomy and self.app.size.height >= HIGH
 
     def _pane(self) -> str:
         return self.query_one("#topic-tabs", TabbedContent).active.removeprefix("tab-")
 
     def seen(self) -> list[str]:
-        """What has to be known for what is seen now."""
+        """The kinds of data that the visible panels need."""
         pane = self._pane()
         wanted = ["facts"]
         if pane in ("partitions", "replicas"):
@@ -121,7 +121,7 @@ class TopicView(ChangesTopics):
         return wanted
 
     def ask_seen(self) -> None:
-        """Ask, if anybody looks."""
+        """Request that data if the screen is visible."""
         if self.app.screen is self and not self.app.is_frozen and self.topic in self.picture.topics:
             self._ask_in_worker()
 
@@ -131,7 +131,7 @@ class TopicView(ChangesTopics):
             self.app.repaint()
 
     def _partitions_in_sight(self) -> list[int]:
-        """Those whose replicas are seen, the chosen one first."""
+        """Partitions whose replicas are visible, the chosen one first."""
         chosen = self.chosen_partition()
         found = [] if chosen is None else [chosen.partition]
         if self._pane() == "replicas":
@@ -139,14 +139,14 @@ class TopicView(ChangesTopics):
         return list(dict.fromkeys(found))
 
     def ask_again(self) -> None:
-        """Something was changed."""
+        """Request everything again after a change."""
         self._answers.forget()
         self.ask_seen()
 
     # drawing
 
     def paint(self, now_ms: int) -> None:
-        """The tab that is seen."""
+        """Draw the visible tab."""
         pane = self._pane()
         if pane in ("partitions", "replicas"):
             self._paint_partitions(now_ms)
@@ -186,7 +186,7 @@ class TopicView(ChangesTopics):
         return None if known is None else known.min_isr
 
     def _paint_beside(self, now_ms: int) -> None:
-        """The replicas of the partition under the cursor, below the partitions."""
+        """Draw the replicas of the partition under the cursor, below the partitions."""
         partition, look = self.chosen_partition(), self.look
         if partition is None:
             return
@@ -196,7 +196,7 @@ class TopicView(ChangesTopics):
         self._paint_meaning("#meaning-beside", "#topic-replicas-beside", partition)
 
     def _paint_replicas(self, now_ms: int) -> None:
-        """The replicas of all partitions, in their own tab."""
+        """Draw the replicas of all partitions, in their tab."""
         found, look, grid = self.picture.topics.get(self.topic, []), self.look, self.query_one("#replicas", Grid)
         rows = replicas.topic_replica_rows(found, self._answers.details, self.picture.brokers, look, now_ms)
         grid.show(replicas.TOPIC_COLUMNS, rows, is_wide=look.is_wide)
@@ -270,21 +270,21 @@ class TopicView(ChangesTopics):
                 [first, *packed([Cell(each, "dim") for each in second[0].text.split()], width)]
             )
 
-    # what is chosen and done
+    # choice
 
     def find_grid(self) -> Grid | None:
-        """Of the tab that is seen."""
+        """The table of the visible tab."""
         if isinstance(self.focused, Grid):
             return self.focused
         pane = self.query_one("#topic-tabs", TabbedContent).active_pane
         return None if pane is None else next(iter(pane.query(Grid)), None)
 
     def chosen_topic(self) -> str | None:
-        """This one."""
+        """This topic."""
         return self.topic if self.topic in self.picture.topics else None
 
     def chosen_partition(self) -> Partition | None:
-        """Under the cursor of the partitions, or of the replicas."""
+        """The partition under the cursor of the partitions or the replicas."""
         key = self.query_one("#partitions", Grid).cursor_key
         found = self.picture.topics.get(self.topic, [])
         number = self._wanted_partition if self._wanted_partition is not None else int(key or 0)
@@ -296,7 +296,7 @@ class TopicView(ChangesTopics):
 
 
 def is_about(line: Line, topic: str, partition: int | None = None) -> bool:
-    """Whether something happened to a topic, or to one of its partitions; what the user did to it too."""
+    """Whether an event or a user's action concerns a topic, or one of its partitions."""
     event = line.event
     if line.kind == "you":
         return partition is None and topic in str(event.get("command", "")).replace(":", " ").split()

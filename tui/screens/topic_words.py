@@ -1,4 +1,4 @@
-"""What the topic screens ask before they change something, and the commands that do the same. Pure."""
+"""Forms and confirmation texts of the topic screens, and the equivalent commands. Pure."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def create_fields(brokers: int) -> tuple[Field, ...]:
 
 
 def create_body(values: Mapping[str, str]) -> dict[str, Any]:
-    """What to send to `POST /topics`. Raises UsageError: `bad-topic-name`, `bad-number`, `bad-config`."""
+    """The body for `POST /topics`. Raises UsageError: `bad-topic-name`, `bad-number`, `bad-config`."""
     configs = {name: values[name] for name in ("min.insync.replicas", "retention.ms") if values[name]}
     if values[_POLICY] != DEFAULT:
         configs[_POLICY] = values[_POLICY]
@@ -55,7 +55,7 @@ def create_command(body: Mapping[str, Any]) -> str:
 
 
 def check_name(name: str) -> str:
-    """The name, if a topic may have it. Raises UsageError `bad-topic-name`."""
+    """The name, if it is valid for a topic. Raises UsageError `bad-topic-name`."""
     legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
     if name in (".", "..") or len(name) > 249 or any(letter not in legal for letter in name):
         raise UsageError(
@@ -67,14 +67,14 @@ def check_name(name: str) -> str:
 
 
 def whole_number(text: str, label: str) -> int:
-    """A number from 1 on. Raises UsageError `bad-number`."""
+    """A number of at least 1. Raises UsageError `bad-number`."""
     if not text.isascii() or not text.isdigit() or not int(text):
         raise UsageError("bad-number", f'"{text}" for {label} is not a whole number from 1 on')
     return int(text)
 
 
 def other_configs(text: str) -> dict[str, str]:
-    """`NAME=VALUE` with spaces between. Raises UsageError `bad-config`."""
+    """`NAME=VALUE` pairs, separated by spaces. Raises UsageError `bad-config`."""
     found: dict[str, str] = {}
     try:
         words = shlex.split(text)
@@ -89,7 +89,7 @@ def other_configs(text: str) -> dict[str, str]:
 
 
 def check_config(name: str, value: str) -> None:
-    """Raise UsageError `bad-config`, with what the config is for, unless a topic may be given this value."""
+    """Raise UsageError `bad-config`, with the config's documentation, for an invalid name or value."""
     from yak.config.topic_config_table import TOPIC_CONFIGS
 
     definition = TOPIC_CONFIGS.get(name)
@@ -103,7 +103,7 @@ def check_config(name: str, value: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be changed of a topic. `partitions` is the new number, None when it stays."""
+    """A change to a topic. `partitions` is the new number, None if unchanged."""
 
     topic: str
     partitions: int | None = None
@@ -112,7 +112,7 @@ class Change:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether all stays as it is."""
+        """Whether nothing changes."""
         return self.partitions is None and not self.configs and not self.deletions
 
     def command(self) -> str:
@@ -126,7 +126,7 @@ class Change:
         return shlex.join(words)
 
     def diff(self, partitions: int, before: Mapping[str, ConfigValue]) -> list[str]:
-        """A line for each thing that changes: what it is, and what it will be."""
+        """A line for each difference, with the old and the new value."""
         lines = []
         if self.partitions is not None:
             lines.append(f"partitions            {partitions} -> {self.partitions}")
@@ -145,7 +145,7 @@ def _shown(config: ConfigValue | None) -> str:
 
 
 def alter_fields(partitions: int, configs: Mapping[str, ConfigValue]) -> tuple[Field, ...]:
-    """The form for a topic that is there: what is set stands in the fields, what is not as a hint."""
+    """The form for an existing topic: set configs are values, defaults are hints."""
     own = {name: each.value or "" for name, each in configs.items() if each.source == "topic"}
 
     def hint(name: str) -> str:
@@ -159,7 +159,7 @@ def alter_fields(partitions: int, configs: Mapping[str, ConfigValue]) -> tuple[F
 
 
 def alter_change(topic: str, partitions: int, configs: Mapping[str, ConfigValue], values: Mapping[str, str]) -> Change:
-    """What a form as it is filled in would change. Raises UsageError: `bad-number`, `bad-config`, `nothing-to-change`."""
+    """The change from a completed form. Raises UsageError: `bad-number`, `bad-config`, `nothing-to-change`."""
     own = {name: each.value or "" for name, each in configs.items() if each.source == "topic"}
     wanted = {name: values[name] for name in USUAL if values[name]} | other_configs(values["others"])
     changes = {name: value for name, value in wanted.items() if own.get(name) != value}
@@ -176,7 +176,10 @@ def alter_change(topic: str, partitions: int, configs: Mapping[str, ConfigValue]
 
 
 def config_change(topic: str, config: ConfigValue, value: str) -> Change:
-    """One config: a value, or, empty, back to what the cluster has. Raises UsageError: `bad-config`, `nothing-to-change`."""
+    """The change of one config; an empty value restores the default.
+
+    Raises UsageError: `bad-config`, `nothing-to-change`.
+    """
     if not value and config.source == "topic":
         return Change(topic, deletions=(config.name,))
     if not value or (value == config.value and config.source == "topic"):
@@ -186,5 +189,5 @@ def config_change(topic: str, config: ConfigValue, value: str) -> Change:
 
 
 def move_choices(replicas: Sequence[int], isr: Sequence[int], leader: int | None) -> list[int]:
-    """Who could lead a partition instead: replicas in sync, the preferred one first."""
+    """Replicas that could become leader: those in sync, the preferred one first."""
     return [node for node in replicas if node in isr and node != leader]

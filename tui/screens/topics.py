@@ -1,4 +1,4 @@
-"""All topics: how they are, how much is in them, what moves."""
+"""All topics: health, size, rates."""
 
 import asyncio
 
@@ -15,17 +15,17 @@ from yak.tui.widgets.panel import Panel
 
 ASK_SECONDS = 1.0
 FACTS_MS = 5_000
-"""How old what was asked about a topic in sight may become."""
+"""The age limit of a visible topic's facts."""
 OTHERS_MS = 30_000
 OTHERS_MAX = 300
-"""With more topics than this only those in sight are asked about."""
+"""With more topics than this, only visible ones are requested."""
 ROUND_MAX = 40
 AT_ONCE = 4
 _EMPTY = "No topics yet. Topics hold messages. Press a to make one, or type :sample."
 
 
 class TopicsScreen(ChangesTopics):
-    """The list; enter opens one."""
+    """The list of topics; enter opens one."""
 
     TITLE_WORDS = "topics"
     CLI_TWIN = "yak topics list -o wide"
@@ -50,16 +50,16 @@ class TopicsScreen(ChangesTopics):
         self._is_asking = False
 
     def body(self) -> ComposeResult:
-        """One table."""
+        """Build the table."""
         yield Panel("Topics", Grid(id="topics"))
 
     def on_mount(self) -> None:
-        """Ask now and then about topics in sight."""
+        """Request the visible topics' facts from time to time."""
         super().on_mount()
         self.set_interval(ASK_SECONDS, self._ask)
 
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here is a matter of time
-        """Names and numbers of the picture, and what was asked."""
+        """Draw the picture's numbers and the requested facts."""
         picture, grid = self.picture, self.query_one("#topics", Grid)
         rows = self._table.rows(picture, self.look, grid.keys_in_sight(), with_internal=self._with_internal)
         empty = _EMPTY if picture.is_loaded else "waiting for the cluster to say what there is ..."
@@ -74,16 +74,16 @@ class TopicsScreen(ChangesTopics):
         if not self._table.facts:
             self.call_later(self._ask)
 
-    # asking
+    # requests
 
     def _ask(self) -> None:
         if self.app.screen is self and not self._is_asking and not self.app.is_frozen and self.picture.is_loaded:
-            self._is_asking = True  # before the worker runs: the next paint may come first
+            self._is_asking = True  # set before the worker runs: another paint may come first
             self.ask_facts()
 
     @work(group="facts")
     async def ask_facts(self) -> None:
-        """Sizes, log starts and configs of the topics in sight; of the others too where these are few."""
+        """Request sizes, log starts and configs of the visible topics, and of all topics if they are few."""
         try:
             now_ms = self.app.now_ms()
             table, seen = self._table, self.query_one("#topics", Grid).keys_in_sight()
@@ -102,27 +102,27 @@ class TopicsScreen(ChangesTopics):
         async with gate:
             try:
                 answer = await self.app.source.ask("GET", path_of("topics", topic))
-            except YakError:  # deleted meanwhile, or nobody answers, which the banner tells
+            except YakError:  # the topic was deleted, or no broker answers, which the banner reports
                 old = facts.get(topic, TopicFacts(0))
                 facts[topic] = TopicFacts(self.app.now_ms(), old.log_starts, old.sizes, old.configs, old.topic_id)
                 return
         facts[topic] = TopicFacts.of(answer, self.app.now_ms())
 
     def ask_again(self) -> None:
-        """Something was changed."""
+        """Request everything again after a change."""
         self._table.facts.clear()
         self._ask()
 
-    # what is chosen and done
+    # choice and actions
 
     def chosen_topic(self) -> str | None:
-        """Under the cursor."""
+        """The topic under the cursor."""
         return self.query_one("#topics", Grid).cursor_key
 
     def opened(self, what: object) -> None:
-        """A topic, or one of its partitions, `orders-0`."""
+        """Open a topic, or one of its partitions, `orders-0`."""
         if not self.picture.is_loaded or not self.query("#topics"):
-            self._wanted = str(what)  # once there is something to open
+            self._wanted = str(what)  # opened once the topics are known
             return
         topic, partition = str(what), None
         if topic not in self.picture.topics:
@@ -137,7 +137,7 @@ class TopicsScreen(ChangesTopics):
         self.open_topic(topic, partition)
 
     def open_topic(self, topic: str, partition: int | None = None) -> None:
-        """Its own screen, in place of one that is open."""
+        """Push the topic's screen, in place of an open one."""
         from yak.tui.screens.topic import TopicScreen
 
         if isinstance(self.app.screen, TopicScreen):
@@ -146,34 +146,34 @@ class TopicsScreen(ChangesTopics):
 
     @on(Grid.Opened, "#topics")
     def open_row(self, event: Grid.Opened) -> None:
-        """Enter."""
+        """Open the topic (enter)."""
         self.open_topic(event.row.key)
 
     def action_describe(self) -> None:
-        """The same."""
+        """Open the topic."""
         topic = self.chosen_topic()
         if topic is not None:
             self.open_topic(topic)
 
     def action_browse(self) -> None:
-        """Its messages."""
+        """Show the topic's records."""
         self.app.go("messages", self.chosen_topic())
 
     def action_produce(self) -> None:
-        """Send to it."""
+        """Open the producer with this topic."""
         self.app.go("producer", self.chosen_topic())
 
     def action_internal(self) -> None:
-        """With the cluster's own topics, or without."""
+        """Show or hide internal topics."""
         self._with_internal = not self._with_internal
         self.paint(self.app.now_ms())
 
     def action_copy(self) -> None:
-        """Its name."""
+        """Copy the topic's name."""
         topic = self.chosen_topic()
         if topic is not None:
             self.app.copy(topic, f"the name {topic}")
 
     def made(self, topic: str) -> None:
-        """The cursor goes to the new one when it is there."""
+        """Move the cursor to the new topic once it is listed."""
         self.set_timer(0.6, lambda: self.query_one("#topics", Grid).move_to(topic))

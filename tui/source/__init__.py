@@ -1,1 +1,1 @@
-"""Where the screens have everything from."""
+"""Where the screens get their data from."""

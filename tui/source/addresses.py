@@ -1,4 +1,4 @@
-"""Where a cluster's brokers answer HTTP, found out by Kafka's own requests. Blocks: for a thread."""
+"""Finds the HTTP addresses of a cluster's brokers with Kafka requests. Blocks: call it in a thread."""
 
 from yak.client.admin import Admin
 from yak.errors import Unreachable
@@ -7,7 +7,10 @@ HTTP_LISTENERS = "yak.http.listeners"
 
 
 def http_addresses(servers: str) -> dict[int, str]:
-    """By node id. Raises Unreachable: `unreachable`, `wrong-protocol`, or `no-http` when no broker says an address."""
+    """HTTP addresses by node id.
+
+    Raises Unreachable: `unreachable`, `wrong-protocol`, or `no-http` if no broker names one.
+    """
     admin = Admin(servers, timeout_ms=5_000)
     found: dict[int, str] = {}
     for node_id in admin.metadata().brokers:
@@ -15,7 +18,7 @@ def http_addresses(servers: str) -> dict[int, str]:
             if config.name == HTTP_LISTENERS and config.value:
                 found[node_id] = config.value
         if found:
-            break  # that one knows the others
+            break  # this broker knows the others
     if not found:
         raise Unreachable(
             "no-http",

@@ -1,4 +1,4 @@
-"""All that the screens know of the world: one cluster, asked and listened to."""
+"""The interface between the screens and a cluster: requests, events, and control of local processes."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -6,16 +6,19 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from yak.local.status import ClusterStatus
 
 Event = dict[str, Any]
-"""What `/api/events` tells, as JSON. Beside those there is `link`: `{"kind": "link", "node_id", "state": "up"|"down", "why", "time_ms"}`, of
-the connection to one broker, `lost`: `{"kind": "lost", "why", "retry_ms", "time_ms"}` when no broker answers, and `source`, when the source
-itself has something new to show."""
+"""An event of `/api/events`, as JSON. The source adds three kinds:
+
+- `{"kind": "link", "node_id", "state": "up"|"down", "why", "time_ms"}`: the connection to one broker changed;
+- `{"kind": "lost", "why", "retry_ms", "time_ms"}`: no broker answers;
+- `source`: the source itself has something new to show.
+"""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class LocalControl(Protocol):
-    """What can be done to the processes of a cluster of `yak up`. All block: call them in a thread. All raise YakError."""
+    """Control of the processes of a `yak up` cluster. All methods block (call them in a thread) and raise YakError."""
 
     data_dir: str
 
@@ -23,10 +26,10 @@ class LocalControl(Protocol):
         """Brokers with role, pid and state, and whether Redis runs (None: it is not ours)."""
 
     def redis_pid(self) -> int | None:
-        """The process of our Redis server; None when it does not run, or is not ours."""
+        """The process of our Redis server; None if it does not run, or is not ours."""
 
     def command(self, words: str) -> str:
-        """`yak up WORDS` with what tells it which cluster is meant."""
+        """`yak up WORDS` with the options that select this cluster."""
 
     def status(self) -> Mapping[int, str]:
         """By node: running, starting, paused, stopped, dead."""
@@ -35,22 +38,22 @@ class LocalControl(Protocol):
         """`kill -9`."""
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP: it hangs, and does not know it."""
+        """SIGSTOP: pause the broker."""
 
     def resume(self, node_id: int) -> None:
-        """SIGCONT."""
+        """SIGCONT: resume the broker."""
 
     def restart(self, node_id: int) -> None:
-        """Stop it in order if it runs, and start it."""
+        """Stop the broker in order if it runs, then start it."""
 
     def add(self) -> int:
-        """Start one more broker; its node id."""
+        """Start one more broker; returns its node id."""
 
     def stop_redis(self) -> None:
         """`kill -9` the metadata store."""
 
     def start_redis(self) -> None:
-        """Start the metadata store on its old data."""
+        """Start the metadata store on its existing data."""
 
 
 class ClusterSource(Protocol):
@@ -59,15 +62,15 @@ class ClusterSource(Protocol):
     title: str
     """The context's name, or the address."""
     local: LocalControl | None
-    """None when the brokers are not ours to kill."""
+    """None if the brokers do not run on this machine, under `yak up`."""
 
     @property
     def bootstrap(self) -> str:
-        """Where Kafka clients connect to first."""
+        """The addresses that Kafka clients connect to first."""
 
     @property
     def progress(self) -> str:
-        """What is being waited for before there is a cluster at all; empty when there is one."""
+        """The step in progress before the cluster is up; empty once it is."""
 
     async def ask(
         self,
@@ -78,13 +81,16 @@ class ClusterSource(Protocol):
         body: Any = None,
         node_id: int | None = None,
     ) -> Any:
-        """JSON over HTTP, from any broker that answers, or from one. Raises YakError: what was wrong, in the broker's words."""
+        """The JSON answer of any broker that answers, or of a given one.
+
+        Raises YakError with the broker's own error.
+        """
 
     def follow(self) -> AsyncIterator[Event]:
-        """What happens, from all brokers, for as long as it is listened to; it connects again by itself."""
+        """Events of all brokers, for as long as the caller iterates. Reconnects by itself."""
 
     async def kafka(self, function: Callable[Concatenate[str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `function(bootstrap_servers, ...)` in a thread: what librdkafka does. Raises what it raises."""
+        """Run `function(bootstrap_servers, ...)` in a thread, for librdkafka. Raises what it raises."""
 
     async def close(self) -> None:
-        """End it."""
+        """Close all connections."""

@@ -1,4 +1,4 @@
-"""What is asked and done about groups by Kafka's own requests. Each blocks: for a thread, by `source.kafka`. Each raises YakError."""
+"""Requests about groups over the Kafka protocol. All block (run them by `source.kafka`) and raise YakError."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ def _connect(servers: str) -> GroupBrokers:
 
 
 def plan_group_reset(servers: str, group: str, target: Target, topics: Sequence[str]) -> ResetPlan:
-    """Where the offsets would go; changes nothing."""
+    """Plan an offset reset; changes nothing."""
     with _connect(servers) as brokers:
         return look_at(brokers, group, target, topics or None)
 
@@ -30,13 +30,13 @@ def plan_group_reset(servers: str, group: str, target: Target, topics: Sequence[
 def move_group_offsets(
     servers: str, group: str, changes: Mapping[TopicPartition, Offset]
 ) -> dict[TopicPartition, YakError | None]:
-    """Commit them; what failed, by partition."""
+    """Commit the offsets; returns the error of each partition, or None."""
     with _connect(servers) as brokers:
         return move(brokers, group, changes)
 
 
 def delete_group(servers: str, group: str) -> None:
-    """Delete a group and all that it committed; one that has members is refused (`group-active`, who they are)."""
+    """Delete a group with its offsets. A group with members is refused (`group-active`, listing them)."""
     with _connect(servers) as brokers:
         found = require_groups(brokers, [group])[group]
         if isinstance(found, YakError):
@@ -49,7 +49,7 @@ def delete_group(servers: str, group: str) -> None:
 
 
 def forget_group_topic(servers: str, group: str, topic: str) -> int:
-    """Forget what a group committed of a topic; of how many partitions."""
+    """Delete a group's offsets of a topic; returns the number of partitions."""
     with _connect(servers) as brokers:
         committed = committed_offsets(brokers, [group])[group]
         if isinstance(committed, YakError):

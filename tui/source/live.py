@@ -1,4 +1,4 @@
-"""A cluster that runs: asked over HTTP, listened to by server-sent events, and by librdkafka in threads."""
+"""A running cluster: requests over HTTP, events over server-sent events, librdkafka in threads."""
 
 import asyncio
 import contextlib
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 ASK_SECONDS: Final = 10.0
 RETRY_MS: Final = (250, 500, 1_000, 2_000, 3_000)
-"""Waits between tries to reach a broker."""
+"""Waits between attempts to reach a broker."""
 LOOK_SECONDS: Final = 5.0
-"""How often the list of brokers is looked at again."""
+"""How often the list of brokers is refreshed."""
 QUEUE_MAX: Final = 4_096
 
 
 class LiveSource:
-    """See `ClusterSource`. `http` names addresses where they are known; else they are asked of the Kafka brokers."""
+    """See `ClusterSource`. `http` gives known addresses; without them the Kafka brokers are asked."""
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class LiveSource:
 
     @property
     def progress(self) -> str:
-        """Nothing: it is there, or is looked for."""
+        """Empty: the cluster is up, or being searched for."""
         return ""
 
     @property
     def bootstrap(self) -> str:
-        """Where Kafka clients connect to first."""
+        """The addresses that Kafka clients connect to first."""
         return self._bootstrap
 
     @property
@@ -78,7 +78,7 @@ class LiveSource:
         """Run `function(bootstrap_servers, ...)` in a thread."""
         return await asyncio.to_thread(function, self._bootstrap, *args, **kwargs)
 
-    # asking
+    # requests
 
     async def ask(
         self,
@@ -89,7 +89,7 @@ class LiveSource:
         body: Any = None,
         node_id: int | None = None,
     ) -> Any:
-        """JSON from any broker; those that were heard of last first. Raises YakError."""
+        """The JSON answer of any broker, connected ones first. Raises YakError."""
         if not self._addresses:
             await self._discover()
         nodes = (
@@ -106,7 +106,7 @@ class LiveSource:
                 return _read(answer)
             silent = f"broker {node} at {address}: {answer}"
             if method != "GET" and not answer.startswith("no connection"):
-                break  # it may have done it: asking another one would do it twice
+                break  # the broker may have executed the request: another one would repeat it
         raise Unreachable(
             "no-broker", "no broker answered", why=silent, try_=("it is tried again by itself; yak doctor",)
         )
@@ -131,16 +131,16 @@ class LiveSource:
                 self._addresses.update(await self.kafka(http_addresses))
 
     async def _look_elsewhere(self) -> None:
-        """Nobody answers where they were: brokers that came back may answer HTTP on other ports."""
+        """Look up the HTTP addresses again: restarted brokers may use other ports."""
         from yak.tui.source.addresses import http_addresses
 
         with contextlib.suppress(YakError, OSError):
             self._addresses.update(await self.kafka(http_addresses))
 
-    # listening
+    # events
 
     async def follow(self) -> AsyncIterator[Event]:
-        """Events of all brokers as they come; `link` and `lost` tell of the connections."""
+        """Events of all brokers as they arrive; `link` and `lost` report the connections."""
         events: asyncio.Queue[Event] = asyncio.Queue(QUEUE_MAX)
         keeper = asyncio.create_task(self._keep_listening(events))
         try:
@@ -149,7 +149,7 @@ class LiveSource:
                 await asyncio.wait((getting, keeper), return_when=asyncio.FIRST_COMPLETED)
                 if keeper.done():
                     getting.cancel()
-                    keeper.result()  # a fault of ours: it must not be silence
+                    keeper.result()  # raises: a bug of ours must not pass silently
                 yield await getting
         finally:
             keeper.cancel()
@@ -195,7 +195,7 @@ class LiveSource:
             self._bootstrap = ",".join(serving)
 
     async def _listen(self, node: int, events: asyncio.Queue[Event]) -> None:
-        """One broker, for ever; a new address is taken up with the next try."""
+        """Listen to one broker for ever. A new address is used at the next attempt."""
         import httpx
 
         tries = 0
@@ -214,7 +214,7 @@ class LiveSource:
                         self._up.add(node)
                         await events.put(_event("link", node_id=node, state="up", why=""))
                         await _read_events(answer, events)
-            except (httpx.HTTPError, ValueError) as error:  # ValueError: what came is no JSON
+            except (httpx.HTTPError, ValueError) as error:  # ValueError: invalid JSON
                 why = f"{error}" or type(error).__name__
             if node in self._up or tries == 0:
                 self._up.discard(node)
@@ -224,7 +224,7 @@ class LiveSource:
 
 
 async def _read_events(answer: "httpx.Response", events: asyncio.Queue[Event]) -> None:
-    """Server-sent events, of which only the data lines matter: the kind is in the data."""
+    """Read server-sent events. Only the data lines matter: they contain the kind."""
     rest = b""
     async for piece in answer.aiter_raw():
         *lines, rest = (rest + piece).split(b"\n")
@@ -234,7 +234,7 @@ async def _read_events(answer: "httpx.Response", events: asyncio.Queue[Event]) -
 
 
 def _read(answer: "httpx.Response") -> Any:
-    """The JSON of an answer. Raises YakError with the broker's own words where it refused."""
+    """The JSON of an answer. Raises YakError with the broker's own error if it refused."""
     try:
         said = answer.json()
     except ValueError:
@@ -260,5 +260,5 @@ def _words(error: BaseException) -> str:
 
 
 def path_of(*parts: object) -> str:
-    """A path of names that may hold anything."""
+    """A path from its parts, quoted: names may contain any character."""
     return "/" + "/".join(quote(str(part), safe="") for part in parts)

@@ -1,4 +1,4 @@
-"""What can be done to the processes of a `yak up` cluster on this machine. All of it blocks: call it in a thread."""
+"""Controls the processes of a `yak up` cluster on this machine. Everything blocks: call it in a thread."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ _SAME_HOST: Final = ("localhost", "127.0.0.1", "0.0.0.0", "[::1]", "::1", "[::]"
 
 
 class LocalClusterControl:
-    """The brokers and the Redis server of one data directory. Everything raises YakError."""
+    """The brokers and the Redis server of one data directory. Every method raises YakError."""
 
     def __init__(self, data_dir: str) -> None:
         self._cluster = LocalCluster(data_dir)
@@ -24,7 +24,7 @@ class LocalClusterControl:
         return self._cluster.status()
 
     def redis_pid(self) -> int | None:
-        """The process of our Redis server; None when it does not run, or is not ours."""
+        """The process of our Redis server; None if it does not run, or is not ours."""
         return self._cluster.redis_pid()
 
     def status(self) -> Mapping[int, str]:
@@ -32,23 +32,23 @@ class LocalClusterControl:
         return {broker.node_id: broker.state for broker in self.look().brokers}
 
     def kill(self, node_id: int) -> None:
-        """`kill -9`, also of one that is paused."""
+        """`kill -9`, also for a paused broker."""
         self._cluster.kill(node_id)
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP: it hangs, and does not know it."""
+        """SIGSTOP: pause the broker."""
         self._cluster.pause(node_id)
 
     def resume(self, node_id: int) -> None:
-        """SIGCONT."""
+        """SIGCONT: resume the broker."""
         self._cluster.resume(node_id)
 
     def restart(self, node_id: int) -> None:
-        """Stop it in order if it runs, and start it on its old data and port."""
+        """Stop the broker in order if it runs, then start it on its existing data and port."""
         self._cluster.restart(node_id)
 
     def add(self) -> int:
-        """Start one more broker, empty, that follows; its node id."""
+        """Start one more broker, empty, as a follower; returns its node id."""
         return self._cluster.add().node_id
 
     def stop_redis(self) -> None:
@@ -56,11 +56,11 @@ class LocalClusterControl:
         self._cluster.stop_redis()
 
     def start_redis(self) -> None:
-        """Start the metadata store on its old data."""
+        """Start the metadata store on its existing data."""
         self._cluster.start_redis()
 
     def command(self, words: str) -> str:
-        """`yak up WORDS` with what tells it which cluster is meant."""
+        """`yak up WORDS` with the options that select this cluster."""
         import shlex
 
         is_usual = self.data_dir == os.path.abspath(USUAL_DIR)
@@ -68,14 +68,14 @@ class LocalClusterControl:
 
 
 def find_local(bootstrap: str, data_dirs: Iterable[str] = (USUAL_DIR,)) -> LocalClusterControl | None:
-    """The control of the first of these directories whose running brokers are those of the addresses; None: they are not ours."""
+    """Control of the first of these directories whose running brokers have these addresses; None if there is none."""
     asked = {_plain(address) for address in bootstrap.split(",") if address}
     for data_dir in data_dirs:
         control = LocalClusterControl(data_dir)
         try:
             brokers = control.look().brokers
         except YakError:
-            continue  # not for us to judge: a file that no yak of this version wrote
+            continue  # not ours: the file was not written by this version of yak
         alive = {_plain(each.address) for each in brokers if each.pid is not None}
         if asked & alive:
             return control

@@ -1,4 +1,4 @@
-"""A cluster out of files: answers and events that were recorded, for tests and pictures. The same picture each time."""
+"""A cluster from recorded answers and events, for tests and screenshots. It gives the same picture each time."""
 
 import asyncio
 import json
@@ -15,10 +15,11 @@ T = TypeVar("T")
 
 
 class RecordedSource:
-    """`answers` by `"GET /api/groups"` (with `?...` where the parameters matter), `events` in order, `calls` by function name.
-    An answer may be a function of the parameters.
+    """A source that replays recorded answers, events and calls.
 
-    What is asked and is not there is a YakError `not-recorded`; what was asked is in `asked`.
+    `answers` are keyed by `"GET /api/groups"` (with `?...` where the parameters matter), `calls` by function name.
+    An answer may be a function of the parameters. A request without a recorded answer raises YakError `not-recorded`.
+    `asked` logs all requests.
     """
 
     def __init__(
@@ -39,11 +40,11 @@ class RecordedSource:
         self.calls = dict(calls or {})
         self.asked: list[tuple[str, str, Any]] = []
         self.more: asyncio.Queue[Event] = asyncio.Queue()
-        """Events for later: a test puts them in."""
+        """Later events: a test adds them."""
 
     @classmethod
     def load(cls, path: str | Path, **more: Any) -> "RecordedSource":
-        """From a JSON file with `answers`, `events` and `calls`."""
+        """Load a JSON file with `answers`, `events` and `calls`."""
         found = json.loads(Path(path).read_text(encoding="utf-8"))
         return cls(found["answers"], found["events"], calls=found.get("calls"), **more)
 
@@ -56,7 +57,7 @@ class RecordedSource:
         body: Any = None,
         node_id: int | None = None,  # noqa: ARG002 - all brokers say the same
     ) -> Any:
-        """What was recorded. Raises YakError `not-recorded`, or what the record says that it raises."""
+        """The recorded answer. Raises YakError `not-recorded`, or the recorded error."""
         self.asked.append((method, path, body))
         plain = f"{method} {path}"
         full = f"{plain}?{urlencode(params)}" if params else plain
@@ -69,14 +70,14 @@ class RecordedSource:
         raise YakError("not-recorded", f"nothing is recorded for {full}")
 
     async def follow(self) -> AsyncIterator[Event]:
-        """All events at once, then those that are put into `more`."""
+        """All events at once, then those added to `more`."""
         for event in self.events:
             yield event
         while True:
             yield await self.more.get()
 
     async def kafka(self, function: Callable[Concatenate[str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What was recorded under the function's name; a function in its place is called."""
+        """The recorded result of the function, by its name; if a function is recorded, it is called."""
         name = getattr(function, "__name__", str(function))
         if name not in self.calls:
             raise YakError("not-recorded", f"nothing is recorded for {name}")

@@ -1,1 +1,1 @@
-"""What is known of the cluster, folded from what it tells. Pure: no clock, no Textual."""
+"""The state of the cluster, built from its events. Pure: no clock, no Textual."""

@@ -1,4 +1,4 @@
-"""What was done to a cluster, and what the cluster did then, in milliseconds after it. Pure."""
+"""A drill: an action on a cluster, and the cluster's reactions in milliseconds after it. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from yak.tui.state.activity import Line
 from yak.tui.state.picture import Partition
 
 Action = Literal["kill", "pause", "restart", "failover", "seen"]
-"""`seen`: nobody here did it; it was noticed."""
+"""`seen`: a failover that was observed, not caused from here."""
 
 WATCHED_MS: Final = 60_000
-"""What happens later belongs to something else."""
+"""Later events are not counted as effects of the drill."""
 _BEFORE_MS: Final = 50
-"""The moment of an action is noted by us, what follows by brokers; both clocks count whole milliseconds."""
+"""Tolerance between clocks: ours dates the action, the brokers' date the events. Both count whole milliseconds."""
 FIRST_SIGNS: Final[Mapping[Action, str]] = {
     "kill": "kill -9",
     "pause": "SIGSTOP",
@@ -26,7 +26,7 @@ FIRST_SIGNS: Final[Mapping[Action, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Drill:
-    """One thing that was done. `led`: partitions that were led by the broker, or are to be moved."""
+    """One action. `led`: partitions that the broker led, or that are to be moved."""
 
     action: Action
     node_id: int | None
@@ -36,12 +36,12 @@ class Drill:
     led: frozenset[str] = frozenset()
     was_controller: bool = False
     request: Mapping[str, object] | None = field(default=None, compare=False)
-    """Of a planned failover: what was asked, to ask it again."""
+    """The request of a planned failover, kept to repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that happened, so long after the beginning."""
+    """One step, and its time after the beginning."""
 
     name: str
     after_ms: float
@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(slots=True)
 class Moved:
-    """A leadership that went to another broker; `to` None: to nobody yet."""
+    """A leadership that moved to another broker. `to_node` is None while the partition has no leader."""
 
     partition: str
     from_node: int | None
@@ -60,28 +60,28 @@ class Moved:
 
 @dataclass(slots=True)
 class Timeline:
-    """What is known of a drill. Times are after its beginning; None for what did not happen, or was not seen yet."""
+    """The course of a drill. Times count from its beginning; None: did not happen, or not observed yet."""
 
     drill: Drill
     detected_ms: float | None = None
     fenced_ms: float | None = None
     controller_ms: float | None = None
     elected_ms: float | None = None
-    """The last of the partitions has a leader again."""
+    """When the last of the partitions has a leader again."""
     first_write_ms: float | None = None
     back_ms: float | None = None
     moved: dict[str, Moved] = field(default_factory=dict)
     truncated: list[str] = field(default_factory=list)
     longest: Pause | None = None
-    """Of writes to the moved partitions, as the demo's clients saw it."""
+    """The longest pause of writes to the moved partitions, as the demo's clients measured it."""
 
     @property
     def leaderless(self) -> list[str]:
-        """Partitions that were led by the broker and have no leader yet."""
+        """Partitions that the broker led and that have no leader yet."""
         return sorted(name for name, each in self.moved.items() if each.to_node is None)
 
     def steps(self) -> list[Step]:
-        """In order; what falls into one moment in the order in which it is caused."""
+        """The steps in order; steps at the same moment in causal order."""
         elected = "moved" if self.drill.action == "failover" else "elected"
         named = (
             (FIRST_SIGNS[self.drill.action], 0.0),
@@ -102,7 +102,7 @@ def timeline(
     *,
     until_ms: float | None = None,
 ) -> Timeline:
-    """What the events say of a drill. `until_ms`: when the next one began."""
+    """The timeline of a drill, from the events. `until_ms`: when the next drill began."""
     found = Timeline(drill)
     end_ms = min(drill.began_ms + WATCHED_MS, until_ms if until_ms is not None else float("inf"))
     for line in lines:
@@ -140,7 +140,7 @@ def _take_leader(found: Timeline, event: Mapping[str, object], after_ms: float) 
     known = found.moved.get(name)
     is_ours = name in drill.led or (drill.node_id is not None and taken == drill.node_id)
     if not is_ours or (known is not None and known.to_node is not None):
-        return  # handed back later, which is another story
+        return  # a later preferred leader election, which is not part of the drill
     from_node = taken if known is None else known.from_node
     epoch = event["leader_epoch"]
     assert isinstance(epoch, int)
@@ -158,7 +158,7 @@ def _first(known_ms: float | None, after_ms: float) -> float:
 def _writes(
     found: Timeline, pauses: Iterable[Pause], partitions: Mapping[tuple[str, int], Partition], end_ms: float
 ) -> None:
-    """The first write after the election: from the clients' own notes, else from the high watermarks."""
+    """The first write after the election: as the demo's clients measured it, else from the high watermarks."""
     if found.elected_ms is None:
         return
     began_ms, elected_ms = found.drill.began_ms, found.drill.began_ms + found.elected_ms

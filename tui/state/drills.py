@@ -1,4 +1,4 @@
-"""All failovers of a session: those that were done here, and those that were only seen. Pure."""
+"""All failovers of a session: those caused from here, and those only observed. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -12,7 +12,7 @@ _SAME_MS: Final = 15_000
 
 
 class Drills:
-    """What was done; time lines of what is long over are kept as they were."""
+    """The drills of a session. Timelines of finished ones are computed once and kept."""
 
     def __init__(self) -> None:
         self._done: list[Drill] = []
@@ -20,19 +20,19 @@ class Drills:
 
     @property
     def last(self) -> Drill | None:
-        """The last that was done here."""
+        """The last drill that was run here."""
         return self._done[-1] if self._done else None
 
     def add(self, drill: Drill) -> None:
-        """One was begun."""
+        """Add a drill that began."""
         self._done = [*self._done[-KEPT + 1 :], drill]
 
     def forget(self, drill: Drill) -> None:
-        """It was refused."""
+        """Remove a drill that was refused."""
         self._done = [each for each in self._done if each is not drill]
 
     def timelines(self, picture: Picture, pauses: Sequence[Pause], now_ms: float) -> list[Timeline]:
-        """Of all, oldest first."""
+        """The timelines of all drills, oldest first."""
         drills = sorted([*self._done, *self._seen(picture)], key=lambda drill: drill.began_ms)[-KEPT:]
         found: list[Timeline] = []
         for at, drill in enumerate(drills):
@@ -46,7 +46,7 @@ class Drills:
         return found
 
     def _seen(self, picture: Picture) -> Iterable[Drill]:
-        """Brokers that were lost without anybody here having done it."""
+        """Brokers that failed without a drill from here."""
         for each in picture.elections.failovers:
             if each.node_id is None or any(_is_of(drill, each.node_id, each.began_ms) for drill in self._done):
                 continue
@@ -55,5 +55,8 @@ class Drills:
 
 
 def _is_of(drill: Drill, node_id: int, began_ms: float) -> bool:
-    """Whether what was seen is what was done: a pause is found out late, when the session has run out."""
+    """Whether an observed failover belongs to this drill.
+
+    A pause is detected late, when the broker's session expires.
+    """
     return drill.node_id == node_id and -_SAME_MS < began_ms - drill.began_ms < WATCHED_MS

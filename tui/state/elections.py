@@ -1,6 +1,7 @@
-"""Failovers as they are seen: what was detected, fenced, elected, and when the first write came through. Pure.
+"""Observed failovers: when the failure was detected, the broker fenced, leaders elected, the first write done. Pure.
 
-A failover begins with the first sign that a broker is gone, or that a leadership moves; signs within a few seconds belong together.
+A failover begins with the first sign of a failed broker or a moved leadership. Signs within 15 s belong to one
+failover.
 """
 
 from collections import deque
@@ -13,11 +14,11 @@ _KEPT: Final = 50
 
 @dataclass(slots=True)
 class Failover:
-    """One failover. Times are of the brokers that told them; None: not seen (yet)."""
+    """One failover. Times are those of the reporting brokers; None: not observed (yet)."""
 
     began_ms: int
     node_id: int | None
-    """Who was lost; None when leaderships were moved in order."""
+    """The failed broker; None if leaderships were moved in order."""
     detected_ms: int | None = None
     fenced_ms: int | None = None
     elected_ms: int | None = None
@@ -29,24 +30,27 @@ class Failover:
 
     @property
     def last_ms(self) -> int:
-        """The last thing seen of it."""
+        """The time of its latest event."""
         seen = (self.began_ms, self.detected_ms, self.fenced_ms, self.elected_ms, self.first_write_ms)
         return max(each for each in seen if each is not None)
 
 
 class Elections:
-    """The last failovers, newest last."""
+    """The latest failovers, newest last."""
 
     def __init__(self) -> None:
         self.failovers: deque[Failover] = deque(maxlen=_KEPT)
 
     @property
     def last(self) -> Failover | None:
-        """The newest."""
+        """The newest failover."""
         return self.failovers[-1] if self.failovers else None
 
     def take(self, event: dict[str, Any], *, is_new: bool) -> None:
-        """What an event says of a failover; most say nothing. Told again by another broker, the earliest time counts."""
+        """Apply an event; most do not concern failovers.
+
+        If several brokers report one event, the earliest time counts.
+        """
         kind, time_ms = event["kind"], event["time_ms"]
         if kind == "broker-dead":
             lost = self._of(event.get("broker"), time_ms)
@@ -65,7 +69,7 @@ class Elections:
             self.last.truncated.append(event["message"])
 
     def wrote(self, time_ms: int, partition: str | None = None) -> None:
-        """A write was acknowledged after the last election: the first one that was counts."""
+        """Note an acknowledged write. Only the first one after the last election counts."""
         last = self.last
         if last is None or last.elected_ms is None or last.first_write_ms is not None:
             return
@@ -79,7 +83,7 @@ class Elections:
             failover = self._begin(None, time_ms)
         name = f"{event['topic']}-{event['partition']}"
         known = failover.moved.get(name)
-        if known is None or known[1] is None:  # to nobody at first, perhaps
+        if known is None or known[1] is None:  # an earlier event may have left the partition without a leader
             failover.moved[name] = (moved_from if known is None else known[0], event.get("to"), event["leader_epoch"])
         if event.get("to") is not None:
             failover.elected_ms = _first(failover.elected_ms, time_ms)

@@ -1,4 +1,4 @@
-"""What is known of consumer groups from one question to the next: who they are, and how their lag moves. Pure: times are given."""
+"""Consumer groups between two requests: their list, and the trend of their lag. Pure: times are given."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -6,29 +6,29 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 WINDOW_MS: Final = 60_000
-"""How far back a trend looks."""
+"""The period that a trend covers."""
 _KEPT: Final = 64
 _LEAST_MS: Final = 6_000
 _FIT_LEAST: Final = 0.5
-"""Share of what the lag does that a straight line must explain, for its slope to mean something: commits come in steps, and a group that
-keeps up has a lag that goes up and down."""
+"""The share of the lag's variance that a straight line must explain for its slope to count. Commits come in steps, so
+the lag of a group that keeps up goes up and down."""
 
 
 class Trend:
-    """A lag over the last minute."""
+    """The lag over the last minute."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, int]] = deque(maxlen=_KEPT)
 
     def note(self, time_ms: int, lag: int | None) -> None:
-        """What it is now; None, where nothing is committed, says nothing."""
+        """Add a sample. None (nothing is committed) is ignored."""
         if lag is None:
             self._seen.clear()
         elif not self._seen or time_ms > self._seen[-1][0]:
             self._seen.append((time_ms, lag))
 
     def values(self, now_ms: int, width: int) -> list[float]:
-        """One value for each of `width` equal parts of the minute, as far back as it is known: what it was at the end of each."""
+        """The lag at the end of each of `width` equal parts of the minute, as far back as it is known."""
         seen = list(self._seen)
         if not seen or width < 1:
             return []
@@ -41,7 +41,7 @@ class Trend:
         return found or [float(seen[-1][1])]
 
     def per_second(self, now_ms: int) -> float | None:
-        """How fast it moves, below 0 where it falls; None where it is not known, or goes up and down."""
+        """The slope in records per second, negative if the lag falls; None if it is unknown or goes up and down."""
         seen = [(time_ms / 1000, lag) for time_ms, lag in self._seen if now_ms - time_ms <= WINDOW_MS]
         if len(seen) < 3 or seen[-1][0] - seen[0][0] < _LEAST_MS / 1000:
             return None
@@ -57,21 +57,24 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The first record that is not read, as it was found: at which committed offset, its timestamp, and when that was."""
+    """The first unread record: the committed offset it was found at, its timestamp, and when it was found."""
 
     committed: int
     timestamp_ms: int
     asked_ms: int
 
     def age_ms(self, committed: int | None, now_ms: int) -> int:
-        """How old it is; as old as it was when asked, where the group went on since: the next one is younger than that by now."""
+        """The record's age.
+
+        If the group has committed since, its age when it was found: the next unread record is younger.
+        """
         until_ms = now_ms if committed == self.committed else self.asked_ms
         return max(0, until_ms - self.timestamp_ms)
 
 
 @dataclass(slots=True)
 class Group:
-    """One group. `said` is `/api/groups/NAME`'s answer, None until it was asked; `why` is why it could not be."""
+    """One group. `said` is the answer of `/api/groups/NAME`, None until it arrives; `why` is why the request failed."""
 
     name: str
     type: str = ""
@@ -83,27 +86,27 @@ class Group:
 
     @property
     def lag(self) -> int | None:
-        """Records that were not read, in all partitions; None where nothing is committed, or nobody asked yet."""
+        """Unread records in all partitions; None if nothing is committed, or there is no answer yet."""
         return None if self.said is None else self.said["lag"]
 
     @property
     def members(self) -> int | None:
-        """How many; None until it was asked."""
+        """The number of members; None until there is an answer."""
         return None if self.said is None else len(self.said["members"])
 
     def told(self, said: Mapping[str, Any], now_ms: int) -> None:
-        """What its coordinator says."""
+        """Take its coordinator's answer."""
         self.said, self.why = said, ""
         self.type, self.state, self.coordinator = said["type"], said["state"], said["coordinator"]
         self.trend.note(now_ms, said["lag"])
 
     def eta_ms(self, now_ms: int) -> float | None:
-        """When all will be read, as fast as it goes now; None where it is not falling, or that is not known."""
+        """Milliseconds until the lag is 0 at the present rate; None if it does not fall, or is unknown."""
         rate = self.trend.per_second(now_ms)
         return self.lag / -rate * 1000 if self.lag and rate is not None and rate < 0 else None
 
     def is_growing(self, now_ms: int) -> bool:
-        """Whether it falls behind further."""
+        """Whether the lag grows."""
         rate = self.trend.per_second(now_ms)
         return bool(self.lag) and rate is not None and rate > 0
 
@@ -118,7 +121,7 @@ class Groups:
         self.version = 0
 
     def listed(self, answer: Mapping[str, Any]) -> None:
-        """`/api/groups`: those that are not in it are gone, unless a broker was silent."""
+        """Take `/api/groups`. Groups that are missing in it are removed, unless a broker did not answer."""
         self.version += 1
         self.is_listed = True
         self.silent = list(answer["silent"])
@@ -130,12 +133,12 @@ class Groups:
             group.type, group.state, group.coordinator = each["type"], each["state"], each["coordinator"]
 
     def told(self, name: str, said: Mapping[str, Any], now_ms: int) -> None:
-        """`/api/groups/NAME`."""
+        """Take `/api/groups/NAME`."""
         self.version += 1
         self.by_name.setdefault(name, Group(name)).told(said, now_ms)
 
     def failed(self, name: str, why: str) -> None:
-        """It could not be asked."""
+        """Note why a group's request failed."""
         self.version += 1
         if name in self.by_name:
             self.by_name[name].why = why

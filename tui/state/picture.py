@@ -1,9 +1,9 @@
-"""The cluster as it is now, folded from the events of all its brokers. Pure: times come with the events.
+"""The present state of the cluster, built from the events of all its brokers. Pure: times come with the events.
 
     picture.take(event)          # a snapshot, a change, progress, rates, links
-    picture.version              # moves when there is something to draw
+    picture.version              # increases when there is something to draw
 
-A newer epoch always wins, so it does not matter which broker's event comes first.
+A newer epoch always wins, so the order in which the brokers' events arrive does not matter.
 """
 
 from collections import deque
@@ -15,14 +15,14 @@ from yak.tui.state.activity import Activity
 from yak.tui.state.elections import Elections
 
 RATES_KEPT: Final = 300
-"""Samples of the rates, one a second."""
+"""Samples of the rates, one per second."""
 _SAMPLE_MS: Final = 950
 _EPOCHS_KEPT: Final = 16
 
 
 @dataclass(slots=True)
 class Rates:
-    """Of one broker or topic, in a second."""
+    """Rates per second of one broker or topic."""
 
     messages_in: float = 0.0
     messages_out: float = 0.0
@@ -31,7 +31,7 @@ class Rates:
 
     @classmethod
     def of(cls, said: dict[str, Any]) -> "Rates":
-        """From the fields of a `rates` event."""
+        """The rates from the fields of a `rates` event."""
         return cls(
             said["messages_in_per_second"],
             said["messages_out_per_second"],
@@ -40,7 +40,7 @@ class Rates:
         )
 
     def plus(self, other: "Rates") -> "Rates":
-        """Both together."""
+        """The sum of both."""
         return Rates(
             self.messages_in + other.messages_in,
             self.messages_out + other.messages_out,
@@ -51,7 +51,7 @@ class Rates:
 
 @dataclass(slots=True)
 class Broker:
-    """One broker. `link` is of our connection to it; memory and disk are None until it says them."""
+    """One broker. `link` is the state of our connection to it; memory and disk are None until it reports them."""
 
     node_id: int
     role: str = "leader"
@@ -74,13 +74,13 @@ class Broker:
 
     @property
     def is_up(self) -> bool:
-        """Whether it serves, as the cluster says."""
+        """Whether the cluster counts it as active."""
         return self.state == "ACTIVE"
 
 
 @dataclass(slots=True)
 class Partition:
-    """One partition; `log_end_offsets` by replica, as its leader knows them, None where it does not."""
+    """One partition. `log_end_offsets` maps replicas to log end offsets as reported by the leader; None if unknown."""
 
     topic: str
     partition: int
@@ -93,12 +93,12 @@ class Partition:
     log_end_offsets: dict[int, int | None] = field(default_factory=dict)
     moved_ms: int = 0
     rate_in: float = 0.0
-    """Records a second, from how the high watermark moves."""
+    """Records per second, measured by the high watermark."""
     seen_high_watermarks: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=12))
     first_writes_ms: dict[int, int] = field(default_factory=dict)
-    """By leader epoch: when the high watermark was first seen to move in it. The newest epochs only."""
+    """By leader epoch: when the high watermark first advanced in it. Only the newest epochs are kept."""
     since_ms: int | None = None
-    """Since when a replica is out of sync."""
+    """When a replica left the ISR; None if all are in sync."""
 
     @property
     def name(self) -> str:
@@ -106,14 +106,14 @@ class Partition:
         return f"{self.topic}-{self.partition}"
 
     def wrote(self, leader_epoch: int, time_ms: int) -> None:
-        """The high watermark moved: the first time in an epoch is kept."""
+        """Note that the high watermark advanced; the first time in each epoch is kept."""
         self.first_writes_ms.setdefault(leader_epoch, time_ms)
         while len(self.first_writes_ms) > _EPOCHS_KEPT:
             del self.first_writes_ms[min(self.first_writes_ms)]
 
     @property
     def log_end_offset(self) -> int | None:
-        """Of the leader."""
+        """The leader's log end offset."""
         return None if self.leader is None else self.log_end_offsets.get(self.leader)
 
     @property
@@ -135,11 +135,12 @@ class Picture:
         self.brokers: dict[int, Broker] = {}
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.topics: dict[str, list[Partition]] = {}
-        """The same by topic, in the order of their numbers."""
+        """The same partitions by topic, ordered by partition."""
         self.topics_version = 0
-        """Moves when a topic or a partition comes or goes."""
+        """Increases when a topic or a partition is added or removed."""
         self.incomplete: dict[str, int] = {}
-        """Topics that were made, or grew, whose partitions no event tells: to be asked for; and how often they were."""
+        """Topics that were created or grew, whose partitions no event carries: they are requested. The value counts the
+        tries."""
         self.activity = Activity()
         self.elections = Elections()
         self.messages_in: deque[float] = deque(maxlen=RATES_KEPT)
@@ -149,14 +150,14 @@ class Picture:
         self.isr_changes_ms: deque[int] = deque(maxlen=1_000)
         self.is_loaded = False
         self.heard_ms: int | None = None
-        """When a broker last told anything."""
+        """When a broker last sent anything."""
         self.lost_since_ms: int | None = None
         self.lost_why = ""
         self.retry_at_ms: int | None = None
         self._sampled_ms = 0
 
     def take(self, event: dict[str, Any]) -> None:
-        """Fold one event in. Kinds that are not known are shown in the activity, and change nothing."""
+        """Apply one event. Unknown kinds appear in the activity and change nothing."""
         self.version += 1
         kind = event["kind"]
         if kind == "lost":
@@ -166,7 +167,7 @@ class Picture:
             self._link(event)
             return
         if kind == "source":
-            return  # the source has something new to show, which is not of the cluster
+            return  # the source has something new to show that is not about the cluster
         self.heard_ms = max(self.heard_ms or 0, event["time_ms"])
         self.lost_since_ms = self.retry_at_ms = None
         teller = self.brokers.get(event.get("node_id", -1))
@@ -179,7 +180,7 @@ class Picture:
             self._rates(event)
         elif kind == "snapshot":
             self._snapshot(event)
-        elif kind == "partitions":  # what was asked for because of `incomplete`
+        elif kind == "partitions":  # the answer to a request for `incomplete` topics
             for row in event["partitions"]:
                 self._partition(row, event["time_ms"])
         elif kind != "gap":
@@ -292,7 +293,7 @@ class Picture:
             self._sample(event["time_ms"])
 
     def _sample(self, now_ms: int) -> None:
-        """Once a second: what the brokers said last, together, into the history."""
+        """Add the sum of the brokers' latest rates to the history, once per second."""
         self._sampled_ms = now_ms
         total = self.rates()
         self.messages_in.append(total.messages_in)
@@ -303,14 +304,14 @@ class Picture:
             partition.rate_in = _rate(partition.seen_high_watermarks, now_ms)
 
     def rates(self) -> Rates:
-        """Of all brokers together."""
+        """The sum over all brokers."""
         total = Rates()
         for broker in self.brokers.values():
             total = total.plus(broker.rates)
         return total
 
     def topic_rates(self, topic: str) -> Rates:
-        """Of a topic, of all its leaders together."""
+        """The sum of a topic's rates over all its leaders."""
         total = Rates()
         for broker in self.brokers.values():
             found = broker.topic_rates.get(topic)
@@ -329,7 +330,7 @@ class Picture:
             self._broker_changed(event)
         elif kind == "controller-changed" and event["controller_epoch"] >= self.controller_epoch:
             self.controller_id, self.controller_epoch = event["to"], event["controller_epoch"]
-        elif family == "topic" and line is not None:  # told again it may be of a topic that was made anew since
+        elif family == "topic" and line is not None:  # a repeated report may be about an earlier topic of the same name
             self._topic_changed(event)
         elif family == "store":
             self.redis_state = {"store-lost": "lost", "store-back": "connected"}.get(kind, self.redis_state)
@@ -380,7 +381,7 @@ class Picture:
 
 
 def _rate(seen: deque[tuple[int, int]], now_ms: int) -> float:
-    """Records a second over the last seconds; 0 when nothing moved for 3 s."""
+    """Records per second over the last seconds; 0 if nothing moved for 3 s."""
     if len(seen) < 2 or now_ms - seen[-1][0] > 3_000:
         return 0.0
     first, last = seen[0], seen[-1]

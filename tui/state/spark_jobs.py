@@ -1,4 +1,4 @@
-"""The Spark jobs that were started from this machine, as the screen sees them; and the command that starts one."""
+"""The Spark jobs started from this machine, and the command that starts one."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from yak.errors import UsageError, YakError
 from yak.local.spark_runs import Run, all_runs, error_of, figures, progress_of
 
 JOBS: Final = ("counts", "stats", "top-k", "lag", "archive", "dedupe", "sql", "anomaly", "join", "replay")
-"""Those of `yak spark jobs`; a test compares."""
+"""The same jobs as in `yak spark jobs`; a test compares them."""
 _PROGRESS_MAX: Final = 120
 _NO_TOPIC: Final = ("replay",)
 
@@ -25,7 +25,7 @@ class SparkJob:
 
 
 def find_spark_jobs(_bootstrap: str = "") -> list[SparkJob]:
-    """All that are remembered, those that run first. Reads files: call it in a thread."""
+    """All known runs, running ones first. Reads files: call it in a thread."""
     found = []
     for run in all_runs():
         progress = progress_of(run, _PROGRESS_MAX)
@@ -35,7 +35,7 @@ def find_spark_jobs(_bootstrap: str = "") -> list[SparkJob]:
 
 
 def submit_words(form: Mapping[str, str], bootstrap: str) -> list[str]:
-    """What `yak` is told to start the job of a form. Raises UsageError."""
+    """The arguments for `yak` that start the job of a form. Raises UsageError."""
     job = form["job"]
     words = ["spark", "run", "-b", bootstrap, job]
     if form["topic"]:
@@ -52,7 +52,7 @@ def submit_words(form: Mapping[str, str], bootstrap: str) -> list[str]:
 
 
 def submit_command(form: Mapping[str, str], bootstrap: str) -> str:
-    """The same as it is typed. Raises UsageError."""
+    """The same as a shell command. Raises UsageError."""
     return shlex.join(["yak", *submit_words(form, bootstrap)])
 
 

@@ -1,4 +1,4 @@
-"""The listening socket: bound before anything else, so that a port that is taken is said before work was done."""
+"""The listening socket. It is bound first, so that a taken port is reported before any work."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ _TRIED_MAX: Final = 100
 
 
 def bind(host: str, port: int | None) -> socket.socket:
-    """Listen on a port, on any (0), or on PORT or the first free one after it (None).
+    """Listen on a port, on any (0), or on PORT or the next free one (None).
 
     Raises UsageError: `unknown-host`, `port-in-use`, `cannot-listen`.
     """
@@ -29,7 +29,7 @@ def bind(host: str, port: int | None) -> socket.socket:
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        # IPv4 first for a name that has both, as `localhost` does: 127.0.0.1 is what the printed address would give.
+        # IPv4 first for names with both, such as `localhost`: the printed address is 127.0.0.1.
         found = sorted(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE))
     except (socket.gaierror, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -1,8 +1,8 @@
 """Files from an app to the browser: an export, a screenshot.
 
-An app names a file by a key, the page asks for `/download/KEY`, and the file then comes from the app piece by piece,
-each asked for (`textual.drivers.web_driver`). textual-serve keeps the list of keys; giving them out is ours, for an
-answer that was cut short must not look whole, and a name must not break the header that it stands in.
+An app offers a file under a key, the page requests `/download/KEY`, and the app then sends the file piece by piece on
+request (`textual.drivers.web_driver`). textual-serve keeps the keys. The answer is ours: a truncated one must not look
+complete, and a file name must not break its header.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ _CHUNK_SECONDS: Final = 30.0
 
 
 class Downloads(DownloadManager):
-    """What the apps of one server offer. Each can be taken once."""
+    """The files offered by the apps of one server. Each can be downloaded once."""
 
     def __init__(self) -> None:
         super().__init__()
         self._taken: set[str] = set()
 
     def take(self, key: str) -> Download | None:
-        """The download of this key, for whom asks first; None for others and for keys that are none."""
+        """The download of this key, for the first request; None for later ones and unknown keys."""
         download = self._active_downloads.get(key)
         if download is None or key in self._taken:
             return None
@@ -32,7 +32,10 @@ class Downloads(DownloadManager):
         return download
 
     async def send(self, download: Download, request: web.Request) -> web.StreamResponse:
-        """Answer with the file. Raises ConnectionResetError, which cuts the connection, when the app does not give all."""
+        """Answer with the file.
+
+        Raises ConnectionResetError, which closes the connection, if the app does not send all of it.
+        """
         response = web.StreamResponse(headers=download_headers(download))
         try:
             await response.prepare(request)
@@ -44,12 +47,12 @@ class Downloads(DownloadManager):
         return response
 
     def forget(self, key: str) -> None:
-        """The download is over, or its app is."""
+        """Remove a download that ended, or whose app ended."""
         self._active_downloads.pop(key, None)
         self._taken.discard(key)
 
     async def cancel_app_downloads(self, app_service_id: str) -> None:
-        """The app ended: whoever waits for a piece gets none."""
+        """Cancel the downloads of an app that ended."""
         for key, download in list(self._active_downloads.items()):
             if download.app_service.app_service_id == app_service_id:
                 download.incoming_chunks.put_nowait(None)
@@ -77,7 +80,7 @@ class Downloads(DownloadManager):
 
 
 def download_headers(download: Download) -> dict[str, str]:
-    """Always as a file to keep: shown in a tab it would be a page of this server, with a page's rights."""
+    """Headers that make browsers save the file: opened in a tab it would have the rights of a page of this server."""
     plain = re.sub(r'[^ -~]|["\\]', "_", download.file_name)
     exact = urllib.parse.quote(download.file_name, safe="")
     mime_type = download.mime_type if re.fullmatch(r"[\w.+-]+/[\w.+-]+", download.mime_type) else ""

@@ -1,11 +1,11 @@
-"""The child's side of a tab: Textual's web driver, with a few things mended.
+"""The child's side of a tab: Textual's web driver with some fixes.
 
-- The app ends when the server does: at the end of its input, also when the server was killed, so no child is left over.
-- Each packet is written whole and alone. Textual writes frames from one thread and pieces of downloads from another, and
-  a pipe takes long writes in parts: without a lock one could land within the other.
-- Textual begins with the word that nobody looks, which often comes after the page's word that somebody does. An app that
-  draws less while nobody looks would stay so, thus the page's word is said again.
-- An upload of the same tab is told to the app, as `FileUploaded`.
+- The app ends at the end of its input, even if the server was killed, so that no child is left over.
+- Each packet is written whole. Textual writes frames from one thread and downloads from another, and long writes to a
+  pipe are split: without a lock they could interleave.
+- Textual starts with a blur event, which often arrives after the page's focus event. The app would go on drawing
+  seldom, so the page's focus event is repeated.
+- The app is notified of an upload of the same tab by `FileUploaded`.
 """
 
 import os
@@ -22,7 +22,7 @@ from yak.tui.uploads import FileUploaded
 
 
 class TabDriver(WebDriver):
-    """Named to children in TEXTUAL_DRIVER by `yak.tui.web.session`."""
+    """The driver that `yak.tui.web.session` names to children in TEXTUAL_DRIVER."""
 
     def __init__(
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
@@ -32,7 +32,7 @@ class TabDriver(WebDriver):
         self._is_seen = False
 
     def start_application_mode(self) -> None:
-        """Begin to draw."""
+        """Start drawing."""
         super().start_application_mode()
         self._app.call_later(self._repeat_focus)
 
@@ -43,7 +43,7 @@ class TabDriver(WebDriver):
             self._app.post_message(messages.ExitApp())
 
     def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
-        """What the server says beside keys."""
+        """Handle the server's messages other than keys."""
         if packet_type == "uploaded":
             self._app.post_message(FileUploaded(Path(str(payload["path"]))))
             return
@@ -57,12 +57,12 @@ class TabDriver(WebDriver):
 
 
 def write_whole(descriptor: int, data: bytes, *, lock: threading.Lock) -> int:
-    """Write all of it with no other writer in between; its size. When nobody reads any more it is dropped."""
+    """Write everything without another writer in between; returns the size. Without a reader the data is dropped."""
     with lock:
         rest = memoryview(data)
         while rest:
             try:
                 rest = rest[os.write(descriptor, rest) :]
             except BrokenPipeError:
-                break  # the end of the input follows, and with it ours
+                break  # the input ends next, and with it the app
     return len(data)

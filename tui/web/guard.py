@@ -1,11 +1,11 @@
-"""Who may ask: checked before any handler runs, for pages, files, sockets and uploads alike.
+"""Access checks for every request, before any handler runs: pages, files, sockets and uploads.
 
-- **Host**: a page of somebody else must not reach us under a name of its own (DNS rebinding), so the name asked for is an
-  address, this machine's name, or the one of `--host`. Who has the token is no such page and may use any name.
-- **Token**: where there is one, nothing at all is given without it. It comes once in the address, and from then on as a
-  cookie; the page takes it out of the address. The cookie holds a secret of this server's run and not the token: a
-  browser sends a cookie to every port of a host, so other servers there see it.
-- **Origin**: browsers let every page open a websocket to us and post to us, and say whose page it is.
+- **Host**: a foreign page must not reach this server under a name of its own (DNS rebinding). So the Host must be an
+  address, this machine's name, or that of `--host`. A request with the token may use any name.
+- **Token**: if one is set, every request needs it. It comes once in the address, and then as a cookie; the page removes
+  it from the address. The cookie holds a secret of this server's run instead of the token: a browser sends cookies to
+  every port of a host, so other servers there see them.
+- **Origin**: browsers let any page open a websocket to this server and post to it, but they name the page's origin.
 """
 
 import hmac
@@ -21,12 +21,12 @@ from yak.tui.web.options import WebOptions
 
 _READING: Final = ("GET", "HEAD")
 _ITS_OWN: Final = ("same-origin", "none")
-"""What browsers say of a request by a page of ours, or by a person (Fetch Metadata)."""
+"""What browsers send for a request by our own page, or by the user (Fetch Metadata)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is refused: its HTTP status, a slug, and words for a person."""
+    """Why a request is refused: HTTP status, slug, and a message."""
 
     status: int
     code: str
@@ -42,7 +42,7 @@ class Guard:
     _secret: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
     def refuse(self, request: web.BaseRequest) -> Refusal | None:
-        """None when the request may be handled."""
+        """The refusal, or None if the request is allowed."""
         has_token = self._has_token(request)
         host = request.headers.get("Host", "")
         if not has_token and not is_name_here(host, self.options.host):
@@ -64,7 +64,7 @@ class Guard:
         return None
 
     def remember(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        """Give the browser the cookie when the token came in the address."""
+        """Set the cookie if the token came in the address."""
         if self.options.token is not None and "token" in request.query and not response.prepared:
             response.set_cookie(
                 self._cookie(request), self._secret, httponly=True, samesite="Strict", secure=request.secure, path="/"
@@ -83,12 +83,12 @@ class Guard:
         opens_socket = request.headers.get("Upgrade", "").lower() == "websocket"
         if request.method in _READING and not opens_socket:
             return True
-        if origin is None:  # no browser, or one that says it in another way
+        if origin is None:  # not a browser, or one that uses Fetch Metadata instead
             return request.headers.get("Sec-Fetch-Site", "none") in _ITS_OWN
         return urlsplit(origin).netloc.lower() == request.headers.get("Host", "").lower()
 
     def _cookie(self, request: web.BaseRequest) -> str:
-        """Browsers keep cookies by host and not by port: two servers on this machine need two names."""
+        """The cookie's name, with the port: browsers share cookies between all ports of a host."""
         _, colon, port = request.headers.get("Host", "").rpartition(":")
         return f"yak_ui_{port}" if colon and port.isdigit() else "yak_ui"
 

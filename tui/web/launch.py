@@ -1,4 +1,4 @@
-"""What `yak ui --web` starts: the server, and with `--demo` one cluster for all tabs."""
+"""Starts the server of `yak ui --web`, and with `--demo` one cluster for all tabs."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,23 +14,23 @@ Say = Callable[[str], None]
 
 
 def run(options: WebOptions, words: Sequence[str], *, say: Say, warn: Say, demo: bool, keep: bool) -> None:
-    """Serve `yak ui WORDS` to browsers until a signal comes; WORDS are options, `--`, and which screen.
+    """Serve `yak ui WORDS` to browsers until a signal. WORDS are options, `--`, and the screen.
 
-    Raises UsageError as `serve` does, and YakError for what keeps a demo from starting.
+    Raises UsageError like `serve`, and YakError if a demo cannot start.
     """
     if not demo:
         serve(options, yak_argv("ui", *words), say=say, warn=warn)
         return
     options.check()
     with demo_cluster(keep=keep, say=say) as (bootstrap, data_dir):
-        here = words.index("--")  # the last one counts, and what comes after this is the screen
+        here = words.index("--")  # the last `--` counts: the screen follows it
         found = (f"--bootstrap-server={bootstrap}", f"--data-dir={data_dir}")
         serve(options, yak_argv("ui", *words[:here], *found, *words[here:]), say=say, warn=warn)
 
 
 @contextmanager
 def demo_cluster(*, keep: bool, say: Say) -> Iterator[tuple[str, str]]:
-    """A cluster with life in it: its bootstrap servers and data directory. It is gone afterwards, unless kept."""
+    """A running demo cluster: bootstrap servers and data directory. It is removed afterwards, unless kept."""
     demo = DemoRun(keep=keep)
     changed = threading.Event()
     demo.on_change = changed.set

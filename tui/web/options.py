@@ -1,4 +1,4 @@
-"""What `yak ui --web` was asked for, and what of that is refused."""
+"""The options of `yak ui --web`, and their checks."""
 
 import ipaddress
 import socket
@@ -12,25 +12,25 @@ from yak.limits import UI_SESSIONS_MAX
 HOST: Final = "127.0.0.1"
 PORT: Final = 8090
 TOKEN_VARIABLE: Final = "YAK_UI_TOKEN"  # noqa: S105 - a name
-"""Where the command reads a token that shall not be seen in the list of processes. Children do not get it."""
+"""The variable for a token that must not appear in the list of processes. Children do not get it."""
 _TOKEN_LENGTH_ADVISED: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class WebOptions:
-    """Where the server listens and for whom."""
+    """The server's address and access rules."""
 
     host: str = HOST
     port: int | None = None
-    """None: PORT, or the next free one after it; 0: any."""
+    """None: PORT, or the next free one; 0: any."""
     token: str | None = None
-    """What every request must bring; None: nothing."""
+    """The token that every request needs; None: no authentication."""
     readonly: bool = False
-    """The apps change nothing, so nothing is taken for upload either."""
+    """The apps are read-only, so uploads are refused too."""
     sessions_max: int = UI_SESSIONS_MAX
 
     def check(self) -> None:
-        """Raise UsageError (`open-to-all`, `bad-token`, `unknown-host`) for what must not be served."""
+        """Raise UsageError (`open-to-all`, `bad-token`, `unknown-host`) for unsafe or invalid options."""
         if self.token is not None and (not self.token or not self.token.isprintable() or not self.token.isascii()):
             raise UsageError(
                 "bad-token",
@@ -50,7 +50,7 @@ class WebOptions:
             )
 
     def warning(self) -> str | None:
-        """What the caller should know and may want so; None when there is nothing."""
+        """A warning about risky options; None if there is none."""
         if is_loopback(self.host):
             return None
         if self.token is None:
@@ -61,7 +61,7 @@ class WebOptions:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there. Raises UsageError (`unknown-host`)."""
+    """Whether only this machine can reach the host's addresses. Raises UsageError (`unknown-host`)."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -73,7 +73,7 @@ def is_loopback(host: str) -> bool:
 
 
 def address_of(host: str, port: int, token: str | None = None) -> str:
-    """The address to open in a browser on this machine."""
+    """The address to open on this machine."""
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host)  # noqa: S104 - it is only read here
     shown = name or (f"[{host}]" if ":" in host else host)
     query = "" if token is None else f"?token={urllib.parse.quote(token, safe='')}"

@@ -1,7 +1,7 @@
-"""HTML, and the headers that every answer has.
+"""HTML, and the headers of every answer.
 
-The Content-Security-Policy makes browsers keep what we promise: a page loads and connects to nothing but this server.
-Styles may stand in the page, for xterm.js makes some as it runs; scripts may not.
+The Content-Security-Policy makes browsers enforce that a page loads from and connects to this server only. Inline
+styles are allowed, because xterm.js creates some; inline scripts are not.
 """
 
 import re
@@ -22,7 +22,7 @@ _environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), aut
 
 
 def app_page(request: web.BaseRequest, options: WebOptions) -> web.Response:
-    """The page that holds the terminal."""
+    """The page with the terminal."""
     text = _environment.get_template("app.html").render(
         title=f"yak ui · {request.headers.get('Host', '')}",
         font_size=font_size(request.query.get("fontsize", "")),
@@ -33,26 +33,26 @@ def app_page(request: web.BaseRequest, options: WebOptions) -> web.Response:
 
 
 def message_page(status: int, words: str, detail: str = "") -> web.Response:
-    """A page that only says something."""
+    """A page with a message only."""
     text = _environment.get_template("message.html").render(words=words, detail=detail)
     return web.Response(status=status, text=text, content_type="text/html", headers={"Cache-Control": "no-store"})
 
 
 def error_answer(status: int, code: str, message: str, try_: str) -> web.Response:
-    """An error for a script: the words that the brokers' HTTP uses."""
+    """An error as JSON, in the format of the brokers' HTTP errors."""
     return web.json_response({"error": code, "message": message, "hint": try_}, status=status)
 
 
 def font_size(asked: str) -> int:
-    """Pixels, from an address's `fontsize`; what is no number there, or none that can be read, is not taken."""
+    """The font size in pixels from `fontsize` in the address, clamped; invalid text gives the default."""
     size = int(asked) if re.fullmatch(r"[0-9]{1,3}", asked) else _FONT_SIZE
     return max(_FONT_SIZES[0], min(_FONT_SIZES[1], size))
 
 
 def add_headers(request: web.BaseRequest, response: web.StreamResponse) -> None:
-    """What keeps a browser from doing more with an answer than we mean."""
+    """Add headers that restrict the browser's use of an answer."""
     headers = response.headers
-    headers["Server"] = "yak"  # and not which versions of what
+    headers["Server"] = "yak"  # hides the versions of the libraries
     headers.setdefault("Content-Security-Policy", _content_policy(request.headers.get("Host", "")))
     headers.setdefault("X-Content-Type-Options", "nosniff")
     headers.setdefault("X-Frame-Options", "DENY")
@@ -63,7 +63,7 @@ def add_headers(request: web.BaseRequest, response: web.StreamResponse) -> None:
 
 
 def _content_policy(host: str) -> str:
-    # 'self' alone means our websocket too, but not yet in every browser that is about.
+    # 'self' should cover our websocket, but does not in every browser yet.
     sockets = f" ws://{host} wss://{host}" if re.fullmatch(r"[A-Za-z0-9.\[\]:_-]+", host) else ""
     return (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "

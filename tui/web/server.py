@@ -1,4 +1,4 @@
-"""The routes, and the life of the server: `serve` is what `yak ui --web` calls."""
+"""The routes and life cycle of the server: `yak ui --web` calls `serve`."""
 
 import asyncio
 import logging
@@ -31,9 +31,9 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def serve(options: WebOptions, argv: Sequence[str], *, say: Say, warn: Say) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP; every child and every upload is gone when this returns.
+    """Serve until SIGINT, SIGTERM or SIGHUP. On return, all children and uploads are removed.
 
-    `argv` is the command of one tab. Addresses go to `say`, what went wrong with a tab to `warn`, a line each.
+    `argv` is the command of one tab. Addresses go to `say`, problems of tabs to `warn`, a line each.
     Raises UsageError: `open-to-all`, `bad-token`, `unknown-host`, `port-in-use`, `cannot-listen`.
     """
     options.check()
@@ -43,7 +43,7 @@ def serve(options: WebOptions, argv: Sequence[str], *, say: Say, warn: Say) -> N
 
 
 class WebServer:
-    """One server: its routes over its tabs and uploads."""
+    """One server: its routes, tabs and uploads."""
 
     def __init__(self, options: WebOptions, argv: Sequence[str], *, warn: Say) -> None:
         self._options = options
@@ -55,13 +55,13 @@ class WebServer:
         self.sessions = Sessions(argv, environment, count_max=options.sessions_max, problem=warn)
 
     async def run(self, listener: socket.socket, say: Say) -> None:
-        """Serve on a listening socket until a signal comes."""
+        """Serve on a listening socket until a signal."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, stop.set)
         for name in ("aiohttp", "textual-serve"):
-            logging.getLogger(name).addHandler(logging.NullHandler())  # a stranger's bad request is not our user's news
+            logging.getLogger(name).addHandler(logging.NullHandler())  # invalid requests do not concern the user
         runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         try:
             await runner.setup()

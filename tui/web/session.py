@@ -1,8 +1,8 @@
-"""One tab: the child process that draws for it, what goes to and fro, and its end.
+"""One tab: the child process that draws for it, their messages, and the end of both.
 
-textual-serve's AppService speaks the protocol with the child. Three things are done otherwise here: no shell stands
-between (nothing is to be quoted, and the process that is ended is the app), the child has a process group of its own
-that is killed when it does not end in time, and what it says last on its standard error reaches a person.
+textual-serve's AppService speaks the protocol with the child. This class changes three things. It uses no shell, so
+nothing needs quoting and the ended process is the app. The child has a process group of its own, which is killed if the
+child does not end in time. The end of its standard error is reported to the user.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from yak.tui.web.downloads import Downloads
 
 DRIVER: Final = "yak.tui.web.driver:TabDriver"
 QUIT_SECONDS: Final = 1.0
-"""For an app that was asked to quit; then it is killed."""
+"""The time for an app to quit before it is killed."""
 _KILLED_SECONDS: Final = 0.3
-"""For what follows from the kill: the ends of its pipes."""
+"""The time for its pipes to close after the kill."""
 _START_SECONDS: Final = 30.0
 _STDERR_BYTES_MAX: Final = 16 * 1024
 _HEADER_BYTES: Final = 5
@@ -36,11 +36,11 @@ _HEIGHTS: Final = (5, 500)
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Why a session ended, as its page says it."""
+    """Why a session ended, for its page."""
 
     words: str
     detail: str = ""
-    """The child's own error, where it gave one."""
+    """The child's own error, if it gave one."""
 
 
 LEFT: Final = End("You left the UI.")
@@ -48,7 +48,7 @@ STOPPED: Final = End("yak ui was stopped.", "Start it again, then reload this pa
 
 
 class Session(AppService):
-    """The process of one tab. `start`, then `handle` each message of the page; `stop` at the end, always."""
+    """The process of one tab. Call `start`, then `handle` for each message of the page, and always `stop`."""
 
     def __init__(
         self,
@@ -70,16 +70,16 @@ class Session(AppService):
         self._tab_is_there = True
         self._stderr = bytearray()
         self.end: End | None = None
-        """Why it ended; None while it runs. Set before `stop` it is what the page will say."""
+        """Why the session ended; None while it runs. A value set before `stop` is shown on the page."""
 
     async def start(self, width: int, height: int) -> None:
-        """Start the child and begin to pass on what it draws. Raises OSError when it cannot be started."""
+        """Start the child and relay its output. Raises OSError if it cannot be started."""
         await self._open_app_process(_clamped(width, _WIDTHS), _clamped(height, _HEIGHTS))
         await self._say("instance_id", self.app_service_id)
         self._task = asyncio.create_task(self.run())
 
     async def handle(self, text: str) -> None:
-        """One message of the page. Raises ValueError when it is none of ours."""
+        """Handle one message of the page. Raises ValueError for an unknown message."""
         match json.loads(text):
             case ["stdin", str(typed)]:
                 await self.send_bytes(typed.encode("utf-8", "replace"))
@@ -95,17 +95,17 @@ class Session(AppService):
                 raise ValueError(f"no message of ours: {str(other)[:60]}")
 
     async def tell_uploaded(self, path: Path) -> None:
-        """Tell the app that its tab has uploaded a file."""
+        """Notify the app of an upload by its tab."""
         await self.send_meta({"type": "uploaded", "path": str(path)})
 
     async def stop(self) -> None:
-        """Ask the app to quit, kill it when it does not, and tell the page. Safe to call twice."""
+        """Ask the app to quit, kill it after a timeout, and notify the page. Idempotent."""
         task, self._task = self._task, None
         if task is None:
             return
         await self._download_manager.cancel_app_downloads(app_service_id=self.app_service_id)
         try:
-            # A child that does not read would hold `drain` up: no packet is waited for longer than the end itself.
+            # `drain` blocks if the child does not read, so the timeout covers it too.
             async with asyncio.timeout(QUIT_SECONDS):
                 await self.send_meta({"type": "quit"})
                 self.stdin.close()
@@ -116,7 +116,7 @@ class Session(AppService):
                 await asyncio.wait_for(task, _KILLED_SECONDS)
 
     async def run(self) -> None:
-        """Pass on what the child draws until it ends. `start` does this."""
+        """Relay the child's output until it ends. `start` calls this."""
         process = self._process
         assert process is not None
         assert process.stdout is not None
@@ -128,7 +128,7 @@ class Session(AppService):
             if began:
                 await self._relay(process.stdout)
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ValueError):
-            pass  # whatever broke off the stream, the child is ended below, and said to have ended
+            pass  # whatever broke the stream, the child is ended and reported below
         finally:
             code = await self._wait(process)
             await asyncio.wait((keeping,), timeout=_KILLED_SECONDS)
@@ -139,11 +139,14 @@ class Session(AppService):
         self._tab_is_there = False
 
     def stderr_text(self) -> str:
-        """What the child said last on its standard error."""
+        """The last part of the child's standard error."""
         return self._stderr.decode("utf-8", "replace").strip()
 
     async def on_data(self, payload: bytes) -> None:
-        """Send what was drawn; once the tab is gone it is read and dropped, so that the child is not stuck writing."""
+        """Send output to the page.
+
+        After the tab is closed it is dropped, so that the child does not block on writing.
+        """
         if self._tab_is_there:
             try:
                 await self._socket.send_bytes(payload)
@@ -151,7 +154,7 @@ class Session(AppService):
                 self._tab_is_there = False
 
     async def on_meta(self, data: bytes) -> None:
-        """What an app says beside drawing. That it ends is seen by its end."""
+        """Relay the app's other messages, except for its exit, which is detected by the process's end."""
         if json.loads(data).get("type") != "exit":
             with contextlib.suppress(ConnectionError, RuntimeError):
                 await super().on_meta(data)
@@ -172,14 +175,17 @@ class Session(AppService):
             stdout=PIPE,
             stderr=PIPE,
             env=self._build_environment(width, height),
-            start_new_session=True,  # Ctrl+C in our terminal is for us, and the child's group can be killed as one
+            start_new_session=True,  # keeps Ctrl+C from the child, and its group can be killed as a whole
         )
         assert process.stdin is not None
         self._process, self._stdin = process, process.stdin
         return process
 
     async def _has_begun(self, stdout: asyncio.StreamReader) -> bool:
-        """Whether the line comes with which a Textual app begins; a few others, of a library, may stand before it."""
+        """Whether the line arrives that starts a Textual app's output.
+
+        Up to nine other lines, of libraries, may precede it.
+        """
         for _ in range(10):
             line = await stdout.readline()
             if line == b"__GANGLION__\n":
@@ -199,7 +205,7 @@ class Session(AppService):
             await handler(await stdout.readexactly(size_bytes))
 
     async def _wait(self, process: Process) -> int:
-        """The exit code; a child that closed its output and lives on is killed."""
+        """The exit code. A child that closed its output but still runs is killed."""
         try:
             return await asyncio.wait_for(process.wait(), QUIT_SECONDS)
         except TimeoutError:
@@ -207,7 +213,10 @@ class Session(AppService):
             return await process.wait()
 
     def _kill(self) -> None:
-        """The whole group, for the one-file executable is two processes. Brokers of a local cluster have groups of their own."""
+        """Kill the whole group: the one-file executable has two processes.
+
+        Brokers of a local cluster have their own groups.
+        """
         process = self._process
         if process is not None and process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -230,7 +239,7 @@ class Session(AppService):
 
 
 async def farewell(socket: web.WebSocketResponse, end: End) -> None:
-    """Say why it ended and close, without waiting for a page that is not there."""
+    """Send the reason and close, without waiting for the page."""
     with contextlib.suppress(ConnectionError, RuntimeError, TimeoutError):
         async with asyncio.timeout(QUIT_SECONDS):
             await socket.send_str(json.dumps(["ended", {"words": end.words, "detail": end.detail}]))
@@ -238,7 +247,7 @@ async def farewell(socket: web.WebSocketResponse, end: End) -> None:
 
 
 def error_lines(stderr: bytes) -> str:
-    """The three-part error at the end of what a command wrote on its standard error; "" where there is none."""
+    """The three-part error at the end of a command's standard error; "" if there is none."""
     lines = stderr.decode("utf-8", "replace").splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("error[")]
     return "\n".join(lines[starts[-1] :][:12]) if starts else ""

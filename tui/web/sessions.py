@@ -1,4 +1,4 @@
-"""The open tabs of one server: how many there may be, which upload is whose, and the end of all."""
+"""The open tabs of one server: their limit, their uploads, and their end."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from yak.tui.web.session import STOPPED, End, Session, farewell
 
 
 class Sessions:
-    """At most so many at once, each with a child of its own, all started with the same command."""
+    """A limited number of sessions, each with a child process started by the same command."""
 
     def __init__(
         self,
@@ -31,16 +31,16 @@ class Sessions:
 
     @property
     def are_full(self) -> bool:
-        """Whether a new tab would be turned away."""
+        """Whether a new tab would be refused."""
         return len(self._open) >= self._count_max
 
     @property
     def full_words(self) -> End:
-        """What a tab that is turned away says."""
+        """The message for a refused tab."""
         return End(f"{self._count_max} tabs are open, and more are not served.", "Close one, then reload this page.")
 
     async def serve(self, socket: web.WebSocketResponse, width: int, height: int) -> None:
-        """One tab from its beginning to its end; the child is gone when this returns."""
+        """Run one tab from start to end; its child is gone on return."""
         if self._is_stopping or self.are_full:
             await farewell(socket, STOPPED if self._is_stopping else self.full_words)
             return
@@ -65,13 +65,13 @@ class Sessions:
             self._problem(f"a tab's UI said: {said}")
 
     async def tell_uploaded(self, session_id: str, path: Path) -> None:
-        """Tell a tab's app what its page has uploaded; a tab that is gone by now needs no news."""
+        """Notify a tab's app of an upload by its page, unless the tab is gone."""
         session = self._open.get(session_id)
         if session is not None:
             await session.tell_uploaded(path)
 
     async def stop(self) -> None:
-        """End all tabs at once, and take no new ones."""
+        """End all tabs at once, and accept no new ones."""
         self._is_stopping = True
         ending = list(self._open.values())
         for session in ending:

@@ -1,7 +1,7 @@
-"""Files from the browser to the apps: kept in one directory of this server, which goes with it.
+"""Files from the browser to the apps, in a directory of this server that is deleted at its end.
 
-The directory is readable by this user only, and every name in it is one of ours: what a browser says a file is called
-is cut down to letters, digits and a few signs, and never opens what is there already.
+Only this user can read the directory. File names from the browser are reduced to letters, digits and a few signs, and
+never overwrite an existing file.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _NAMESAKES_MAX: Final = 1000
 
 
 class UploadRefused(Exception):
-    """An upload that is not kept, with an HTTP status and a slug. Nothing of it stays on the disk."""
+    """A refused upload, with an HTTP status and a slug. Nothing of it stays on the disk."""
 
     def __init__(self, status: int, code: str, message: str, try_: str) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class UploadRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """One file that arrived whole."""
+    """A complete upload."""
 
     path: Path
     size_bytes: int
@@ -60,7 +60,7 @@ class Uploads:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     async def receive(self, request: web.Request) -> Uploaded:
-        """Keep the body of a POST: a form's first file, or the body itself, named by `?name=`.
+        """Store the body of a POST: a form's first file, or the body itself, named by `?name=`.
 
         Raises UploadRefused: `upload-too-large` (413), `no-room` (507), `no-file` (400), `stalled` (408).
         """
@@ -79,7 +79,7 @@ class Uploads:
         raise UploadRefused(400, "no-file", "the form has no file in it", "curl -F file=@orders.csv …/upload")
 
     def _check_size(self, size_bytes: int, *, of_form: bool = False) -> None:
-        slack = _CHUNK_BYTES if of_form else 0  # a form has its own lines around the file
+        slack = _CHUNK_BYTES if of_form else 0  # a form adds lines around the file
         if size_bytes > self.file_bytes_max + slack:
             raise UploadRefused(
                 413,
@@ -96,10 +96,10 @@ class Uploads:
             )
 
     async def _keep(self, name: str, chunks: AsyncIterator[bytes]) -> Uploaded:
-        """Write a file beside its later name and rename it, so that a picker never sees half a file."""
+        """Write a file under a temporary name and rename it, so that a picker never lists an incomplete file."""
         size_bytes, temporary = 0, ""
         try:
-            handle, temporary = tempfile.mkstemp(prefix=".", dir=self.directory)  # 0600, as mkstemp makes all
+            handle, temporary = tempfile.mkstemp(prefix=".", dir=self.directory)  # mode 0600, as always with mkstemp
             with os.fdopen(handle, "wb") as file:
                 async for chunk in chunks:
                     size_bytes += len(chunk)
@@ -112,14 +112,14 @@ class Uploads:
         except BaseException as error:
             self._kept_bytes -= size_bytes
             _forget(temporary)
-            # A browser that breaks off is an OSError too, and no fault of the disk.
+            # A disconnect of the browser is an OSError too, but not a disk error.
             if isinstance(error, OSError) and not isinstance(error, ConnectionError):
                 why = error.strerror or str(error)
                 raise UploadRefused(507, "no-room", f"the file cannot be kept ({why})", "make room there") from error
             raise
 
     def _name(self, temporary: str, name: str) -> Path:
-        """Give a finished file its name, or `name (2)` where that is taken."""
+        """Rename a complete file to its name, or to `name (2)` if that is taken."""
         stem, dot, ending = name.rpartition(".")
         stem, ending = (stem, dot + ending) if stem else (name, "")
         for number in range(1, _NAMESAKES_MAX):
@@ -156,7 +156,7 @@ async def _in_time(reading: Coroutine[object, object, bytes]) -> bytes:
 
 
 def safe_name(name: str) -> str:
-    """What a browser calls a file, as a name without a directory, a dot in front, or signs that a terminal could obey."""
+    """A file name from a browser, without directories, leading dots, or characters that control a terminal."""
     last = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
     kept = re.sub(r"[^\w .()+,=@-]", "_", last).strip(" .")
     stem, dot, ending = kept.rpartition(".")

@@ -1,4 +1,4 @@
-"""A short menu: a letter and a name each; the letter, enter or a click chooses."""
+"""A short menu of names with a letter each; the letter, enter or a click chooses."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -15,7 +15,7 @@ from yak.tui.widgets.plain import title
 
 
 class ChoiceMenu(ModalScreen[str | None]):
-    """Gives the letter that was chosen, or None."""
+    """Returns the chosen letter, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", "close"),
@@ -28,28 +28,28 @@ class ChoiceMenu(ModalScreen[str | None]):
         self._title, self._choices = title, choices
 
     def compose(self) -> ComposeResult:
-        """The entries."""
+        """Build the list of entries."""
         with Vertical(id="dialog", classes="menu") as dialog:
             dialog.border_title = title(self._title)
             dialog.border_subtitle = "esc close"
             yield OptionList(*(Option(f"{letter}  {name}", id=letter) for letter, name in self._choices), compact=True)
 
     def on_key(self, event: events.Key) -> None:
-        """A letter of an entry."""
+        """Choose by an entry's letter."""
         if event.character is not None and event.character in {letter for letter, _ in self._choices}:
             event.stop()
             self.dismiss(event.character)
 
     @on(OptionList.OptionSelected)
     def choose(self, event: OptionList.OptionSelected) -> None:
-        """Enter, or a click."""
+        """Choose by enter or a click."""
         self.dismiss(event.option.id)
 
     def action_move(self, by: int) -> None:
-        """Down or up."""
+        """Move the cursor down or up."""
         menu = self.query_one(OptionList)
         menu.highlighted = ((menu.highlighted or 0) + by) % len(self._choices)
 
     def action_leave(self) -> None:
-        """Nothing."""
+        """Close without a choice."""
         self.dismiss(None)

@@ -1,4 +1,4 @@
-"""What stands around each screen: header, banner, rail, notice, keys."""
+"""The frame of each screen: header, banner, rail, notice, keys."""
 
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,10 @@ BAR_KEYS_MAX = 8
 
 
 class KeyBar(Line):
-    """Up to eight keys with a word each, of what has the focus and of the screen."""
+    """Up to eight keys with a word each, for the focused widget and the screen."""
 
     def refresh_keys(self) -> None:
-        """Take them anew from what is bound now."""
+        """Read the keys that are bound now."""
         from yak.tui.keys import EVERYWHERE, KEYS
 
         screen = self.screen
@@ -43,21 +43,21 @@ class KeyBar(Line):
         self.show(chosen)
 
     def on_resize(self) -> None:
-        """More or less room."""
+        """Fit the keys to the new width."""
         self.refresh_keys()
 
 
 class Place(Line):
-    """Where we are, and the keys that are the same everywhere."""
+    """The crumbs, and the keys that work on every screen."""
 
 
 class Rail(Static):
-    """Where one can go, on wide windows."""
+    """The list of screens and contexts, on wide windows."""
 
     app: "YakApp"
 
     def paint(self) -> None:
-        """The screens, the contexts."""
+        """Draw the screens and the contexts."""
         from textual.content import Content
 
         lines = []

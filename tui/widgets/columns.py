@@ -1,4 +1,4 @@
-"""How wide columns are, and cells cut to that. Pure."""
+"""Widths of columns, and cells cut to them. Pure."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,10 @@ GAP = 2
 def fit(
     columns: Sequence[Column], rows: Sequence[Row], before: Sequence[int], width: int, *, is_wide: bool
 ) -> list[int]:
-    """The width of each column, 0 for those that have no room. They do not shrink from `before`, so that nothing jumps."""
+    """The width of each column, 0 if it does not fit.
+
+    Non-flexible columns never get narrower than in `before`, to avoid jumps.
+    """
     if not columns:
         return []
     wanted = [max(column.least, cell_len(column.label) + 2) for column in columns]
@@ -62,7 +65,7 @@ def _squeezed(columns: Sequence[Column], wanted: list[int], width: int) -> list[
 
 
 def column_at(widths: Sequence[int], x: int) -> int | None:
-    """The column under a place of the line."""
+    """The column at position `x` of the line."""
     left = 0
     for number, width in enumerate(widths):
         if width and left <= x < left + width + GAP:
@@ -72,10 +75,10 @@ def column_at(widths: Sequence[int], x: int) -> int | None:
 
 
 def cut(text: str, width: int, *, is_right: bool = False) -> str:
-    """Text in exactly `width` cells; what is too long ends with an ellipsis."""
-    text = one_line(text)  # what a cluster holds must not reach the terminal as commands
+    """Text in exactly `width` cells; longer text ends with an ellipsis."""
+    text = one_line(text)  # control characters from a cluster must not reach the terminal
     if text[: width + 1].isascii():
-        # Nearly all text is; Rich looks for characters of two cells, and for those made of several, one by one.
+        # Fast path for ASCII: Rich measures wide and combined characters one by one.
         if len(text) > width:
             return text[: width - 1] + "…" if width > 1 else text[:width]
         return text.rjust(width) if is_right else text.ljust(width)

@@ -1,4 +1,4 @@
-"""Asks to create a topic that something was to be written to."""
+"""Dialog that offers to create a missing topic before records are sent to it."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 async def ask_to_create(app: "YakApp", topic: str) -> bool:
-    """Whether the topic is there now. What the cluster says against it is shown. Only from a worker."""
+    """Ask, and create the topic; returns whether it was created. Shows the cluster's error. Call it from a worker."""
     values = await app.push_screen_wait(
         FormDialog(
             f'Create topic "{topic}"?',
@@ -42,7 +42,7 @@ async def ask_to_create(app: "YakApp", topic: str) -> bool:
 
 
 def _command(topic: str, values: Mapping[str, str]) -> str:
-    """Raises UsageError for what is no number."""
+    """Raises UsageError for an invalid number."""
     words = ["yak topics create", topic]
     for name, flag in (("partitions", "--partitions"), ("replicas", "--replication-factor")):
         text = values[name]

@@ -1,4 +1,4 @@
-"""The form of a CSV file: which file, which columns become what. What the file is, a thread finds out."""
+"""The form of a CSV file: its path, and the use of its columns. A thread reads the file itself."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from yak.tui.app import YakApp
 
 NONE = ""
-"""Of a choice: no column, or whatever is found."""
+"""The empty choice: no column, or automatic."""
 _DELIMITERS = (("delimiter: found", NONE), ('","', ","), ('";"', ";"), ("tab", "\t"), ('"|"', "|"))
 CHANGED_AFTER_S = 0.15
 
 
 class CsvForm(Vertical):
-    """What is typed and chosen, as a path and a `CsvMapping`."""
+    """The user's input, as a path and a `CsvMapping`."""
 
     app: "YakApp"
 
     class FileChanged(Message):
-        """Another file, or to be read otherwise: its columns are not known any more."""
+        """Another file, or another way to read it: its columns are unknown again."""
 
     class MappingChanged(Message):
-        """The same file, to be sent otherwise."""
+        """The same file, with another mapping."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes="panel")
@@ -41,7 +41,7 @@ class CsvForm(Vertical):
         self._waiting: set[str] = set()
 
     def compose(self) -> ComposeResult:
-        """A line for each thing."""
+        """Build one line for each setting."""
         with Horizontal(classes="row"):
             yield Label("File", classes="name")
             yield Input(placeholder="path of a CSV file; f shows directories", compact=True, id="csv-path")
@@ -71,17 +71,17 @@ class CsvForm(Vertical):
 
     @property
     def path(self) -> str:
-        """Which file; `~` is home."""
+        """The file's path, with `~` expanded."""
         return os.path.expanduser(self.query_one("#csv-path", Input).value.strip())
 
     @property
     def topic(self) -> str:
-        """Where to."""
+        """The topic to send to."""
         return self.query_one("#csv-topic", Input).value.strip()
 
     @property
     def encoding(self) -> str | None:
-        """None: found by the file's first bytes."""
+        """The encoding; None: detected from the file's first bytes."""
         return self._chosen("csv-encoding") or None
 
     @property
@@ -90,7 +90,7 @@ class CsvForm(Vertical):
         return self._chosen("csv-acks"), self._chosen("csv-compression")
 
     def mapping(self) -> CsvMapping:
-        """Which columns become what."""
+        """How columns become parts of records."""
         value = self._chosen("csv-value")
         if value == JSON_OF_CHOSEN:
             value += ",".join(_split(self.query_one("#csv-columns", Input).value))
@@ -110,11 +110,11 @@ class CsvForm(Vertical):
         )
 
     def choose(self, path: str) -> None:
-        """Take a file."""
+        """Put a file's path in."""
         self.query_one("#csv-path", Input).value = path
 
     def offer(self, columns: tuple[str, ...]) -> None:
-        """The file has these columns; what was chosen stays if it is among them."""
+        """Offer these columns of the file; choices among them stay."""
         if columns == self.columns:
             return
         self.columns = columns
@@ -124,26 +124,26 @@ class CsvForm(Vertical):
         self._offer("csv-value", _values(columns))
 
     def complain(self, words: str) -> None:
-        """What is wrong with the file or the mapping; empty when nothing is."""
+        """Show an error of the file or the mapping; an empty text hides it."""
         error = self.query_one("#csv-error", Static)
         error.update(words)
         error.display = bool(words)
 
     def on_mount(self) -> None:
-        """Nothing is wrong yet."""
+        """Begin without an error."""
         self.complain("")
 
     @on(Input.Changed, "#csv-path")
     @on(Select.Changed, "#csv-delimiter")
     @on(Select.Changed, "#csv-encoding")
     def file_changed(self) -> None:
-        """Read it anew, soon."""
+        """Announce that the file must be read again."""
         self._tell_soon("file")
 
     @on(Input.Changed)
     @on(Select.Changed)
     def mapping_changed(self) -> None:
-        """Show it anew, soon."""
+        """Announce that the preview must be built again."""
         self.query_one("#csv-columns", Input).disabled = self._chosen("csv-value") != JSON_OF_CHOSEN
         self._tell_soon("mapping")
 

@@ -1,4 +1,4 @@
-"""Questions before something is changed. Each shows the command line that does the same."""
+"""Dialogs before a change. Each shows the equivalent command line."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ConfirmDialog(ModalScreen[bool]):
-    """Yes or no. `typed`: what must be typed to say yes. `command`: the same on the command line."""
+    """Yes or no. `typed`: the text to type as confirmation. `command`: the equivalent command line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,n", "answer(False)", "no"),
@@ -33,7 +33,7 @@ class ConfirmDialog(ModalScreen[bool]):
         self._title, self._words, self._command, self._typed, self._yes = title, words, command, typed, yes
 
     def compose(self) -> ComposeResult:
-        """The question."""
+        """Build the question."""
         with Vertical(id="dialog") as dialog:
             dialog.border_title = title(self._title)
             if self.app.is_production:
@@ -54,39 +54,39 @@ class ConfirmDialog(ModalScreen[bool]):
                 yield Button("No (esc)", id="no")
 
     def on_mount(self) -> None:
-        """Where to type."""
+        """Focus the input, or the button."""
         self.query_one("#typed" if self._typed else "#no").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While a name is asked for, `y` and `n` are letters, and only the right name says yes."""
+        """Disable `y` if a text must be typed: then only enter and the button confirm."""
         if action == "answer" and self._typed and True in parameters:
             return False
         return super().check_action(action, parameters)
 
     @on(Input.Changed, "#typed")
     def compare(self, event: Input.Changed) -> None:
-        """The right name frees the button."""
+        """Enable the button once the name is right."""
         self.query_one("#yes", Button).disabled = event.value != self._typed
 
     @on(Input.Submitted, "#typed")
     def submit(self, event: Input.Submitted) -> None:
-        """Enter on the right name."""
+        """Confirm by enter, if the name is right."""
         if event.value == self._typed:
             self.dismiss(True)
 
     @on(Button.Pressed)
     def press(self, event: Button.Pressed) -> None:
-        """A button."""
+        """Answer by a button."""
         self.dismiss(event.button.id == "yes")
 
     def action_answer(self, answer: bool) -> None:
-        """A key."""
+        """Answer by a key."""
         self.dismiss(answer)
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a form. With `choices` one of them is taken; `is_check`: on or off ("true", "false")."""
+    """One field of a form. `choices` makes it a selection; `is_check` a checkbox ("true", "false")."""
 
     name: str
     label: str
@@ -98,14 +98,14 @@ class Field:
 
     @property
     def widget_id(self) -> str:
-        """Of its widget: names of configs have dots, which an id may not have."""
+        """The id of its widget. Config names have dots, which an id may not contain."""
         return f"field-{self.name.replace('.', '-')}"
 
 
 class FormDialog(ModalScreen[dict[str, str] | None]):
-    """Some fields, and the command line that they make, as it is typed. Gives the values, or None.
+    """A form, and the command line that it produces as the user types. Returns the values, or None.
 
-    `command(values)` writes that line; it may raise YakError, which is shown, and then nothing can be sent.
+    `command(values)` writes that line. If it raises YakError, the error is shown and the form cannot be sent.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -127,7 +127,7 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
         self._title, self._fields, self._command, self._words, self._yes = title, fields, command, words, yes
 
     def compose(self) -> ComposeResult:
-        """The fields."""
+        """Build the fields."""
         with Vertical(id="dialog") as dialog:
             dialog.border_title = title(self._title)
             if self._words:
@@ -153,13 +153,13 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
         return Input(field.value, placeholder=field.hint, id=field.widget_id, compact=True)
 
     def on_mount(self) -> None:
-        """What the fields make now; the first one has the focus."""
+        """Show the first command line; focus the first field."""
         self._judge()
         if self._fields:
             self.query_one(f"#{self._fields[0].widget_id}").focus()
 
     def values(self) -> dict[str, str]:
-        """By name of the field."""
+        """The values by field name."""
         found: dict[str, str] = {}
         for field in self._fields:
             widget = self.query_one(f"#{field.widget_id}")
@@ -191,29 +191,29 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
     @on(Select.Changed)
     @on(Checkbox.Changed)
     def judge(self) -> None:
-        """The command line as the fields are now."""
+        """Show the command line for the present values."""
         if self.is_mounted and self.query("#form-error"):
             self._judge()
 
     @on(Input.Submitted)
     def next_or_send(self) -> None:
-        """Enter goes on to the next field, and from the last one to the button."""
+        """Enter moves to the next field, and from the last one to the button."""
         self.focus_next()
 
     @on(Button.Pressed, "#yes")
     def action_send(self) -> None:
-        """Give the values."""
+        """Return the values."""
         if self._judge():
             self.dismiss(self.values())
 
     @on(Button.Pressed, "#no")
     def action_leave(self) -> None:
-        """Give nothing."""
+        """Return None."""
         self.dismiss(None)
 
 
 class TextDialog(ModalScreen[None]):
-    """Something to read: help, notices, an explanation. Any of escape, q and enter closes it."""
+    """A text to read: help, notices, an explanation. Escape, q and enter close it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter,question_mark,i", "close", "close"),
@@ -228,16 +228,16 @@ class TextDialog(ModalScreen[None]):
         self._title, self._content = title, content
 
     def compose(self) -> ComposeResult:
-        """The text, which scrolls."""
+        """Build the scrollable text."""
         with VerticalScroll(id="dialog", classes="reading") as dialog:
             dialog.border_title = title(self._title)
             dialog.border_subtitle = "esc close"
             yield Static(self._content, id="text", markup=False)  # type: ignore[arg-type]
 
     def action_close(self) -> None:
-        """Done."""
+        """Close it."""
         self.dismiss(None)
 
     def action_scroll(self, by: int) -> None:
-        """Down or up."""
+        """Scroll down or up."""
         self.query_one("#dialog").scroll_relative(y=by, animate=False)

@@ -1,4 +1,4 @@
-"""Chooses a file: a path to type, completed, and a list of directories and files."""
+"""Chooses a file, by a path with completion or from a list of directories and files."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ class _Paths(Suggester):
 
 
 class FilePicker(ModalScreen[str | None]):
-    """Gives the path of a file, or None."""
+    """Returns the path of a file, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "leave"),
@@ -47,7 +47,7 @@ class FilePicker(ModalScreen[str | None]):
         self._entries: dict[str, Entry] = {}
 
     def compose(self) -> ComposeResult:
-        """Path, places, list."""
+        """Build path, places and list."""
         with Vertical(id="dialog", classes="picking") as dialog:
             dialog.border_title = "Choose a CSV file"
             dialog.border_subtitle = "enter open   backspace up   / is typed in the path   esc leave"
@@ -59,7 +59,7 @@ class FilePicker(ModalScreen[str | None]):
             yield Grid(id="picker-files")
 
     def on_mount(self) -> None:
-        """The first directory."""
+        """List the first directory."""
         self.show(self._directory)
 
     @work(exclusive=True, group="list")
@@ -85,12 +85,12 @@ class FilePicker(ModalScreen[str | None]):
 
     @on(FileUploaded)
     def show_uploaded(self, event: FileUploaded) -> None:
-        """The browser has sent one: very likely it is the one that is looked for."""
+        """Show a file that the browser has just uploaded: probably the one to choose."""
         self.show(str(event.path.parent), str(event.path))
 
     @on(Grid.Opened)
     def open_entry(self, event: Grid.Opened) -> None:
-        """Into a directory, or take a file."""
+        """Open a directory, or choose a file."""
         entry = self._entries[event.row.key]
         if entry.is_directory:
             self.show(entry.path)
@@ -99,7 +99,7 @@ class FilePicker(ModalScreen[str | None]):
 
     @on(Input.Submitted)
     def open_typed(self, event: Input.Submitted) -> None:
-        """What was typed: a directory is listed, a file is taken."""
+        """Open the typed path: a directory is listed, a file is chosen."""
         path = os.path.expanduser(event.value.strip())
         if os.path.isdir(path):
             self.show(path)
@@ -114,14 +114,14 @@ class FilePicker(ModalScreen[str | None]):
 
     @on(Button.Pressed)
     def go_to_place(self, event: Button.Pressed) -> None:
-        """Uploads, here, home."""
+        """Go to a place: uploads, here, home."""
         number = int((event.button.id or "place-0").partition("-")[2])
         self.show(self._places[number][1])
 
     def action_up(self) -> None:
-        """The directory around this one."""
+        """Go to the parent directory."""
         self.show(os.path.dirname(self._directory))
 
     def action_leave(self) -> None:
-        """No file."""
+        """Close without a file."""
         self.dismiss(None)

@@ -1,7 +1,8 @@
-"""The table of all screens: draws the lines in sight, and again only those that changed.
+"""The table of all screens: draws only visible lines, and redraws only changed ones.
 
-Textual's DataTable keeps a cell object for each field and lays out all rows; with a hundred thousand rows, or thirty that move ten times a second,
-that is most of a core (measured: 32 ms for a round of 30 rows). Here rows are values, made when they are looked at, compared with what was drawn.
+Textual's DataTable keeps a cell object for each field and lays out all rows. With a hundred thousand rows, or thirty
+that change ten times a second, that takes most of a core (measured: 32 ms for 30 rows). Here rows are values, made when
+they are visible and compared with the drawn ones.
 """
 
 from collections.abc import Sequence
@@ -41,10 +42,10 @@ class Grid(ScrollView, can_focus=True):
         "grid.left", "grid.right",
     )  # fmt: skip
     is_stale: reactive[bool] = reactive(False)
-    """Old rows: drawn dim."""
+    """The rows are stale: drawn dim."""
 
     class Opened(Message):
-        """Enter, or a double click, on a row."""
+        """A row was opened by enter or a double click."""
 
         def __init__(self, grid: "Grid", row: Row) -> None:
             super().__init__()
@@ -56,7 +57,7 @@ class Grid(ScrollView, can_focus=True):
             return self.grid
 
     class Moved(Message):
-        """The cursor is on another row."""
+        """The cursor moved to another row."""
 
         def __init__(self, grid: "Grid", row: Row | None) -> None:
             super().__init__()
@@ -80,12 +81,12 @@ class Grid(ScrollView, can_focus=True):
         self._flashing: set[tuple[str, int]] = set()
         self._flash_timer: Timer | None = None
 
-    # what it shows
+    # contents
 
     def show(
         self, columns: Sequence[Column], rows: Sequence[Row] | Rows, *, empty: str = "", is_wide: bool = False
     ) -> None:
-        """Show these rows; `empty` says what it means that there are none. Costs what changed in sight."""
+        """Show these rows, or the text `empty` if there are none. The cost depends on the visible changes only."""
         is_new_head = tuple(columns) != tuple(self.columns) or is_wide != self._is_wide
         if is_new_head:
             if len(columns) != len(self.columns):
@@ -95,18 +96,18 @@ class Grid(ScrollView, can_focus=True):
         self._empty = empty
         self._rows.give(rows)
         self._keep_cursor()
-        # Where there are no rows, the words are all that is drawn.
+        # Without rows, only the text `empty` is drawn.
         self._lay_out(is_new_head=is_new_head or (are_new_words and not len(self._rows)))
 
     def set_filter(self, text: str) -> int:
-        """Show only rows that a filter lets through; returns how many. Raises UsageError `bad-filter`, and keeps the old one."""
+        """Show only rows that match; returns their number. Raises UsageError `bad-filter`, and keeps the old filter."""
         self._rows.set_filter(text)
         self._keep_cursor()
         self._lay_out(is_new_head=False)
         return len(self._rows)
 
     def sort_by(self, column: int, *, is_reverse: bool = False) -> None:
-        """Sort by a column; only rows that were given as a list can be."""
+        """Sort by a column. Only rows given as a list can be sorted."""
         self._rows.sort = (column, is_reverse)
         self._rows.arrange()
         self._keep_cursor()
@@ -114,11 +115,11 @@ class Grid(ScrollView, can_focus=True):
 
     @property
     def row_count(self) -> int:
-        """Rows that are shown, after the filter."""
+        """The number of rows after the filter."""
         return len(self._rows)
 
     def keys_in_sight(self) -> list[str]:
-        """Keys of the rows that can be seen now."""
+        """Keys of the visible rows."""
         return [row.key for row in self._in_sight()]
 
     @property
@@ -128,18 +129,18 @@ class Grid(ScrollView, can_focus=True):
 
     @property
     def cursor_key(self) -> str | None:
-        """Its key."""
+        """The key of the row under the cursor."""
         row = self.cursor_row
         return None if row is None else row.key
 
     @property
     def cursor_index(self) -> int:
-        """Its place."""
+        """The index of the row under the cursor."""
         return self._rows.cursor
 
     @property
     def filter_text(self) -> str:
-        """The filter in force. Set, it counts for the next rows that are shown; `set_filter` shows it at once."""
+        """The active filter. Setting it affects the next `show`; `set_filter` applies it at once."""
         return self._rows.filter_text
 
     @filter_text.setter
@@ -156,21 +157,21 @@ class Grid(ScrollView, can_focus=True):
         self._rows.is_following = is_following
 
     def move_to(self, place: int | str) -> None:
-        """Put the cursor on a row, by place or by key; nothing happens when that is gone."""
+        """Put the cursor on a row, by index or key. A missing key does nothing."""
         index = self._rows.shown.place_of(place) if isinstance(place, str) else place
         if index is not None:
             self._put_cursor(index)
 
     @property
     def _top(self) -> int:
-        """Lines of the heading: none where no column has a name."""
+        """Lines of the heading: none if no column has a label."""
         return 1 if any(column.label for column in self.columns) else 0
 
-    # its insides
+    # internals
 
     def _keep_cursor(self) -> None:
         is_other, moved = self._rows.keep_cursor()
-        if moved and self.scroll_offset.y:  # what is looked at stays where it is, though rows came before it
+        if moved and self.scroll_offset.y:  # the visible rows keep their place when rows are added before them
             self.call_after_refresh(self.scroll_relative, y=moved, animate=False)
         if is_other:
             self.post_message(self.Moved(self, self.cursor_row))
@@ -184,7 +185,7 @@ class Grid(ScrollView, can_focus=True):
             self.virtual_size = size
         if self.is_following:
             self._scroll_to_end()
-            self.call_after_refresh(self._scroll_to_end)  # before the first layout there is no end yet
+            self.call_after_refresh(self._scroll_to_end)  # before the first layout the end is unknown
         if widths != self._widths or is_new_head:
             self._widths = widths
             self._drawn.clear()
@@ -194,7 +195,7 @@ class Grid(ScrollView, can_focus=True):
 
     def _scroll_to_end(self) -> None:
         if self.is_following and self.scroll_offset.y != (end := self.max_scroll_y):
-            self.scroll_to(y=end, animate=False, force=True, immediate=True)  # forced: it has no bar before its layout
+            self.scroll_to(y=end, animate=False, force=True, immediate=True)  # forced: no scroll bar before a layout
 
     def _fit(self) -> list[int]:
         return fit(
@@ -221,7 +222,7 @@ class Grid(ScrollView, can_focus=True):
             self.refresh(Region(0, y, self.size.width, 1))
 
     def _state_of(self, index: int) -> tuple[object, ...]:
-        """All that decides how a line is drawn."""
+        """Everything that determines how a line is drawn."""
         if not 0 <= index < len(self._rows):
             return (None, index == 0)
         row = self._rows.shown.at(index)
@@ -295,7 +296,7 @@ class Grid(ScrollView, can_focus=True):
             over += (
                 Style(reverse=True) if self.has_focus else self.get_component_rich_style("grid--cursor", partial=True)
             )
-        is_plain = is_cursor and self.has_focus  # one bar, whatever its cells mean
+        is_plain = is_cursor and self.has_focus  # one bar, regardless of the cells' tones
         parts = []
         for number, (column, cell) in enumerate(zip(self.columns, row.cells, strict=True)):
             width = self._width(number)
@@ -311,7 +312,7 @@ class Grid(ScrollView, can_focus=True):
             line = line.extend_cell_length(max(self.size.width, line.cell_length), over)
         return line
 
-    # what the user does
+    # user actions
 
     def _put_cursor(self, index: int) -> None:
         if not self._rows.put_cursor(index):
@@ -326,42 +327,42 @@ class Grid(ScrollView, can_focus=True):
         self.post_message(self.Moved(self, self.cursor_row))
 
     def action_cursor(self, by: int) -> None:
-        """Down or up."""
+        """Move the cursor down or up."""
         if self._has_cursor:
             self._put_cursor(self._rows.cursor + by)
         else:
             self.scroll_relative(y=by, animate=False)
 
     def action_page(self, direction: int) -> None:
-        """Half a page."""
+        """Move by half a page."""
         self.action_cursor(direction * max(1, (self.size.height - 1) // 2))
 
     def action_top(self) -> None:
-        """The first row."""
+        """Go to the first row."""
         self._put_cursor(0)
 
     def action_bottom(self) -> None:
-        """The last row."""
+        """Go to the last row."""
         self._put_cursor(len(self._rows) - 1)
 
     def action_across(self, by: int) -> None:
-        """Columns to the left or right."""
+        """Scroll columns left or right."""
         self.scroll_relative(x=by, animate=False)
 
     def action_open(self) -> None:
-        """Tell that the row is opened."""
+        """Report that the row is opened."""
         row = self.cursor_row
         if row is not None:
             self.post_message(self.Opened(self, row))
 
     def action_sort(self) -> None:
-        """By the next column, then by that in reverse, then as it was."""
+        """Sort by the next column, then by it in reverse, at the end not at all."""
         if self._rows.sort_next([number for number in range(len(self.columns)) if self._width(number)]):
             self._keep_cursor()
             self._lay_out(is_new_head=True)
 
     def on_click(self, event: events.Click) -> None:
-        """A row: the cursor; twice: open it. A heading: sort by it."""
+        """Click on a row: move the cursor; a second click opens it. On a heading: sort by it."""
         y = event.y
         if y < self._top:
             self._sort_at(event.x + self.scroll_offset.x)
@@ -379,7 +380,7 @@ class Grid(ScrollView, can_focus=True):
             self._lay_out(is_new_head=True)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
-        """What is in sight changes, and with it how wide columns must be."""
+        """Other rows are visible: fit the columns to them."""
         super().watch_scroll_y(old, new)
         if round(old) != round(new):
             self._drawn.clear()
@@ -388,13 +389,13 @@ class Grid(ScrollView, can_focus=True):
 
     @on(events.Resize)
     def fit_again(self) -> None:
-        """Another width: columns come or go."""
+        """Fit the columns to a new width."""
         self._widths = []
         self._lay_out(is_new_head=True)
 
     @on(events.Focus)
     @on(events.Blur)
     def watch_is_stale(self) -> None:
-        """Every line is drawn otherwise: the cursor stronger or weaker, or all dim."""
+        """Redraw every line: the focus or the staleness changed."""
         self._drawn.clear()
         self.refresh()

@@ -1,4 +1,4 @@
-"""The rows of a table as they are shown: filtered, sorted, with a cursor that stays on its row. Pure."""
+"""The rows of a table: filtered, sorted, with a cursor that stays on its row. Pure."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from yak.tui.rows.filtering import filtered
 
 
 class GridRows:
-    """Rows that were given as a list can be filtered and sorted; those that are made when they are looked at stand as they are."""
+    """Rows given as a list can be filtered and sorted; rows made on demand keep their order."""
 
     def __init__(self) -> None:
         self.shown: Rows = RowList(())
         self.filter_text = ""
         self.sort: tuple[int, bool] | None = None
-        """Column, and whether in reverse."""
+        """The column, and whether reversed."""
         self.cursor = 0
         self.cursor_key: str | None = None
         self.is_following = False
@@ -24,7 +24,7 @@ class GridRows:
         return len(self.shown)
 
     def give(self, rows: Sequence[Row] | Rows) -> None:
-        """Show these."""
+        """Take new rows."""
         if isinstance(rows, Sequence):
             self._given = rows
             self.arrange()
@@ -32,7 +32,7 @@ class GridRows:
             self._given, self.shown = None, rows
 
     def arrange(self) -> None:
-        """Filter and sort anew. Raises UsageError `bad-filter`."""
+        """Filter and sort again. Raises UsageError `bad-filter`."""
         if self._given is None:
             return
         rows = filtered(self._given, self.filter_text) if self.filter_text else self._given
@@ -41,7 +41,7 @@ class GridRows:
         self.shown = RowList(rows)
 
     def set_filter(self, text: str) -> None:
-        """Another filter. Raises UsageError `bad-filter`, and keeps the old one."""
+        """Set the filter. Raises UsageError `bad-filter`, and keeps the old one."""
         before, self.filter_text = self.filter_text, text
         try:
             self.arrange()
@@ -50,7 +50,10 @@ class GridRows:
             raise
 
     def sort_next(self, columns: Sequence[int]) -> bool:
-        """By the first column, then that in reverse, then the next, at the end as it was; False where rows cannot be sorted."""
+        """Sort by the first column, then by it in reverse, then the next, at the end not at all.
+
+        False if rows cannot be sorted.
+        """
         if self._given is None or not columns:
             return False
         if self.sort is None:
@@ -64,7 +67,7 @@ class GridRows:
         return True
 
     def sort_at(self, column: int) -> bool:
-        """By this column; once more: in reverse."""
+        """Sort by this column; the second time in reverse. False if rows cannot be sorted."""
         if self._given is None:
             return False
         self.sort = (column, self.sort == (column, False))
@@ -72,7 +75,7 @@ class GridRows:
         return True
 
     def keep_cursor(self) -> tuple[bool, int]:
-        """Follow the row that the cursor is on: whether it is on another row now, and by how many lines its row has moved."""
+        """Keep the cursor on its row. Returns whether it is on another row now, and by how many lines its row moved."""
         count, moved = len(self.shown), 0
         if not count:
             self.cursor = 0
@@ -90,7 +93,7 @@ class GridRows:
         return is_other, moved
 
     def put_cursor(self, index: int) -> bool:
-        """On this row, or the nearest one; False when there is none. It follows the end no longer."""
+        """Put the cursor on this row or the nearest one, and stop following the end. False if there are no rows."""
         self.is_following = False
         if not len(self.shown):
             return False

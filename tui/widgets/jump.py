@@ -1,4 +1,4 @@
-"""Letters on all panels: type one, and the focus is there."""
+"""Letters on all panels: typing one moves the focus there."""
 
 import string
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from textual.widgets import Label
 
 
 class JumpDialog(ModalScreen[Widget | None]):
-    """Gives the panel whose letter was typed."""
+    """Returns the panel whose letter was typed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave")]
     AUTO_FOCUS = ""
@@ -23,7 +23,7 @@ class JumpDialog(ModalScreen[Widget | None]):
         self._panels = dict(zip(string.ascii_lowercase, panels, strict=False))
 
     def compose(self) -> ComposeResult:
-        """A letter where each panel begins."""
+        """Build a letter at the start of each panel."""
         for letter, panel in self._panels.items():
             label = Label(f" {letter} ", classes="jump-letter")
             region = panel.region
@@ -31,12 +31,12 @@ class JumpDialog(ModalScreen[Widget | None]):
             yield label
 
     def on_key(self, event: events.Key) -> None:
-        """A letter, or anything else, which leaves."""
+        """Choose a panel by its letter; any other key closes."""
         if event.key == "escape":
             return
         event.stop()
         self.dismiss(self._panels.get(event.key))
 
     def action_leave(self) -> None:
-        """Escape."""
+        """Close without a choice."""
         self.dismiss(None)

@@ -15,7 +15,7 @@ _TONES = ("good", "warn", "bad", "dim", "accent", "strong")
 
 
 class Line(Widget):
-    """Cells from the left, and cells at the right end; redrawn when they change."""
+    """Cells from the left and cells at the right end; redrawn when they change."""
 
     COMPONENT_CLASSES = {f"line--{tone}" for tone in _TONES}
 
@@ -26,13 +26,13 @@ class Line(Widget):
         self._gap = gap
 
     def show(self, left: Sequence[Cell], right: Sequence[Cell] = ()) -> None:
-        """Show these."""
+        """Show these cells."""
         if (list(left), list(right)) != (list(self._left), list(self._right)):
             self._left, self._right = left, right
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """The line; what has no room at its end is cut."""
+        """Draw the line, cut at its end if it is too long."""
         width = self.size.width
         if y:
             return Strip.blank(width, self.rich_style)
@@ -58,7 +58,7 @@ class Line(Widget):
 
 
 def _shortened(parts: list[Segment], room: int) -> list[Segment]:
-    """Whole cells as long as they fit; then as much of the next as there is room for, if that is worth it."""
+    """The cells that fit, and a part of the next one if more than 6 cells of width remain."""
     kept: list[Segment] = []
     for part in parts:
         length = cell_len(part.text)

@@ -1,4 +1,4 @@
-"""A few lines of cells in a panel: no cursor, redrawn when they change."""
+"""Lines of cells in a panel: no cursor, redrawn when they change."""
 
 from collections.abc import Sequence
 
@@ -23,13 +23,13 @@ class Lines(Widget, can_focus=False):
         self._lines: list[list[Cell]] = []
 
     def show(self, lines: Sequence[Sequence[Cell]]) -> None:
-        """Show these; lines that are as they were are not drawn again."""
+        """Show these lines; unchanged ones are not redrawn."""
         before, self._lines = self._lines, [list(line) for line in lines]
         if before != self._lines:
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line."""
+        """Draw one line."""
         width = self.size.width
         if y >= len(self._lines):
             return Strip.blank(width, self.rich_style)

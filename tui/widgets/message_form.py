@@ -1,4 +1,4 @@
-"""The form of one message: topic, key, value, headers, how it is sent. It judges as one types."""
+"""The form of one record: topic, key, value, headers, send options. It validates as the user types."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from yak.tui.app import YakApp
 
 JUDGE_AFTER_S = 0.1
-"""Of silence: checking a megabyte at each letter would be felt."""
+"""The delay before validating: checking a megabyte at each letter would be noticeable."""
 _KIND_WORDS = {"json": "JSON", "text": "text", "null": "null", "none": "no key", "base64": "base64"}
 
 
 class MessageForm(Vertical):
-    """What is typed, as a `Form`."""
+    """The user's input, as a `Form`."""
 
     app: "YakApp"
 
     class Changed(Message):
-        """Something was typed, and judged."""
+        """The input changed and was validated."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes="panel")
@@ -37,7 +37,7 @@ class MessageForm(Vertical):
         self._is_quiet = False
 
     def compose(self) -> ComposeResult:
-        """The fields, a line each; the value has the room that is left."""
+        """Build the fields, one line each; the value fills the rest."""
         with Horizontal(classes="row"):
             yield Label("Topic", classes="name")
             yield TopicField(id="form-topic")
@@ -64,7 +64,7 @@ class MessageForm(Vertical):
             yield Checkbox("fill {{fields}}", value=True, compact=True, id="form-template")
 
     def form(self) -> Form:
-        """What is typed now."""
+        """The present input."""
         query = self.query_one
         return Form(
             topic=query("#form-topic", Input).value.strip(),
@@ -80,7 +80,7 @@ class MessageForm(Vertical):
         )
 
     def fill(self, form: Form) -> None:
-        """Put a form in."""
+        """Fill the fields from a form."""
         query = self.query_one
         query("#form-topic", Input).value = form.topic
         query("#form-partition", Input).value = form.partition
@@ -95,7 +95,7 @@ class MessageForm(Vertical):
         self.judge()
 
     def on_mount(self) -> None:
-        """Nothing is typed yet."""
+        """Validate the empty form."""
         self.judge()
 
     @on(Input.Changed)
@@ -103,13 +103,13 @@ class MessageForm(Vertical):
     @on(TextArea.Changed)
     @on(Checkbox.Changed)
     def judge_soon(self) -> None:
-        """When one stops typing for a moment."""
+        """Validate after a short delay."""
         if not self._is_quiet:
             self._is_quiet = True
             self.set_timer(JUDGE_AFTER_S, self.judge)
 
     def judge(self) -> None:
-        """Say what is wrong and where, or what it would be."""
+        """Show the first problem and its position, or the record's kind and size."""
         self._is_quiet = False
         form = self.form()
         self.problem = form.problem()
@@ -120,7 +120,7 @@ class MessageForm(Vertical):
         self.post_message(self.Changed())
 
     def show_topic(self) -> None:
-        """Whether the topic is there."""
+        """Show the topic's partitions and replicas, or that it does not exist."""
         name = self.query_one("#form-topic", Input).value.strip()
         words = f"Message: {self._topic_words(name)}" if name and self.app.picture.is_loaded else "Message"
         if self.border_title != words:

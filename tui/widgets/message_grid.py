@@ -1,4 +1,4 @@
-"""The table of records: follows the end while the cursor is on the last row, and stops when one looks elsewhere."""
+"""The table of records. It follows the end while the cursor is on the last row."""
 
 from textual import events
 
@@ -7,7 +7,7 @@ from yak.tui.widgets.grid import Grid
 
 
 class MessageGrid(Grid):
-    """A Grid of records. `follows`: new ones come at the end, and who is at the end goes with them."""
+    """A Grid of records. `follows`: new records are appended, and a cursor on the last row stays on the last row."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes=classes)
@@ -15,7 +15,7 @@ class MessageGrid(Grid):
         self.follows = False
 
     def begin(self, *, follows: bool) -> None:
-        """Another reading begins: at its end, or at its beginning."""
+        """Begin another reading, at its end if it follows, else at its beginning."""
         self.follows = follows
         self.is_following = follows
         self.marked.clear()
@@ -28,5 +28,5 @@ class MessageGrid(Grid):
             self.is_following = True
 
     def on_mouse_scroll_up(self, _event: events.MouseScrollUp) -> None:
-        """Who scrolls back wants to read."""
+        """Stop following: the user scrolls back to read."""
         self.is_following = False

@@ -7,7 +7,7 @@ from yak.tui.widgets.plain import title as harmless
 
 
 class Panel(Vertical):
-    """`Panel("Brokers", Grid(id="brokers"))`; `subtitle` stands at the lower edge."""
+    """`Panel("Brokers", Grid(id="brokers"))`; `subtitle` is on the lower edge."""
 
     def __init__(self, title: str, *children: Widget, id: str | None = None, subtitle: str = "") -> None:  # noqa: A002 - Textual's name
         super().__init__(*children, id=id, classes="panel")
@@ -15,7 +15,7 @@ class Panel(Vertical):
         self.entitle(title, subtitle)
 
     def entitle(self, title: str, subtitle: str = "") -> None:
-        """Another title; drawn again only if it is another."""
+        """Set title and subtitle; redrawn only if they change."""
         before, self._titles = self._titles, (title, subtitle)
         if before[0] != title:
             self.border_title = harmless(title)

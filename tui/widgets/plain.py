@@ -1,4 +1,4 @@
-"""Words in lines, and titles. Pure."""
+"""Wrapped text, and titles. Pure."""
 
 import textwrap
 
@@ -8,7 +8,7 @@ from yak.plain_text import one_line
 
 
 def plain(text: str, width: int, lines_max: int) -> list[str]:
-    """Text broken into lines at spaces and line ends."""
+    """Text wrapped at spaces and line ends."""
     lines: list[str] = []
     for paragraph in text.split("\n"):
         lines += textwrap.wrap(paragraph, width) or [""]
@@ -16,5 +16,5 @@ def plain(text: str, width: int, lines_max: int) -> list[str]:
 
 
 def title(text: str) -> Content:
-    """The title of a frame. Textual would read markup in a string, and a group may be called `[red]`."""
+    """A frame's title as Content: in a string Textual would parse markup, and a group's name may be `[red]`."""
     return Content(one_line(text))

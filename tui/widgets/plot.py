@@ -1,4 +1,4 @@
-"""A line plot in characters, drawn again only when its figures changed."""
+"""A line plot in characters, redrawn only when its values change."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from yak.tui.look import short
 
 
 class LinePlot(PlotextPlot):
-    """Lines over time from zero up; `show` gives each a name."""
+    """Lines over time, from zero; `show` names each."""
 
     def __init__(self, title: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -17,7 +17,7 @@ class LinePlot(PlotextPlot):
         self._drawn: object = None
 
     def show(self, x: Sequence[float], lines: Sequence[tuple[str, Sequence[float | None]]]) -> None:
-        """Draw these; None in a line is a gap. At most two lines."""
+        """Draw at most two lines. None in a line is a gap."""
         drawn = (tuple(x), tuple((name, tuple(values)) for name, values in lines))
         if drawn == self._drawn:
             return
@@ -40,7 +40,7 @@ class LinePlot(PlotextPlot):
 
 
 def marks_up_to(top: float) -> list[float]:
-    """Three to six round figures from zero to at least `top`."""
+    """Three to six round values from zero to at least `top`."""
     if top <= 0:
         return [0.0, 1.0]
     power = 10.0 ** math.floor(math.log10(top / 3))

@@ -1,4 +1,4 @@
-"""The line at the bottom in which one types, after `:` or `/`."""
+"""The input line at the bottom, after `:` or `/`."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -22,7 +22,7 @@ class _Completing(Suggester):
 
 
 class Prompt(ModalScreen[str | None]):
-    """Gives what was typed; None when it was left by escape. `changed` is told each letter, and says what is wrong."""
+    """Returns the typed text; None after escape. `changed` is called at each letter and returns an error text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "leave"),
@@ -43,7 +43,7 @@ class Prompt(ModalScreen[str | None]):
         self._completion = completion
 
     def compose(self) -> ComposeResult:
-        """One line."""
+        """Build the input line."""
         with Horizontal(id="prompt"):
             yield Label(self._sign, id="prompt-sign")
             suggester = _Completing(self._completion) if self._completion else None
@@ -54,18 +54,18 @@ class Prompt(ModalScreen[str | None]):
 
     @on(Input.Changed)
     def tell(self, event: Input.Changed) -> None:
-        """Each letter."""
+        """Pass each change on, and show its error."""
         if self._changed is not None:
             wrong = self._changed(event.value)
             self.query_one("#prompt-error", Static).update(wrong)
 
     @on(Input.Submitted)
     def done(self, event: Input.Submitted) -> None:
-        """Enter."""
+        """Return the text."""
         self.dismiss(event.value)
 
     def action_complete(self) -> None:
-        """Take what is suggested."""
+        """Accept the suggestion."""
         field = self.query_one(Input)
         if self._completion is not None:
             found = self._completion(field.value)
@@ -74,5 +74,5 @@ class Prompt(ModalScreen[str | None]):
                 field.cursor_position = len(found)
 
     def action_leave(self) -> None:
-        """Escape."""
+        """Close without a text."""
         self.dismiss(None)

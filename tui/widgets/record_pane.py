@@ -1,4 +1,4 @@
-"""All about the record under the cursor: scrolls, folds JSON, loads what is large when it is asked for."""
+"""Details of the record under the cursor: scrolls, folds JSON, loads a large value on request."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ _TONES = ("good", "warn", "bad", "dim", "accent", "strong")
 
 
 class RecordPane(ScrollView, can_focus=True):
-    """`show(record, ...)`. Enter folds what the cursor is on, or loads the rest of a large value."""
+    """Shows a record. Enter folds the element under the cursor, or loads the rest of a large value."""
 
     COMPONENT_CLASSES = {"pane--cursor", *(f"pane--{tone}" for tone in _TONES)}
     BINDINGS = keys(
@@ -42,16 +42,16 @@ class RecordPane(ScrollView, can_focus=True):
 
     @property
     def record(self) -> Kept | None:
-        """What is shown."""
+        """The shown record."""
         return self._record
 
     @property
     def text(self) -> str:
-        """All of it, as it is shown."""
+        """The whole text as shown."""
         return "\n".join(line.text for line in self._lines)
 
     def show(self, record: Kept | None, look: Look, now_ms: int, view: View) -> None:
-        """Show a record; costs nothing when it is shown already."""
+        """Show a record; free if it is shown already."""
         if record is None or self._record is None or record.serial != self._record.serial:
             self._folded.clear()
             self._is_whole = False
@@ -100,7 +100,7 @@ class RecordPane(ScrollView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line."""
+        """Draw one line."""
         width, index = self.size.width, self.scroll_offset.y + y
         if index >= len(self._lines):
             return Strip.blank(width, self.rich_style)
@@ -121,15 +121,15 @@ class RecordPane(ScrollView, can_focus=True):
 
     @on(events.Resize)
     def fit_again(self) -> None:
-        """Lines are broken elsewhere."""
+        """Wrap the lines at the new width."""
         self._lay_out()
 
     def on_focus(self) -> None:
-        """The cursor is seen."""
+        """Draw the cursor."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """The cursor is not seen."""
+        """Hide the cursor."""
         self.refresh()
 
     def _put_cursor(self, index: int) -> None:
@@ -142,23 +142,23 @@ class RecordPane(ScrollView, can_focus=True):
         self.refresh()
 
     def action_cursor(self, by: int) -> None:
-        """Down or up."""
+        """Move the cursor down or up."""
         self._put_cursor(self._cursor + by)
 
     def action_page(self, direction: int) -> None:
-        """Half a page."""
+        """Move by half a page."""
         self._put_cursor(self._cursor + direction * max(1, self.size.height // 2))
 
     def action_top(self) -> None:
-        """The first line."""
+        """Go to the first line."""
         self._put_cursor(0)
 
     def action_bottom(self) -> None:
-        """The last line."""
+        """Go to the last line."""
         self._put_cursor(len(self._lines) - 1)
 
     def action_open(self) -> None:
-        """Fold or unfold what the cursor is on, or load the rest."""
+        """Fold or unfold the element under the cursor, or load the rest."""
         if not self._lines:
             return
         line = self._lines[self._cursor]
@@ -171,6 +171,6 @@ class RecordPane(ScrollView, can_focus=True):
         self._lay_out()
 
     def on_click(self, event: events.Click) -> None:
-        """A line: the cursor, and what enter does there."""
+        """Move the cursor to the line, then do the same as enter."""
         self._put_cursor(self.scroll_offset.y + event.y)
         self.action_open()

@@ -1,4 +1,4 @@
-"""Templates by name: use one, keep the form as one, remove one; and what fields there are."""
+"""Templates by name: use one, save the form as one, remove one; and a list of the fields."""
 
 import asyncio
 from typing import TYPE_CHECKING, ClassVar
@@ -25,7 +25,7 @@ _FIELD_COLUMNS = (Column("FIELD", 10, most=40), Column("BECOMES, IN KEY, VALUE A
 
 
 class TemplateDialog(ModalScreen[Saved | None]):
-    """Gives the template to use, or None."""
+    """Returns the template to use, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", "leave"),
@@ -41,7 +41,7 @@ class TemplateDialog(ModalScreen[Saved | None]):
         self._saved: dict[str, Saved] = {}
 
     def compose(self) -> ComposeResult:
-        """The list, and the fields."""
+        """Build the list and the fields."""
         with Vertical(id="dialog", classes="picking") as dialog:
             dialog.border_title = "Templates"
             dialog.border_subtitle = "enter use   a keep the form as one   X remove   esc leave"
@@ -49,13 +49,13 @@ class TemplateDialog(ModalScreen[Saved | None]):
             yield Grid(id="template-fields", has_cursor=False)
 
     def on_mount(self) -> None:
-        """What there is."""
+        """Show the list."""
         self.query_one("#template-fields", Grid).show(_FIELD_COLUMNS, _field_rows())
         self.show()
 
     @work(exclusive=True, group="list")
     async def show(self) -> None:
-        """Read them all; one that cannot be read is told and left out."""
+        """Read all templates. An unreadable one is reported and left out."""
         found: dict[str, Saved] = {}
         try:
             for name in await asyncio.to_thread(self._folder.names):
@@ -70,12 +70,12 @@ class TemplateDialog(ModalScreen[Saved | None]):
 
     @on(Grid.Opened, "#template-list")
     def use(self, event: Grid.Opened) -> None:
-        """This one."""
+        """Use the template."""
         self.dismiss(self._saved[event.row.key])
 
     @work(exclusive=True, group="change")
     async def action_keep(self) -> None:
-        """Keep what is in the form."""
+        """Save the form as a template."""
         values = await self.app.push_screen_wait(
             FormDialog(
                 "Keep the form as a template",
@@ -99,7 +99,7 @@ class TemplateDialog(ModalScreen[Saved | None]):
 
     @work(exclusive=True, group="change")
     async def action_remove(self) -> None:
-        """Remove one's own."""
+        """Remove one of the user's own templates."""
         row = self.query_one("#template-list", Grid).cursor_row
         saved = self._saved.get(row.key) if row is not None else None
         if saved is None:
@@ -116,7 +116,7 @@ class TemplateDialog(ModalScreen[Saved | None]):
             self.show()
 
     def action_leave(self) -> None:
-        """None of them."""
+        """Close without a template."""
         self.dismiss(None)
 
 

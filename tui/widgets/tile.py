@@ -1,4 +1,4 @@
-"""One subscription on the consumer screen: its list, and how it goes at the edges."""
+"""One subscription on the consumer screen: its records, and its state on the edges."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ LEAVE_SECONDS = 2.0
 
 
 class Tile(Panel):
-    """`letter` names it. It begins to read when it is made, and ends that when it is removed."""
+    """`letter` names it. It reads from its creation to its removal."""
 
     def __init__(
         self,
@@ -44,29 +44,32 @@ class Tile(Panel):
         return reader
 
     def read(self, wanted: Subscription, filter_text: str) -> None:
-        """Something else."""
+        """Read another subscription."""
         self.reader.close()
         self.is_paused = False
         self.reader = self._started(wanted, filter_text)
 
     async def on_unmount(self) -> None:
-        """It ends. A group is left in order, which takes a moment: else its partitions would rest until the session is over."""
+        """Stop reading.
+
+        A group member leaves in order, which takes a moment; else its partitions wait for the session timeout.
+        """
         self.reader.close()
         if self.reader.wanted.group:
             await asyncio.to_thread(self.reader.join, LEAVE_SECONDS)
 
     def pause(self, is_paused: bool) -> None:
-        """Read nothing, or go on."""
+        """Pause or resume reading."""
         self.is_paused = is_paused
         self.reader.pause(is_paused)
 
     def rest(self, is_seen: bool) -> None:
-        """While nobody looks, only members of groups read on: what they have is theirs, and their lag is looked at elsewhere."""
+        """Pause while the screen is hidden, unless it is a group member: its partitions and its lag would be stuck."""
         if not self.reader.wanted.group and not self.is_paused:
             self.reader.pause(not is_seen)
 
     def paint(self, look: Look, now_ms: int, view: View) -> None:
-        """What came since."""
+        """Draw new records."""
         reader = self.reader
         status, counts, wanted = reader.status, reader.store.counts(), reader.wanted
         second = now_ms // 1000 if look.zone == "relative" else 0

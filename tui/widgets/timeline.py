@@ -1,4 +1,4 @@
-"""A bar over the whole of something, with the place where one is; a click or a drag goes elsewhere."""
+"""A bar over a whole range with the present position; a click or a drag moves it."""
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -15,12 +15,12 @@ _LABEL_GAP = 2
 
 
 class Timeline(Widget):
-    """`first` to `last`, with labels at both ends; `place` is where one is, `mark` another place that was marked."""
+    """`first` to `last`, with labels at both ends; `place` is the position, `mark` a marked one."""
 
     COMPONENT_CLASSES = {"timeline--bar", "timeline--past", "timeline--place", "timeline--mark", "timeline--label"}
 
     class Moved(Message):
-        """Somewhere else was clicked."""
+        """Another position was clicked."""
 
         def __init__(self, place: int) -> None:
             super().__init__()
@@ -32,14 +32,14 @@ class Timeline(Widget):
         self._is_dragged = False
 
     def show(self, first: int, last: int, place: int, mark: int | None, labels: tuple[str, str], look: Look) -> None:
-        """Show this; drawn again if it is something else."""
+        """Show this; redrawn if it changed."""
         now = (first, last, place, mark, labels[0], labels[1], look)
         if now != self._shown:
             self._shown = now
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """The bar between its labels."""
+        """Draw the bar between its labels."""
         width = self.size.width
         if y or self._shown is None:
             return Strip.blank(width, self.rich_style)
@@ -66,7 +66,7 @@ class Timeline(Widget):
         return self.get_component_rich_style(f"timeline--{name}", partial=True)
 
     def _bar(self) -> tuple[int, int]:
-        """Where the bar begins, and how long it is."""
+        """The start and the length of the bar."""
         if self._shown is None:
             return 0, 1
         left, right = cell_len(self._shown[4]), cell_len(self._shown[5])
@@ -80,12 +80,12 @@ class Timeline(Widget):
         self._go_to(event.x)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Follow it."""
+        """Follow the pointer while the button is down."""
         if self._is_dragged:
             self._go_to(event.x)
 
     def on_mouse_up(self) -> None:
-        """Let go."""
+        """Stop following the pointer."""
         self._is_dragged = False
         self.release_mouse()
 
@@ -96,7 +96,7 @@ class Timeline(Widget):
 
 
 def place_of(value: int, first: int, last: int, room: int) -> int:
-    """The cell of a bar of `room` cells that stands for a value."""
+    """The cell for a value, in a bar of `room` cells."""
     if last <= first:
         return room - 1
     share = (min(max(value, first), last) - first) / (last - first)
@@ -104,7 +104,7 @@ def place_of(value: int, first: int, last: int, room: int) -> int:
 
 
 def value_at(cell: int, first: int, last: int, room: int) -> int:
-    """The value that a cell of the bar stands for."""
+    """The value for a cell of the bar."""
     if room < 2:
         return last
     share = min(max(cell, 0), room - 1) / (room - 1)

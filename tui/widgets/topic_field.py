@@ -1,4 +1,4 @@
-"""A field for a topic's name: completed from the topics that there are."""
+"""An input for a topic's name, completed from the existing topics."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class TopicField(Input):
-    """Right arrow, or end, takes what is suggested."""
+    """Right arrow or end accepts the suggestion."""
 
     app: "YakApp"
 
@@ -20,7 +20,7 @@ class TopicField(Input):
 
     @property
     def known(self) -> list[str]:
-        """Names of the topics that there are, without Kafka's own."""
+        """The names of all topics except Kafka's internal ones."""
         names = {topic for topic, _ in self.app.picture.partitions}
         return sorted(name for name in names if not name.startswith("__"))
 

@@ -1,1 +1,1 @@
-"""The pure broker: `Broker.step(event, now_ms)` changes state, appends through the disk seam, and returns effects."""
+"""The broker without I/O of its own: `Broker.step(event, now_ms)` changes state, appends to logs, and returns effects."""

@@ -1,7 +1,7 @@
-"""From a client's batch to the log's door: the checks of Kafka's LogValidator on the header.
+"""Validates a produced batch by its header, as Kafka's LogValidator does, and appends it.
 
-The batch stays opaque: nothing looks at a record, but in small uncompressed batches, where it costs little, the records
-are walked to refuse those that no consumer could parse.
+The records stay opaque, except in small uncompressed batches: there it is cheap to parse them, and batches that no
+consumer could parse are refused.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 WALKED_RECORDS_MAX = 16
-"""Uncompressed batches of up to this many records are walked record by record (about 0.3 us each)."""
+"""Uncompressed batches of up to this many records are parsed record by record (about 0.3 us each)."""
 RECORD_BYTES_MIN = 7
-"""The smallest record: length, attributes, two deltas, two null lengths and a header count of one byte each."""
+"""The smallest record: length, attributes, two deltas, two null lengths and a header count, one byte each."""
 ZSTD_CODEC = 4
 ZSTD_VERSION = 7
 
@@ -44,9 +44,9 @@ ZSTD_VERSION = 7
 def append_batch(
     broker: Broker, partition: Partition, records: Buffer | None, version: int, acks: int, now_ms: int
 ) -> appending.Appended:
-    """Check one batch as Kafka's leader does and append it.
+    """Validate one batch as Kafka's leader does and append it.
 
-    Raises PeerError with the code that Kafka gives. What is raised was not appended.
+    Raises PeerError with Kafka's error code; the batch was not appended then.
     """
     log = partition.log
     if log is None:
@@ -81,7 +81,7 @@ def append_batch(
 
 
 def _has_keys(partition: Partition, header: BatchHeader, records: Buffer) -> bool:
-    """Whether every record of a small batch has a key; False when that is for a job to find out. Raises PeerError."""
+    """True if every record of a small batch has a key, False if a job must check the batch. Raises PeerError for no key."""
     if header.codec or header.records_count > WALKED_RECORDS_MAX:
         return False
     check_keys(partition.topic_partition, records)
@@ -89,7 +89,7 @@ def _has_keys(partition: Partition, header: BatchHeader, records: Buffer) -> boo
 
 
 def check_batch(records: Buffer | None, version: int, max_message_bytes: int) -> BatchHeader:
-    """The header of the one valid batch that `records` must be; PeerError else (Kafka's LogValidator.java)."""
+    """The header of `records`, which must be exactly one valid batch. Raises PeerError (Kafka's LogValidator.java)."""
     size = 0 if records is None else len(records)
     if records is None or size == 0:
         raise PeerError(ErrorCode.invalid_record, "a produce request must carry one record batch a partition")

@@ -1,4 +1,4 @@
-"""A checked batch into the log, and what its ack waits for: the high watermark, or a flush."""
+"""Appends validated batches to the leader's log; an acknowledgement may wait for the high watermark and a flush."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACKS_ALL = -1
 
 
 class Appended:
-    """Where a batch went, and what has to happen before it may be acknowledged."""
+    """The offsets of an appended batch, and the conditions of its acknowledgement (Kafka's LogAppendInfo)."""
 
     __slots__ = (
         "base_offset",
@@ -55,10 +55,10 @@ class Appended:
         return not self.wants_flush or partition.log.recovery_point >= self.end_offset
 
     def wait_in(self, partition: Partition, waiting: ProduceWaiting, answer: ProducePartitionAnswer) -> None:
-        """Let the partition wake `waiting` when the batch counts: first for the high watermark, then for the flush."""
+        """Put `waiting` into the partition's queue of the next condition: first the high watermark, then the flush."""
         entry = (self, waiting, answer)
         if self.end_offset < 0:
-            # being recompressed: `recompression` moves it on when it has an offset
+            # the batch is being recompressed and has no offset yet; `recompression` queues it again
             assert partition.pending_appends is not None
             partition.pending_appends[-1].waiting = entry
         elif self.wants_isr and partition.high_watermark < self.end_offset:
@@ -66,7 +66,7 @@ class Appended:
                 partition.waiting_produces = deque()
             queue = partition.waiting_produces
             while queue and queue[0][1].finished:
-                # Its time was over before it was committed: while nothing is, these would only pile up.
+                # timed out before the commit; without this they would pile up while nothing is committed
                 queue.popleft()
             queue.append(entry)
         else:
@@ -79,7 +79,10 @@ class Appended:
 def place(
     broker: Broker, partition: Partition, header: BatchHeader, records: Buffer, acks: int, now_ms: int
 ) -> Appended:
-    """Append a checked batch: find a repeated one, stamp it, write it, and say what its ack waits for."""
+    """Append a validated batch, unless it is a duplicate; returns its offsets and the conditions of its acknowledgement.
+
+    Raises PeerError: KAFKA_STORAGE_ERROR when the write fails, else for the producer's epoch or sequence.
+    """
     log = partition.log
     assert log is not None
     config = log.config
@@ -141,8 +144,10 @@ def place(
 
 
 def _search_earlier(broker: Broker, partition: Partition, log: Log) -> None:
-    """Look in a job for the batches that a snapshot of producers does not hold. Meanwhile what does not fit is refused for now:
-    clients send a batch again that was refused with NOT_ENOUGH_REPLICAS."""
+    """Search the log, in a job, for the batches that a producer snapshot lacks.
+
+    Until then batches out of sequence are refused with NOT_ENOUGH_REPLICAS, which clients retry.
+    """
     producers = log.producers
     if producers.is_reading or producers.unread_before is None:
         return
@@ -153,7 +158,7 @@ def _search_earlier(broker: Broker, partition: Partition, log: Log) -> None:
         producers.is_reading = False
         if error is not None:
             raise error
-        # else the log was cut meanwhile: what is asked next has it searched again
+        # else the log was truncated meanwhile: the next batch out of sequence starts another search
         if partition.log is log and log.generation == generation:
             producers.earlier_read(headers)
 

@@ -1,4 +1,4 @@
-"""Requests that change the metadata: they wait until the image holds what they asked for."""
+"""Delays requests that change the metadata until the image holds their changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ChangesWaiting(Waiting):
-    """A request whose changes of the metadata are under way: answered when each is in the image, or refused."""
+    """A delayed request that changes the metadata: answered when each change is in the image or refused."""
 
     __slots__ = ("_build", "pending", "results", "values")
 
@@ -33,14 +33,14 @@ class ChangesWaiting(Waiting):
             self.refuse(key, error)
 
     def refuse(self, key: object, error: PeerError) -> None:
-        """A change that cannot be sent has this result.
+        """Record the result of a change that cannot be sent.
 
-        Without its traceback, whose frames refer to this object: that would be a cycle.
+        The error loses its traceback: its frames refer to this object, which would be a reference cycle.
         """
         self.results[key] = error.with_traceback(None)
 
     def resolve(self, broker: Broker, key: object, error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
-        """One change is done."""
+        """Record the result of one change; the last one completes the request."""
         if self.pending.pop(key, None) is None:
             return
         self.results[key] = error
@@ -49,15 +49,15 @@ class ChangesWaiting(Waiting):
             broker.finish(self)
 
     def is_done(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether every change has its result."""
         return not self.pending
 
     def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """The answer that the handler builds from each key's result."""
+        """The answer that the handler builds from the results by key."""
         return self._build(self.results)
 
     def on_expiry(self, broker: Broker) -> Outcome:
-        """Changes still under way are answered with REQUEST_TIMED_OUT: they may still happen."""
+        """Pending changes are answered with REQUEST_TIMED_OUT: they may still happen."""
         late = PeerError(
             ErrorCode.request_timed_out, "the metadata store did not confirm in time; the result is unknown"
         )
@@ -66,6 +66,6 @@ class ChangesWaiting(Waiting):
         return self.answer(broker)
 
     def leave(self, broker: Broker) -> None:
-        """Stop waiting for what is still under way."""
+        """Stop waiting for the pending changes."""
         for change_id in self.pending.values():
             broker.metadata.abandon(change_id)

@@ -1,4 +1,4 @@
-"""A fetch some of whose bytes must come from the device: they are read in a job, what was cached waits for them."""
+"""Fetches that read from the device: a job reads the bytes that are not in the page cache, the others wait for them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _DISK_WAIT_MS = 30_000
 
 
 class Buildable(Protocol):
-    """A fetch that can be answered once all is read."""
+    """A fetch that builds its answer once all its bytes are read."""
 
     call: Call
 
     def build(self, broker: Broker, reading: Reading) -> Outcome:
-        """The answer's bytes."""
+        """The answer with the bytes read."""
 
 
 class ColdFetch(Waiting):
-    """A fetch some of whose bytes are not in the page cache: they are read in a job, the rest is ready."""
+    """A delayed fetch: some of its bytes are not in the page cache, and a job reads them."""
 
     __slots__ = ("_error", "_fetch", "_is_read", "_reading", "_result")
 
@@ -50,14 +50,14 @@ class ColdFetch(Waiting):
         broker.jobs.run("read", work, done)
 
     def is_done(self) -> bool:
-        """Whether the device has answered."""
+        """Whether the job has ended."""
         return self._is_read
 
     def answer(self, broker: Broker) -> Outcome:
-        """The answer, now whole. Raises what the job raised, if it was no failure of the disk."""
+        """The complete answer. Raises the job's exception unless it was a disk failure."""
         self._reading.take(broker, self._result, self._error)
         return self._fetch.build(broker, self._reading)
 
     def on_expiry(self, broker: Broker) -> Outcome:
-        """The device takes too long: answer what is there; the client asks again."""
+        """The device takes too long: answer with the cached bytes; the client fetches the others again."""
         return self._fetch.build(broker, self._reading)

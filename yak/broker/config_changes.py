@@ -1,7 +1,7 @@
-"""Changing configs: the way that AlterConfigs and IncrementalAlterConfigs share.
+"""Changes configs, for AlterConfigs and IncrementalAlterConfigs.
 
-Every resource is checked by itself; a refused one changes nothing, the others go on. What is accepted is in force when
-the answer leaves: it is in the metadata log and on this broker's disk.
+Each resource is validated by itself; a refused one changes nothing, and the others are applied. Accepted changes are in
+force when the answer is sent: they are in the metadata log and on this broker's disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIMEOUT_MS = 10_000
 def change_configs(
     broker: Broker, call: Call, new_settings: Callable[[TopicResource | BrokerResource, Any], dict[str, str]]
 ) -> Outcome:
-    """Answer a request: `new_settings(resource, asked)` gives all that shall be set on the resource, or raises PeerError."""
+    """Answer a request: `new_settings(resource, asked)` returns all new overrides of the resource, or raises PeerError."""
     resources = call.request.resources
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:

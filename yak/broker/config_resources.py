@@ -1,7 +1,7 @@
-"""The resources whose configs can be read and changed: topics, this broker, and all brokers at once.
+"""The resources whose configs can be read and changed: topics, this broker, and the default of all brokers.
 
-Shared by DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: which resource is meant, what is set on it, and
-what may be.
+DescribeConfigs, AlterConfigs and IncrementalAlterConfigs share them: each finds a resource, has its overrides and
+inherited values, and validates new values.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class TopicResource:
         self._broker = broker
 
     def validate(self, name: str, value: str) -> None:
-        """Raise PeerError unless the topic may have this value."""
+        """Raise PeerError if the topic may not have this value."""
         validate_topic_config(name, value, is_internal=is_internal(self.name))
 
     def inherited(self, name: str) -> str | None:
-        """The value when the topic sets none."""
+        """The value that applies when the topic sets none."""
         image, broker = self._broker.image, self._broker
         merged = {
             **broker.config.static,
@@ -72,17 +72,17 @@ class BrokerResource:
         self.overrides = broker.image.broker_configs.get(broker.node_id, {})
 
     def validate(self, name: str, value: str) -> None:
-        """Raise PeerError unless a running broker may take this value."""
+        """Raise PeerError if a running broker cannot take this value."""
         validate_broker_config(name, value, per_broker=not self.is_default)
 
     def inherited(self, name: str) -> str | None:
-        """The value below the one that is set."""
+        """The value that applies when this resource sets none."""
         below: Mapping[str, str] = {} if self.is_default else self._broker.image.default_broker_configs
         return below.get(name, self._broker.config.static.get(name, BROKER_CONFIGS[name].default))
 
 
 def resource_of(broker: Broker, resource_type: int, name: str) -> TopicResource | BrokerResource:
-    """The resource of a request. Raises PeerError when there is none such."""
+    """The resource of a request. Raises PeerError when it does not exist."""
     if resource_type == TOPIC:
         return TopicResource(broker, name)
     if resource_type == BROKER:

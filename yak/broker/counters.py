@@ -1,14 +1,14 @@
-"""What this broker has done since it started, as plain numbers: added to on the way, read by metrics and views.
+"""Counters of this broker since its start, read by metrics and views.
 
     counters = broker.counters
-    counters.topics["orders"].messages_in        # by topic, for those that this broker holds
-    counters.total().bytes_out                   # over all topics, those that were deleted included: never goes back
+    counters.topics["orders"].messages_in        # of a topic, while this broker has a replica of it
+    counters.total().bytes_out                   # of all topics, deleted ones included: never decreases
     counters.errors[ApiKey, code]                # error codes answered
     counters.isr_shrinks, counters.isr_expands   # of partitions that this broker leads
     counters.elections                           # by this broker as the controller (`yak.cluster.election_counts`)
 
-All of them only grow, so that a rate is the difference of two looks over the time between them. To read them costs
-nothing to those who add to them; look between turns, and change nothing.
+They only grow, so a rate is the difference of two readings divided by the time between them. Read them between turns, and
+change nothing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from yak.cluster.election_counts import ElectionCounts
 from yak.replication.traffic import Traffic
 
 FOLLOWER_FETCH: Final = -1
-"""Stands for Fetch by a follower where requests are counted by API: it waits for other things than a consumer's does."""
+"""Pseudo API key for the Fetch of a follower, which is counted apart: it waits for other things than a consumer's Fetch."""
 _MEASURED_MAX: Final = 65_536
-"""Requests answered in one turn that are measured; with nobody who measures (the simulator), what is kept of them."""
+"""Answered requests kept for measurement: those of one turn, or the latest where none are measured (the simulator)."""
 
 
 class Counters:
-    """One broker's."""
+    """The counters of one broker."""
 
     __slots__ = (
         "answered",
@@ -49,47 +49,47 @@ class Counters:
 
     def __init__(self) -> None:
         self.topics: dict[str, Traffic] = {}
-        """By name, while this broker holds a partition of it."""
+        """By topic, while this broker has a replica of it."""
         self.retired = Traffic()
-        """What the topics had that are no longer in `topics`."""
+        """Sum of the topics that are no longer in `topics`."""
         self.replication_bytes_in = 0
-        """Of records fetched from leaders."""
+        """Bytes of records fetched from leaders."""
         self.replication_bytes_out = 0
-        """Of records given to followers."""
+        """Bytes of records sent to followers."""
         self.errors: dict[tuple[int, int], int] = {}
-        """By API key and error code: once for each partition, topic, group or whole answer that is answered with it."""
+        """By API key and error code: one for each partition, topic, group or whole answer with that code."""
         self.damaged_reads = 0
-        """Reads of clients, followers and coordinators that met a damaged batch."""
+        """Reads of clients, followers, coordinators and compaction that met a damaged batch."""
         self.isr_shrinks = 0
         self.isr_expands = 0
         self.isr_refused = 0
-        """ISR changes that the store did not accept."""
+        """ISR changes that the metadata store refused."""
         self.store_outages = 0
         self.store_outage_ms = 0
-        """Of outages that are over; `Metadata.store_lost_ms` says since when one lasts."""
+        """Duration of past outages; `Metadata.store_lost_ms` is the start of the present one."""
         self.elections = ElectionCounts()
         self.turn_ns = 0
-        """When the turn under way began, on the clock of who measures; 0 where nobody does."""
+        """Start of the present turn, on the clock of the shell's latency measurement; 0 without it."""
         self.answered: deque[int] = deque(maxlen=_MEASURED_MAX)
-        """API keys of what this turn answered at once; who measures empties it."""
+        """API keys of the requests that this turn answered at once; the latency measurement empties it."""
         self.waited: deque[tuple[int, int]] = deque(maxlen=_MEASURED_MAX)
-        """(API key, `turn_ns` when it came) of what was answered after waiting."""
+        """(API key, `turn_ns` on arrival) of the requests that were answered after a delay."""
 
     def topic(self, name: str) -> Traffic:
-        """A topic's traffic; begun when there was none."""
+        """A topic's traffic; created on first use."""
         traffic = self.topics.get(name)
         if traffic is None:
             traffic = self.topics[name] = Traffic()
         return traffic
 
     def retire(self, name: str) -> None:
-        """This broker holds nothing of the topic any more; its totals stay in `total()`."""
+        """Drop a topic that this broker has no replica of any more; its traffic stays in `total()`."""
         gone = self.topics.pop(name, None)
         if gone is not None:
             self.retired.add(gone)
 
     def total(self) -> Traffic:
-        """Over all topics, those that are gone included."""
+        """The traffic of all topics, retired ones included."""
         total = Traffic()
         total.add(self.retired)
         for traffic in self.topics.values():
@@ -97,12 +97,12 @@ class Counters:
         return total
 
     def failed(self, api_key: int, error_code: int) -> None:
-        """One more part of an answer with an error code."""
+        """Count one error code of an answer."""
         key = (api_key, int(error_code))
         self.errors[key] = self.errors.get(key, 0) + 1
 
     def note_errors(self, api_key: int, fields: Mapping[str, Any]) -> None:
-        """Count the error codes of an answer: its own, and those of the parts in its lists."""
+        """Count the error codes of an answer: its own and, recursively, those of the items in its lists."""
         code = fields.get("error_code")
         if code:
             self.failed(api_key, code)

@@ -1,9 +1,12 @@
-"""Cuts of followers' logs, and what of them waits for the device: always in jobs, those of one turn together.
+"""Truncations of followers' logs; jobs do their syncs, those of one turn together.
 
-First the lowered recovery point, if the cut goes below it; then the cut, in a turn; then its sync. From the beginning to the end
-nothing of the partition is fetched, and what comes of an earlier fetch is not appended. A partition that gets another leader
-before it was cut is not cut, its new leader tells; one that was cut waits for the sync all the same. Only who comes to lead and
-is to append before that syncs in the turn (`yak.storage.truncation`).
+1. A job writes the lowered recovery point, if the truncation goes below it.
+2. A turn truncates the log.
+3. A job syncs it.
+
+Meanwhile the follower does not fetch the partition, and does not append the records of an earlier fetch. If the leader changes
+before step 2, the truncation is dropped, and the new leader decides; after step 2 the sync is still awaited. Only a replica that
+becomes leader and appends before step 3 syncs in the turn (`yak.storage.truncation`).
 """
 
 from __future__ import annotations
@@ -25,15 +28,17 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 TOGETHER_MAX: Final = 50
-"""Cuts that one job syncs: the first partitions of a thousand are fetched again before the last are synced."""
+"""Truncations that one job syncs: of a thousand partitions, the first are fetched again before the last are synced."""
 NO_ROOM_PAUSE_MS: Final = 1_000
-"""Between two attempts of a cut that found no room on the disk."""
+"""Pause between two attempts of a truncation that found no room on the disk."""
 
 
 @dataclass(slots=True, eq=False)
 class Cut:
-    """One partition's cut. `lowest` tells how low the recovery point must be for it; `carry_out` cuts. Both raise
-    LogDirectoryFailure, DamagedLog. `then` is called when the log may be appended to, unless the partition has another leader by then."""
+    """One partition's truncation. `lowest` returns the highest recovery point that it allows; `carry_out` truncates.
+
+    Both raise LogDirectoryFailure, DamagedLog. `then` is called when the log may be appended to, if the leader is the same.
+    """
 
     partition: Partition
     log: Log
@@ -47,13 +52,13 @@ class Cut:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the leader that it is for still leads."""
+        """Whether the leader and epoch that it is for are still current."""
         partition = self.partition
         return partition.log is self.log and not partition.is_leader and partition.leader_epoch == self.leader_epoch
 
 
 class Cuts:
-    """The cuts under way. A directory's recovery points are lowered by one job at a time: they are in one file."""
+    """The truncations under way. One job at a time lowers a directory's recovery points, which are in one file."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -61,15 +66,15 @@ class Cuts:
         self._to_sync: dict[str, list[Cut]] = {}
         self._lowering: dict[str, None] = {}
         self._without_room: dict[Cut, bool] = {}
-        """Cuts that found no room on the disk, and whether their recovery points still have to be lowered there."""
+        """Truncations that found no room on the disk -> whether their lowered recovery points are still to be written."""
         self._retry_due_ms: int | None = None
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         return self._retry_due_ms
 
     def on_timer(self) -> None:
-        """Repeat the cuts that found no room."""
+        """Repeat the truncations that found no room."""
         if self._retry_due_ms is None or self._retry_due_ms > self._broker.now_ms:
             return
         self._retry_due_ms = None
@@ -88,7 +93,7 @@ class Cuts:
             self._retry_due_ms = self._broker.now_ms + NO_ROOM_PAUSE_MS
 
     def begin(self, cut: Cut) -> None:
-        """Cut now, or when the recovery point is low enough."""
+        """Truncate now, or once the lowered recovery point is written."""
         assert cut.partition.cut is None
         cut.partition.cut = cut
         self._go_on(cut)
@@ -116,7 +121,7 @@ class Cuts:
         self._to_sync.setdefault(log.directory, []).append(cut)
 
     def start_wanted(self) -> None:
-        """The turn ends: start the jobs of what it cut, or wants to cut."""
+        """Start the jobs of this turn's truncations, at its end."""
         if not (self._to_lower or self._to_sync) or self._broker.maintenance.is_closing:
             return
         for directory in [each for each in self._to_lower if each not in self._lowering]:
@@ -170,7 +175,7 @@ class Cuts:
         if log is None:
             return
         if log.unflushed_messages >= log.config.flush_messages:
-            # a flush that was under way counted for nothing
+            # the truncation voided the flush that was under way
             self._broker.flusher.want(partition)
         if cut.then is not None and cut.is_wanted:
             cut.then()
@@ -179,7 +184,7 @@ class Cuts:
 
 
 def _run(plan: FlushPlan) -> LogDirectoryFailure | None:
-    """The failure is judged in the step: the log may be a deleted one's by then."""
+    """Return the failure for the step to handle: the log may be deleted by then."""
     try:
         plan.run()
     except LogDirectoryFailure as failure:

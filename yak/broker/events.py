@@ -1,9 +1,9 @@
-"""What can happen to a broker, and what it can ask of the world: the whole border of the core.
+"""The events that a broker takes and the effects that it returns: the whole interface of the core.
 
-The shell (`yak.server`) and the simulator (`yak.sim`) turn sockets, threads and the metadata store into events, hand
-them to `Broker.step(event, now_ms)`, and carry out the effects that it returns, in order. Nothing else crosses.
+The shell (`yak.server`) and the simulator (`yak.sim`) turn sockets, threads and the metadata store into events, pass
+them to `Broker.step(event, now_ms)`, and carry out the effects that it returns, in order.
 
-A *turn* is all frames of one read of one socket; `TurnEnd` follows it and wakes what they woke.
+A *turn* is all frames of one read of one socket; `TurnEnd` follows it and completes the delayed operations they affected.
 """
 
 from collections.abc import Callable
@@ -19,19 +19,19 @@ from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 
 @dataclass(slots=True)
 class ConnectionOpened:
-    """A client (or peer) connected; `peer` is `host:port`, for logs and client ids."""
+    """A client or another broker connected; `peer` is `host:port`, for logs and client ids."""
 
     connection_id: ConnectionId
     peer: str
     round_trip_ms: int = 0
-    """How long the line to the peer is, as the kernel measured it at the handshake; 0 when it cannot tell."""
+    """The round trip time that the kernel measured at the handshake; 0 when unknown."""
     is_in_process: bool = False
-    """Whether this very process asks, as for a request that came over HTTP."""
+    """Whether this process itself is the client, as for a request that came over HTTP."""
 
 
 @dataclass(slots=True)
 class FrameReceived:
-    """One whole request, without its length prefix; a read-only view that is valid only during the step."""
+    """One whole request without its length prefix: a read-only view, valid only during the step."""
 
     connection_id: ConnectionId
     frame: memoryview
@@ -39,24 +39,24 @@ class FrameReceived:
 
 @dataclass(slots=True)
 class ConnectionClosed:
-    """The connection is gone; no reply can reach it any more."""
+    """The connection is closed; no reply can reach it."""
 
     connection_id: ConnectionId
 
 
 @dataclass(slots=True)
 class TurnEnd:
-    """All frames of one read were stepped: run the wake-ups and sends they collected."""
+    """All frames of one read were stepped: complete the delayed operations and start the sends they collected."""
 
 
 @dataclass(slots=True)
 class TimerDue:
-    """The time that `Broker.next_due()` named has come (or any time: an early one does nothing)."""
+    """The time that `Broker.next_due()` returned has come; an early one does nothing."""
 
 
 @dataclass(slots=True)
 class JobDone:
-    """A `RunJob` ended: `error` is what it raised, else `result` is what it returned."""
+    """A `RunJob` ended: `error` is the exception it raised, else `result` is its return value."""
 
     job_id: JobId
     result: object
@@ -65,16 +65,16 @@ class JobDone:
 
 @dataclass(slots=True)
 class StoreConnected:
-    """The metadata store answers. `process_id` tells one store process from another (Redis run_id)."""
+    """The metadata store answers. `process_id` identifies the store's process (Redis run_id)."""
 
     process_id: str
     unsafe: tuple[str, ...] = ()
-    """Settings of the store that make it unsafe, in words (see reliability rules: appendonly, appendfsync…)."""
+    """The store's unsafe settings, in words (see reliability rules: appendonly, appendfsync…)."""
 
 
 @dataclass(slots=True)
 class StoreLost:
-    """The metadata store stopped answering; calls in flight were or were not executed."""
+    """The metadata store stopped answering; calls in flight may or may not have been executed."""
 
     reason: str
 
@@ -89,7 +89,7 @@ class StoreReplied:
 
 @dataclass(slots=True)
 class RecordsTailed:
-    """New records of the cluster's metadata log, in order, without a gap since those tailed before."""
+    """New records of the cluster's metadata log, in order, without a gap to the previous ones."""
 
     records: list[TailedRecord]
 
@@ -103,20 +103,20 @@ class PeerConnected:
 
 @dataclass(slots=True)
 class PeerAnswered:
-    """One whole answer of a peer, without its length prefix; a read-only view that is valid only during the step."""
+    """One whole answer of a peer without its length prefix: a read-only view, valid only during the step."""
 
     peer_id: PeerId
     frame: memoryview
 
 
 PeerEnd: TypeAlias = Literal["refused", "reset", "closed", "timeout", "unreachable"]
-"""How a connection to a peer ended, or why there was none: nobody listens there; it was cut; it was closed in order; no
-answer to the connect in time; anything else."""
+"""How a connection to a peer ended, or why the connect failed: no process listens there; reset; closed in order; no answer
+to the connect in time; anything else."""
 
 
 @dataclass(slots=True)
 class PeerLost:
-    """A connection to a peer ended, or could not be made; comes once, and not after `ClosePeer`."""
+    """A connection to a peer ended, or the connect failed; comes once, and not after `ClosePeer`."""
 
     peer_id: PeerId
     how: PeerEnd
@@ -125,15 +125,15 @@ class PeerLost:
 
 @dataclass(slots=True)
 class WallClockMoved:
-    """The wall clock is `ahead_ms` ahead of the time of the steps (behind it when negative): it was set, or the machine
-    is a virtual one that was suspended. What waits follows the steps, what is written for others the wall clock."""
+    """The wall clock is `ahead_ms` ahead of the time of the steps (behind it when negative): it was set, or the virtual
+    machine was suspended. Timers follow the steps; timestamps in records and answers follow the wall clock."""
 
     ahead_ms: int
 
 
 @dataclass(slots=True)
 class StopRequested:
-    """Leave in order: finish, flush, write the clean-shutdown mark; `Stopped` follows when done."""
+    """Start a controlled shutdown: move leaderships, flush, write the clean-shutdown mark; then `Stopped` follows."""
 
 
 Event: TypeAlias = (
@@ -159,7 +159,7 @@ Event: TypeAlias = (
 
 @dataclass(slots=True)
 class Reply:
-    """Bytes for a connection, length prefix included, after all earlier ones of it."""
+    """Bytes for a connection, length prefix included; sent after all earlier replies of the connection."""
 
     connection_id: ConnectionId
     parts: list[Part]
@@ -167,7 +167,7 @@ class Reply:
 
 @dataclass(slots=True)
 class CloseConnection:
-    """Send what is queued, then close; `reason` is for the log."""
+    """Send the queued replies, then close; `reason` is for the log."""
 
     connection_id: ConnectionId
     reason: str
@@ -175,7 +175,7 @@ class CloseConnection:
 
 @dataclass(slots=True)
 class PeerProven:
-    """The other end of a connection has proven that it is a broker of this cluster: it may use what is kept for brokers."""
+    """The other end has proven that it is a broker of this cluster: it may use the reserved connections."""
 
     connection_id: ConnectionId
 
@@ -185,7 +185,7 @@ JobKind: TypeAlias = Literal["flush", "read", "checkpoint", "delete", "recompres
 
 @dataclass(slots=True)
 class RunJob:
-    """Call `run` off the loop, in a thread, and bring back `JobDone`. Jobs of one kind may run side by side."""
+    """Call `run` in a thread; `JobDone` follows. Jobs of one kind may run concurrently."""
 
     job_id: JobId
     kind: JobKind
@@ -194,7 +194,7 @@ class RunJob:
 
 @dataclass(slots=True)
 class CallStore:
-    """Ask the metadata store; exactly one `StoreReplied` or `StoreLost` follows."""
+    """Send a request to the metadata store; exactly one `StoreReplied` or `StoreLost` follows."""
 
     nonce: Nonce
     request: StoreRequest
@@ -202,14 +202,14 @@ class CallStore:
 
 @dataclass(slots=True)
 class TailStore:
-    """(Re)start tailing the metadata log after this offset; `RecordsTailed` follows as records come."""
+    """(Re)start tailing the metadata log after this offset; each batch of new records comes as `RecordsTailed`."""
 
     after: int
 
 
 @dataclass(slots=True)
 class ConnectPeer:
-    """Open a connection to another broker; `PeerConnected` or `PeerLost` follows. A peer id is never used twice."""
+    """Connect to another broker; `PeerConnected` or `PeerLost` follows. A peer id is never reused."""
 
     peer_id: PeerId
     host: str
@@ -218,7 +218,7 @@ class ConnectPeer:
 
 @dataclass(slots=True)
 class SendPeer:
-    """One whole request for a peer, length prefix included, after all earlier ones; ignored when the peer is lost."""
+    """One whole request for a peer, length prefix included, sent after all earlier ones; ignored when the peer is lost."""
 
     peer_id: PeerId
     parts: list[Part]
@@ -239,19 +239,19 @@ class Notice:
     event: str
     fields: dict[str, object]
     is_provoked: bool = False
-    """A client can cause it with each request: the log writes some of them, and how many it held back."""
+    """A client can cause it with each request: the log writes some of them, and the number it suppressed."""
     error: Exception | None = None
-    """A bug of ours: the log writes its traceback."""
+    """The exception of a bug in YAK: the log writes its traceback."""
 
 
 @dataclass(slots=True)
 class Ready:
-    """Registered and caught up: start to listen. Comes once."""
+    """The broker is registered and has caught up with the metadata: start to listen. Comes once."""
 
 
 @dataclass(slots=True)
 class Refused:
-    """The broker cannot join this cluster (another cluster's id, its node id is taken…): stop with this error."""
+    """The broker cannot join this cluster (the cluster id differs, its node id is taken…): stop with this error."""
 
     code: str
     message: str
@@ -269,7 +269,7 @@ class DisksLost:
 
 @dataclass(slots=True)
 class Stopped:
-    """All is flushed and marked clean; the process may end."""
+    """The logs are flushed and marked clean; the process may end."""
 
 
 Effect: TypeAlias = (

@@ -1,12 +1,12 @@
-"""The fast way to notice a dead broker: an idle connection that breaks, and a port where nobody listens any more.
+"""Fast failure detection: a dead broker's idle connection breaks, and its port refuses connects.
 
-Every broker keeps a connection to every other. The kernel of a killed process closes its connections at once. One that was
-established and is closed or reset makes its broker a suspect, as does a connection over which we fetched; it is dead when
-two connects in a row, 20 to 50 ms apart, are refused. That is found out only by who has to act on it: the controller of
-everybody, the others of the controller. A connect that takes too long, or a broker that was never reached, proves nothing:
-those are left to the session.
+Every broker keeps a connection to every other. The kernel of a killed process closes its connections at once. A broker is
+suspected when this connection, or one over which this broker fetches, is closed or reset after it was established. It counts as
+dead when two connects in a row, 20 to 50 ms apart, are refused. Only the brokers that act on it find that out: the controller
+for all other brokers, and these for the controller. A connect that times out, or a broker that was never reached, proves
+nothing: then session expiry decides.
 
-Over the same connections brokers are asked for a sign of life before a client is told their names (`yak.broker.pulse`).
+The liveness probes use the same connections (`yak.broker.pulse`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PROBE_PAUSE_FIRST_MS, PROBE_PAUSE_SPREAD_MS = 20, 31
 REFUSALS_MAX = 2
 RECONNECT_FIRST_MS, RECONNECT_MS = 20, 500
-"""Between the attempts at one that was not reached yet, and at most: a broker is known a moment before it listens."""
+"""First and longest pause between connects to a broker not reached yet: it is registered a moment before it listens."""
 ALIVE = (BrokerState.ACTIVE, BrokerState.STOPPING)
 
 
@@ -38,7 +38,7 @@ class _State(Enum):
 
 
 class _Watched:
-    """One broker in one boot, and the connection to it."""
+    """One incarnation of a broker, and the connection to it."""
 
     __slots__ = ("broker_epoch", "due_ms", "info", "pause_ms", "peer_id", "pulse", "refusals", "since_ms", "state")
 
@@ -52,18 +52,18 @@ class _Watched:
         self.due_ms: int | None = None
         self.pause_ms = RECONNECT_FIRST_MS
         self.since_ms = 0
-        """Since when it is connected, or probed."""
+        """Start of the connection, or of the probing, in ms."""
 
 
 class FailureWatch:
-    """The connections that are watched. What it finds goes to the membership, which fences or takes the office over."""
+    """The watched connections. The metadata component fences a dead broker, or elects a controller after a dead one."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._watched: dict[NodeId, _Watched] = {}
 
     def image_changed(self, delta: Delta) -> None:
-        """Brokers or the controller changed: watch whom we should."""
+        """Brokers or the controller changed: update the set of watched brokers."""
         if not delta.brokers_changed and not delta.controller_changed:
             return
         wanted = self._wanted()
@@ -94,28 +94,28 @@ class FailureWatch:
         }
 
     def _is_for_us(self, watched: _Watched) -> bool:
-        """Whether it is for us to say that this one is dead."""
+        """Whether this broker may declare the watched one dead: one of the two is the controller."""
         return self._broker.image.controller_id in (self._broker.node_id, watched.info.node_id)
 
     def pulses(self, node_ids: Iterable[NodeId]) -> list[Pulse]:
-        """Those of them from whom a sign of life is to be expected."""
+        """The liveness probes of these brokers, without those that will not answer soon."""
         watched = [self._watched[node_id] for node_id in node_ids if node_id in self._watched]
         return [each.pulse for each in watched if each.pulse.is_prompt()]
 
     def suspect(self, node_id: NodeId) -> None:
-        """Another connection to this broker was cut: it is a suspect, unless it answers us from now on."""
+        """Another connection to this broker broke: suspect it until it answers a liveness probe."""
         self._broker.suspects.add(node_id)
         watched = self._watched.get(node_id)
         if watched is not None and watched.pulse.is_connected:
             watched.pulse.feel(self)
 
     def heard(self, node_id: NodeId, *, lives: bool) -> None:
-        """What became of a suspect that was asked for a sign of life."""
+        """A liveness probe ended: a broker that lives is no longer suspected."""
         if lives:
             self._broker.suspects.clear(node_id)
 
     def stop(self) -> None:
-        """Watch nobody any more."""
+        """Close all watched connections."""
         for node_id in list(self._watched):
             self._let_go(node_id)
 
@@ -135,13 +135,13 @@ class FailureWatch:
     # ------------------------------------------------------------------------------------------------------ events
 
     def on_connected(self, peer_id: PeerId) -> None:
-        """Something listens: the kernel does for a process that is just being ended, so that is no sign of life yet."""
+        """A connect succeeded. That proves no life: the kernel accepts connects for a process that is being killed."""
         watched = self._find(peer_id)
         if watched is not None:
             watched.state, watched.refusals, watched.since_ms = _State.ESTABLISHED, 0, self._broker.now_ms
 
     def on_proven(self, peer_id: PeerId) -> None:
-        """The broker may be asked for a sign of life, and is."""
+        """This broker has sent its proof of identity: send a liveness probe behind it."""
         watched = self._find(peer_id)
         if watched is not None:
             watched.pause_ms = RECONNECT_FIRST_MS
@@ -149,13 +149,13 @@ class FailureWatch:
             watched.pulse.feel(self)
 
     def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:
-        """It lives."""
+        """Pass an answer to the broker's liveness probe."""
         watched = self._find(peer_id)
         if watched is not None:
             watched.pulse.on_answer(frame)
 
     def on_lost(self, peer_id: PeerId, how: PeerEnd, reason: str) -> None:  # noqa: ARG002
-        """A connection broke, or could not be made."""
+        """A connection broke or failed: suspect the broker, declare it dead, or retry later."""
         watched = self._find(peer_id)
         if watched is None:
             return
@@ -166,7 +166,7 @@ class FailureWatch:
             watched.state, watched.refusals, watched.since_ms = _State.PROBING, 0, now_ms
             self._broker.suspects.add(watched.info.node_id)
             if lasted_ms < RECONNECT_MS:
-                # A load balancer takes connections for a broker that is gone, and drops them: do not run in circles.
+                # a load balancer may accept and drop connections for a broker that is gone: avoid a busy loop
                 watched.due_ms = now_ms + self._pause_ms()
             else:
                 self._connect(watched)
@@ -203,11 +203,11 @@ class FailureWatch:
         broker.metadata.peer_is_dead(watched.info.node_id, watched.broker_epoch)
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         return min((each.due_ms for each in self._watched.values() if each.due_ms is not None), default=None)
 
     def on_timer(self) -> None:
-        """Connect to whom it is time to try."""
+        """Start the connects that are due."""
         for watched in list(self._watched.values()):
             if watched.due_ms is not None and watched.due_ms <= self._broker.now_ms:
                 self._connect(watched)

@@ -1,7 +1,7 @@
-"""When logs are made durable: `flush.messages`, `flush.ms`, and rolled segments. Group commit, always in threads.
+"""Flushes logs to the device by `flush.messages`, `flush.ms` and rolled segments: group commit, always in threads.
 
-At most one flush of a partition runs at a time; all that was appended by the time it starts is covered by it, and what
-came later waits for the next. A failed sync takes the log directory offline and is never tried again.
+At most one flush of a partition runs at a time. It covers all records that were appended before it started; later ones wait
+for the next flush. A failed sync takes the log directory offline and is never retried.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Flusher:
-    """Partitions that want a flush now, or by a time."""
+    """The partitions to flush at the end of the turn, or by a deadline."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -26,20 +26,20 @@ class Flusher:
         self._due_by_interval: dict[int, OrderedDict[Partition, int]] = {}
 
     def want(self, partition: Partition, *, all_of_it: bool = True) -> None:
-        """Flush at the end of this turn, or when the flush under way is done: all, or only the closed segments."""
+        """Flush at the end of this turn, or after the flush under way: the whole log, or only its closed segments."""
         if partition.flush_running:
             partition.flush_wanted = partition.flush_wanted or all_of_it
         else:
             self._wanted[partition] = self._wanted.get(partition, False) or all_of_it
 
     def want_within(self, partition: Partition, interval_ms: int) -> None:
-        """Flush at the latest `interval_ms` from now; an earlier promise stands."""
+        """Flush at the latest `interval_ms` from now; an earlier deadline stands."""
         queue = self._due_by_interval.setdefault(interval_ms, OrderedDict())
         if partition not in queue:
             queue[partition] = self._broker.now_ms + interval_ms
 
     def next_due(self) -> int | None:
-        """The earliest promised flush, in ms."""
+        """The earliest deadline, in ms."""
         if not self._due_by_interval:
             return None
         return min((queue[next(iter(queue))] for queue in self._due_by_interval.values() if queue), default=None)
@@ -57,7 +57,7 @@ class Flusher:
         self.start_wanted()
 
     def start_wanted(self) -> None:
-        """Start one flush for each partition that asked in this turn."""
+        """Start a flush of each partition that wants one."""
         if not self._wanted:
             return
         wanted, self._wanted = self._wanted, {}
@@ -77,7 +77,7 @@ class Flusher:
             if partition.log is not log:
                 return
             if isinstance(error, LogDirectoryFailure) and is_full(self._broker, error):
-                # the records are synced, the file of epochs is not written: the next flush writes it
+                # the records are synced, but the leader epoch file is not written: the next flush writes it
                 log.epochs.dirty = log.names_changed = True
                 return
             if error is not None:
@@ -92,7 +92,7 @@ class Flusher:
                 self._broker.replication.flushed(partition)
             self._broker.advanced(partition)
             if partition.flush_wanted or log.has_rolled:
-                # a segment that was closed meanwhile asked, and may be the last to ask for long
+                # a segment closed meanwhile wants a flush, and the next request for one may be far away
                 self._start(partition, all_of_it=partition.flush_wanted)
 
         self._broker.jobs.run("flush", plan.run, done)

@@ -1,7 +1,7 @@
-"""Internal topics: the brokers alone write and delete them; there is no authentication of clients by which to allow others.
+"""Internal topics: clients may not write or delete them, since clients are not authenticated.
 
-With `yak.internal.topics.admin.enable` an administrator on the same machine may, to repair a cluster. A client id
-proves nothing: Kafka's AdminUtils.ADMIN_CLIENT_ID says only that the client means it.
+With `yak.internal.topics.admin.enable` a client on the same machine may, to repair a cluster, under Kafka's
+AdminUtils.ADMIN_CLIENT_ID. A client id proves nothing; it only shows the intent.
 """
 
 from __future__ import annotations

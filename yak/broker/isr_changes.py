@@ -1,11 +1,11 @@
-"""ISR changes on their way: what the leader of a partition proposes, sent in batches, and what came of it.
+"""ISR changes: leaders propose them to the metadata store in batches, and apply the answers.
 
-A proposal counts (for the maximal ISR) from the moment it is sent until it has a definite answer and the image holds at
-least what that answer says. An answer that got lost says nothing: the same proposal, with the same nonce, is sent again until there
-is one (reliability rules 4.6; Kafka's Partition.handleAlterPartitionError). A new leader epoch ends it.
+A proposal counts (for the maximal ISR) from when it is sent until it has a definite answer and the image includes that
+answer. Without a definite answer the same proposal, with the same nonce, is sent again (reliability rules 4.6; Kafka's
+Partition.handleAlterPartitionError). A new leader epoch ends it.
 
-Nobody scans all partitions for followers that lag: a partition is watched from the append that left a follower
-behind until all have caught up.
+There is no periodic scan of all partitions for lagging followers: a partition is watched from the append that left a follower
+behind until all followers have caught up.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ class IsrChanges:
         self._lag_max_ms = broker.config.replica_lag_time_max_ms
         self._wanted: dict[Partition, None] = {}
         self._unsent: list[tuple[Partition, IsrProposal]] = []
-        """Sent before without a definite answer, or not sent because the store was away."""
+        """Proposals without a definite answer, or not sent because the store was away."""
         self._retry_due_ms: int | None = None
         self._watched: dict[Partition, None] = {}
         self._watch_due_ms: int | None = None
         self._later: dict[Partition, None] = {}
 
-    # ----------------------------------------------------------------------------------------------- what to look at
+    # ----------------------------------------------------------------------------------------------------- choosing
 
     def look(self, partition: Partition) -> None:
-        """Something changed that may let a follower in or out; looked at when the turn ends."""
+        """Check at the end of the turn whether the ISR should change."""
         self._wanted[partition] = None
 
     def watch(self, partition: Partition) -> None:
-        """An append left followers behind: they were caught up until now, and have `replica.lag.time.max.ms` from now."""
+        """Watch a partition after an append: followers that were caught up have `replica.lag.time.max.ms` from now."""
         partition.is_watched = True
         now_ms = self._broker.now_ms
         for replica in partition.replica_states.values():
@@ -62,18 +62,18 @@ class IsrChanges:
             self._watch_due_ms = now_ms + self._lag_max_ms // _LOOKS_PER_LAG
 
     def brokers_changed(self) -> None:
-        """Brokers came, went or booted anew: every partition that we lead with others may have members to let go."""
+        """Brokers registered, left or restarted: check the ISR of every replicated partition that this broker leads."""
         for partition in self._broker.partitions.values():
             if partition.is_leader and len(partition.replicas) > 1:
                 self._wanted[partition] = None
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         dues = [due for due in (self._retry_due_ms, self._watch_due_ms) if due is not None]
         return min(dues, default=None)
 
     def on_timer(self) -> None:
-        """Send again what had no answer, and look at who lags."""
+        """Send unanswered proposals again, and check the watched partitions for lagging followers."""
         now_ms = self._broker.now_ms
         if self._retry_due_ms is not None and self._retry_due_ms <= now_ms:
             self._retry_due_ms = None
@@ -105,7 +105,7 @@ class IsrChanges:
     # --------------------------------------------------------------------------------------------------- sending
 
     def run(self) -> None:
-        """Propose what the partitions looked at want; at the end of a turn."""
+        """Propose the ISR changes of the checked partitions, at the end of a turn."""
         if not self._wanted:
             return
         broker = self._broker
@@ -156,7 +156,7 @@ class IsrChanges:
     def _answered(
         self, batch: list[tuple[Partition, IsrProposal]], error: PeerError | None, values: tuple[dict[str, Any], ...]
     ) -> None:
-        """The store said what became of a batch, and the image holds it; or nobody can tell what became of it."""
+        """Apply the store's answer, which the image includes; after an error the outcome is unknown, so retry."""
         if error is not None:
             self._unsent += batch
             self._wake_for_retry()
@@ -169,10 +169,10 @@ class IsrChanges:
             if partition.is_leader and partition.log is not None and partition.advance_high_watermark():
                 self._broker.advanced(partition)
             if result["code"] == "INELIGIBLE_REPLICA":
-                # The store knows of a change of that broker which our image is about to show.
+                # the store knows of a change of that broker which this image does not have yet
                 self._again(partition)
             elif result["code"] != "HELD":
-                # One that is held stays as it is until a restore lets go of it, which the image shows.
+                # a quarantined partition cannot change until the restore releases it, which the image shows
                 self.look(partition)
 
     def _tell(self, partition: Partition, proposal: IsrProposal, code: str) -> None:

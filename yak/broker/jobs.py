@@ -1,7 +1,7 @@
-"""Work that runs off the loop: each job is remembered with what to do when it is done.
+"""Jobs: work that runs in threads, each with a callback for its end.
 
-What a job raises on purpose (a disk's fault, a refusal) is for its `on_done` to judge. Anything else is a bug of ours: in a job
-that changes state it stops the broker (`yak.fail_stop`), of the others `on_done` knows what was served.
+The callback `on_done` handles the errors that a job raises on purpose (a disk failure, a refusal). Any other exception is a
+bug in YAK: in a job that changes state it stops the broker (`yak.fail_stop`), in any other job `on_done` handles it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Jobs:
         self._when_idle: tuple[tuple[JobKind, ...], Callable[[], None]] | None = None
 
     def run(self, kind: JobKind, work: Callable[[], object], on_done: OnDone) -> None:
-        """Run `work` in a thread; `on_done(result, error)` is called in the step that learns of its end."""
+        """Run `work` in a thread; the step of its `JobDone` calls `on_done(result, error)`."""
         job_id = self._next_id
         self._next_id += 1
         self._running[job_id] = (kind, on_done)
         self._broker.emit(RunJob(job_id, kind, work))
 
     def on_done(self, event: JobDone) -> None:
-        """A job ended."""
+        """Call the callback of a job that ended. Raises FailStop for a bug in a job that changes state."""
         kind, on_done = self._running.pop(event.job_id)
         if event.error is not None and kind in _CHANGE_STATE and not isinstance(event.error, _ON_PURPOSE):
             raise FailStop(f"a job: {kind}") from event.error
@@ -45,7 +45,7 @@ class Jobs:
         self._act_when_idle()
 
     def when_idle(self, kinds: tuple[JobKind, ...], action: Callable[[], None]) -> None:
-        """Call `action`, once, as soon as no job of these kinds is under way."""
+        """Call `action` once, as soon as no job of these kinds is under way."""
         self._when_idle = (kinds, action)
         self._act_when_idle()
 

@@ -1,4 +1,4 @@
-"""Compacted topics take no record without a key: nothing could ever replace it (Kafka's LogValidator.validateKey)."""
+"""Compacted topics accept no record without a key: nothing could replace it (Kafka's LogValidator.validateKey)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from yak.protocol.record_walk import walk_records
 
 
 class RecordsRefused(PeerError):
-    """A batch of which some records cannot be taken, each by its index with words (Produce v8, KIP-467)."""
+    """A batch with records that cannot be stored, each listed by index and reason (Produce v8, KIP-467)."""
 
     def __init__(self, message: str, record_errors: tuple[RecordError, ...]) -> None:
         super().__init__(ErrorCode.invalid_record, message)
@@ -19,14 +19,14 @@ class RecordsRefused(PeerError):
 
 
 def record_errors_of(error: PeerError) -> tuple[RecordError, ...]:
-    """Which records made it fail, where it was records."""
+    """The invalid records of a refused batch; empty for any other error."""
     return error.record_errors if isinstance(error, RecordsRefused) else ()
 
 
 def check_keys(topic_partition: TopicPartition, batch: Buffer) -> None:
     """Raise RecordsRefused when a record has no key; ProtocolViolation when the records cannot be read.
 
-    The first RECORD_ERRORS_MAX records are named.
+    The error lists the first RECORD_ERRORS_MAX of them.
     """
     refused: list[RecordError] = []
     count = 0

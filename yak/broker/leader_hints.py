@@ -1,6 +1,6 @@
-"""Who leads instead of us, told with the answer that refuses (KIP-951): the client goes there without asking for metadata.
+"""An error answer names the current leader (KIP-951): the client goes there without a Metadata request.
 
-Only answers with an error come here, so that those without pay nothing for it.
+Only error answers are visited, so that successful ones cost nothing.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _NO_NODE: NodeId = -1
 
 
 def add_hints(broker: Broker, topics: Iterable[tuple[Any, Sequence[HintedAnswer]]]) -> tuple[NodeEndpoint, ...]:
-    """Put the current leader into each partition's answer that says we are not; gives the leaders' endpoints.
+    """Put the current leader into each error answer that needs it; return the leaders' endpoints.
 
-    `topics` are pairs of a topic's name or id and its answers. The leader is -1 where none is known; we do not name
-    ourselves unless the client only has an old epoch.
+    `topics` are pairs of a topic's name or id and its answers. The leader is -1 where none is known. This broker names
+    itself only when the client's leader epoch is old.
     """
     image = broker.image
     leaders: dict[NodeId, None] = {}
@@ -48,7 +48,7 @@ def _hint(broker: Broker, image: Image, name: str | None, answer: HintedAnswer) 
         return None
     info = topic.partitions[answer.index]
     if info.leader == broker.node_id and answer.error_code == ErrorCode.not_leader_or_follower:
-        # we are leaving, or may not lead yet: who comes after us is not known
+        # This broker is stopping, or may not lead yet: the next leader is not known.
         return LeaderHint(_NO_NODE, info.leader_epoch)
     return LeaderHint(info.leader, info.leader_epoch)
 

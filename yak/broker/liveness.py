@@ -1,4 +1,4 @@
-"""Which brokers clients may be sent to: those that serve, also while they hand over what they lead."""
+"""Brokers that clients may connect to: those that serve, also during their controlled shutdown."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 LISTED_MS = 5_000
-"""For so long after its end a broker is listed. A client that lost its connection to one asks within some hundred ms; one that
-has to wait between its connects asks within a second or two."""
+"""How long a fenced broker stays listed. A client that lost its connection asks within a few hundred ms; one that backs
+off between connects asks within a second or two."""
 
 
 def is_serving(info: BrokerInfo | None) -> bool:
@@ -22,25 +22,25 @@ def is_serving(info: BrokerInfo | None) -> bool:
 
 
 def is_librdkafka(client_software: str) -> bool:
-    """Whether a client is librdkafka or a binding to it: they name it, or themselves, which is either a name with
-    `rdkafka` or one of Confluent's (`confluent-kafka-python 2.16.1-rdkafka-2.16.0`)."""
+    """Whether a client is librdkafka or a binding to it. Its software name contains `rdkafka`, or is one of Confluent's
+    (`confluent-kafka-python 2.16.1-rdkafka-2.16.0`)."""
     return "rdkafka" in client_software or client_software.startswith("confluent-kafka")
 
 
 def serving_brokers(image: Image) -> list[BrokerInfo]:
-    """All that serve, by node id."""
+    """All brokers that serve, by node id."""
     return [info for _node_id, info in sorted(image.brokers.items()) if is_serving(info)]
 
 
 class Departed:
-    """Brokers that served until a moment ago: they are listed still for clients that may have to change their leaders.
+    """Recently fenced brokers: Metadata still lists them for clients on librdkafka.
 
-    Since 2.10 librdkafka ends what it has for a broker that Metadata lists no more, in another thread than the one that
-    takes the new leaders from the same answer. Where the first comes last, the partition is left with nobody, and new
-    leaders are only looked for at the next round, up to a second later (rd_kafka_metadata_decommission_unavailable_brokers;
-    rd_kafka_broker_fail, which forgets the leader of what is just being moved away). So first they are told of the new
-    leaders, and of the end of the broker some time after. Other clients see live brokers only, as Kafka lists them: Java's
-    client begins again with its bootstrap servers when none of the brokers it knows answers (KIP-899, KIP-1102).
+    Since 2.10 librdkafka drops its state for a broker that Metadata lists no more. It does so in another thread than
+    the one that applies the new leaders of the same answer. If the drop comes last, the partition has no leader until
+    the next refresh, up to a second later (rd_kafka_metadata_decommission_unavailable_brokers; rd_kafka_broker_fail,
+    which forgets the leader of a partition that is being moved). So librdkafka gets the new leaders first, and the end
+    of the broker later. For other clients Metadata lists live brokers only, as Kafka does: the Java client goes back to
+    its bootstrap servers when none of its known brokers answers (KIP-899, KIP-1102).
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -49,7 +49,7 @@ class Departed:
         self._since_ms: dict[NodeId, int] = {}
 
     def image_changed(self, delta: Delta) -> None:
-        """Note who serves, and who ceased to."""
+        """Note which brokers serve, and which ones stopped serving."""
         if not delta.brokers_changed:
             return
         before = self._serving
@@ -59,9 +59,9 @@ class Departed:
                 self._since_ms[node_id] = self._broker.now_ms
 
     def listed(self, client_software: str) -> list[BrokerInfo]:
-        """All that serve, by node id, and for a client on librdkafka those that did a moment ago.
+        """All brokers that serve, by node id; for a client on librdkafka also the recently fenced ones.
 
-        `client_software` is the name and version that the client gave in ApiVersions (KIP-511).
+        `client_software` is the client's name and version from ApiVersions (KIP-511).
         """
         image = self._broker.image
         if not self._since_ms or not is_librdkafka(client_software):

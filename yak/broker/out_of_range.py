@@ -1,9 +1,9 @@
-"""Offsets that our log lacks: nowhere, or with another leader that we do not know of.
+"""Fetch offsets outside of this broker's log: out of range, or in the log of a newer leader.
 
-Who is told that an offset is out of range begins anew somewhere (`auto.offset.reset`). Kafka tells it by its leader epoch
-(KIP-320); but a client that reads from the new leader, loses it, and asks an old one who leads, is told what that one
-believes, and comes with its epoch. So a leader with followers says that an offset is behind its end only after the store has
-told it that it still leads; until then it says NOT_LEADER_OR_FOLLOWER, and the client asks again.
+A client that gets OFFSET_OUT_OF_RANGE resets its position (`auto.offset.reset`). Kafka guards this by the client's
+leader epoch (KIP-320). But a client that loses the new leader may take leader and epoch from an old one that does not
+know of the election. So a leader with followers answers NOT_LEADER_OR_FOLLOWER for an offset beyond its end, and the
+client retries. It answers OFFSET_OUT_OF_RANGE only after the store confirmed its leadership.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 BEAT_MS: Final = 20
-"""So soon the store is asked; clients ask again after 100 ms and more."""
+"""The next heartbeat is sent within this time; clients retry after 100 ms or more."""
 ASKED_MS: Final = 10_000
-"""Whoever asked so long ago does not ask again: what the store said since then is too old for another."""
+"""A confirmation requested longer ago is void, and requested again: the client of that request is gone."""
 
 
 def may_be_elsewhere(broker: Broker, partition: Partition, offset: Offset, current_leader_epoch: LeaderEpoch) -> bool:
-    """Whether a consumer that asks for an `offset` outside of our log is to ask for the leader first."""
+    """Whether a consumer with an `offset` outside of the log must look for the leader first."""
     if partition.is_follower:
-        # who does not say in which epoch takes us for the leader
+        # A client without a leader epoch takes this follower for the leader.
         return current_leader_epoch < 0
     assert partition.log is not None
     if offset < partition.log.log_start_offset:
@@ -34,7 +34,7 @@ def may_be_elsewhere(broker: Broker, partition: Partition, offset: Offset, curre
 
 
 def _still_leads(broker: Broker, partition: Partition) -> bool:
-    """Whether the store took a heartbeat since this was asked first, and we know all that it knew then."""
+    """Whether the store accepted a heartbeat since the first request, and the image includes all it knew then."""
     heart = broker.metadata.membership.heart
     asked_ms = partition.asked_beyond_ms
     if asked_ms is not None and broker.now_ms - asked_ms >= ASKED_MS:

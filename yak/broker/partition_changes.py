@@ -1,7 +1,7 @@
 """Requests that change many partitions by compare-and-set: ElectLeaders and AlterPartitionReassignments.
 
-What one call of a script may not take goes into several. A partition that changed between our image and the store is
-planned anew from the newer image, a few times; every partition has its own result.
+A request too large for one script call is split into several. A partition that changed between the image and the store
+is planned again from the newer image, a few times. Every partition has its own result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 ATTEMPTS_MAX = 4
-"""A partition changes a few times a second at the very worst, and a try takes a few milliseconds."""
+"""A partition changes a few times a second at worst, and an attempt takes a few milliseconds."""
 
 Plan = Callable[[TopicPartition], "dict[str, object] | None"]
 """One partition's item for the script, from the present image; None when nothing is to be done. Raises PeerError."""
@@ -28,7 +28,7 @@ Results = Mapping[TopicPartition, "PeerError | None"]
 
 
 class PartitionChanges(Waiting):
-    """Changes of partitions under way; answered when each is in the image, or refused."""
+    """Partition changes under way; answered when each is in the image, or refused."""
 
     __slots__ = ("_already", "_build", "_codes", "_pending", "_plan", "_script", "results")
 
@@ -43,7 +43,7 @@ class PartitionChanges(Waiting):
         plan: Plan,
         build: Callable[[Results], Outcome],
     ) -> None:
-        """`codes` are the script's refusals in Kafka's words; `already` is the plan's way to say that all is as wanted."""
+        """`codes` maps the script's refusals to Kafka's errors; `already` is the error of a plan without changes."""
         super().__init__(call, timeout_ms)
         self._already = already
         self._script = script
@@ -54,13 +54,13 @@ class PartitionChanges(Waiting):
         self.results: dict[TopicPartition, PeerError | None] = {}
 
     def send(self, broker: Broker, wanted: Iterable[TopicPartition], attempt: int = 1) -> None:
-        """Plan these partitions and send what they need."""
+        """Plan these partitions and send their changes."""
         items: dict[TopicPartition, dict[str, object]] = {}
         for topic_partition in wanted:
             try:
                 item = self._plan(topic_partition)
             except PeerError as error:
-                # A repeat of what was sent before the store was lost finds it done.
+                # A retry may find that the first attempt, lost with the store, was applied.
                 is_done = attempt > 1 and error.error_code == self._already
                 self.results[topic_partition] = None if is_done else error
                 continue
@@ -113,7 +113,7 @@ class PartitionChanges(Waiting):
             self.send(broker, again, attempt + 1)
 
     def is_done(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no change is under way."""
         return not self._pending
 
     def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
@@ -121,7 +121,7 @@ class PartitionChanges(Waiting):
         return self._build(self.results)
 
     def on_expiry(self, broker: Broker) -> Outcome:
-        """What is still under way is answered with REQUEST_TIMED_OUT: it may still happen."""
+        """Answer REQUEST_TIMED_OUT for changes still under way: they may still happen."""
         late = PeerError(
             ErrorCode.request_timed_out, "the metadata store did not confirm in time; the result is unknown"
         )
@@ -130,6 +130,6 @@ class PartitionChanges(Waiting):
         return self.answer(broker)
 
     def leave(self, broker: Broker) -> None:
-        """Stop waiting for what is still under way."""
+        """Abandon the changes still under way."""
         for change_id in self._pending:
             broker.metadata.abandon(change_id)

@@ -1,8 +1,8 @@
-"""Connections to other brokers: opened for an owner (a replica fetcher, the failure watch), proven, then handed to it.
+"""Connections to other brokers: opened for an owner (a replica fetcher, the failure watch) and proven.
 
 Both ends prove that they hold the cluster's secret before the owner gets any answer (`yak.protocol.peer_proof`). The
-owner may send as soon as this broker's proof is sent: its first request travels with the proof, and no answer to it is
-delivered before the other broker's proof was checked. So the proof costs one round trip.
+owner may send once this broker's proof is sent: its first request travels with the proof. No answer is delivered before
+the other broker's proof is checked. So the proof costs one round trip.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 class PeerOwner(Protocol):
-    """The part of the broker that opened a connection, and is told what becomes of it."""
+    """The part of the broker that opened a connection and receives its events."""
 
     def on_connected(self, peer_id: PeerId) -> None:
-        """The other broker's kernel took the connection; nothing may be sent yet."""
+        """The other broker's kernel accepted the connection; nothing may be sent yet."""
 
     def on_proven(self, peer_id: PeerId) -> None:
         """Requests may be sent from now on."""
@@ -41,11 +41,11 @@ class PeerOwner(Protocol):
         """One whole answer; the view is valid only during the step."""
 
     def on_lost(self, peer_id: PeerId, how: events.PeerEnd, reason: str) -> None:
-        """The connection ended, was never made, or an end of it could not prove itself."""
+        """The connection ended, was never established, or one end failed its proof."""
 
 
 class _Peer:
-    """One connection, and how far its proof is."""
+    """One connection, and the progress of its proof."""
 
     __slots__ = ("answers", "broker_epoch", "exchange", "hello", "is_held", "node_id", "owner")
 
@@ -53,21 +53,21 @@ class _Peer:
         self.owner = owner
         self.node_id = node_id
         self.broker_epoch = broker_epoch
-        """The other broker's, as the image had it when the connection was opened."""
+        """The other broker's epoch in the image when the connection was opened."""
         self.is_held = False
-        """Connected, and waiting for our own registration: there is nothing to prove before."""
+        """Connected, but this broker's own registration is missing: the proof cannot begin."""
         self.hello = b""
         self.exchange: Exchange | None = None
         self.answers = _ANSWERS
-        """Answers of the proof that are still to come."""
+        """Answers of the proof that are outstanding."""
 
 
 _ANSWERS: Final = 3
-"""To the handshake, to our hello, and to our proof."""
+"""To the handshake, to the hello, and to the proof of this broker."""
 
 
 class Peers:
-    """All connections to other brokers. An id is never used twice, so a late event finds no owner."""
+    """All connections to other brokers. An id is never reused, so a late event finds no owner."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -76,10 +76,10 @@ class Peers:
         self.secret: ClusterSecret | None = None
         """None until this broker is registered."""
         self._failures: dict[NodeId, str] = {}
-        """Why the proof with a broker failed last: each reason is logged once."""
+        """The last reason why the proof with a broker failed: each reason is logged once."""
 
     def open(self, info: BrokerInfo, owner: PeerOwner) -> PeerId:
-        """Begin to connect to this broker; the owner is told how it went."""
+        """Begin to connect to this broker; the owner receives the result as an event."""
         self._last_id += 1
         self._peers[self._last_id] = _Peer(owner, info.node_id, info.broker_epoch)
         self._broker.emit(events.ConnectPeer(self._last_id, info.host, info.port))
@@ -90,12 +90,12 @@ class Peers:
         self._broker.emit(events.SendPeer(peer_id, parts))
 
     def close(self, peer_id: PeerId) -> None:
-        """Close a connection; its owner hears nothing more of it."""
+        """Close a connection; its owner receives no further event."""
         if self._peers.pop(peer_id, None) is not None:
             self._broker.emit(events.ClosePeer(peer_id))
 
     def agree_on(self, secret: ClusterSecret) -> None:
-        """This broker is registered, and this is the cluster's secret: prove the connections that waited for it."""
+        """Take the cluster's secret after registration, and begin the proof of the connections that wait for it."""
         self.secret = secret
         for peer_id, peer in list(self._peers.items()):
             if peer.is_held:
@@ -103,14 +103,14 @@ class Peers:
                 self._greet(peer_id, peer)
 
     def incarnation(self) -> Incarnation:
-        """Who this broker is."""
+        """Node id, broker epoch and incarnation id of this broker."""
         broker = self._broker
         return Incarnation(broker.node_id, broker.metadata.membership.broker_epoch, broker.identity.boot_id)
 
     # ---------------------------------------------------------------------------------------------------- events
 
     def on_connected(self, event: events.PeerConnected) -> None:
-        """Tell the owner, and begin the proof."""
+        """Notify the owner, and begin the proof."""
         peer = self._peers.get(event.peer_id)
         if peer is None:
             return
@@ -123,7 +123,7 @@ class Peers:
             self._greet(event.peer_id, peer)
 
     def on_answered(self, event: events.PeerAnswered) -> None:
-        """Hand the answer to the owner, once both ends are proven."""
+        """Deliver the answer to the owner, once both ends are proven."""
         peer = self._peers.get(event.peer_id)
         if peer is None:
             return
@@ -137,7 +137,7 @@ class Peers:
             self._fail(event.peer_id, peer, str(violation))
 
     def on_lost(self, event: events.PeerLost) -> None:
-        """Tell the owner, for the last time."""
+        """Notify the owner for the last time."""
         peer = self._peers.pop(event.peer_id, None)
         if peer is not None:
             peer.owner.on_lost(event.peer_id, event.how, event.reason)
@@ -151,7 +151,7 @@ class Peers:
         self.send(peer_id, [_framed(SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, {"auth_bytes": peer.hello})])
 
     def _take_proof(self, peer_id: PeerId, peer: _Peer, frame: memoryview) -> None:
-        """Raises ProtocolViolation when the other end refuses us, or is not the broker that it should be."""
+        """Raises ProtocolViolation when the other end refuses the proof, or is not the expected broker."""
         secret = self.secret
         assert secret is not None
         is_handshake = peer.answers == _ANSWERS - 1
@@ -177,7 +177,7 @@ class Peers:
     def _check_hello(self, peer: _Peer, raw: bytes) -> None:
         there = Hello.decode(raw).broker
         if there.node_id != peer.node_id:
-            # Else a process could pass our proof on to another broker.
+            # Otherwise a process could forward our proof to another broker.
             raise ProtocolViolation(f"the process at the address of broker {peer.node_id} says it is {there.node_id}")
         if there.broker_epoch < peer.broker_epoch:
             raise ProtocolViolation(f"broker {peer.node_id} at its address is of an earlier incarnation")

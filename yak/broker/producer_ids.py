@@ -1,6 +1,6 @@
-"""Producer ids: handed out from blocks of 1,000 that the metadata store gave to this broker alone.
+"""Producer ids, from blocks of 1,000 that the metadata store assigns to this broker alone.
 
-A block is asked for before anybody needs it, so that producers can start while the store is away.
+The next block is requested ahead of need, so that producers can start while the store is away.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 REFILL_BELOW = 500
-"""Ids left in the block at hand when the next is asked for: an outage of the store is shorter than 500 new producers."""
+"""Ids left when the next block is requested: an outage of the store is shorter than 500 new producers."""
 
 
 class ProducerIds:
-    """The block at hand, the next one, and who waits for one."""
+    """The current block, the next one, and the requests that wait for an id."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -32,7 +32,7 @@ class ProducerIds:
         self._is_asking = False
 
     def take(self, waiting: ProducerIdWaiting) -> None:
-        """Give `waiting` an id now, or when a block has come, or the reason why none can come."""
+        """Assign an id to `waiting` now or when a block arrives; fail it when no block can come."""
         if self._next == self._end and self._spare is not None:
             (self._next, self._end), self._spare = self._spare, None
         if self._next < self._end:
@@ -43,7 +43,7 @@ class ProducerIds:
         self.refill()
 
     def refill(self) -> None:
-        """Ask for a block when the ids at hand become few; without the store it is asked for at the next need."""
+        """Request a block when few ids are left; without the store the next use requests it again."""
         if self._is_asking or self._spare is not None or self._end - self._next >= REFILL_BELOW:
             return
         self._is_asking = True

@@ -1,14 +1,14 @@
-"""Whether another broker lives now and knows what we know: a tiny question over the watch's idle connection to it.
+"""Liveness probes over the failure watch's idle connection: is a broker alive, and its image as new as ours?
 
-A process that was killed runs no more when the first of its connections is closed. So who answers a question that was sent
-after a client asked us had closed none of its connections when the client asked; and who does not answer has its
-connection broken a moment later, which makes it a suspect. Either way the client is told what is true.
+A killed process no longer runs when the first of its connections is closed. So a broker that answers a probe sent after
+a client's request had closed no connection at that time. A broker that does not answer loses its connection a moment
+later, and becomes suspected. Either way the client gets a correct answer.
 
-The question names the offset of our image, and is answered when the other's is as new. So a client that is told of a new
-leader finds one that knows it leads, and is not sent away again.
+The probe carries the offset of this broker's image, and is answered once the other image is as new. So a client that is
+sent to a new leader finds a broker that knows it leads.
 
-One question is under way at a time. Whoever comes meanwhile waits for the next one: the answer to this one may have left
-before they came. It is an ApiVersions request (key 18) that says how far we are where a client says its own version.
+One probe is under way at a time. Later requests wait for the next one: this answer may have left before they came. A
+probe is an ApiVersions request (key 18) with the offset in place of the client's software version.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 WATCH_CLIENT_ID = b"yak-watch"
 PULSE_MS_MAX = 100
-"""A broker that is killed is noticed within a few ms; one that is busy, or syncs the metadata that we have already, answers
-within tens. One that is silent for longer hangs: its session decides, and until it answers nobody waits for it any more."""
+"""A killed broker is noticed within a few ms. A busy one, or one that syncs the same metadata, answers within tens. A
+broker that is silent for longer hangs: its session decides, and no request waits for it until it answers."""
 WATCH_SOFTWARE = WATCH_CLIENT_ID.decode()
 CATCH_UP_MS_MAX = 5_000
-"""A broker that is behind for longer is cut off from the metadata; nobody waits for its answer any more."""
+"""A broker that lags for longer is cut off from the metadata; no request waits for its answer."""
 _API_VERSIONS, _VERSION = 18, 3
 _HEADER = struct.Struct(f">hhih{len(WATCH_CLIENT_ID)}sx")
 _CORRELATION_ID = struct.Struct(">i")
@@ -37,14 +37,14 @@ _NUMBER_MAX = 2**31 - 1
 
 
 class Hearer(Protocol):
-    """Who waits for a sign of life."""
+    """A request that waits for the result of a liveness probe."""
 
     def heard(self, node_id: NodeId, *, lives: bool) -> None:
-        """It lived after the question for it came; or its connection to us is lost, which says nothing."""
+        """The broker answered a probe sent after the request came; or its connection is lost, which proves nothing."""
 
 
 class Pulse:
-    """What is asked of one broker over one connection, and who waits for the answer."""
+    """The liveness probes of one broker over one connection, and the requests that wait for them."""
 
     __slots__ = ("_asked_ms", "_broker", "_next", "_number", "_peer_id", "_waiting", "node_id")
 
@@ -54,16 +54,16 @@ class Pulse:
         self._peer_id: PeerId | None = None
         self._number = 0
         self._asked_ms: int | None = None
-        """Since when a question is under way."""
+        """When the probe under way was sent."""
         self._waiting: dict[Hearer, None] = {}
         self._next: dict[Hearer, None] = {}
 
     def begin(self, peer_id: PeerId) -> None:
-        """The connection is there."""
+        """The connection is established."""
         self._peer_id = peer_id
 
     def end(self) -> None:
-        """The connection is lost. If that makes a suspect, it must be one already."""
+        """The connection is lost. If that makes the broker suspected, the caller adds it to the suspects first."""
         self._peer_id = self._asked_ms = None
         hearers = [*self._waiting, *self._next]
         self._waiting, self._next = {}, {}
@@ -72,17 +72,17 @@ class Pulse:
 
     @property
     def is_connected(self) -> bool:
-        """Whether a question can be asked."""
+        """Whether a probe can be sent."""
         return self._peer_id is not None
 
     def is_prompt(self) -> bool:
-        """Whether an answer is to be expected: there is a connection, and no question on it is overdue."""
+        """Whether an answer can be expected: there is a connection, and no probe on it is overdue."""
         if self._peer_id is None:
             return False
         return self._asked_ms is None or self._broker.now_ms - self._asked_ms < PULSE_MS_MAX
 
     def feel(self, hearer: Hearer) -> None:
-        """Tell this one of the answer to a question that is asked from now on. Only while connected."""
+        """Notify `hearer` of the answer to a probe that is sent from now on. Only while connected."""
         if self._asked_ms is None:
             self._waiting[hearer] = None
             self._ask()
@@ -90,12 +90,12 @@ class Pulse:
             self._next[hearer] = None
 
     def forget(self, hearer: Hearer) -> None:
-        """It waits no more."""
+        """Remove a request from the waiters."""
         self._waiting.pop(hearer, None)
         self._next.pop(hearer, None)
 
     def on_answer(self, frame: memoryview) -> None:
-        """An answer came: the broker lived when the question reached it. What it says is of no interest."""
+        """The broker was alive when the probe reached it. The content does not matter."""
         if len(frame) < _CORRELATION_ID.size or _CORRELATION_ID.unpack_from(frame)[0] != self._number:
             return
         hearers, self._waiting, self._next = list(self._waiting), self._next, {}
@@ -113,7 +113,7 @@ class Pulse:
 
 
 def question(number: int, offset: MetadataOffset) -> bytes:
-    """The request with its length: ApiVersions v3 by the software `yak-watch` in the version that is the offset."""
+    """The framed request: ApiVersions v3 by the software `yak-watch`, with the offset as its version."""
     header = _HEADER.pack(_API_VERSIONS, _VERSION, number, len(WATCH_CLIENT_ID), WATCH_CLIENT_ID)
     body = b"".join(_compact(text) for text in (WATCH_CLIENT_ID, b"%d" % offset)) + b"\0"
     return struct.pack(">i", len(header) + len(body)) + header + body
@@ -124,7 +124,7 @@ def _compact(text: bytes) -> bytes:
 
 
 class CatchUpWaiting(Waiting):
-    """Another broker's question for a sign of life, until our image is as new as its own."""
+    """Another broker's probe, delayed until this broker's image is as new as the prober's."""
 
     __slots__ = ("_answer", "_broker", "_offset")
 
@@ -136,24 +136,24 @@ class CatchUpWaiting(Waiting):
         broker.suspects.wait(self)
 
     def is_done(self) -> bool:
-        """Whether we are as far."""
+        """Whether the image is as new."""
         return self._broker.image.offset >= self._offset
 
     def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """We live, and know."""
+        """Alive, and up to date."""
         return self._answer()
 
     def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """We live, at least."""
+        """Alive at least."""
         return self._answer()
 
     def leave(self, broker: Broker) -> None:
-        """Wake me no more."""
+        """Remove this probe from the waiters."""
         broker.suspects.forget(self)
 
 
 class PulseWaiting(Waiting):
-    """A request that would name brokers, until each of them gave a sign of life, or its connection to us was lost."""
+    """A request whose answer names brokers, delayed until each answered a probe or lost its connection."""
 
     __slots__ = ("_broker", "_decide", "_pulses", "_unheard")
 
@@ -167,24 +167,24 @@ class PulseWaiting(Waiting):
             pulse.feel(self)
 
     def heard(self, node_id: NodeId, *, lives: bool) -> None:  # noqa: ARG002
-        """One more of them."""
+        """One broker answered, or lost its connection."""
         self._unheard.pop(node_id, None)
         if not self._unheard:
             self._broker.finish(self)
 
     def is_done(self) -> bool:
-        """Whether all were heard of."""
+        """Whether no probe is outstanding."""
         return not self._unheard
 
     def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """What is known now."""
+        """Answer from the current state."""
         return self._decide()
 
     def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """Somebody is silent, and still connected: what is known now."""
+        """A connected broker is silent: answer from the current state."""
         return self._decide()
 
     def leave(self, broker: Broker) -> None:  # noqa: ARG002
-        """Tell me no more."""
+        """Remove this request from the probes."""
         for pulse in self._pulses:
             pulse.forget(self)

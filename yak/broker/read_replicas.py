@@ -1,8 +1,8 @@
 """Which replica a consumer reads from (KIP-392): the leader, or one in the consumer's rack.
 
-With `replica.selector.class` set to Kafka's RackAwareReplicaSelector the leader of a partition names a replica in the
-rack that the consumer says it is in, and the consumer fetches from there what is committed. Rules: Kafka's
-ReplicaManager.findPreferredReadReplica and RackAwareReplicaSelector.
+With `replica.selector.class` set to Kafka's RackAwareReplicaSelector, the leader names a replica in the consumer's
+rack, and the consumer fetches committed records there. Rules: Kafka's ReplicaManager.findPreferredReadReplica and
+RackAwareReplicaSelector.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 LEADER_ONLY: Final = -1
-"""No replica but the leader is named."""
+"""Only the leader serves this read."""
 
 
 def chooses_by_rack(broker: Broker, rack_id: str) -> bool:
@@ -29,8 +29,8 @@ def chooses_by_rack(broker: Broker, rack_id: str) -> bool:
 def preferred_replica(broker: Broker, partition: Partition, rack_id: str, fetch_offset: Offset) -> NodeId:
     """The follower to read from instead of this leader, LEADER_ONLY for none.
 
-    It is alive, in sync, in the consumer's rack, and has the offset; of several the one that is furthest, then the one
-    that was caught up last, then the largest id. A leader in that rack keeps the consumer.
+    It is ACTIVE, in the ISR, in the consumer's rack, and has the offset. Of several, the largest log end offset wins,
+    then the latest caught-up time, then the largest id. A leader in that rack keeps the consumer.
     """
     brokers = broker.image.brokers
     own = brokers.get(broker.node_id)
@@ -48,10 +48,10 @@ def preferred_replica(broker: Broker, partition: Partition, rack_id: str, fetch_
 
 
 def hosted(broker: Broker, topic_partition: TopicPartition) -> Partition:
-    """The partition, if this broker has a replica of it, as the leader or not.
+    """The partition, if this broker has a replica of it, as leader or follower.
 
     Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION when it does not exist, NOT_LEADER_OR_FOLLOWER when this broker has no
-    replica or is leaving, KAFKA_STORAGE_ERROR when its directory is offline.
+    replica or is stopping, KAFKA_STORAGE_ERROR when its directory is offline.
     """
     partition = broker.partitions.get(topic_partition)
     if partition is None or partition.log is None or not partition.is_follower or broker.maintenance.is_stopping:

@@ -1,7 +1,7 @@
-"""What was just read for one follower, for the next that asks for the same: with three replicas each byte is read once.
+"""A cache of reads for followers: with three replicas each byte is read once.
 
-The followers of a partition that keep up ask for the same offset within a moment of each other. What is kept is bounded in
-bytes and dropped at its last use.
+Followers that keep up fetch the same offset within a moment of each other. The cache is bounded in bytes; an entry is
+dropped at its last use.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class RecentReads:
 
     def __init__(self) -> None:
         self._reads: OrderedDict[tuple[Log, Offset], tuple[int, Buffer, int]] = OrderedDict()
-        """(log, offset) -> the log's generation, the bytes, and who may still ask for them."""
+        """(log, offset) -> the log's generation, the bytes, and the remaining uses."""
         self._bytes = 0
 
     def take(self, log: Log, offset: Offset, max_bytes: int) -> Buffer | None:
-        """The batches from `offset` on, if they were read before and are not more than may be given."""
+        """The batches from `offset` on, if they are cached and no longer than `max_bytes`."""
         held = self._reads.get((log, offset))
         if held is None:
             return None
@@ -41,7 +41,7 @@ class RecentReads:
         return found
 
     def keep(self, log: Log, offset: Offset, found: Buffer, uses: int) -> None:
-        """Remember a read for `uses` more followers."""
+        """Cache a read for `uses` more followers."""
         if uses <= 0 or not len(found):
             return
         key = (log, offset)

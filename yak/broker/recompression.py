@@ -1,8 +1,8 @@
-"""What must be done to the records of a batch before it is appended, in a job: recompress them, or look for their keys.
+"""Work on a batch before its append, in a job: recompress its records, or check their keys.
 
-`compression.type` other than `producer` asks for the first, a compacted topic for the second.
-While a batch of a partition is with a job, the batches that come after it wait behind it, so that order and producer
-sequences hold. A batch that has the wanted codec already is not touched.
+`compression.type` other than `producer` requires the first, a compacted topic the second. While a batch of a partition
+is in a job, later batches queue behind it, so that order and producer sequences hold. A batch in the topic's codec is
+not recompressed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNCOMPRESSED = "uncompressed"
 
 
 def wanted_codec(config: LogConfig) -> int | None:
-    """The codec that the topic's batches shall have, None when the producer decides."""
+    """The codec of the topic's batches; None when the producer decides."""
     if config.compression_type == "producer":
         return None
     return 0 if config.compression_type == _UNCOMPRESSED else CODECS.index(config.compression_type)
@@ -67,7 +67,7 @@ class PendingAppend:
 def recompress_later(
     broker: Broker, partition: Partition, header: BatchHeader, records: bytes, acks: int
 ) -> appending.Appended:
-    """Queue a batch; it gets its offset when its turn has come."""
+    """Queue a batch; it gets its offset when it is appended."""
     appended = appending.Appended(-1, -1, -1, -1)
     appended.must_wait = True
     if partition.pending_appends is None:
@@ -80,7 +80,7 @@ def recompress_later(
 
 
 def fail_pending(broker: Broker, partition: Partition, error_code: ErrorCode) -> None:
-    """The partition cannot take its queued batches any more: tell those who wait."""
+    """Fail the queued batches of a partition that can no longer append them."""
     queue, partition.pending_appends = partition.pending_appends, None
     for pending in queue or ():
         _free(broker, pending)
@@ -88,7 +88,7 @@ def fail_pending(broker: Broker, partition: Partition, error_code: ErrorCode) ->
 
 
 def _start(broker: Broker, partition: Partition) -> None:
-    """Append what stands at the head as it is; begin the job of the first batch that needs one."""
+    """Append the batches at the head that need no job; start the job of the first that does."""
     queue = partition.pending_appends
     assert queue is not None
     while queue:
@@ -137,7 +137,7 @@ def _run(broker: Broker, partition: Partition, pending: PendingAppend, codec: in
             if isinstance(error, ProtocolViolation):
                 _refuse(broker, pending, PeerError(ErrorCode.corrupt_message, str(error)))
             else:
-                # Our own fault says nothing about the batch (Kafka's Errors.forException). Nothing was written.
+                # An internal error says nothing about the batch (Kafka's Errors.forException). Nothing was written.
                 name = type(error).__name__
                 broker.notice(
                     "error",
@@ -158,7 +158,7 @@ def _run(broker: Broker, partition: Partition, pending: PendingAppend, codec: in
 
 
 def _free(broker: Broker, pending: PendingAppend) -> None:
-    """The batch is in the log or refused; a second call does nothing."""
+    """Release the bytes of a batch that is appended or refused; a second call does nothing."""
     broker.held_bytes -= len(pending.records)
     pending.records = b""
 
@@ -193,7 +193,7 @@ def _place(broker: Broker, partition: Partition, pending: PendingAppend) -> None
 
 
 def _refuse(broker: Broker, pending: PendingAppend, error: PeerError) -> None:
-    # once: a directory that fails under a batch tells all that are queued, then this one again
+    # Once: a directory that fails under a batch fails all queued ones, then this one again.
     entry, pending.waiting = pending.waiting, None
     if entry is None:
         return
@@ -208,7 +208,7 @@ def _refuse(broker: Broker, pending: PendingAppend, error: PeerError) -> None:
 def recompress(header: BatchHeader, batch: bytes, codec: int) -> bytes:
     """The batch with its records under another codec.
 
-    Raises ProtocolViolation when they cannot be decompressed within bounds, or no consumer could parse them.
+    Raises ProtocolViolation when the records exceed the bounds when decompressed, or cannot be parsed.
     """
     records = decompress(header.codec, memoryview(batch)[HEADER_BYTES:])
     for _ in walk(header, records):

@@ -1,19 +1,19 @@
-"""Batches of idempotent producers that were refused only for now, so that none of their successors overtakes them.
+"""Deferred sequences: a batch that an idempotent producer must send again is not overtaken by its successors.
 
-With several batches under way the first could be refused because the in-sync set is too small, because the disk is full, or
-because the broker does not know yet that it leads; and the second come a moment later, when that is over. In Kafka a log that does not know the
-producer takes it (any sequence may be the first, KIP-360), and the first can never be written any more; one that knows the
-producer says OUT_OF_ORDER_SEQUENCE_NUMBER, on which librdkafka begins a new epoch for all partitions, and sends again under
-it what another leader may have stored already. Here the successor is refused for now as its predecessor was: nothing was
-written, and the client sends both again in order.
+A producer has several batches under way. The first may be refused for a moment: the ISR is too small, the disk is full,
+or the broker does not know yet that it leads. The second arrives when that is over. Kafka's behaviour then:
+- A log that does not know the producer accepts the second batch, since any sequence may be the first (KIP-360). The
+  first can never be written any more.
+- A log that knows the producer answers OUT_OF_ORDER_SEQUENCE_NUMBER. librdkafka begins a new epoch for all partitions,
+  and sends under it again what another leader may have stored already.
 
-It is the same with a first batch that waits at a leader that was deposed and does not know it yet, while its successor
-comes to the new one (`refusal_of`).
+Here the successor gets a retriable error too. Nothing was written, and the client sends both again in order. The same
+holds when the first batch waits at a fenced leader while its successor reaches the new one (`refusal_of`).
 
-Where the first was refused by a broker that did not lead, it may have been taken by the one that did; or it was stored
-before, its answer was lost, and it was refused when it was sent again with its successors. Then the log has it, and takes the
-one that follows; another one is refused for now too. A client may also have given the first one up: after `AS_THE_FIRST_MS` it
-hears OUT_OF_ORDER_SEQUENCE_NUMBER, whether the log knows the producer or not, and begins anew.
+The first batch may be stored after all: by the leader, when a broker that did not lead refused it; or earlier, when its
+answer was lost and a retry was refused. Then the log accepts the batch that follows it, and any other one is deferred.
+A client may also have dropped the first batch: after `AS_THE_FIRST_MS` it gets OUT_OF_ORDER_SEQUENCE_NUMBER, whether
+the log knows the producer or not, and begins a new epoch.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 PRODUCERS_MAX = 1_000
-"""Remembered for each partition; the oldest is forgotten."""
+"""Producers remembered for each partition; beyond it the oldest is dropped."""
 AS_THE_FIRST_MS = 5_000
-"""So long a successor is refused for now; clients send again within a second."""
+"""How long a successor is deferred; clients retry within a second."""
 REMEMBERED_MS = 60_000
-"""Who hears of nothing for so long asks again anyway; what is older may be about batches that were deleted since."""
+"""A deferred sequence expires after this time: its client has retried, and the records may have been deleted since."""
 _SAYS_OF_A_SEQUENCE: Final = frozenset(
     {
         ErrorCode.out_of_order_sequence_number,
@@ -52,7 +52,7 @@ _SAYS_OF_A_SEQUENCE: Final = frozenset(
 
 
 def note_refused(partition: Partition, header: BatchHeader, now_ms: int) -> None:
-    """A batch is refused for now; of several of one producer the first counts, as long as it keeps coming."""
+    """Remember a batch that was refused for now. A producer's first one counts while it is retried."""
     if header.producer_id == NO_PRODUCER_ID:
         return
     refused = partition.refused_sequences
@@ -69,15 +69,16 @@ def note_refused(partition: Partition, header: BatchHeader, now_ms: int) -> None
 
 
 def note_not_led(partition: Partition, records: Buffer | None, now_ms: int) -> None:
-    """A replica here was sent a batch that another broker should have got, or this one in a moment."""
+    """Remember a batch that was sent to a replica while it does not lead."""
     if records is not None and len(records) >= HEADER_BYTES:
         note_refused(partition, read_header(records), now_ms)
 
 
 def check_order(partition: Partition, header: BatchHeader, now_ms: int) -> None:
-    """Let a batch pass that is the refused one again, comes before it, or is of a later epoch.
+    """Let a batch pass that is the deferred one, precedes it, or is of another epoch; the log decides about it.
 
-    Raises PeerError for one that would overtake it: NOT_ENOUGH_REPLICAS at first, then OUT_OF_ORDER_SEQUENCE_NUMBER.
+    Also passes the batch that follows the stored ones. Raises PeerError for a batch that would overtake:
+    NOT_ENOUGH_REPLICAS at first, OUT_OF_ORDER_SEQUENCE_NUMBER after `AS_THE_FIRST_MS`.
     """
     held = partition.refused_sequences.get(header.producer_id)
     if held is None:
@@ -90,7 +91,7 @@ def check_order(partition: Partition, header: BatchHeader, now_ms: int) -> None:
         if header.producer_epoch >= epoch:
             del partition.refused_sequences[header.producer_id]
         return
-    if _is_before(header.base_sequence, sequence):  # sent again, or on its way for longer: the log decides
+    if _is_before(header.base_sequence, sequence):  # a retry, or a late arrival: the log decides
         if not _is_before(header.last_sequence, sequence):
             del partition.refused_sequences[header.producer_id]
         return
@@ -103,7 +104,7 @@ def check_order(partition: Partition, header: BatchHeader, now_ms: int) -> None:
         return
     words = f"sequence {header.base_sequence} came before {sequence}, which was refused"
     if is_stored:
-        # what was refused behind it is missing
+        # the batches behind the deferred one are missing
         words = f"sequence {header.base_sequence} came behind {sequence}, which was refused; {missing} is missing"
     if now_ms - refused_ms < AS_THE_FIRST_MS:
         raise PeerError(ErrorCode.not_enough_replicas, f"{words}; nothing was written")
@@ -111,9 +112,9 @@ def check_order(partition: Partition, header: BatchHeader, now_ms: int) -> None:
 
 
 def refusal_of(partition: Partition, header: BatchHeader, error: PeerError, now_ms: int) -> PeerError:
-    """What is said of a batch that the log refuses: that a predecessor is missing only counts some time after an election.
+    """The error for a batch that the log refuses: a missing predecessor is final only some time after an election.
 
-    Until then it may be with the leader before, which does not know of the election or whose answer is on its way.
+    Until then the former leader may have it: it does not know of the election, or its answer is on its way.
     """
     if error.error_code != ErrorCode.out_of_order_sequence_number:
         return error
@@ -130,10 +131,10 @@ def refusal_of(partition: Partition, header: BatchHeader, error: PeerError, now_
 
 
 def tell_refused(broker: Broker, partition: Partition, records: Buffer | None, error: PeerError) -> None:
-    """Write to the log whose sequence did not fit, and what it was told; for every other refusal nothing, nor for want of replicas.
+    """Log a refusal for the sequence or producer epoch; no other refusal, and none for a lack of replicas.
 
-    `producer-put-off` is sent again by the client itself. `producer-refused` makes it begin a new epoch, or give up: what
-    it sends under that epoch is new to the log, also where another leader has it already.
+    After `producer-put-off` the client retries by itself. After `producer-refused` it begins a new epoch or fails:
+    batches of that epoch are new to the log, even if another leader has them already.
     """
     if records is None or len(records) < HEADER_BYTES or error.error_code not in _SAYS_OF_A_SEQUENCE:
         return
@@ -156,5 +157,5 @@ def tell_refused(broker: Broker, partition: Partition, records: Buffer | None, e
 
 
 def _is_before(one: int, other: int) -> bool:
-    """Sequences begin again at 0 after 2**31 - 1."""
+    """Sequences wrap to 0 after 2**31 - 1."""
     return (one - other) & SEQUENCE_MAX > SEQUENCE_MAX // 2

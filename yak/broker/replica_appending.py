@@ -1,4 +1,4 @@
-"""What a leader sent that follows our log: appended, with where the leader's log begins and what is committed."""
+"""The follower's append: records, the leader's log start, and its high watermark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def append(broker: Broker, partition: Partition, log: Log, fetched: FetchedPartition) -> bool:
-    """Returns whether the log start moved. Raises LogDirectoryFailure, and ProtocolViolation for broken batches."""
+    """Append the leader's records; returns whether the log start moved.
+
+    Raises LogDirectoryFailure, and ProtocolViolation for broken batches.
+    """
     count = len(fetched.records)
     if count >= HEADER_BYTES:
         partition.appended_bytes += count

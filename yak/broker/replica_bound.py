@@ -1,7 +1,4 @@
-"""The bound on replicas that one broker holds: each costs it files, memory and time, and a client may ask for any number.
-
-Kafka has no such bound; KIP-578 describes one (`max.broker.partitions`). Checked where topics and partitions are planned.
-"""
+"""The bound on replicas of one broker: each costs files, memory and time, and a client may request any number."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaBound:
-    """Replicas of each broker: those of the image, and those that requests sent since it came make."""
+    """Replicas of each broker: those of the image, and those of requests sent since."""
 
     def __init__(self, replicas_max: int) -> None:
         self._replicas_max = replicas_max
@@ -28,7 +25,7 @@ class ReplicaBound:
         self._replicas: Counter[NodeId] = Counter()
 
     def check(self, image: Image, requests: Sequence[StoreRequest]) -> None:
-        """Raise PeerError (POLICY_VIOLATION) when a broker would hold more replicas than `yak.max.broker.partitions`."""
+        """Raise PeerError (POLICY_VIOLATION) when a broker would exceed `yak.max.broker.partitions` replicas."""
         if image is not self._image:
             self._image, self._replicas = image, _replicas_of(image)
         for node_id, new in sorted(_new_replicas(requests).items()):
@@ -41,7 +38,7 @@ class ReplicaBound:
                 raise PeerError(ErrorCode.policy_violation, words)
 
     def count(self, requests: Sequence[StoreRequest]) -> None:
-        """Count what these checked requests make: they were sent, and the image does not show it yet."""
+        """Count the replicas of requests that were sent, until the image shows them."""
         self._replicas.update(_new_replicas(requests))
 
 
@@ -52,7 +49,7 @@ def _replicas_of(image: Image) -> Counter[NodeId]:
 
 
 def _new_replicas(requests: Sequence[StoreRequest]) -> Counter[NodeId]:
-    """Counted by replica list first: a topic of many partitions has few different ones."""
+    """Counted by replica list first: the partitions of a topic share few different lists."""
     new: Counter[NodeId] = Counter()
     for request in requests:
         partitions = cast("list[dict[str, str]]", request.arguments["partitions"])

@@ -1,9 +1,9 @@
-"""The follower's side of replication: one fetcher for each leader, with all partitions that we follow there.
+"""The follower's side of replication: one fetcher for each leader, for all partitions followed there.
 
-A fetch names only what changed since the last one (KIP-227): partitions that are new, whose log moved on, or that are tried
-again. What is told is an acknowledgement, so a partition is named with a higher offset only when all before that is in its log,
-and on the device where every message is flushed. One request waits at the leader; when there is something to tell
-meanwhile, a second one follows it and ends the wait.
+A fetch names only what changed since the last one (KIP-227): partitions that are new, whose log grew, or that are
+retried. A fetch offset is an acknowledgement. So a partition is named with a higher offset only when all records before
+it are in the log, and on the device where every record is flushed. One request waits at the leader; when a partition
+changes meanwhile, a second request follows it and ends the wait.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 Key: TypeAlias = tuple[bytes, int]
-"""Topic id, as its 16 bytes (a UUID is hashed and compared in Python, several times for each answer), and partition."""
+"""Topic id as its 16 bytes, and partition. A UUID is hashed and compared in Python, several times for each answer."""
 IN_FLIGHT_MAX = 2
 RECONNECT_FIRST_MS, RECONNECT_LONGEST_MS = 10, 1_000
 RETRY_FIRST_MS, USUAL_REFUSALS = 5, 3
 ANSWER_MS_MAX = 30_000
-"""A leader that took a fetch and does not answer for so long is asked anew (Kafka's replica.socket.timeout.ms)."""
+"""Longest wait for a fetch answer; then the fetcher reconnects (Kafka's replica.socket.timeout.ms)."""
 EPOCH_MAX = 2**31 - 1
 CLIENT_ID_PREFIX = "yak-replica:"
-"""Before the node id, for people who read a trace: it proves nothing."""
+"""Prefix of the node id in the client id, for readers of a trace: it proves nothing."""
 
 
 class ReplicaFetcher:
-    """Copies partitions from one leader. `pump` sends what there is to send; everything else is an answer to events."""
+    """Replicates partitions from one leader. `pump` sends requests; all other methods handle events."""
 
     def __init__(self, broker: Broker, node_id: NodeId, throttle: Throttle) -> None:
         self._broker = broker
@@ -56,12 +56,12 @@ class ReplicaFetcher:
         self._to_tell: dict[Key, None] = {}
         self._to_forget: dict[Key, None] = {}
         self._told: dict[Key, tuple[LeaderEpoch, int, Offset]] = {}
-        """What the session at the leader has: in which epoch we named it, in which request, and what we asked for, last."""
+        """For each partition in the leader's session: leader epoch, last request that named it, and fetch offset."""
         self._delayed: dict[Key, int] = {}
         self._tries: dict[Key, int] = {}
-        """Errors in a row."""
+        """Consecutive errors."""
         self._stuck_at: dict[Key, Offset] = {}
-        """Where the leader's log is damaged, so that the log line about it is written once."""
+        """Offset where the leader's log is damaged, so that the log event is written once."""
         self._unflushed: dict[Key, None] = {}
         self._in_flight: deque[int] = deque()
         self._heard_ms = 0
@@ -71,17 +71,17 @@ class ReplicaFetcher:
         self._session_epoch = 0
         self._peer_id: PeerId | None = None
         self._leaders_boot = ""
-        """To which boot of the leader that connection was made."""
+        """The leader's incarnation when the connection was opened."""
         self._is_connected = False
         self._is_proven = False
-        """Requests may be sent."""
+        """Whether requests may be sent."""
         self._connect_due_ms: int | None = None
         self._pause_ms = RECONNECT_FIRST_MS
 
-    # --------------------------------------------------------------------------------------------------- what to copy
+    # ----------------------------------------------------------------------------------------------------- partitions
 
     def follow(self, partition: Partition) -> None:
-        """Copy this partition, or copy it on in another leader epoch."""
+        """Fetch this partition, or continue in another leader epoch."""
         key = _key(partition)
         self.partitions[key] = partition
         self._unflushed.pop(key, None)
@@ -92,7 +92,7 @@ class ReplicaFetcher:
             self._tell(key, partition, partition.log)
 
     def unfollow(self, partition: Partition) -> None:
-        """Copy it no more."""
+        """Stop fetching this partition."""
         key = _key(partition)
         if self.partitions.pop(key, None) is not None:
             self._to_tell.pop(key, None)
@@ -109,7 +109,7 @@ class ReplicaFetcher:
         return told is not None and told[1] in self._in_flight
 
     def flushed(self, partition: Partition) -> None:
-        """What was appended is on the device: it may be acknowledged."""
+        """The appended records are on the device: acknowledge them."""
         key = _key(partition)
         if key in self._unflushed and self.partitions.get(key) is partition:
             del self._unflushed[key]
@@ -118,22 +118,22 @@ class ReplicaFetcher:
                 self.pump()
 
     def close(self) -> None:
-        """Stop."""
+        """Close the connection and stop fetching."""
         self._hang_up()
         self.partitions.clear()
         self._connect_due_ms = None
 
     def restart(self) -> None:
-        """Begin a new session, as another boot or at another address."""
+        """Reconnect and begin a new session, after this broker or the leader registered a new incarnation."""
         self._hang_up()
         self._connect_due_ms, self._pause_ms = None, RECONNECT_FIRST_MS
         self.pump()
 
     def hurry(self) -> None:
-        """The leader may be back, or a throttle be another: try now what waits."""
+        """Retry delayed partitions and connections now: the leader may be back, or a throttle may have changed."""
         leader = self._broker.image.brokers.get(self.node_id)
         if leader is not None and self._peer_id is not None and leader.boot_id != self._leaders_boot:
-            # The machine it ran on may be gone without a word, and our connection with it.
+            # The leader's old machine may have failed without closing this connection.
             self.restart()
         self._delayed = dict.fromkeys(self._delayed, self._broker.now_ms)
         if self._connect_due_ms is not None:
@@ -144,7 +144,7 @@ class ReplicaFetcher:
     # -------------------------------------------------------------------------------------------------------- time
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         dues = list(self._delayed.values())
         if self._connect_due_ms is not None:
             dues.append(self._connect_due_ms)
@@ -157,7 +157,7 @@ class ReplicaFetcher:
         return bool(self._in_flight) or (self._is_connected and not self._is_proven)
 
     def on_timer(self) -> None:
-        """Try again what is due."""
+        """Retry what is due; reconnect when an answer is overdue."""
         now_ms = self._broker.now_ms
         if self._waits_for_answer and self._heard_ms + ANSWER_MS_MAX <= now_ms:
             self._give_up("replica-fetch-unanswered", f"nothing came for {ANSWER_MS_MAX // 1000} s")
@@ -173,7 +173,7 @@ class ReplicaFetcher:
     # -------------------------------------------------------------------------------------------------- the connection
 
     def pump(self) -> None:
-        """Connect if need be; send a request when one may and should be sent."""
+        """Connect if necessary, and send a request when one is due and allowed."""
         if self._peer_id is None:
             if self.partitions and self._connect_due_ms is None:
                 self._connect()
@@ -196,18 +196,18 @@ class ReplicaFetcher:
         self._peer_id = self._broker.peers.open(leader, self)
 
     def on_connected(self, peer_id: PeerId) -> None:
-        """The leader took the connection."""
+        """The leader accepted the connection."""
         if peer_id == self._peer_id:
             self._is_connected, self._heard_ms = True, self._broker.now_ms
 
     def on_proven(self, peer_id: PeerId) -> None:
-        """The leader takes requests."""
+        """The leader accepts requests."""
         if peer_id == self._peer_id:
             self._is_proven = True
             self.pump()
 
     def on_lost(self, peer_id: PeerId, how: PeerEnd, reason: str) -> None:
-        """The connection ended, and the session with it; try again soon."""
+        """The connection ended, and the session with it: reconnect after a backoff."""
         if peer_id != self._peer_id:
             return
         if self._is_connected and not self._broker.maintenance.is_stopping:
@@ -227,7 +227,7 @@ class ReplicaFetcher:
         self._reset()
 
     def _reset(self) -> None:
-        """Nothing of the session is left: all must be told again."""
+        """Forget connection and session: every partition is named again."""
         self._peer_id, self._is_connected, self._is_proven = None, False, False
         self._forget_session()
 
@@ -245,7 +245,7 @@ class ReplicaFetcher:
             if key not in waiting and held.cut is None and not is_resigning(held)
         }
 
-    # --------------------------------------------------------------------------------------------------------- asking
+    # ------------------------------------------------------------------------------------------------------- requests
 
     def _send(self) -> None:
         broker = self._broker
@@ -290,7 +290,7 @@ class ReplicaFetcher:
     # ------------------------------------------------------------------------------------------------------- answers
 
     def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:
-        """Take what the leader has for us, and ask on."""
+        """Take the leader's records, and send the next request."""
         if peer_id != self._peer_id:
             return
         self._heard_ms = self._broker.now_ms
@@ -312,7 +312,7 @@ class ReplicaFetcher:
         self.pump()
 
     def _refused(self, error_code: int) -> None:
-        """The whole fetch was refused: a lost session is begun anew, all else is tried again a little later."""
+        """The whole fetch was refused: begin a lost session again, or reconnect after a backoff."""
         if error_code in (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_session_epoch):
             self._forget_session()
             self.pump()
@@ -321,7 +321,7 @@ class ReplicaFetcher:
             self._give_up("replica-fetch-refused", name)
 
     def _give_up(self, event: str, reason: str) -> None:
-        # A leader whose image is a moment behind ours does not know our boot yet.
+        # A leader with a slightly older image does not know this broker's incarnation yet.
         self._refusals += 1
         level: Literal["debug", "warning"] = "debug" if self._refusals <= USUAL_REFUSALS else "warning"
         self._broker.notice(level, event, leader=self.node_id, reason=reason)
@@ -329,9 +329,10 @@ class ReplicaFetcher:
         self._back_off()
 
     def _take(self, fetched: FetchedPartition) -> None:
-        """One partition's part of an answer, if it is still what we want to know.
+        """Take one partition's part of an answer, if it still applies.
 
-        Named anew in a request that is still under way: then this tells of what we asked before, maybe epochs ago.
+        It is ignored when a request under way names the partition again: it then answers an older request, maybe of an
+        older leader epoch.
         """
         key = (fetched.topic_id, fetched.index)
         partition, told = self.partitions.get(key), self._told.get(key)
@@ -367,7 +368,7 @@ class ReplicaFetcher:
     def _append(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, asked: Offset) -> None:
         records = fetched.records
         if len(records) >= HEADER_BYTES and not may_follow(log, records, asked):
-            # else an answer to where we were before the log was cut or moved on
+            # Else it answers a request from before the log was truncated or grew.
             if begins_inside(log, records):
                 kept = replace(fetched, records=memoryview(bytes(records)))
                 begin_inside(self._broker, partition, log, kept, lambda: self._begun(key, partition, log, kept))
@@ -377,17 +378,17 @@ class ReplicaFetcher:
         if len(records):
             self._acknowledge(key, partition, log, len(records))
         elif start_moved:
-            # whoever deleted the records waits until we say so
+            # A DeleteRecords waits until this replica reports its new log start.
             self._tell(key, partition, log)
 
     def _begun(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
-        """The log was begun anew for these records."""
+        """The log was truncated to begin with these records: append them."""
         if self.partitions.get(key) is partition:
             self._receive(key, partition, log, fetched, log.log_end_offset)
             self.pump()
 
     def _acknowledge(self, key: Key, partition: Partition, log: Log, count: int) -> None:
-        """Name the partition with its new end: at once, after a flush, or when the throttle lets it."""
+        """Name the partition with its new end: at once, after a flush, or when the throttle permits."""
         broker, config = self._broker, log.config
         if config.flush_ms != NEVER:
             broker.flusher.want_within(partition, config.flush_ms)
@@ -400,9 +401,9 @@ class ReplicaFetcher:
         self._tell(key, partition, log)
 
     def _tell(self, key: Key, partition: Partition, log: Log) -> None:
-        """Name the partition in the next request: an acknowledgement of all it has, so what must be flushed is flushed first."""
+        """Name the partition in the next request. That acknowledges its whole log, so a due flush comes first."""
         if partition.cut is not None or self._broker.damaged_replicas.is_resigning(partition):
-            # told again when that is done
+            # Named again when the truncation or the resignation is done.
             self._to_tell.pop(key, None)
         elif log.unflushed_messages >= log.config.flush_messages:
             self._to_tell.pop(key, None)
@@ -428,7 +429,7 @@ class ReplicaFetcher:
         self._delay(key)
 
     def _delay(self, key: Key) -> None:
-        """Try again soon, and later each time: a new leader may need a few milliseconds to learn that it is one."""
+        """Retry soon, with growing pauses: a new leader may need a few milliseconds to learn that it leads."""
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         pause_ms = min(RETRY_FIRST_MS << min(tries - 1, 16), self._broker.config.replica_fetch_backoff_ms)
         self._delayed[key] = self._broker.now_ms + pause_ms

@@ -1,4 +1,4 @@
-"""What a leader has for a follower of one partition: where their logs part, records up to the log's end, or news of the watermark."""
+"""The leader's answer for one partition of a follower's fetch."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 NO_ROOM = FetchPartitionAnswer(-1)
-"""There is more for this partition than this answer may hold: it comes with the next."""
+"""More records than this answer may hold: the partition comes with the next."""
 
 
 class ReplicaReader:
-    """Looks at one partition at a time; `throttle` holds back those that catch up."""
+    """Reads one partition at a time; `throttle` limits replicas that catch up."""
 
     def __init__(self, broker: Broker, throttle: Throttle) -> None:
         self._broker = broker
@@ -35,7 +35,7 @@ class ReplicaReader:
     def look(
         self, session: ReplicaSession, item: ReplicaItem, reading: Reading, room: int
     ) -> FetchPartitionAnswer | None:
-        """What one partition has for the follower; None when it is no news."""
+        """The answer for one partition; None when the follower has everything."""
         try:
             partition = self._readable(item)
             if item.is_fresh:
@@ -67,7 +67,7 @@ class ReplicaReader:
     def _take_progress(
         self, session: ReplicaSession, partition: Partition, item: ReplicaItem
     ) -> FetchPartitionAnswer | None:
-        """Let the fetch offset count, once it is known that the follower's log is ours up to there."""
+        """Count the fetch offset as acknowledged, once the follower's log is known to match up to there."""
         log = partition.log
         assert log is not None
         replica = partition.replica_states.get(session.node_id)
@@ -152,7 +152,7 @@ class ReplicaReader:
                 reading.pending.append((len(reading.answers), found))
                 return answer
             if not taken:
-                # The next batch is larger than the room that is left: it must stay marked, for nobody marks it again.
+                # The next batch exceeds the room that is left. Only this mark brings it into the next answer.
                 return NO_ROOM
             answer.records = found
         return answer
@@ -177,13 +177,13 @@ class ReplicaReader:
 
 
 def _where_they_part(item: ReplicaItem, log: Log) -> DivergingEpoch | None:
-    """The largest epoch that the follower's log may share with ours, if it is not ours up to the fetch offset (KIP-595)."""
+    """The largest epoch that both logs may share, if they diverge before the fetch offset (KIP-595); else None."""
     offset, end = item.fetch_offset, log.log_end_offset
     if item.last_fetched_epoch < 0:
         return DivergingEpoch(log.latest_epoch, end) if offset > end else None
     epoch, end_offset = log.end_offset_for_epoch(item.last_fetched_epoch)
     if epoch < 0:
-        # A later epoch than any of ours: records of a leader that was passed over in an unclean election.
+        # A later epoch than any of ours: the records of a leader that lost an unclean election.
         return DivergingEpoch(log.latest_epoch, end)
     if epoch < item.last_fetched_epoch or end_offset < offset:
         return DivergingEpoch(epoch, end_offset)

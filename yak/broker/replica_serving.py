@@ -1,16 +1,16 @@
-"""The leader's side of replication: followers' fetches, in sessions that are told what is appended (KIP-227).
+"""The leader's side of replication: followers' fetches, in sessions that appends mark (KIP-227).
 
-A follower's fetch offset is its acknowledgement: all before it is in its log. It counts for the high watermark only from a fetch in
-the present leader epoch and in the follower's present boot (KIP-320, KIP-903), over a connection on which that boot has
-proven itself (`yak.protocol.peer_proof`). Where its log parts from ours it is told
-by the diverging epoch (KIP-595), before anything is read for it.
+A follower's fetch offset is its acknowledgement: all records before it are in its log. It counts for the high watermark
+only with the current leader epoch and the follower's current broker epoch (KIP-320, KIP-903), over a connection that
+has proven that incarnation (`yak.protocol.peer_proof`). A follower whose log diverges gets the diverging epoch
+(KIP-595) before anything is read for it.
 
-A session belongs to one connection. A partition that was answered with anything the follower must act on (records, an
-error, a divergence) is left alone until the follower names it again: so the follower may send its next request while one waits, and
-nothing is sent twice.
+A session belongs to one connection. After an answer that the follower must act on (records, an error, a divergence), a
+partition is not answered again until the follower names it. So the follower may send its next request while one waits,
+and nothing is sent twice.
 
-A waiting fetch is woken by what is appended. News of the high watermark alone travel with the next records, or after
-`WATERMARK_NEWS_MS` by themselves.
+An append completes a waiting fetch. A high watermark alone travels with the next records, or by itself after
+`WATERMARK_NEWS_MS`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ReplicaServing:
         self._sessions: dict[NodeId, ReplicaSession] = {}
         self._next_session_id = 1
         self.heard_ms: dict[NodeId, int] = {}
-        """When each follower last fetched anything."""
+        """When each follower last fetched."""
         self._appended: dict[ReplicaSession, None] = {}
         self._news_due: OrderedDict[ReplicaSession, int] = OrderedDict()
         self.throttle = Throttle(broker.config.leader_replication_throttled_rate)
@@ -59,7 +59,7 @@ class ReplicaServing:
     # -------------------------------------------------------------------------------------------------- wake-ups
 
     def appended(self, partition: Partition) -> None:
-        """Records were appended: the followers are told at the end of the turn."""
+        """Mark the partition for its followers after an append; their fetches are answered at the end of the turn."""
         if not partition.is_watched:
             self._broker.isr_changes.watch(partition)
         for session, item in (partition.replica_sessions or {}).items():
@@ -69,25 +69,25 @@ class ReplicaServing:
                     self._appended[session] = None
 
     def watermark_moved(self, partition: Partition) -> None:
-        """The high watermark or the log start moved: the followers hear of it soon."""
+        """The high watermark or the log start moved: followers get it within `WATERMARK_NEWS_MS`."""
         for session, item in (partition.replica_sessions or {}).items():
             session.mark_dirty(item)
             if session.parked is not None and session not in self._news_due:
                 self._news_due[session] = self._broker.now_ms + WATERMARK_NEWS_MS
 
     def news_travel(self, session: ReplicaSession) -> None:
-        """An answer is being made: it carries what there is of news, so none need to go by themselves."""
+        """An answer of this session carries its high watermarks: cancel the separate one."""
         self._news_due.pop(session, None)
 
     def changed(self, partition: Partition) -> None:
-        """The leader, its epoch, or the log is another: waiting followers see for themselves."""
+        """The leader, its epoch, or the log changed: complete the waiting fetches, which read again."""
         for session, item in (partition.replica_sessions or {}).items():
             session.mark_dirty(item)
             if session.parked is not None:
                 self._appended[session] = None
 
     def wake(self) -> None:
-        """The turn ends: answer the waiting fetches of those that have something to get."""
+        """At the end of the turn, answer the waiting fetches of sessions that were marked."""
         while self._appended:
             appended, self._appended = self._appended, {}
             for session in appended:
@@ -95,13 +95,13 @@ class ReplicaServing:
                     self._broker.finish(session.parked)
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         due_ms = self._news_due[next(iter(self._news_due))] if self._news_due else None
         throttled_ms = self.throttle.next_due()
         return due_ms if throttled_ms is None else throttled_ms if due_ms is None else min(due_ms, throttled_ms)
 
     def on_timer(self) -> None:
-        """Tell of high watermarks that nobody asked for in time, and let throttled partitions go on."""
+        """Send high watermarks that are due, and resume throttled partitions."""
         now_ms = self._broker.now_ms
         while self._news_due:
             session = next(iter(self._news_due))
@@ -118,15 +118,16 @@ class ReplicaServing:
     # ------------------------------------------------------------------------------------------------- sessions
 
     def forget_connection(self, connection: Connection) -> None:
-        """A connection is gone, and the session with it."""
+        """Close the sessions of a closed connection."""
         for session in [held for held in self._sessions.values() if held.connection is connection]:
             self._close(session)
 
     def ask_anew(self, partition: Partition) -> None:
-        """End the sessions of followers that left the ISR by themselves, if they fetch on: only what they say now lets them in.
+        """End the sessions of followers that left the ISR on their own request but still fetch; a new full fetch lets
+        them rejoin.
 
-        A call to leave may be executed late, when its broker is in sync again; of a partition to which nothing is written it
-        would not speak again.
+        A request to leave may be executed late, when the broker is in sync again. A partition without writes would not
+        be named again in the old session.
         """
         for session in list(partition.replica_sessions or ()):
             state = partition.replica_states.get(session.node_id)
@@ -134,8 +135,8 @@ class ReplicaServing:
                 self._close(session)
 
     def handle(self, call: Call) -> Outcome:
-        """A follower's Fetch."""
-        call.api_key = FOLLOWER_FETCH  # from here on only a name for what is counted
+        """Serve a follower's Fetch."""
+        call.api_key = FOLLOWER_FETCH  # from here on the key only selects counters
         request = call.request
         refusal = self._refusal(call.connection, request)
         if refusal is not None:
@@ -169,9 +170,9 @@ class ReplicaServing:
         return self._give_or_wait(session, call, must_answer=request.session_epoch == INITIAL_EPOCH)
 
     def handle_repeated(self, session: ReplicaSession, frame: Buffer) -> tuple[Call, Outcome] | None:
-        """A follower's Fetch that is its last one but for what it says of one partition; None when it is not.
+        """Serve a Fetch that differs from the last one in one partition only; None for any other frame.
 
-        Everything that `handle` looks at holds as it did then: the bytes are the same, and so is the cluster's image.
+        All checks of `handle` still hold: the other bytes are the same, and so is the cluster's image.
         """
         repeated = None if session.pattern is None else session.pattern.read(frame)
         if repeated is None:
@@ -205,7 +206,7 @@ class ReplicaServing:
         return Later(fetch)
 
     def _refusal(self, connection: Connection, request: Any) -> ErrorCode | None:
-        """Why this cannot be a follower of ours; None when it is one."""
+        """Why the sender is no valid follower; None when it is one."""
         image, proven = self._broker.image, connection.proven
         if proven is None or request.replica_id != proven.node_id:
             return ErrorCode.cluster_authorization_failed
@@ -215,12 +216,12 @@ class ReplicaServing:
         if known is None or known.state is BrokerState.CLOSED:
             return ErrorCode.stale_broker_epoch
         present = (known.broker_epoch, known.boot_id)
-        # A registration that our image does not show yet, or one that is over.
+        # The registration is not in our image yet, or is over.
         is_present = present == (proven.broker_epoch, proven.boot_id) and request.replica_epoch == known.broker_epoch
         return None if is_present else ErrorCode.stale_broker_epoch
 
     def _note_replaced(self, session: ReplicaSession, connection: Connection) -> None:
-        """A follower that lost its connection begins a session over another one before we see the first one end."""
+        """Log that a follower reconnected before its old connection was seen to end."""
         if session.connection is not connection:
             self._broker.notice(
                 "info",
@@ -294,7 +295,7 @@ class ReplicaServing:
 
 
 class ReplicaFetch(Waiting):
-    """A follower's fetch: answered with what there is, or when something is appended."""
+    """A follower's fetch (Kafka's DelayedFetch): completed by an append, a change, or its time-out."""
 
     __slots__ = ("_max_bytes", "_serving", "_session")
 
@@ -305,9 +306,9 @@ class ReplicaFetch(Waiting):
         self._max_bytes = session.request_bytes_max
 
     def read(self, *, with_news: bool) -> Reading:
-        """Look at the partitions that may have something; those for which there is no room stay marked.
+        """Read the marked partitions; those without room in the answer stay marked.
 
-        News of high watermarks alone are given only beside something else, or `with_news`.
+        A high watermark alone is included only beside other data, or `with_news`.
         """
         session, look = self._session, self._serving.reader.look
         self._serving.news_travel(session)
@@ -340,19 +341,19 @@ class ReplicaFetch(Waiting):
         reading.answers.append((item, answer))  # type: ignore[arg-type]
 
     def reply(self, broker: Broker, reading: Reading) -> Outcome:
-        """The answer, after a job when some of it must come from the device."""
+        """The answer, after a job when some records must come from the device."""
         if reading.pending:
             return Later(ColdFetch(broker, self, reading))
         return self.build(broker, reading)
 
     def build(self, broker: Broker, reading: Reading) -> Outcome:
-        """The answer's bytes."""
+        """Encode the answer."""
         topics: dict[Any, list[FetchPartitionAnswer]] = {}
         size_bytes = 0
         for each, answer in reading.answers:
             item: ReplicaItem = each  # type: ignore[assignment]
             if item.waits_for_follower and not answer.records and not _has_something(answer):
-                # What was to be read was removed meanwhile, or is damaged: the follower asks again in a moment.
+                # The records were removed meanwhile, or are damaged: the follower retries in a moment.
                 answer.error_code = ErrorCode.kafka_storage_error
             size_bytes += len(answer.records)
             if answer.error_code:
@@ -370,25 +371,25 @@ class ReplicaFetch(Waiting):
         return Prebuilt(fetch_response(call.version, call.correlation_id, 0, ErrorCode.none, session_id, topics))
 
     def is_done(self) -> bool:
-        """A parked fetch is done only when it is woken."""
+        """A waiting fetch is only completed by `Broker.finish`."""
         return False
 
     def answer(self, broker: Broker) -> Outcome:
-        """Look again, and give what is there."""
+        """Read again, and answer."""
         return self.reply(broker, self.read(with_news=True))
 
     def on_expiry(self, broker: Broker) -> Outcome:
-        """Nothing was appended for as long as the follower wanted to wait."""
+        """Answer after `max_wait_ms` without an append."""
         return self.answer(broker)
 
     def leave(self, broker: Broker) -> None:  # noqa: ARG002
-        """Wake me no more."""
+        """Remove this fetch from its session."""
         if self._session.parked is self:
             self._session.parked = None
 
 
 def _has_something(answer: FetchPartitionAnswer) -> bool:
-    """Whether the follower must act on it, and then names the partition anew."""
+    """Whether the follower must act on the answer, and then names the partition again."""
     return bool(len(answer.records) or answer.error_code or answer.diverging_epoch is not None)
 
 

@@ -1,4 +1,4 @@
-"""What a leader remembers of one follower's fetches: a session over one connection, and its partitions."""
+"""A follower's fetch session at the leader: one connection, and its partitions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ReplicaItem:
     def __init__(self, topic_id: uuid.UUID, index: int) -> None:
         self.topic_id = topic_id
         self.raw_topic_id = id_bytes(topic_id)
-        """As an answer has it."""
+        """The topic id as an answer encodes it."""
         self.index = index
         self.partition: Partition | None = None
         self.fetch_offset = 0
@@ -51,13 +51,13 @@ class ReplicaItem:
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
         self.is_fresh = True
-        """Named by the follower since it was last looked at: what it says was not taken yet."""
+        """Named by the follower since the last read: its fetch offset is not counted yet."""
         self.waits_for_follower = False
-        """It was given something to act on; nothing more for it until it is named again."""
+        """The last answer needs an action of the follower; no further one until it names the partition again."""
         self.given_offset = -1
-        """Where the records began that it was given last."""
+        """Base offset of the records that were sent last."""
         self.asks_again = False
-        """It asks for the records that it was given last: it may have refused them as damaged."""
+        """The follower fetches the same records again: it may have refused them as damaged."""
 
     def ask(
         self,
@@ -67,7 +67,7 @@ class ReplicaItem:
         log_start_offset: Offset,
         max_bytes: int,
     ) -> None:
-        """The follower names it: what it has, and wants."""
+        """Take a partition of the follower's request: its fetch position and limits."""
         self.asks_again = fetch_offset == self.given_offset
         self.fetch_offset = fetch_offset
         self.last_fetched_epoch = last_fetched_epoch
@@ -78,7 +78,7 @@ class ReplicaItem:
 
 
 class ReplicaSession:
-    """What one follower fetches from us over one connection."""
+    """The partitions that one follower fetches over one connection."""
 
     __slots__ = (
         "broker_epoch",
@@ -106,35 +106,35 @@ class ReplicaSession:
         self.items: dict[tuple[uuid.UUID, int], ReplicaItem] = {}
         self.dirty: dict[ReplicaItem, None] = {}
         self.parked: Any = None
-        """The fetch of this session that waits, if one does."""
+        """The fetch of this session that waits (a ReplicaFetch), or None."""
         self.request_wait_ms = self.request_bytes_max = 0
-        """What the last request said of the longest wait and the largest answer."""
+        """Longest wait and largest answer, from the last request."""
         self.image: Image | None = None
-        """The cluster's metadata by which the last request was found to be of a follower of ours."""
+        """The image in which the last full check accepted the follower."""
         self.pattern: FetchPattern | None = None
-        """How its requests for one partition look."""
+        """The byte pattern of this session's requests for one partition."""
         self.may_learn = False
-        """The request in hand is of this session, and there is no pattern yet."""
+        """Whether the current request belongs to this session and there is no pattern yet."""
         self.named: dict[bytes, ReplicaItem] = {}
-        """The items by how such a request names them."""
+        """The items by their bytes in such a request."""
 
     def add(self, topic_id: uuid.UUID, index: int) -> ReplicaItem:
-        """The follower names a partition for the first time."""
+        """Add a partition that the follower names for the first time."""
         item = self.items[topic_id, index] = ReplicaItem(topic_id, index)
         self.named[partition_name(topic_id, index)] = item
         return item
 
     def remove(self, topic_id: uuid.UUID, index: int) -> ReplicaItem | None:
-        """The follower wants it no more; None when it never did."""
+        """Remove a partition that the follower forgets; None when it is not in the session."""
         self.named.pop(partition_name(topic_id, index), None)
         return self.items.pop((topic_id, index), None)
 
     def learn(self, frame: Buffer) -> None:
-        """Take the request in hand, which was found in order, for the pattern of those to come."""
+        """Take the current, accepted request as the pattern of later ones."""
         self.may_learn = False
         self.pattern = FetchPattern.of(frame)
 
     def mark_dirty(self, item: ReplicaItem) -> None:
-        """There may be something new for the follower."""
+        """Mark a partition that may have something new for the follower."""
         if not item.waits_for_follower:
             self.dirty[item] = None

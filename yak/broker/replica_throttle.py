@@ -1,7 +1,7 @@
-"""A bound on what replicas that catch up may take, so that they leave room for clients (KIP-73).
+"""A limit on the bandwidth of replicas that catch up, so that clients keep theirs (KIP-73).
 
-Bytes a second by `leader.replication.throttled.rate` and `follower.replication.throttled.rate`; only replicas outside of the ISR are held
-back, and only those that the topic names in `leader.replication.throttled.replicas` and
+`leader.replication.throttled.rate` and `follower.replication.throttled.rate` are bytes a second. Only replicas outside
+of the ISR are throttled, and only those that the topic names in `leader.replication.throttled.replicas` and
 `follower.replication.throttled.replicas`: `*`, or `PARTITION:NODE` pairs.
 """
 
@@ -18,7 +18,7 @@ PAUSE_MS = 20
 
 
 class Throttle:
-    """A leaky bucket: what was taken drains at the rate; while it holds more than a tenth of a second's worth, all wait."""
+    """A leaky bucket that drains at the rate. Replicas wait while it holds more than a tenth of a second's worth."""
 
     def __init__(self, rate: int) -> None:
         self.rate = rate
@@ -28,18 +28,18 @@ class Throttle:
         self._waiting: OrderedDict[tuple[Any, Any], int] = OrderedDict()
 
     def took(self, count: int, now_ms: int) -> None:
-        """So many bytes were given."""
+        """Count bytes that were sent or received."""
         if self.rate < UNLIMITED:
             self._drain(now_ms)
             self._level += count
 
     def room(self, now_ms: int) -> int:
-        """How much one read may take, so that it does not take what is for a second at once."""
+        """Bytes that one read may take: at most a tenth of a second's worth, at least 1."""
         self._drain(now_ms)
         return max(1, int(self.rate / 10 - self._level))
 
     def must_wait(self, owner: Any, item: Any, now_ms: int) -> bool:
-        """Whether this one must wait now; `take_due` gives it back when it may be tried again."""
+        """Whether this item must wait now; `take_due` returns it when it may be retried."""
         if self.rate >= UNLIMITED:
             return False
         self._drain(now_ms)
@@ -49,7 +49,7 @@ class Throttle:
         return True
 
     def taken(self, count: int, now_ms: int) -> int:
-        """So many bytes came: how long until the bucket is low enough again, in ms; 0 when it is."""
+        """Count received bytes; returns the ms until the bucket is low enough again, 0 when it is."""
         self.took(count, now_ms)
         if self.rate >= UNLIMITED:
             return 0
@@ -57,18 +57,18 @@ class Throttle:
         return max(0, int((self._level - self.rate / 10) * 1000 / max(1, self.rate)))
 
     def next_due(self) -> int | None:
-        """When `take_due` is wanted, in ms."""
+        """When `take_due` is due, in ms."""
         return self._waiting[next(iter(self._waiting))] if self._waiting else None
 
     def take_due(self, now_ms: int) -> list[tuple[Any, Any]]:
-        """Those who may be tried again."""
+        """Remove and return the items that may be retried."""
         due = []
         while self._waiting and self._waiting[next(iter(self._waiting))] <= now_ms:
             due.append(self._waiting.popitem(last=False)[0])
         return due
 
     def forget(self, owner: Any, item: Any) -> None:
-        """It waits no more."""
+        """Remove an item that waits."""
         self._waiting.pop((owner, item), None)
 
     def _drain(self, now_ms: int) -> None:
@@ -78,5 +78,5 @@ class Throttle:
 
 
 def is_named(listed: Sequence[str], partition: int, node_id: NodeId) -> bool:
-    """Whether a list of throttled replicas has this one."""
+    """Whether a list of throttled replicas names this replica."""
     return bool(listed) and ("*" in listed or f"{partition}:{node_id}" in listed)

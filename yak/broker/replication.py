@@ -1,6 +1,6 @@
-"""Who copies what from whom: the fetchers of this broker, the sessions of those that fetch from it, and when each is told.
+"""Both sides of replication: the fetchers of this broker, and the sessions of its followers.
 
-Partitions that we follow are copied as soon as our registration is in the image, also while we are fenced, and go on while
+A fetcher starts once this broker's registration is in the image, also while the broker is fenced. It continues while
 the metadata store is away.
 """
 
@@ -33,16 +33,16 @@ class Replication:
         self._sources: dict[Partition, NodeId] = {}
         self._changed: dict[Partition, None] = {}
         self._epoch: BrokerEpoch = 0
-        """The boot in which we fetch; 0 while our registration is not in the image yet."""
+        """The broker epoch of the fetchers; 0 while the registration is not in the image."""
         self._is_stopped = False
 
     def changed(self, partition: Partition) -> None:
-        """A partition of ours has another leader, epoch, or log, or is ours no more; seen to at the end of the turn."""
+        """The leader, epoch, log or assignment of a partition changed; handled at the end of the turn."""
         self._changed[partition] = None
         self.serving.changed(partition)
 
     def image_changed(self, delta: Delta) -> None:
-        """A new image is in force: look whether we may fetch, and whether leaders came back or moved house."""
+        """Restart the fetchers in a new broker epoch, and retry leaders whose registration changed."""
         broker = self._broker
         if not delta.brokers_changed:
             return
@@ -59,7 +59,7 @@ class Replication:
         broker.isr_changes.brokers_changed()
 
     def configs_changed(self) -> None:
-        """The throttles' rates, and whom they hold back, may be others now."""
+        """Apply new throttle rates and lists of throttled replicas."""
         self.serving.throttle.rate = self._rate("leader.replication.throttled.rate")
         self._throttle.rate = self._rate("follower.replication.throttled.rate")
         for fetcher in self._fetchers.values():
@@ -73,13 +73,13 @@ class Replication:
         return rate
 
     def flushed(self, partition: Partition) -> None:
-        """A flush of a partition that we follow is done."""
+        """A flush of a followed partition is done."""
         source = self._sources.get(partition)
         if source is not None:
             self._fetchers[source].flushed(partition)
 
     def stop(self) -> None:
-        """Copy nothing any more: the logs are being closed."""
+        """Stop all fetchers: the logs are being closed."""
         self._is_stopped = True
         for fetcher in self._fetchers.values():
             fetcher.close()
@@ -87,7 +87,7 @@ class Replication:
         self._sources.clear()
 
     def run(self) -> None:
-        """The turn ends: let the fetchers know what changed for them."""
+        """At the end of the turn, assign changed partitions to fetchers, and answer followers."""
         if self._changed and not self._is_stopped:
             changed, self._changed = self._changed, {}
             touched: dict[NodeId, None] = {}
@@ -118,7 +118,7 @@ class Replication:
             touched[wanted] = None
 
     def _source_of(self, partition: Partition) -> NodeId | None:
-        """The leader to copy from; None where there is nothing to copy."""
+        """The leader to fetch from; None when there is nothing to fetch."""
         broker = self._broker
         is_ours = broker.partitions.get(partition.topic_partition) is partition
         if not self._epoch or not is_ours or partition.log is None or partition.is_leader:
@@ -132,7 +132,7 @@ class Replication:
         return source is not None and self._fetchers[source].is_naming(partition)
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         dues = [due for fetcher in self._fetchers.values() if (due := fetcher.next_due()) is not None]
         if (due := self.cuts.next_due()) is not None:
             dues.append(due)
@@ -141,7 +141,7 @@ class Replication:
         return min(dues, default=None)
 
     def on_timer(self) -> None:
-        """Let both sides run by the clock."""
+        """Run what is due on both sides."""
         now_ms = self._broker.now_ms
         self.serving.on_timer()
         self.cuts.on_timer()

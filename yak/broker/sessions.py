@@ -1,7 +1,7 @@
-"""Fetch sessions (KIP-227): the broker remembers which partitions a client fetches, and answers with what changed.
+"""Fetch sessions (KIP-227): the broker remembers a client's partitions, and answers with those that changed.
 
-What changed is pushed, not searched: an append or a new high watermark marks the partition in each session that has it, so an
-idle session of a thousand partitions costs nothing. Rules of ids and epochs: Kafka's FetchSession.scala.
+Appends and new high watermarks mark the partition in each session that has it. So an idle session of a thousand
+partitions costs nothing. Rules of ids and epochs: Kafka's FetchSession.scala.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EPOCH_MAX = 2**31 - 1
 
 
 class FetchItem:
-    """One partition of one fetch, or of a session: where the client is, and what it was last told."""
+    """One partition of a fetch or session: the client's position, and the offsets sent last."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -56,7 +56,7 @@ class FetchItem:
 
 
 class FetchSession:
-    """The partitions of one client, and those of them that may have something new."""
+    """The partitions of one client, and those that may have something new."""
 
     __slots__ = ("connection", "dirty", "epoch", "items", "last_used_ms", "parked", "session_id", "uses_topic_ids")
 
@@ -70,7 +70,7 @@ class FetchSession:
         self.items: dict[tuple[Any, int], FetchItem] = {}
         self.dirty: dict[FetchItem, None] = {}
         self.parked: Any = None
-        """The fetch of this session that waits, if one does."""
+        """The fetch of this session that waits, or None."""
 
     def mark_dirty(self, item: FetchItem) -> None:
         """The item may have something new."""
@@ -82,10 +82,10 @@ class FetchSession:
 
 
 class FetchSessions:
-    """All sessions by id, least recently used first; bounded in number, and in partitions together.
+    """All sessions by id, least recently used first; bounded in number, and in total partitions.
 
-    A session has only partitions that exist. A client that names another one gets no session, so that it names it again with
-    each fetch, and is refused each time (Kafka remembers such partitions).
+    A session has only partitions that exist. A client that names another one gets no session: it names the partition in
+    each fetch, and each time gets an error (Kafka remembers such partitions).
     """
 
     def __init__(self, slots_max: int) -> None:
@@ -94,7 +94,7 @@ class FetchSessions:
         self.partitions_count = 0
         """Partitions of all sessions."""
         self.delayed_count = 0
-        """Partitions of all delayed fetches that name them themselves."""
+        """Partitions of all delayed fetches without a session."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -102,7 +102,7 @@ class FetchSessions:
     def open(
         self, broker: Broker, items: list[FetchItem], connection: Connection, now_ms: int, *, uses_topic_ids: bool
     ) -> FetchSession | None:
-        """A new session over `items`; None when one of them does not exist, or there is no room: then the fetch has none."""
+        """A new session over `items`; None when one of them does not exist, or there is no room."""
         if self._slots_max <= 0 or not items or len(items) > FETCH_SESSION_PARTITIONS_MAX:
             return None
         if not all(_exists(broker, item) for item in items):
@@ -121,10 +121,10 @@ class FetchSessions:
         return session
 
     def _make_room(self, broker: Broker, connection: Connection, slots: int, partitions: int, now_ms: int) -> bool:
-        """Evict the least recently used sessions that may go until so many more fit; whether they do.
+        """Evict sessions that may go, least recently used first, until the new ones fit; returns whether they fit.
 
-        A session may go when its connection is closed or asks for this one, or when it is idle. None may in Kafka before it is
-        idle, but Kafka's sessions have owners that are authenticated and under quotas.
+        A session may go when its connection is closed or requests the new one, or when it is idle. Kafka evicts only
+        idle sessions, but its clients are authenticated and under quotas.
         """
         while (
             len(self._sessions) + slots > self._slots_max
@@ -143,14 +143,14 @@ class FetchSessions:
         return True
 
     def may_delay(self, broker: Broker, connection: Connection, partitions: int) -> bool:
-        """Whether a fetch that names so many partitions may wait: there is room, or the connection is within its fair share."""
+        """Whether a fetch of so many partitions may wait: there is room, or the connection is within its fair share."""
         if self.delayed_count + partitions <= FETCH_PARTITIONS_REMEMBERED_MAX:
             return True
         share = FETCH_PARTITIONS_REMEMBERED_MAX // max(1, len(broker.connections))
         return connection.delayed_partitions + partitions <= share
 
     def delay(self, connection: Connection, partitions: int) -> None:
-        """Count the partitions of a fetch that waits; negative when it does no more."""
+        """Count the partitions of a fetch that starts to wait; negative when it ends."""
         self.delayed_count += partitions
         connection.delayed_partitions += partitions
 
@@ -181,8 +181,8 @@ class FetchSessions:
     ) -> None:
         """Add, move and forget partitions as an incremental fetch says.
 
-        Raises PeerError(FETCH_SESSION_ID_NOT_FOUND) when one of them does not exist, or there is no room: the session is
-        closed, and the client goes on with a full fetch.
+        Raises PeerError(FETCH_SESSION_ID_NOT_FOUND) when one of them does not exist, or there is no room: the session
+        is closed, and the client continues with a full fetch.
         """
         for item in requested:
             key = (item.topic_key, item.index)
@@ -210,7 +210,7 @@ class FetchSessions:
                 self._detach(broker, session, item_gone)
 
     def close(self, broker: Broker, session_id: int) -> None:
-        """Forget a session; nothing happens when it is not known."""
+        """Close a session; an unknown id is ignored."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self.partitions_count -= len(session.items)
@@ -218,9 +218,9 @@ class FetchSessions:
                 self._detach(broker, session, item)
 
     def attach(self, broker: Broker, session: FetchSession, item: FetchItem) -> None:
-        """Have the partition push its changes to the session; again after the partition was created anew.
+        """Subscribe the session to the partition; again after the partition was created again.
 
-        Not to one that was closed while its last fetch waited: nobody would ever detach it.
+        A session that was closed while its last fetch waited is ignored: nothing would ever unsubscribe it.
         """
         if self._sessions.get(session.session_id) is not session:
             return
@@ -245,7 +245,7 @@ class FetchSessions:
 
 
 def _exists(broker: Broker, item: FetchItem) -> bool:
-    """Whether it is a partition of the cluster, or still is one of this broker."""
+    """Whether it is a partition of the cluster, or still one of this broker."""
     topic = None if item.name is None else broker.image.topics.get(item.name)
     if topic is not None and 0 <= item.index < len(topic.partitions):
         return True

@@ -1,7 +1,7 @@
-"""Time-outs of waiting requests: one ordered queue per time-out value, so that a finished wait leaves at once.
+"""Time-outs of delayed operations: one ordered queue for each time-out value, so that a finished one leaves at once.
 
-Requests with the same time-out expire in the order they came, so no heap is needed; a heap with lazy deletion kept
-tens of megabytes of finished waits behind one live entry.
+Operations with the same time-out expire in order of arrival, so no heap is needed. A heap with lazy deletion kept tens
+of megabytes of finished operations behind one live entry.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections import OrderedDict
 from yak.broker.call import Waiting
 
 QUEUES_MAX = 64
-"""Distinct time-out values kept apart; beyond them values are rounded up, so that a client cannot make many."""
+"""Distinct time-out values; beyond them values are rounded up, so that a client cannot create many."""
 
 
 class Timeouts:
-    """Waiting requests by the time they expire."""
+    """Delayed operations by expiry time."""
 
     def __init__(self) -> None:
         self._queues: dict[int, OrderedDict[Waiting, int]] = {}
 
     def add(self, waiting: Waiting, now_ms: int) -> None:
-        """Start the clock of a request; its `timeout_ms` may be rounded up by at most an eighth."""
+        """Start the time-out of a request; `timeout_ms` may be rounded up by at most an eighth."""
         timeout_ms = max(0, waiting.timeout_ms)
         queue = self._queues.get(timeout_ms)
         if queue is None:
@@ -32,17 +32,17 @@ class Timeouts:
         queue[waiting] = now_ms + timeout_ms
 
     def remove(self, waiting: Waiting) -> None:
-        """Stop the clock of a request; nothing happens when it does not run."""
+        """Cancel the time-out of a request; does nothing when there is none."""
         queue = self._queues.get(waiting.timeout_ms)
         if queue is not None and queue.pop(waiting, None) is not None and not queue:
             del self._queues[waiting.timeout_ms]
 
     def next_due(self) -> int | None:
-        """The earliest expiry in ms, None when nothing waits."""
+        """The earliest expiry in ms; None when nothing waits."""
         return min((queue[next(iter(queue))] for queue in self._queues.values()), default=None)
 
     def take_expired(self, now_ms: int) -> list[Waiting]:
-        """Remove and give all requests whose time is over, earliest first."""
+        """Remove and return all expired requests, earliest first."""
         expired: list[tuple[int, Waiting]] = []
         for timeout_ms in list(self._queues):
             queue = self._queues[timeout_ms]

@@ -1,4 +1,4 @@
-"""Who waits on a partition, and how they are told: what they waited for is there, or will not come."""
+"""Completes delayed operations of a partition, when their data is there or their wait has failed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def wake(broker: Broker, partition: Partition) -> None:
-    """The high watermark, the flushed end or the log start moved."""
+    """Complete operations after the high watermark, the recovery point or the log start moved."""
     _wake_produces(broker, partition)
     grown_bytes = partition.committed_bytes - partition.notified_bytes
     partition.notified_bytes = partition.committed_bytes
@@ -23,7 +23,7 @@ def wake(broker: Broker, partition: Partition) -> None:
             broker.look_again(fetch)
     if partition.sessions:
         for session, item in partition.sessions.items():
-            # one that opened its session is in `waiting_fetches`
+            # A fetch that opened its session is in `waiting_fetches`.
             if session.parked is not None and session.parked not in (partition.waiting_fetches or ()):
                 session.parked.note_growth(partition, item, grown_bytes)
                 broker.look_again(session.parked)
@@ -45,7 +45,7 @@ def _wake_produces(broker: Broker, partition: Partition) -> None:
 
 
 def fail_waiting(broker: Broker, partition: Partition, error_code: ErrorCode) -> None:
-    """Answer every produce that waits on the partition with an error, and wake its fetches to see for themselves."""
+    """Fail every delayed produce of the partition, and complete its delayed fetches, which read again."""
     fail_pending(broker, partition, error_code)
     for queue in (partition.waiting_produces, partition.waiting_flushes):
         while queue:

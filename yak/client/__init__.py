@@ -1,1 +1,1 @@
-"""The Kafka client side, thin over librdkafka (confluent-kafka)."""
+"""The Kafka client: a thin layer over librdkafka (confluent-kafka)."""

@@ -1,4 +1,4 @@
-"""Lists of broker addresses, as people write them."""
+"""Lists of broker addresses, as users type them."""
 
 DEFAULT_PORT = 9092
 

@@ -1,4 +1,4 @@
-"""Changing and describing a cluster: topics, configs, offsets, brokers. Every call ends within its time-out."""
+"""Changes and describes a cluster: topics, configs, offsets, brokers. Every call ends within its timeout."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from yak.errors import YakError
 from yak.ids import NodeId, Offset, TopicPartition
 
 LEADER_MOVES = ("not-leader", "no-leader")
-"""Errors that pass by themselves when a partition has its next leader; librdkafka's ListOffsets does not wait for that."""
+"""Errors that end once a partition has its next leader; librdkafka's ListOffsets does not wait for that."""
 LEADER_PAUSE_S = 0.05
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -20,7 +20,7 @@ LATEST = "latest"
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """One config of a topic or broker; `source` is Kafka's, in words: default, topic, broker, static…"""
+    """One config of a topic or broker; `source` names Kafka's config source: default, topic, broker, static…"""
 
     name: str
     value: str | None
@@ -32,7 +32,7 @@ class ConfigValue:
 
 @dataclass(frozen=True, slots=True)
 class FoundOffset:
-    """An offset and, for a search by time, the record's timestamp; -1 where there is none."""
+    """An offset and, for a search by time, the record's timestamp; -1 without one."""
 
     offset: Offset
     timestamp_ms: int
@@ -51,16 +51,17 @@ SOURCES = {
 
 
 def _library() -> Any:
-    """librdkafka's admin module, imported when first used; as Any, for its names are not exported for type checkers."""
+    """librdkafka's admin module, imported on first use; typed Any, since its names are not exported to type
+    checkers."""
     import confluent_kafka.admin
 
     return confluent_kafka.admin
 
 
 class Admin:
-    """One admin connection. Construction checks that a broker answers. Raises YakError from every method.
+    """One admin connection. Construction checks that a broker answers. Every method raises YakError.
 
-    `extra` are librdkafka settings; with them connections may be encrypted, and then nothing is checked at construction.
+    `extra` are librdkafka settings. With an encrypted or authenticated connection nothing is checked at construction.
     """
 
     def __init__(
@@ -107,9 +108,10 @@ class Admin:
         assignment: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Create one topic; -1 is the broker's default. With `assignment`, the replicas of each partition are given."""
+        """Create one topic; -1 is the broker's default. `assignment` gives the replicas of each partition."""
         if assignment is not None:
-            # Without the number of partitions librdkafka takes the broker's default for it, and refuses both.
+            # Without the number of partitions librdkafka assumes the broker's default, and refuses it along with an
+            # assignment.
             rows = [list(ids) for ids in assignment]
             new = _library().NewTopic(name, len(rows), replica_assignment=rows, config=dict(configs or {}))
         else:
@@ -127,7 +129,8 @@ class Admin:
         self.delete_topics([name])
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics with one request. Raises YakError for the first that was not deleted; the others are."""
+        """Delete topics with one request. Raises YakError for the first topic that was not deleted; the others are
+        deleted."""
         if not names:
             return
         futures = self._ask(
@@ -140,7 +143,7 @@ class Admin:
             self._wait(future, f'topic "{name}" was not deleted')
 
     def add_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
-        """Grow a topic to `total` partitions."""
+        """Increase a topic's partitions to `total`."""
         what = f'topic "{name}" was not grown to {total} partitions'
         futures = self._ask(
             what, self._client.create_partitions, [_library().NewPartitions(name, total)], validate_only=validate_only
@@ -148,7 +151,7 @@ class Admin:
         self._wait(futures[name], what)
 
     def delete_records(self, before: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset | YakError]:
-        """Move log starts up; the new log start, or the error, of each partition."""
+        """Raise log start offsets; the new log start offset, or the error, of each partition."""
         from confluent_kafka import TopicPartition as Wire
 
         futures = self._ask(
@@ -196,7 +199,7 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Set and delete single configs, leaving the others (IncrementalAlterConfigs, KIP-339)."""
+        """Set and delete single configs, and keep the others (IncrementalAlterConfigs, KIP-339)."""
         resource = self._resource(kind, name)
         for config, value in changes.items():
             resource.add_incremental_config(
@@ -215,8 +218,8 @@ class Admin:
     ) -> dict[TopicPartition, FoundOffset]:
         """`earliest`, `latest`, or the first offset at or after a time in ms, of each partition.
 
-        `latest` is the high watermark, or the last stable offset with `read_committed`. A partition whose leader is moving is asked
-        about again until the time-out.
+        `latest` is the high watermark, or the last stable offset with `read_committed`. While a partition's leader
+        moves, the request is retried until the timeout.
         """
         from confluent_kafka import IsolationLevel
         from confluent_kafka import TopicPartition as Wire
@@ -262,7 +265,7 @@ class Admin:
         return {each: (low[each].offset, high[each].offset) for each in partitions}
 
     def damaged_offsets(self, name: str) -> dict[int, dict[NodeId, Offset]]:
-        """The first damaged offset of each replica of a topic that is known to be damaged, by partition and broker."""
+        """The first damaged offset of each damaged replica of a topic, by partition and broker."""
         from yak.client.replica_offsets import damaged_offsets
 
         return damaged_offsets(self.metadata().brokers, name, timeout_s=self.timeout_s)

@@ -1,4 +1,4 @@
-"""How far a file was sent: rows from the first on that are all acknowledged (or set aside as bad), never more."""
+"""The progress of a file upload: the number of leading rows that are all acknowledged or rejected as bad."""
 
 import hashlib
 import json
@@ -13,21 +13,21 @@ HEAD_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What tells one input file from another: the hash of its first bytes; it may grow at its end."""
+    """Identifies an input file by the hash of its first bytes; the file may grow at its end."""
 
     head_bytes: int
     head_sha256: str
 
     @classmethod
     def of(cls, path: str, head_bytes: int = HEAD_BYTES) -> "Fingerprint":
-        """Of the file as it is now. Raises OSError."""
+        """The fingerprint of the present file. Raises OSError."""
         with open(path, "rb") as file:
             head = file.read(head_bytes)
         return cls(len(head), hashlib.sha256(head).hexdigest())
 
 
 class Checkpoint:
-    """The file given to `--resume`, replaced as a whole (write, sync, rename) so that it is never half written."""
+    """The file given to `--resume`, replaced atomically (write, sync, rename)."""
 
     def __init__(self, path: str, input_path: str, topic: str) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class Checkpoint:
         self._written = -1
 
     def read(self) -> int:
-        """Rows to skip; 0 when there is no checkpoint yet.
+        """Rows to skip; 0 without a checkpoint.
 
         Raises UsageError (`resume-mismatch`) for another file or topic, YakError (`resume-unreadable`).
         """
@@ -66,7 +66,7 @@ class Checkpoint:
         return rows
 
     def write(self, rows: int) -> None:
-        """Keep this many rows; does nothing when that is what the file says already."""
+        """Store this number of rows; does nothing when it is unchanged."""
         if rows == self._written:
             return
         document = {

@@ -1,4 +1,4 @@
-"""What every librdkafka handle of ours is configured with: who we are, short waits, and a closed mouth."""
+"""The settings of every librdkafka handle: client id, short waits, and no log output."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,15 +15,14 @@ IMPATIENT: dict[str, str | int] = {
     "topic.metadata.refresh.fast.interval.ms": 10,
     "socket.connection.setup.timeout.ms": 1000,
 }
-"""A client that looks for a new leader within milliseconds. librdkafka's own waits are 100 ms and more, and would hide the
-cluster's."""
+"""Settings to find a new leader within milliseconds. librdkafka's own waits of 100 ms and more would hide the cluster's
+failover time."""
 
 
 def base_config(servers: str, *, verbose: int = 0) -> dict[str, Any]:
     """Settings common to producer, consumer and admin.
 
-    librdkafka writes its log to stderr by itself; it is silenced unless `verbose` is 2 or more, where it shows the
-    protocol.
+    librdkafka logs to stderr by default; it is silenced unless `verbose` is 2 or more, which logs the protocol.
     """
     config: dict[str, Any] = {
         "bootstrap.servers": servers,
@@ -42,16 +41,16 @@ def base_config(servers: str, *, verbose: int = 0) -> dict[str, Any]:
 
 
 def _ignore(_error: object) -> None:
-    """Connection errors come back as time-outs of the calls they spoil; there they are explained."""
+    """Ignore connection errors: they surface as timeouts of the failing calls, which explain them."""
 
 
 def is_plain(config: Mapping[str, Any]) -> bool:
-    """Whether connections are neither encrypted nor authenticated, so that a plain request can find out who answers."""
+    """Whether connections are neither encrypted nor authenticated, so that a plain request can probe the broker."""
     return str(config.get("security.protocol", "plaintext")).lower() == "plaintext"
 
 
 def check_reachable(servers: str, timeout_ms: int) -> str:
-    """The first bootstrap address that speaks Kafka; waits 3 s, or the time-out where that is less.
+    """The first bootstrap address that speaks Kafka; waits at most 3 s, or the timeout if that is less.
 
     Raises Unreachable (`unreachable`, `wrong-protocol`).
     """

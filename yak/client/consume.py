@@ -1,7 +1,7 @@
-"""Reads partitions by assignment, without a group: nothing is committed, nobody else is disturbed.
+"""Reads partitions by assignment, without a group: it commits nothing and disturbs no other consumer.
 
-The end is the high watermark (with read_committed: the last stable offset) taken at the start, and is reached when the
-fetch position is there, not when a record with that offset was seen: compaction and transaction markers leave gaps.
+The end is the high watermark (with read_committed: the last stable offset) at the start. It is reached when the fetch
+position is there, not when a record with that offset was seen: compaction and transaction markers leave gaps.
 """
 
 import time
@@ -22,14 +22,14 @@ BATCH = 500
 
 @dataclass(slots=True)
 class Window:
-    """What to read of one partition: [start, stop), for ever when `stop` is None."""
+    """The offsets to read of one partition: [start, stop), without an end when `stop` is None."""
 
     start: Offset
     stop: Offset | None
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """Whether the window has no offsets."""
         return self.stop is not None and self.start >= self.stop
 
 
@@ -42,12 +42,13 @@ def resolve_windows(
     read_committed: bool = False,
     now_ms: int,
 ) -> dict[TopicPartition, Window]:
-    """Offsets of a range in each partition, in four requests at most. Raises YakError."""
+    """The window of a range in each partition, in at most four requests. Raises YakError."""
     marks = admin.watermarks(partitions, read_committed=read_committed)
     starts = _edges(admin, partitions, wanted.start, marks)
     windows: dict[TopicPartition, Window] = {}
     if wanted.stop is not None:
-        # No record at or after that time yet: up to the end if the time is past, else open (`until_ms` stops it).
+        # No record at or after that time yet: read to the end if the time is past, else open-ended (`until_ms` stops
+        # it).
         stops = _edges(admin, partitions, wanted.stop, marks)
         is_future = wanted.stop.kind == "time" and wanted.stop.number > now_ms
         for each in partitions:
@@ -70,14 +71,14 @@ def _edges(
     if edge.kind != "time":
         return {each: edge.resolve(*marks[each]) for each in partitions}
     found = admin.offsets(dict.fromkeys(partitions, edge.number))
-    # -1: no record at or after that time; then its place is the end.
+    # -1: no record at or after that time, so use the end.
     return {each: found[each].offset if found[each].offset >= 0 else marks[each][1] for each in partitions}
 
 
 class PartitionReader:
-    """One librdkafka consumer over given partitions. `records` yields what is in the windows, and None when idle.
+    """One librdkafka consumer over given partitions. `records` yields the records of the windows, and None when idle.
 
-    A partition that has come to its stop is paused out of the assignment; the iterator ends when all have.
+    A partition that reached its stop is removed from the assignment; the iterator ends when all have.
     """
 
     def __init__(
@@ -111,16 +112,16 @@ class PartitionReader:
             self._consumer.assign([Wire(*each, windows[each].start) for each in windows if each in self._open])
 
     def records(self, *, more: Callable[[], bool] = lambda: True) -> Iterator[Received | None]:
-        """Records in the order they come; None about ten times a second while there are none.
+        """Records in the order of arrival; None about ten times a second while there are none.
 
-        Stops as soon as `more` is false. Raises YakError on an error that will not heal.
+        Stops as soon as `more` is False. Raises YakError on a permanent error.
         """
         while self._open and more():
             first = self._consumer.poll(POLL_S)
             if first is None:
                 yield None
                 continue
-            # consume() waits until it has the whole batch, so it only takes what is there already.
+            # consume() waits for a full batch, so it only takes the messages that are there already.
             for message in (first, *self._consumer.consume(BATCH, 0)):
                 if not self._take(message):
                     continue
@@ -129,14 +130,15 @@ class PartitionReader:
                     return
 
     def fetch(self, limit: int, wait_s: float) -> list[Any]:
-        """librdkafka's messages, undecoded: as many as are there within `wait_s`, `limit` at most. Raises as `records` does.
+        """librdkafka's messages, undecoded: those that arrive within `wait_s`, `limit` at most. Raises the errors of
+        `records`.
 
-        For who looks at few of many: a message that is not decoded costs next to nothing.
+        For callers that use few of many messages: an undecoded message costs almost nothing.
         """
         return [message for message in self._consumer.consume(limit, wait_s) if self._take(message)]
 
     def _take(self, message: Any) -> bool:
-        """Whether it is a record of a window; the positions move on."""
+        """Whether the message is a record of a window; advances the positions."""
         error = message.error()
         if error is not None:
             self._handle(error, message)
@@ -159,20 +161,20 @@ class PartitionReader:
         return not self._open
 
     def pause(self) -> None:
-        """Ask for nothing more until `resume`; what was fetched ahead is dropped, and fetched again."""
+        """Stop fetching until `resume`; prefetched records are dropped, and fetched again."""
         self._consumer.pause([self._wire(*each) for each in self._open])
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Resume fetching after `pause`."""
         self._consumer.resume([self._wire(*each) for each in self._open])
 
     def behind(self) -> int | None:
-        """How many offsets of the windows are not read yet, by what the brokers said with the last fetches; None when unknown."""
+        """Unread offsets of the open windows, by the high watermarks of the last fetches; None when unknown."""
         stops = {each: self._windows[each].stop for each in self._open}
         return offsets_behind(self._consumer, {each: self.positions[each] for each in self._open}, stops)
 
     def partitions_of(self, topic: str, timeout_s: float) -> list[int]:
-        """The numbers of a topic's partitions now; none when nobody answers, or the topic is gone."""
+        """The partition numbers of a topic now; empty when no broker answers, or the topic is deleted."""
         try:
             found = self._consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
         except kafka_exceptions():
@@ -180,7 +182,7 @@ class PartitionReader:
         return [] if found is None or found.error is not None else sorted(found.partitions)
 
     def add(self, partition: TopicPartition, window: Window) -> None:
-        """Read one more partition."""
+        """Also read this partition."""
         self._windows[partition] = window
         self.positions[partition] = window.start
         if not window.is_empty:
@@ -204,21 +206,21 @@ class PartitionReader:
         raise from_kafka(error, f"{where} could not be read")
 
     def finish(self, partition: TopicPartition) -> None:
-        """Read no more of this partition."""
+        """Stop reading this partition."""
         if partition not in self._open:
             return
         self._open.discard(partition)
         self._consumer.incremental_unassign([self._wire(partition.topic, partition.partition)])
 
     def close(self) -> None:
-        """Leave; nothing is committed."""
+        """Close the consumer; nothing is committed."""
         self._consumer.close()
 
 
 def offsets_behind(
     consumer: Any, positions: Mapping[TopicPartition, Offset], stops: Mapping[TopicPartition, Offset | None]
 ) -> int | None:
-    """From positions to the stops, or to the high watermarks that came with the last fetches; None when one is not known yet."""
+    """Offsets from positions to the stops, or to the high watermarks of the last fetches; None when one is unknown."""
     from confluent_kafka import TopicPartition as Wire
 
     total = 0
@@ -248,7 +250,7 @@ def _out_of_range(where: str, error: Any) -> Exception:
 def check_ranges(
     windows: Mapping[TopicPartition, Window], marks: Mapping[TopicPartition, tuple[Offset, Offset]]
 ) -> list[str]:
-    """Correct windows that begin outside the log, with a sentence about each: before it begins, or after its end."""
+    """Correct windows that start outside the log; return a sentence about each."""
     notes = []
     for partition, window in windows.items():
         low, high = marks[partition]
@@ -287,9 +289,10 @@ def tail_starts(
     timeout_s: float = 10.0,
     extra: dict[str, Any] | None = None,
 ) -> dict[TopicPartition, Offset]:
-    """The offset in each partition from which `count` records follow up to its end; `marks` are the log's start and end.
+    """The offset in each partition from which `count` records follow up to its end; `marks` are the log's start and
+    end.
 
-    End minus count is right only without gaps, so it is tried, counted, and doubled until enough are found.
+    End minus count is right only without gaps, so the range is read, counted, and doubled until it has enough records.
     """
     starts = {each: high for each, (low, high) in marks.items() if high <= low or count <= 0}
     waiting = [each for each in marks if each not in starts]

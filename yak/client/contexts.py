@@ -1,10 +1,10 @@
-"""Clusters by name: the file that holds them, read and changed as a whole.
+"""Named clusters (contexts): their file, read and changed as a whole.
 
     current = "local"
     [contexts.local]
     bootstrap_servers = "127.0.0.1:9092"
 
-What else may stand in a context is a setting of `yak`'s commands; here all but the addresses is kept as it is.
+A context may hold further settings of `yak`'s commands; this module preserves them unchanged.
 """
 
 import difflib
@@ -18,13 +18,13 @@ from yak.private_files import replace_file
 
 CURRENT, PREVIOUS, CONTEXTS = "current", "previous", "contexts"
 LAST = "-"
-"""In place of a name: the context before this one."""
+"""Used as a name: the previous context."""
 ACCENTS = ("red", "orange", "yellow", "green", "cyan", "blue", "purple", "magenta")
 """Colours that a context may have by name."""
 
 
 def config_path(flag: str | None, environment: Mapping[str, str]) -> str:
-    """The file that holds the contexts: as told, `YAK_CONFIG`, or `yak/config.toml` under `XDG_CONFIG_HOME` (`~/.config`)."""
+    """The contexts' file: the flag, `YAK_CONFIG`, or `yak/config.toml` under `XDG_CONFIG_HOME` (`~/.config`)."""
     if flag:
         return flag
     if named := environment.get("YAK_CONFIG"):
@@ -34,7 +34,7 @@ def config_path(flag: str | None, environment: Mapping[str, str]) -> str:
 
 
 def read_toml(path: str) -> dict[str, Any]:
-    """The file's tables, or nothing when there is no file. Raises UsageError (`config-file`)."""
+    """The file's tables; empty when there is no file. Raises UsageError (`config-file`)."""
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)
@@ -60,7 +60,7 @@ def read_contexts(path: str) -> dict[str, dict[str, Any]]:
 
 
 def add_context(path: str, name: str, values: Mapping[str, Any], *, use: bool = False) -> bool:
-    """Add a context, or replace one; the first is used from then on, others when `use` says so. Returns whether it is.
+    """Add or replace a context. The first one becomes current, others only with `use`. Returns whether it is current.
 
     Raises UsageError (`usage`, `config-file`).
     """
@@ -78,7 +78,7 @@ def add_context(path: str, name: str, values: Mapping[str, Any], *, use: bool = 
 
 
 def use_context(path: str, name: str) -> tuple[str, dict[str, Any]]:
-    """Use a context from now on (`-`: the one before); its name and values.
+    """Make a context current (`-`: the previous one); its name and values.
 
     Raises UsageError (`no-previous-context`, `unknown-context`, `config-file`).
     """
@@ -96,7 +96,7 @@ def use_context(path: str, name: str) -> tuple[str, dict[str, Any]]:
 
 
 def remove_context(path: str, name: str) -> None:
-    """Forget a context; the cluster is not touched. Raises UsageError (`unknown-context`, `config-file`)."""
+    """Remove a context; the cluster is not affected. Raises UsageError (`unknown-context`, `config-file`)."""
     document = read_toml(path)
     contexts = contexts_in(document, path)
     if name not in contexts:
@@ -127,7 +127,7 @@ def _switch(document: dict[str, Any], name: str) -> None:
 
 
 def _write(path: str, document: dict[str, Any]) -> None:
-    """Replace the file as a whole, readable by its owner only: a URL or a token in it may be a secret."""
+    """Replace the file atomically, readable by its owner only: a URL or a token in it may be a secret."""
     from yak.client.toml_text import dump_toml
 
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)

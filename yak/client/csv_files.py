@@ -1,6 +1,6 @@
-"""A CSV file before it is read as one: its encoding, its lines with a bound on their length, its size in lines.
+"""The text of a CSV file before it is parsed: its encoding, its lines of bounded length, its number of lines.
 
-A file of any size is read in little memory: never more than one line, and a line no longer than `LINE_CHARACTERS_MAX`.
+A file of any size takes little memory: at most one line, and a line is at most `LINE_CHARACTERS_MAX` long.
 """
 
 import codecs
@@ -13,15 +13,15 @@ from yak.errors import YakError
 
 SNIFFED_BYTES: Final = 65_536
 LINE_CHARACTERS_MAX: Final = 1 << 20
-"""A longer line is a row that is not sent: no broker takes such a record as it comes, and a file may have no line end at all."""
+"""A longer line is rejected: no broker accepts such a record by default, and a file may have no line end at all."""
 COUNT_CHUNK_BYTES: Final = 1 << 20
 ENCODINGS: Final = ("utf-8", "cp1252", "latin-1", "utf-16", "utf-16-le", "utf-16-be")
-"""What is offered; any other that Python knows can be named."""
+"""Suggested encodings; any encoding of Python is allowed."""
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
 def sniff_encoding(head: bytes) -> str:
-    """The encoding of a file by its first bytes: by its mark, UTF-16 by its zero bytes, UTF-8 if it is that, else Windows'."""
+    """Guess the encoding from a file's first bytes: by the BOM, UTF-16 by its zero bytes, valid UTF-8, else cp1252."""
     for mark, name in _MARKS:
         if head.startswith(mark):
             return name
@@ -38,7 +38,7 @@ def sniff_encoding(head: bytes) -> str:
 
 
 def check_encoding(name: str) -> str:
-    """An encoding's name as Python has it. Raises YakError (`bad-encoding`)."""
+    """An encoding's canonical Python name. Raises YakError (`bad-encoding`)."""
     try:
         return codecs.lookup(name).name
     except LookupError:
@@ -48,14 +48,14 @@ def check_encoding(name: str) -> str:
 
 
 class LineTooLong(Exception):
-    """A line of more than `LINE_CHARACTERS_MAX`; the next one can be read."""
+    """A line of more than `LINE_CHARACTERS_MAX`; reading can go on with the next line."""
 
     def __init__(self) -> None:
         super().__init__(f"a line of more than {LINE_CHARACTERS_MAX} characters")
 
 
 class TextLines:
-    """The lines of an open file, with their ends. Bytes that are no text come as surrogates, to be found in their row.
+    """The lines of an open file, with their ends. Undecodable bytes become surrogates, which the row's check finds.
 
     `next` raises LineTooLong, and goes on after that line; YakError (`not-text`) ends it.
     """
@@ -69,7 +69,7 @@ class TextLines:
 
     @property
     def bytes_read(self) -> int:
-        """How much of the file was read, a block ahead of the lines; the last answer when the file is closed."""
+        """The number of bytes read, up to a block ahead of the lines; stays readable after the file is closed."""
         if not self._file.closed:
             self._bytes_read = self._file.tell()
         return self._bytes_read
@@ -105,7 +105,7 @@ def _is_whole(piece: str) -> bool:
 
 
 def open_binary(path: str) -> BinaryIO:
-    """A file to be read. Raises YakError (`file`)."""
+    """Open a file for reading. Raises YakError (`file`)."""
     try:
         if os.path.isdir(path):
             raise IsADirectoryError(None, "it is a directory")
@@ -116,9 +116,10 @@ def open_binary(path: str) -> BinaryIO:
 
 
 def count_lines(path: str, is_over: Callable[[], bool] = lambda: False) -> int | None:
-    """Lines of a file, a last one without its end included; None when it was called off. Raises YakError (`file`).
+    """The number of lines, an unterminated last one included; None when cancelled. Raises YakError (`file`).
 
-    A cell with a line end in it counts as two lines, so rows are at most this many. UTF-16 has its line ends counted as bytes, which is right.
+    This is an upper bound of the rows: a cell with a line end in it counts as two lines. For UTF-16 counting newline
+    bytes is right too.
     """
     lines, last = 0, b"\n"
     with open_binary(path) as file:

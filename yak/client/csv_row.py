@@ -1,4 +1,4 @@
-"""A row of CSV as a line."""
+"""Formats a row as a line of CSV."""
 
 import csv
 import io
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 
 def csv_row(cells: Sequence[object]) -> str:
-    """Ends with LF. Cells with CR are quoted too: Python before 3.13 quotes only what the line end has in it, and readers take CR for one."""
+    """The row as a line that ends with LF. Cells with CR are quoted too: readers take CR for a line end, and Python
+    before 3.13 only quotes the characters of its own line terminator."""
     line = io.StringIO(newline="")
     csv.writer(line, lineterminator="\r\n").writerow(cells)
     return line.getvalue().removesuffix("\r\n") + "\n"

@@ -1,6 +1,6 @@
-"""Have partitions led by their first replica again: ElectLeaders (key 43, KIP-460).
+"""Preferred leader election: ElectLeaders (key 43, KIP-460).
 
-By hand, for confluent-kafka 2.16 has a method for it that fails on its own arguments.
+Sent as a raw request, since confluent-kafka 2.16's method fails on its own arguments.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ WAIT_MS = 5_000
 def elect_preferred_leaders(
     metadata: ClusterMetadata, partitions: Sequence[TopicPartition], *, timeout_s: float
 ) -> dict[TopicPartition, str | None]:
-    """Ask the controller; why the first replica of a partition does not lead it, or None where it does.
+    """Elect preferred leaders through the controller; None or the reason of the failure, by partition.
 
     Raises Unreachable when the controller does not answer, YakError (`not-elected`) when it refuses the whole request.
     """

@@ -1,4 +1,4 @@
-"""librdkafka's and the broker's errors as YakErrors: what, why, what to try, and whether anything was written."""
+"""librdkafka's and the broker's errors as YakErrors: message, reason, advice, and whether a record was written."""
 
 from functools import cache
 from typing import Any, Literal
@@ -27,7 +27,7 @@ NOT_WRITTEN = {
     "_PURGE_QUEUE",
     "_QUEUE_FULL",
 }
-"""Errors after which the record is certainly not in the log; after any other it may be."""
+"""Errors after which the record is certainly not in the log; after any other error it may be."""
 
 _SLUGS = {
     "UNKNOWN_TOPIC_OR_PART": "unknown-topic",
@@ -107,13 +107,13 @@ class KafkaFailure(YakError):
 
 
 class KafkaUsage(UsageError):
-    """The same, when the request itself was wrong."""
+    """A `KafkaFailure` for an invalid request."""
 
     kafka_code: int | None = None
 
 
 class KafkaUnreachable(Unreachable):
-    """The same, when nobody answered."""
+    """A `KafkaFailure` for a cluster that does not answer."""
 
     kafka_code: int | None = None
 
@@ -124,7 +124,7 @@ def name_of(error: Any) -> str:
 
 
 def slug_of(error: Any) -> str:
-    """Our stable word for a `KafkaError`."""
+    """YAK's stable slug for a `KafkaError`."""
     return _SLUGS.get(name_of(error), "kafka-error")
 
 
@@ -135,12 +135,12 @@ def reason(error: Any) -> str:
 
 
 def was_written(error: Any) -> Written:
-    """Whether a record whose delivery failed can be in the log."""
+    """Whether a record whose delivery failed may be in the log."""
     return "no" if name_of(error) in NOT_WRITTEN else "unknown"
 
 
 def from_kafka(error: Any, what: str, *, try_: tuple[str, ...] = ()) -> YakError:
-    """A YakError for a `KafkaError`: `what` names the thing that was asked for and its value."""
+    """A YakError for a `KafkaError`: `what` names the request and its values."""
     slug = slug_of(error)
     kind: type[KafkaFailure | KafkaUsage | KafkaUnreachable]
     if slug == "unreachable":
@@ -155,7 +155,7 @@ def from_kafka(error: Any, what: str, *, try_: tuple[str, ...] = ()) -> YakError
 
 
 def from_exception(error: BaseException, what: str, *, try_: tuple[str, ...] = ()) -> YakError:
-    """A YakError for what librdkafka's Python binding raised: a KafkaException, or a time-out of a future."""
+    """A YakError for an exception of librdkafka's Python binding: a KafkaException, or a timeout of a future."""
     from confluent_kafka import KafkaError, KafkaException
 
     if isinstance(error, YakError):
@@ -170,14 +170,14 @@ def from_exception(error: BaseException, what: str, *, try_: tuple[str, ...] = (
 
 
 def names_no_partition(error: BaseException) -> bool:
-    """Whether it says that the topic, or its partition of that number, is not there."""
+    """Whether the error says that the topic or the partition does not exist."""
     reported = error.args[0] if error.args else None
     return getattr(reported, "name", str)() in ("_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
 
 
 @cache
 def kafka_exceptions() -> tuple[type[Exception], ...]:
-    """What librdkafka's binding raises for us to translate; a function, so that it is imported only when used."""
+    """The exceptions of librdkafka's binding to translate; a function, so that the import happens on first use."""
     from confluent_kafka import KafkaException
 
     return (KafkaException, TimeoutError, ValueError, TypeError)

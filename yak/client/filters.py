@@ -1,4 +1,4 @@
-"""Which records `consume --filter` shows.
+"""The expressions of `consume --filter`.
 
     k:TEXT  v:TEXT  TEXT         the key, the value, or either holds the text
     k:~RE   v:~RE                … matches the regular expression
@@ -6,7 +6,7 @@
     v:.total > 10                a JSON path of the value compared: > >= < <= == != ~   (k: works too)
     !…                           not
 
-All filters of one command must hold.
+A record must match all filters of a command.
 """
 
 import json
@@ -24,7 +24,7 @@ _MISSING = object()
 
 
 def parse_filter(text: str) -> Filter:
-    """A filter of one expression. Raises UsageError (`bad-filter`)."""
+    """Parse one expression into a filter. Raises UsageError (`bad-filter`)."""
     if text.startswith("!"):
         inner = parse_filter(text[1:])
         return lambda record: not inner(record)
@@ -133,7 +133,7 @@ def _text_of(found: Any) -> str:
 
 
 def _ordered(found: Any, operator: str, right: Any) -> bool:
-    """Numbers as numbers, also when the value holds them as text; anything else as text; nothing is never ordered."""
+    """Compare as numbers where both sides are numeric, even as text; else as text; missing or null never matches."""
     if found is _MISSING or found is None or isinstance(found, dict | list):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Turns lines, JSON lines and CSV files into records, and says which ones cannot be."""
+"""Turns lines, JSON lines and CSV files into records, and reports rows that cannot be converted."""
 
 import csv
 import json
@@ -16,12 +16,12 @@ SNIFFED_LINES = 20
 JSON_OF_OTHERS = "json"
 JSON_OF_CHOSEN = "json:"
 PARTITION_DIGITS = 9
-"""More digits than any partition's number has."""
+"""More digits than any partition number has."""
 
 
 @dataclass(slots=True)
 class Row:
-    """One row of the input, by number from 0: a record, or why it can't be one, with the raw cells.
+    """One row of the input, by number from 0: a record, or its problem and raw cells.
 
     `line` is where a CSV row begins in its file, from 1; 0 for other input.
     """
@@ -35,7 +35,7 @@ class Row:
 
 @dataclass(slots=True)
 class CsvMapping:
-    """Which columns become what.
+    """Maps columns to the parts of a record.
 
     `value` is a column, `json` for an object of the columns not used elsewhere, or `json:a,b` for an object of these.
     """
@@ -48,17 +48,17 @@ class CsvMapping:
     """The column names, for a file without a header row."""
     null_value: str | None = None
     partition: str | None = None
-    """The column with the partition's number; an empty cell lets the key choose."""
+    """The column with the partition number; an empty cell lets the key choose."""
     delimiter: str | None = None
-    """None finds it by the first lines."""
+    """None: detected from the first lines."""
 
     @property
     def is_json(self) -> bool:
-        """Whether the value is an object of columns, and not one column as it is."""
+        """Whether the value is a JSON object of columns, not a single column."""
         return self.value == JSON_OF_OTHERS or self.value.startswith(JSON_OF_CHOSEN)
 
     def chosen(self, columns: Sequence[str]) -> list[str]:
-        """The columns of the object."""
+        """The columns of the JSON object."""
         if self.value.startswith(JSON_OF_CHOSEN):
             return [each.strip() for each in self.value.removeprefix(JSON_OF_CHOSEN).split(",") if each.strip()]
         used = {self.key, self.partition, *self.headers}
@@ -68,7 +68,7 @@ class CsvMapping:
 def line_rows(
     lines: Iterable[bytes], *, key_separator: bytes | None = None, null_value: bytes | None = None
 ) -> Iterator[Row]:
-    """One record a line, split at the first separator; a line without one has no key."""
+    """One record per line, split at the first separator; a line without one has no key."""
     stripped = (line.removesuffix(b"\n").removesuffix(b"\r") if line.endswith(b"\n") else line for line in lines)
     return message_rows(stripped, key_separator=key_separator, null_value=null_value)
 
@@ -76,7 +76,7 @@ def line_rows(
 def message_rows(
     messages: Iterable[bytes], *, key_separator: bytes | None = None, null_value: bytes | None = None
 ) -> Iterator[Row]:
-    """The same for messages that are taken as they are, line ends included."""
+    """One record per message as it is, line ends included; split like `line_rows`."""
     for number, text in enumerate(messages):
         key: bytes | None = None
         if key_separator is not None and key_separator in text:
@@ -87,7 +87,7 @@ def message_rows(
 
 
 def json_rows(lines: Iterable[bytes]) -> Iterator[Row]:
-    """One record a line, in the form of `yak.client.record_json`; blank lines are skipped."""
+    """One record per line, in the form of `yak.client.record_json`; blank lines are skipped."""
     number = 0
     for line in lines:
         stripped = line.strip()
@@ -104,7 +104,8 @@ def json_rows(lines: Iterable[bytes]) -> Iterator[Row]:
 
 
 def sniff_delimiter(sample: Sequence[str]) -> str:
-    """The delimiter that cuts the first lines into the same number of columns, most columns first; else a comma."""
+    """The delimiter that splits most of the first lines into the same number of columns, preferring more columns; else
+    a comma."""
     best, most = ",", 1
     for delimiter in DELIMITERS:
         try:
@@ -118,7 +119,7 @@ def sniff_delimiter(sample: Sequence[str]) -> str:
 
 
 class _Ahead:
-    """Lines, of which the first few were looked at already. What reading one of those raised is raised in its turn."""
+    """Lines whose first few were read ahead. An error of reading ahead is raised at its line."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = iter(lines)
@@ -149,7 +150,7 @@ class _Ahead:
 class CsvSource:
     """A CSV file being read: its delimiter and columns are known before the first row.
 
-    Raises UsageError (`csv-column`, `csv-empty`) when the mapping names a column that isn't there.
+    Raises UsageError (`csv-column`, `csv-empty`) when the mapping names an unknown column, or there is no header row.
     """
 
     def __init__(self, lines: Iterable[str], mapping: CsvMapping, name: str) -> None:
@@ -157,7 +158,7 @@ class CsvSource:
         self._lost_lines = 0
         ahead = _Ahead(lines)
         self.delimiter = mapping.delimiter or sniff_delimiter(ahead.sample)
-        csv.field_size_limit(max(csv.field_size_limit(), LINE_CHARACTERS_MAX))  # its default is an eighth of a record
+        csv.field_size_limit(max(csv.field_size_limit(), LINE_CHARACTERS_MAX))  # the default is an eighth of that
         self._reader = csv.reader(ahead, delimiter=self.delimiter, strict=True)
         if mapping.columns:
             self.columns: tuple[str, ...] = mapping.columns
@@ -195,7 +196,7 @@ class CsvSource:
                     )
 
     def rows(self) -> Iterator[Row]:
-        """The rows; a bad one carries its problem and its cells."""
+        """The rows; a bad row carries its problem and its cells."""
         number = 0
         while True:
             line = self._reader.line_num + self._lost_lines + 1
@@ -237,7 +238,7 @@ class CsvSource:
             value = self._bytes(row[mapping.value])
         key = self._bytes(row[mapping.key]) if mapping.key else None
         headers = [(header, self._bytes(row[column])) for column, header in mapping.headers.items()]
-        # An empty key cell means "no key": a key of no bytes would send all such rows to one partition.
+        # An empty key cell means no key: an empty key would send all such rows to one partition.
         partition = self._partition(row[mapping.partition]) if mapping.partition else -1
         return Outgoing(value=value, key=key or None, headers=headers, partition=partition)
 

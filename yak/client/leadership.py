@@ -1,4 +1,4 @@
-"""Moving leaderships in order (`yak.cluster.leadership_moves` says which): the two requests that do it.
+"""Moves leaderships in an orderly way, with two requests; `yak.cluster.leadership_moves` plans the moves.
 
 librdkafka has no call for AlterPartitionReassignments.
 """
@@ -25,7 +25,7 @@ REQUEST_PARTITIONS_MAX: Final = 1000
 
 
 def carry_out(admin: "Admin", moves: Sequence[Move], *, timeout_s: float) -> dict[TopicPartition, str]:
-    """Move them and wait until the brokers say that the new leaders lead; what failed, with the reason.
+    """Move leaderships and wait until the new leaders lead; return the failed ones, with the reason.
 
     Raises YakError when a request as a whole fails.
     """
@@ -45,7 +45,7 @@ def carry_out(admin: "Admin", moves: Sequence[Move], *, timeout_s: float) -> dic
 def reorder(
     servers: str, orders: Mapping[TopicPartition, tuple[NodeId, ...]], *, timeout_s: float
 ) -> dict[TopicPartition, str]:
-    """Give partitions their replicas in another order; what failed, with the reason. Raises Unreachable."""
+    """Reorder the replicas of partitions; return the failed ones, with the reason. Raises Unreachable."""
     if not orders:
         return {}
     found = read_metadata(servers, timeout_s=timeout_s)
@@ -79,7 +79,7 @@ def _reorder_some(
         timeout=i32Timedelta.parse(dt.timedelta(seconds=timeout_s)),
         topics=tuple(ReassignableTopic(name=TopicName(name), partitions=tuple(of)) for name, of in by_topic.items()),
     )
-    # Kafka's brokers pass it on to the controller; asking that one at once spares the way.
+    # Any broker would forward the request to the controller; sending it there saves a hop.
     broker = found.brokers.get(found.controller_id) or next(iter(found.brokers.values()))
     try:
         with RawConnection(broker.address, timeout_s=timeout_s) as connection:
@@ -102,7 +102,7 @@ def _reorder_some(
 def wait_until_led(
     servers: str, leaders: Mapping[TopicPartition, NodeId], *, timeout_s: float
 ) -> dict[TopicPartition, str]:
-    """Wait until each partition is led by its broker; those that are not in time, with who leads them."""
+    """Wait until each partition is led by its broker; on a timeout return the others, with their present leaders."""
     deadline = time.monotonic() + timeout_s
     while True:
         found = read_metadata(servers, timeout_s=timeout_s)

@@ -1,6 +1,6 @@
-"""Sizes of replicas on disk (DescribeLogDirs, key 35), which librdkafka has no call for: one request by hand.
+"""Sizes of replicas on disk by a raw request (DescribeLogDirs, key 35), for which librdkafka has no call.
 
-Version 1 is asked for: the last without tagged fields; Kafka 1.0 to 4 answer it.
+It uses version 1, the last without tagged fields; Kafka 1.0 to 4 support it.
 """
 
 import struct
@@ -15,7 +15,7 @@ ALL_TOPICS = struct.pack(">i", -1)
 
 
 def replica_sizes(metadata: ClusterMetadata, *, timeout_s: float) -> dict[int, dict[tuple[str, int], int]]:
-    """Bytes of each replica, by broker; a broker that does not answer has none."""
+    """The bytes of each replica, by broker; empty for a broker that does not answer."""
     sizes: dict[int, dict[tuple[str, int], int]] = {}
     for node_id, broker in metadata.brokers.items():
         try:
@@ -32,7 +32,7 @@ def _ask(address: str, timeout_s: float) -> bytes:
 
 
 class _Reader:
-    """Kafka's non-flexible primitives, one after another."""
+    """Decodes Kafka's non-flexible primitives in sequence."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -55,7 +55,7 @@ class _Reader:
 
 
 def parse_answer(data: bytes) -> Iterator[tuple[tuple[str, int], int]]:
-    """(topic, partition) and size of each replica. Raises struct.error for a broken answer."""
+    """(topic, partition) and size of each replica. Raises struct.error for an invalid response."""
     reader = _Reader(data)
     reader.number("i")  # throttle time
     for _ in range(reader.number("i")):

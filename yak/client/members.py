@@ -1,8 +1,8 @@
-"""The brokers of a cluster, also those that are down, and what each says of itself among its read-only configs.
+"""The brokers of a cluster, including those that are down, with selected read-only configs of each.
 
-Metadata names only brokers that are up. DescribeCluster v2 (key 60, KIP-1073) adds the fenced ones; whoever has replicas
-and is in neither was stopped in order. Every broker is asked for its own configs (DescribeConfigs, key 32), all at once,
-and one that does not answer is shown as such.
+Metadata lists only live brokers. DescribeCluster v2 (key 60, KIP-1073) adds the fenced ones. A broker that has replicas
+and is in neither list was stopped in order. All live brokers are asked in parallel for their own configs
+(DescribeConfigs, key 32); a broker that does not answer is listed as such.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ ASK_AT_ONCE: Final = 16
 _BROKER_RESOURCE: Final = 4
 
 MemberCondition = Literal["up", "no answer", "fenced", "stopped", "down"]
-"""`down`: fenced or stopped, but no broker could be asked which."""
+"""`down`: fenced or stopped, but no broker could tell which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One broker. `configs` has those of the names asked for that it has; a broker that is not up says nothing."""
+    """One broker. `configs` has the requested configs that it has; empty for a broker that is not up."""
 
     node_id: NodeId
     address: str | None
@@ -36,14 +36,17 @@ class Member:
 
     @property
     def role(self) -> str | None:
-        """Leader or follower, where the broker is a YAK and says so."""
+        """Leader or follower; None for brokers other than YAK's."""
         return self.configs.get(ROLE) or None
 
 
 def read_members(
     metadata: ClusterMetadata, *, answered: str, timeout_s: float, names: Sequence[str] = (ROLE,)
 ) -> tuple[Member, ...]:
-    """All brokers by id; `answered` is the address to ask for those that are down. Never raises."""
+    """All brokers by id. Never raises.
+
+    `answered` is the address to ask for brokers that are down.
+    """
     import_kio()
     patience = min(ANSWER_SECONDS, timeout_s)
     known = _known(metadata, answered, patience)
@@ -74,7 +77,7 @@ def _known(metadata: ClusterMetadata, answered: str, timeout_s: float) -> dict[N
 
 
 def _described(address: str, timeout_s: float) -> list[tuple[Broker, str | None, bool]] | None:
-    """Broker, rack and whether it is fenced, of which an old broker tells nothing; None when it does not answer."""
+    """Broker, rack and whether it is fenced (False from old brokers); None when the address does not answer."""
     from kio.schema.describe_cluster.v0.request import DescribeClusterRequest as OldRequest
     from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 
@@ -83,7 +86,7 @@ def _described(address: str, timeout_s: float) -> list[tuple[Broker, str | None,
         try:
             with RawConnection(address, timeout_s=timeout_s) as connection:
                 answer = connection.call(request)
-        except OSError:  # brokers close the connection on a version that they do not know
+        except OSError:  # brokers close the connection on an unsupported version
             continue
         return [
             (Broker(int(each.broker_id), each.host, int(each.port)), each.rack, getattr(each, "is_fenced", False))
@@ -93,7 +96,7 @@ def _described(address: str, timeout_s: float) -> list[tuple[Broker, str | None,
 
 
 def _own_configs(broker: Broker, names: Sequence[str], timeout_s: float) -> dict[str, str] | None:
-    """What the broker says under these names; None when it does not answer."""
+    """The broker's configs of these names; None when it does not answer."""
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
     from kio.static.primitive import i8
 

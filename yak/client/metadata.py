@@ -1,4 +1,4 @@
-"""What a cluster says about itself, as plain values: brokers, topics, partitions."""
+"""A cluster's metadata as plain values: brokers, topics, partitions."""
 
 import difflib
 from collections.abc import Iterable
@@ -52,12 +52,12 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """Whether Kafka keeps its own state in it."""
+        """Whether the topic holds Kafka's own state."""
         return self.name in INTERNAL_TOPICS
 
     @property
     def replication_factor(self) -> int:
-        """Replicas of the partition that has most."""
+        """The largest number of replicas of any partition."""
         return max((len(partition.replicas) for partition in self.partitions), default=0)
 
 
@@ -71,7 +71,7 @@ class ClusterMetadata:
     topics: dict[str, Topic]
 
     def require_topic(self, name: str) -> Topic:
-        """The topic. Raises YakError (`unknown-topic`) with the closest name."""
+        """The topic. Raises YakError (`unknown-topic`), which suggests the closest name."""
         found = self.topics.get(name)
         if found is None:
             raise unknown_topic(name, self.topics)
@@ -84,7 +84,7 @@ class ClusterMetadata:
 
 
 def unknown_topic(name: str, known: Iterable[str]) -> YakError:
-    """The error for a topic that is not there."""
+    """The error for an unknown topic."""
     guesses = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     why = f'closest: "{guesses[0]}"' if guesses else "no topic has a name like it"
     return YakError(
@@ -96,7 +96,7 @@ def unknown_topic(name: str, known: Iterable[str]) -> YakError:
 
 
 def read_metadata(client: Any, *, timeout_s: float) -> ClusterMetadata:
-    """All topics, by any librdkafka handle; never creates one. Raises YakError."""
+    """All topics, through any librdkafka handle; never creates one. Raises YakError."""
     try:
         answer = client.list_topics(timeout=timeout_s)
     except kafka_exceptions() as error:
@@ -122,7 +122,7 @@ def read_metadata(client: Any, *, timeout_s: float) -> ClusterMetadata:
 
 
 def topic_names(servers: str, *, timeout_s: float) -> list[str]:
-    """Names of the topics that are not Kafka's own. Raises YakError."""
+    """Names of all topics except Kafka's internal ones. Raises YakError."""
     from confluent_kafka.admin import AdminClient
 
     found = read_metadata(AdminClient(base_config(servers)), timeout_s=timeout_s)

@@ -1,4 +1,4 @@
-"""Where to start and stop reading, as people write it: the grammar of rpk and kcl, and kcat's words.
+"""Start and stop positions of a read, as users type them: the grammar of rpk and kcl, and kcat's words.
 
 start end            the log's start, its end now         (also beginning, earliest, oldest; latest, newest)
 42 +10 -10           offset 42; 10 after the start; 10 before the end
@@ -43,7 +43,7 @@ END = Position("end")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What to read of each partition; `stop` None is "go on for ever"."""
+    """The range to read of each partition; `stop` None means no end."""
 
     start: Position
     stop: Position | None = None
@@ -97,7 +97,7 @@ def _position(word: str, whole: str) -> Position:
 
 
 def _times(text: str, parse_time: Callable[[str], int]) -> tuple[Position, Position | None]:
-    """Times hold colons themselves: the colon that parts two times is one with a time on both sides."""
+    """Split at the colon with a valid time on both sides, since times contain colons."""
     body = text[1:]
     try:
         return parse_edge(body, parse_time), None

@@ -1,6 +1,6 @@
-"""Sends records and accounts for each: acknowledged, refused (not written), or unknown.
+"""Sends records and tracks the outcome of each: acknowledged, refused (not written), or unknown.
 
-Idempotent with acks=all by default. Keys go to the partitions that Java clients choose (murmur2).
+Idempotent with acks=all by default. Keys map to the same partitions as with Java clients (murmur2).
 """
 
 import time
@@ -15,7 +15,7 @@ from yak.errors import YakError
 from yak.ids import Offset
 
 FEW = 10
-"""Up to this many acknowledgements are kept one by one; above, only the first and last offset of each partition."""
+"""Up to this many acknowledgements are stored individually; beyond, only each partition's first and last offset."""
 KEPT_FAILURES = 5
 SERVE_EVERY = 500
 """Records between two polls for delivery reports; a poll costs about as much as a send."""
@@ -34,7 +34,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """Where one record is. The offset is -1 with acks=0."""
+    """The position of one acknowledged record. The offset is -1 with acks=0."""
 
     number: int
     topic: str
@@ -44,7 +44,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why one record isn't there, or may not be. `written` is `no` or `unknown`."""
+    """The error of one record. `written` is `no` or `unknown`."""
 
     number: int
     error: YakError
@@ -54,7 +54,7 @@ class Failed:
 
 @dataclass(slots=True)
 class Span:
-    """What was acknowledged in one partition."""
+    """The acknowledged records of one partition."""
 
     records: int = 0
     first_offset: Offset = -1
@@ -62,17 +62,17 @@ class Span:
 
 
 class Observer(Protocol):
-    """Told of each record once, when it is settled, in the thread that calls the sender."""
+    """Called once for each record when its outcome is known, in the thread that calls the sender."""
 
     def acknowledged(self, number: int, latency_ns: int) -> None:
-        """It is written; `latency_ns` from `send` to the acknowledgement, waiting in the queue included."""
+        """The record is written; `latency_ns` from `send` to the acknowledgement, including time in the queue."""
 
     def failed(self, failure: Failed) -> None:
-        """It is not, or nobody knows."""
+        """The record is not written, or its outcome is unknown."""
 
 
 class AckedPrefix:
-    """How many records from the first on are all settled, whatever order they settle in."""
+    """The number of leading records that are all settled, in whatever order they settle."""
 
     def __init__(self) -> None:
         self.length = 0
@@ -91,7 +91,7 @@ class AckedPrefix:
 
 @dataclass(slots=True)
 class Tally:
-    """The account of one run."""
+    """The delivery statistics of one run."""
 
     sent: int = 0
     acknowledged: int = 0
@@ -99,7 +99,7 @@ class Tally:
     spans: dict[tuple[str, int], Span] = field(default_factory=dict)
     failed: int = 0
     failures: list[Failed] = field(default_factory=list)
-    """The first few."""
+    """The first few failures."""
     reasons: Counter[str] = field(default_factory=Counter)
     not_written: int = 0
     unknown: int = 0
@@ -116,7 +116,7 @@ def producer_settings(
     delivery_timeout_ms: int = 30_000,
     verbose: int = 0,
 ) -> dict[str, Any]:
-    """librdkafka's settings for a producer of ours."""
+    """The librdkafka settings of YAK's producers."""
     config = base_config(servers, verbose=verbose) | {
         "acks": acks,
         "enable.idempotence": acks == "all",
@@ -134,7 +134,7 @@ def producer_settings(
 
 
 def open_producer(settings: dict[str, Any]) -> Any:
-    """A producer of librdkafka, which connects by itself. Raises UsageError."""
+    """A librdkafka producer, which connects by itself. Raises UsageError."""
     from confluent_kafka import Producer
 
     try:
@@ -146,8 +146,8 @@ def open_producer(settings: dict[str, Any]) -> Any:
 class RecordSender:
     """A producer whose `send` waits when the queue is full, and whose `finish` waits for the last acknowledgement.
 
-    `producer` is one of `open_producer` that is open already, and used by nobody else meanwhile: an idempotent one takes
-    a second to get its id. Its settings are what it was opened with.
+    `producer` is an open producer of `open_producer`, with its own settings and used only here: an idempotent producer
+    takes a second to get its id.
     """
 
     def __init__(
@@ -187,15 +187,15 @@ class RecordSender:
         return len(self._producer)
 
     def send(self, record: Outgoing, number: int | None = None) -> None:
-        """Queue a record; `number` is its place in the input (by default: how many were sent before).
+        """Queue a record; `number` is its position in the input (default: the number of records sent before).
 
-        A record that cannot even be queued is a failure like any other. Raises KeyboardInterrupt while it waits.
+        A record that cannot be queued counts as failed. Raises KeyboardInterrupt while it waits.
         """
         while not self.try_send(record, number):
             self._producer.poll(0.1)
 
     def try_send(self, record: Outgoing, number: int | None = None) -> bool:
-        """The same without waiting: False when the queue is full, and then nothing has happened."""
+        """As `send`, without waiting: False when the queue is full, without any effect."""
         place = self.tally.sent if number is None else number
         options: dict[str, Any] = {"on_delivery": partial(self._delivered, place, len(record.value or b""))}
         if record.headers:
@@ -218,15 +218,16 @@ class RecordSender:
         return True
 
     def settle_rejected(self, number: int) -> None:
-        """A record of the input that is not sent, so that it doesn't hold up the acknowledged prefix."""
+        """Settle an input record that is not sent, so that the acknowledged prefix can grow past it."""
         self.prefix.add(number)
 
     def serve(self, wait_s: float = 0.0) -> None:
-        """Take delivery reports for at most this long."""
+        """Process delivery reports for at most this long."""
         self._producer.poll(wait_s)
 
     def finish(self, timeout_s: float) -> int:
-        """Wait until all are settled; how many are not when the time is over (their state is unknown)."""
+        """Wait until all records are settled; return the number of unsettled ones on a timeout (their outcome is
+        unknown)."""
         deadline = time.monotonic() + timeout_s
         while left := len(self._producer):
             wait_s = min(0.2, deadline - time.monotonic())
@@ -236,7 +237,7 @@ class RecordSender:
         return 0
 
     def give_up(self) -> None:
-        """Drop what is still queued; what was on its way is counted as unknown."""
+        """Drop queued records; records in flight count as unknown."""
         self._producer.purge()
         self._producer.flush(0.5)
 

@@ -1,4 +1,4 @@
-"""Whether records can go where they are to go: the topic is there, and it has the partition."""
+"""Checks the target of a produce: the topic exists, and it has the partition."""
 
 from yak.client.admin import Admin
 from yak.client.metadata import Topic

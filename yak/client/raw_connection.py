@@ -1,6 +1,6 @@
-"""One connection to one broker, for the requests that librdkafka has no call for: asked one after another.
+"""A connection to one broker for requests that librdkafka has no call for, one at a time.
 
-`RawConnection.ask` moves bodies as bytes; `call` encodes and decodes them with kio.
+`RawConnection.ask` exchanges bodies as bytes; `call` encodes and decodes them with kio.
 """
 
 import io
@@ -18,7 +18,7 @@ _NO_TAGS = b"\x00"
 
 
 class RawConnection:
-    """A connection and a context manager. Every method raises OSError when the broker is gone or too slow."""
+    """A connection and a context manager. Every method raises OSError when the broker is gone or times out."""
 
     def __init__(self, address: str, *, timeout_s: float) -> None:
         self.address = address
@@ -33,7 +33,7 @@ class RawConnection:
         self._socket.close()
 
     def ask(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:
-        """Send one request and wait for the body of its answer; `is_flexible` versions have tags in both headers."""
+        """Send one request and wait for the body of its response; `is_flexible` versions have tags in both headers."""
         self._correlation_id += 1
         head = _HEADER.pack(api_key, version, self._correlation_id, len(CLIENT_ID)) + CLIENT_ID
         frame = head + (_NO_TAGS if is_flexible else b"") + body
@@ -47,7 +47,7 @@ class RawConnection:
         return answer[_LENGTH.size + is_flexible :]
 
     def call(self, request: Any) -> Any:
-        """Send one of kio's requests and wait for its answer; OSError also for an answer that makes no sense."""
+        """Send one of kio's requests and wait for its response. Raises OSError for an invalid response too."""
         from kio.index import load_response_schema
         from kio.serial import entity_reader, entity_writer
         from kio.serial.errors import SerialError

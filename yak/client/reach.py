@@ -1,7 +1,7 @@
-"""Finds out in at most three seconds whether a Kafka broker answers, and if not, why not.
+"""Finds out within three seconds whether a Kafka broker answers, and otherwise the reason.
 
-librdkafka retries for as long as it is let; a person wants to know at once that the port is closed, or that it is a web
-server. So each command first sends one ApiVersions request (v0, KIP-511: every broker answers it) by itself.
+librdkafka retries until its timeout, but a user needs to know at once that the port is closed, or is a web server's. So
+each command first sends one ApiVersions request (v0, KIP-511: every broker answers it) by itself.
 """
 
 import errno
@@ -15,14 +15,14 @@ from yak.errors import Unreachable
 
 BUDGET_S = 3.0
 PAUSE_S = 0.75
-"""Between rounds, while a broker that was just started may open its port."""
+"""Pause between rounds, in which a starting broker may open its port."""
 API_VERSIONS_V0 = struct.pack(">ihhih", 13, 18, 0, 7, 3) + b"yak"
 CORRELATION_ID = 7
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What one address did: `outcome` is kafka, refused, unresolved, silent, timeout, other, or closed."""
+    """The result of probing one address: `outcome` is kafka, refused, unresolved, silent, timeout, other, or closed."""
 
     address: str
     outcome: str
@@ -36,7 +36,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def probe(address: str, timeout_s: float) -> Probe:
-    """Connect and ask for ApiVersions; never raises."""
+    """Connect and send ApiVersions; never raises."""
     deadline = time.monotonic() + timeout_s
     try:
         with socket.create_connection(split_address(address), timeout=max(timeout_s, 0.05)) as connection:
@@ -128,7 +128,7 @@ def _wrong_protocol(found: Probe) -> Unreachable:
 
 
 def require_advertised(nodes: dict[int, str], proven: str, *, timeout_s: float = 1.0) -> None:
-    """Check the addresses that brokers advertise for themselves. Raises Unreachable (`advertised-unreachable`)."""
+    """Check that the brokers' advertised addresses are reachable. Raises Unreachable (`advertised-unreachable`)."""
     for node_id, address in nodes.items():
         if address == proven:
             continue

@@ -1,4 +1,4 @@
-"""A record that was read, as plain values."""
+"""A received record, as plain values."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ TIMESTAMP_TYPES = {0: "NotAvailable", 1: "CreateTime", 2: "LogAppendTime"}
 
 @dataclass(slots=True)
 class Received:
-    """One record of a topic. `timestamp_ms` is -1 when it has none."""
+    """One record of a topic. `timestamp_ms` is -1 without a timestamp."""
 
     topic: str
     partition: int

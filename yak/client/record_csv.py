@@ -1,4 +1,4 @@
-"""The CSV form of a record: what `consume -o csv` prints, a line for each record under one of names.
+"""The CSV form of a record: the output of `consume -o csv`, a header line and a line for each record.
 
     topic,partition,offset,timestamp,key,value,headers
 
@@ -23,7 +23,10 @@ def csv_header() -> str:
 
 
 def csv_line(record: Received, when: Callable[[int], str], *, formulas: bool = False) -> str:
-    """One record; `when` writes a timestamp in ms. A key or value that a spreadsheet would run is quoted unless `formulas`."""
+    """One record; `when` formats a timestamp in ms.
+
+    Unless `formulas`, a key or value that a spreadsheet would evaluate is quoted.
+    """
     document = record_document(record, when)
     headers = json.dumps(document["headers"], ensure_ascii=False) if record.headers else ""
     return csv_row(

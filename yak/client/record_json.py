@@ -1,4 +1,4 @@
-"""The JSON form of a record: what `consume -o json` prints and `produce --format json` takes back unchanged.
+"""The JSON form of a record: the output of `consume -o json` and the input of `produce --format json`.
 
     {"topic","partition","offset","timestamp","timestamp_type","key","value","headers":[{"key","value"}],
      "key_encoding"?,"value_encoding"?,"leader_epoch"}
@@ -21,7 +21,7 @@ BASE64 = "base64"
 
 
 class BadRecord(Exception):
-    """This line or row cannot become a record; the message says why."""
+    """A line or row that cannot become a record; the message gives the reason."""
 
 
 def encode_bytes(data: bytes | None) -> tuple[str | None, str | None]:
@@ -35,7 +35,7 @@ def encode_bytes(data: bytes | None) -> tuple[str | None, str | None]:
 
 
 def record_document(record: Received, when: Callable[[int], str], *, json_value: bool = False) -> dict[str, Any]:
-    """A received record as a JSON document; with `json_value` a value that is JSON is embedded, not quoted."""
+    """A received record as a JSON document; with `json_value` a JSON value is embedded, not quoted."""
     key, key_encoding = encode_bytes(record.key)
     value: Any
     value, value_encoding = encode_bytes(record.value)
@@ -65,10 +65,7 @@ def record_document(record: Received, when: Callable[[int], str], *, json_value:
 
 
 def parse_record(line: str) -> Outgoing:
-    """The record of one JSON line. Its topic, partition and offset are where it was, not where it goes.
-
-    Raises BadRecord.
-    """
+    """The record of one JSON line; its topic, partition and offset are ignored. Raises BadRecord."""
     try:
         document = json.loads(line)
     except ValueError as error:
@@ -116,7 +113,7 @@ def _headers(value: object) -> list[tuple[str, bytes | None]]:
 
 
 def _timestamp(value: object) -> int:
-    """Milliseconds of an ISO time or an epoch in ms; 0 (now) when there is none."""
+    """Milliseconds of an ISO time or an epoch in ms; 0 (now) without a timestamp."""
     if value is None:
         return 0
     if isinstance(value, int) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The rows of a file that were not sent, beside the file and with the reason: to be mended and sent again."""
+"""The rejected rows of a file, in a file beside it with the reason: to be corrected and sent again."""
 
 import os
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ def rejects_path(path: str) -> str:
 
 
 class Rejects:
-    """`NAME.rejected.csv`: reason, row (from 1), line of the file, and the cells. It is made with the first bad row.
+    """`NAME.rejected.csv`: reason, row (from 1), line of the file, and the cells. Created with the first bad row.
 
-    A run that goes on where another stopped adds to that one's file. Raises YakError (`file`) when it cannot be written.
+    A resumed run appends to the earlier run's file. Raises YakError (`file`) when it cannot be written.
     """
 
     def __init__(self, path: str, *, is_resumed: bool) -> None:
@@ -27,7 +27,7 @@ class Rejects:
         self._file: TextIO | None = None
 
     def add(self, row: Row, columns: Sequence[str], reason: str = "") -> None:
-        """Put a row there; `reason` where it is not the row's own problem."""
+        """Add a row; `reason` overrides the row's own problem."""
         self.count += 1
         try:
             if self._file is None:
@@ -51,7 +51,7 @@ class Rejects:
         return file
 
     def close(self) -> None:
-        """No more rows."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 

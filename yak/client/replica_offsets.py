@@ -1,8 +1,8 @@
-"""Reads how far each replica is from the brokers themselves, which librdkafka has no call for.
+"""Reads the state of each replica from the brokers, with requests that librdkafka has no call for.
 
-Metadata (key 3) tells leader, leader epoch, replicas and ISR. Then all brokers are asked at once, in a thread each, for
-the high watermarks they lead, and then for the log end offsets of all their replicas: ListOffsets (key 2) with replica id
--2, Kafka's debugging consumer, is answered by any replica with its own end.
+Metadata (key 3) gives leader, leader epoch, replicas and ISR. Then all brokers are asked in parallel, a thread each,
+for the high watermarks that they lead, and then for the log end offsets of all their replicas. For the latter,
+ListOffsets (key 2) has replica id -2, Kafka's debugging consumer: any replica answers it with its own log end offset.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +23,10 @@ CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
 MIN_ISR: Final = "min.insync.replicas"
 PARTITION_EPOCHS: Final = "yak.partition.epochs"
-"""What a YAK broker says of a topic as a config, since no API of Kafka has it: `0:5,1:7`."""
+"""A YAK broker reports partition epochs as a topic config, since no API of Kafka has them: `0:5,1:7`."""
 DAMAGED_OFFSETS: Final = "yak.damaged.offsets"
-"""Likewise, what a YAK broker says of its own replicas: `1:4711` for a damaged batch of partition 1 at offset 4711."""
+"""A YAK broker reports its damaged replicas as a topic config: `1:4711` is a damaged batch of partition 1 at offset
+4711."""
 ASK_AT_ONCE: Final = 16
 ANSWER_SECONDS: Final = 3.0
 _TOPIC_RESOURCE: Final = 2
@@ -33,7 +34,7 @@ _TOPIC_RESOURCE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ClusterReplicas:
-    """All partitions by topic and number, and who answered. `silent` has the brokers that did not, with the reason."""
+    """All partitions by topic and number. `silent` has the brokers that did not answer, with the reason."""
 
     cluster_id: str
     controller_id: NodeId
@@ -44,7 +45,7 @@ class ClusterReplicas:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all brokers, to ask next time."""
+        """The addresses of all brokers, for the next request."""
         return ",".join(broker.address for broker in self.brokers.values())
 
     def of_topic(self, topic: str) -> tuple[PartitionReplicas, ...]:
@@ -53,12 +54,12 @@ class ClusterReplicas:
 
 
 def read_cluster(servers: str, *, timeout_s: float, topic: str | None = None) -> ClusterReplicas:
-    """Ask the brokers; of one topic only when it is named. Raises Unreachable when no broker answers."""
+    """Read the replicas of all topics, or of one. Raises Unreachable when no broker answers."""
     found = read_metadata(servers, timeout_s=timeout_s)
     if topic is not None:
         found = replace(found, partitions=found.of_topic(topic))
     patience = min(ANSWER_SECONDS, timeout_s)
-    # Watermarks first, from everybody, and then the ends: so no replica in sync seems to be behind the watermark.
+    # Read all high watermarks before the log end offsets, so that no in-sync replica seems to be below the watermark.
     silent: dict[NodeId, str] = {}
     leads = {node: _places(each for each in found.partitions if each.leader == node) for node in found.brokers}
     marks: _Offsets = {}
@@ -126,7 +127,7 @@ def _metadata(connection: RawConnection) -> ClusterReplicas:
 
 
 def topic_configs(connection: RawConnection, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Some configs of each topic, in one request (DescribeConfigs, key 32); a broker leaves out those it does not know."""
+    """Some configs of each topic, in one request (DescribeConfigs, key 32); brokers leave out unknown configs."""
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
     from kio.static.primitive import i8
 
@@ -148,7 +149,7 @@ def topic_configs(connection: RawConnection, topics: Sequence[str], names: Seque
 def damaged_offsets(
     brokers: Mapping[NodeId, Broker], topic: str, *, timeout_s: float
 ) -> dict[int, dict[NodeId, Offset]]:
-    """Where each broker knows its replica to be damaged, by partition; nothing of a broker that does not answer."""
+    """The damaged offset of each broker's replica, by partition; nothing from a broker that does not answer."""
     found: dict[int, dict[NodeId, Offset]] = {}
 
     def ask(node: NodeId) -> str:
@@ -166,7 +167,7 @@ def damaged_offsets(
 
 
 def parse_min_isr(configs: Mapping[str, str]) -> int:
-    """min.insync.replicas among a topic's configs; Kafka's default when it was not told."""
+    """min.insync.replicas among a topic's configs; Kafka's default when it is missing."""
     value = configs.get(MIN_ISR, "")
     return int(value) if value.isdigit() else 1
 
@@ -190,7 +191,8 @@ def _ask_all(
     timeout_s: float,
     silent: dict[NodeId, str],
 ) -> dict[NodeId, _Offsets]:
-    """What each broker says about these partitions, all asked at once; who does not answer goes to `silent`."""
+    """The offsets of these partitions from each broker, in parallel; brokers that do not answer are added to
+    `silent`."""
     asked = [node for node, partitions in wanted.items() if partitions]
     found: dict[NodeId, _Offsets] = {}
 
@@ -211,7 +213,7 @@ def _ask_all(
 
 
 def _list_offsets(connection: RawConnection, wanted: Sequence[TopicPartition], replica_id: int) -> _Offsets:
-    """The latest offset of each partition that the broker can tell."""
+    """The latest offset of each partition that the broker knows."""
     answer = connection.call(list_offsets_request(wanted, replica_id))
     return {
         TopicPartition(str(topic.name), int(each.partition_index)): int(each.offset)

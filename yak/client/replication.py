@@ -1,4 +1,4 @@
-"""How far each replica of each partition is, as values: what `yak isr` shows, wherever it was read."""
+"""The state of each partition's replicas as values: the rows of `yak isr`, from any source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ NO_LEADER = -1
 NO_ANSWER = "no answer"
 
 PartitionHealth = Literal["in sync", "under-replicated", "below min ISR", "no leader"]
-"""From good to bad; `below min ISR` refuses what is written with acks=all."""
+"""From good to bad; a partition `below min ISR` refuses writes with acks=all."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReplicas:
-    """One partition. `leader` is -1 when there is none; what nobody told is None.
+    """One partition. `leader` is -1 when there is none; unknown values are None.
 
-    `log_end_offsets` has every replica; `away` says in a word why one of them could not be asked.
+    `log_end_offsets` has every replica; `away` gives a short reason for each replica that could not be asked.
     """
 
     topic: str
@@ -39,12 +39,12 @@ class PartitionReplicas:
 
     @property
     def needed(self) -> int:
-        """How many members the ISR needs for a write with acks=all: a topic with fewer replicas needs fewer."""
+        """The ISR size that acks=all needs: min.insync.replicas, capped by the number of replicas."""
         return min(self.min_isr, len(self.replicas))
 
     @property
     def health(self) -> PartitionHealth:
-        """The worst that is true of it."""
+        """The worst condition that applies."""
         if self.leader == NO_LEADER:
             return "no leader"
         if len(self.isr) < self.needed:
@@ -52,9 +52,9 @@ class PartitionReplicas:
         return "in sync" if len(self.isr) >= len(self.replicas) else "under-replicated"
 
     def lag(self, node: NodeId) -> Offset | None:
-        """Records that a replica is behind the leader; None when one of the two ends is not known.
+        """A replica's lag behind the leader in records; None when one of the two log ends is unknown.
 
-        The ends are not read in one moment, so a follower can seem to be ahead: that counts as 0.
+        The ends are not read at the same moment, so a follower can seem to be ahead: that counts as 0.
         """
         end, leads_to = self.log_end_offsets.get(node), self.log_end_offsets.get(self.leader)
         return None if end is None or leads_to is None else max(leads_to - end, 0)

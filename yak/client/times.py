@@ -1,7 +1,7 @@
-"""Lengths of time and moments as people type them, and moments as we write them.
+"""Durations and times as users type them, and times as YAK prints them.
 
-Lengths: `250ms 5s 2m 1h 1d`, or a bare number of a unit where the caller says so. Moments: ISO-8601 (UTC unless a zone is given), epoch
-seconds or milliseconds, `-15m`, `now`. All are integers in milliseconds, moments since the epoch.
+Durations: `250ms 5s 2m 1h 1d`, or a bare number if the caller gives its unit. Times: ISO-8601 (UTC unless a zone is
+given), epoch seconds or milliseconds, `-15m`, `now`. All are integers in milliseconds, times since the epoch.
 """
 
 import re
@@ -12,11 +12,11 @@ from yak.errors import UsageError
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _MS_PER = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _EPOCH_MS_FROM = 100_000_000_000
-"""Epoch numbers from here on are milliseconds: as seconds it would be the year 5138."""
+"""Epoch numbers from here on are milliseconds: as seconds this would be the year 5138."""
 
 
 def parse_duration_ms(text: str, *, bare_unit: str | None = None) -> int:
-    """Milliseconds of `1m30s`; a bare number is `bare_unit`s, or refused when that is None.
+    """Milliseconds of `1m30s`; a bare number has the unit `bare_unit`, and is refused when that is None.
 
     Raises UsageError (`bad-duration`).
     """

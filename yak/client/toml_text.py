@@ -1,6 +1,6 @@
 """Writes the small TOML of the context file: text, numbers, booleans, lists of them, and nested tables.
 
-The standard library reads TOML and does not write it; `tomllib.loads(dump_toml(x)) == x` is tested for such documents.
+The standard library reads TOML but does not write it; tests check `tomllib.loads(dump_toml(x)) == x`.
 """
 
 import json
@@ -11,7 +11,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def dump_toml(document: dict[str, Any]) -> str:
-    """The document as TOML. Raises TypeError for a value that TOML does not have, or that such a file never holds."""
+    """The document as TOML. Raises TypeError for a value that TOML or the context file does not support."""
     lines: list[str] = []
     _table(document, [], lines)
     return "\n".join(lines).strip("\n") + "\n"
@@ -32,7 +32,7 @@ def _key(key: str) -> str:
 
 
 def _text(text: str) -> str:
-    # JSON's escapes are TOML's, except that JSON leaves DEL as it is.
+    # JSON's escapes are valid in TOML, except that JSON does not escape DEL.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""Have the cluster forget a broker: UnregisterBroker (key 64, KIP-631), for which librdkafka has no call."""
+"""Unregisters a broker: UnregisterBroker (key 64, KIP-631), for which librdkafka has no call."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ INVALID_REQUEST: Final = 42
 
 
 def unregister_broker(address: str, node_id: NodeId, *, timeout_s: float) -> None:
-    """Ask the broker at `address`, which may be any.
+    """Send the request to the broker at `address`, which may be any broker.
 
     Raises Unreachable when it does not answer, YakError (`broker-alive`, `not-unregistered`) when it refuses.
     """

@@ -1,1 +1,1 @@
-"""The metadata of the cluster: records, the immutable image they fold into, membership and controller decisions. No I/O."""
+"""The cluster's metadata: records, the immutable image, broker lifecycle and controller decisions. No I/O."""

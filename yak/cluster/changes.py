@@ -1,11 +1,11 @@
-"""Changes that clients asked for, on their way through the store and back into the image.
+"""Metadata changes that clients requested, from the request until the local image holds them.
 
-A change is a run of requests, sent in order and repeated as they are after the store was lost: each carries what makes
-a repeat harmless (ids chosen by the caller, final values), so an answer that got lost costs nothing. It is done when
-the image on our disk holds what it did.
+A change is a run of requests, sent in order and repeated unchanged after an outage of the store. Each request carries
+ids chosen by the caller and final values, so a repeat does no harm when an answer was lost. A change is done when the
+image on disk holds it.
 
-A topic's creation is repeated in the broker's registration in which it was first sent, and in no later one: it may have been
-made and deleted since, and the store tells a repeat only by that registration.
+A topic's creation is repeated only under the registration in which it was first sent. Under a later one the topic may
+have been created and deleted since, and the store recognizes a repeat only by that registration.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,12 +46,12 @@ class _Change:
     needs_offset: MetadataOffset = 0
     attempt: int = 0
     sent_in: tuple[str, BrokerEpoch] | None = None
-    """The incarnation of the store, and our epoch, in which it was first sent."""
+    """The cluster incarnation and the broker epoch in which it was first sent."""
     abandoned: bool = False
 
 
 class Changes:
-    """The changes under way. `on_freeze` is called when a reply says that the store is not ours any more."""
+    """The changes under way. `on_freeze` is called when a reply says that the store has another history."""
 
     def __init__(self, link: Link, on_freeze: Callable[[StoreOutcome, int], None]) -> None:
         self._link = link
@@ -68,18 +68,18 @@ class Changes:
         return change.change_id
 
     def hold(self, requests: Sequence[StoreRequest]) -> int:
-        """Keep a change for `resend`, which sends it first of all when we have joined; returns its id."""
+        """Keep a change for `resend`, which sends it as soon as the broker has joined; returns its id."""
         self._last_id += 1
         self._changes[self._last_id] = _Change(self._last_id, tuple(requests))
         return self._last_id
 
     def abandon(self, change_id: int) -> None:
-        """Nobody waits for it any more: its end is not told. It still goes on, so that nothing is left half made."""
+        """Report the end of this change to no client. The change goes on, so that nothing is left incomplete."""
         if change_id in self._changes:
             self._changes[change_id].abandoned = True
 
     def resend(self) -> None:
-        """The store is back: repeat what has no definite answer."""
+        """Repeat the changes without a definite answer: the store is back."""
         for change in list(self._changes.values()):
             if len(change.outcomes) == len(change.requests):
                 continue
@@ -90,7 +90,7 @@ class Changes:
                 self._send(change)
 
     def on_image(self) -> None:
-        """The image moved on: tell the changes it holds."""
+        """End the changes that the new image holds."""
         if self._changes:
             for change in list(self._changes.values()):
                 self._finish_if_held(change)
@@ -121,7 +121,7 @@ class Changes:
         self._end(change, ChangeDone(change.change_id, _error(outcome)))
         first = change.requests[0]
         if first.script == "create_topic" and change.outcomes:
-            # A later slice was refused: take back the part that was made, which nobody has seen.
+            # A later slice was refused: remove the topic, which no client has seen yet.
             self._link.send("delete_topic", {"topic_id": first.arguments["topic_id"]}, _ignore)
         if outcome.code in FREEZING_CODES:
             self._on_freeze(outcome, now_ms)
@@ -138,13 +138,13 @@ class Changes:
 
 
 def _ignore(outcome: StoreOutcome, now_ms: int) -> None:
-    """The answer changes nothing."""
+    """Ignore the answer."""
 
 
 def _error(outcome: StoreOutcome) -> PeerError:
     words = outcome.value.get("message")
     message = words if isinstance(words, str) else ""
     if outcome.code in FREEZING_CODES or outcome.code in ("STALE_BROKER_EPOCH", "STORE_ERROR"):
-        # Retriable: nothing was changed, and the broker is finding out where it stands.
+        # Retriable: nothing was changed, and the broker is verifying its state with the store.
         return PeerError(ErrorCode.request_timed_out, f"The metadata store refused: {outcome.code}. {message}".strip())
     return PeerError(_ERRORS.get(outcome.code, ErrorCode.unknown_server_error), message or outcome.code)

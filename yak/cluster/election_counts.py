@@ -1,4 +1,4 @@
-"""How often this broker, as the controller, elected leaders, and how long it took from what made it necessary."""
+"""Counts the elections that this broker ran as the controller, and their durations since the triggering event."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from bisect import bisect_left
 from typing import Final
 
 BOUNDS_MS: Final = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
-"""Upper bounds of the histogram's buckets; one more counts what took longer."""
+"""Upper bounds of the histogram's buckets; one more bucket counts longer rounds."""
 
 
 class ElectionCounts:
-    """Totals since the start. A round is all that one event, as the loss of a broker, made necessary."""
+    """Totals since the start. A round is all elections that one event, such as the loss of a broker, made necessary."""
 
     __slots__ = ("by_cause", "offices_taken", "rounds_by_duration", "rounds_ms", "unclean", "without_leader")
 
     def __init__(self) -> None:
         self.by_cause: dict[str, int] = {}
-        """Partitions that got a leader, by why: `yak.cluster.elections.Cause`."""
+        """Partitions that got a leader, by `yak.cluster.elections.Cause`."""
         self.without_leader = 0
-        """Partitions for which there was nobody."""
+        """Partitions that were left without a leader."""
         self.unclean = 0
-        """Of the elected, those who may lack committed records."""
+        """Elected leaders that may lack committed records."""
         self.offices_taken = 0
         """Times this broker became the controller."""
         self.rounds_by_duration = [0] * (len(BOUNDS_MS) + 1)
         self.rounds_ms = 0
-        """All their durations together, in ms."""
+        """Sum of the durations, in ms."""
 
     def round_took(self, took_ms: int) -> None:
-        """One round is over."""
+        """Record a finished round."""
         self.rounds_by_duration[bisect_left(BOUNDS_MS, took_ms)] += 1
         self.rounds_ms += took_ms

@@ -1,19 +1,24 @@
-"""Which partitions need another leader, and whom: a pure reading of the image.
+"""Computes which partitions need another leader, and which replica to elect, from the image alone.
 
-A leader is in order when it is ACTIVE and in the ISR in its current boot. Otherwise a leader is chosen among these, the
-first group that has anybody: the ACTIVE members of the ISR in their current boot; when no such member is left, ACTIVE
-former members (ISR in an older boot, or ELR, KIP-966) that did not lose anything since. Within a group brokers with
-the role of a leader go first, then the order of the replicas counts. A broker that is STOPPING leads on until there is
-an ACTIVE member to take over.
+A leader is in order when it is ACTIVE and in the ISR under its current broker epoch. Otherwise the leader comes from
+the first of these groups that is not empty:
 
-Nobody of these: the partition has no leader until one comes back, unless it may be led uncleanly, that is by a replica
-of which it is not known that it has everything:
-  - the topic says so (`unclean.leader.election.enable`);
-  - it has one replica, so that no other copy exists;
-  - every replica is back, all who were in the ISR or ELR at the end had a lossy boot since, and so had all others since those
-    booted (all machines lost power): there is nobody left to wait for, and none of whom it is known that he has more. The last
-    in sync leads, as Kafka's last known leader does (KIP-966). One that came back without a data directory that it had does
-    not qualify: its disk is empty, and others may have more.
+- the ACTIVE members of the ISR under their current broker epoch;
+- when no such member is left, ACTIVE former members (ISR under an older epoch, or ELR, KIP-966) that lost nothing
+  since.
+
+Within a group leader-role brokers go first, then the order of the replicas counts. A STOPPING leader leads on until an
+ACTIVE member can take over.
+
+If both groups are empty, the partition has no leader until a member comes back. An unclean leader, which may lack
+committed records, is elected only in these cases:
+
+- the topic allows it (`unclean.leader.election.enable`);
+- the partition has one replica, so that no other copy exists;
+- all replicas are back after all machines lost power: every last member of the ISR or ELR had a lossy start since, and
+  every other replica too since those registered. No broker is left to wait for, and none is known to have more. A
+  replica of the last ISR leads, as Kafka's last known leader does (KIP-966). A broker that came back without a data
+  directory does not qualify: its disk is empty, and others may have more.
 """
 
 import uuid
@@ -26,14 +31,14 @@ from yak.cluster.records import NO_LEADER, BrokerState
 from yak.ids import BrokerEpoch, NodeId, PartitionEpoch
 
 MAX_PARTITIONS_PER_CALL = 200
-"""A script blocks the store while it runs; this many partitions take it about 2 ms."""
+"""A script blocks the store while it runs; this many partitions take about 2 ms."""
 UNCLEAN_CONFIG = "unclean.leader.election.enable"
 
 Brokers = Mapping[NodeId, BrokerInfo]
 
 
 class Cause(StrEnum):
-    """Why a partition gets another leader."""
+    """The reason for a new leader."""
 
     LOST = "lost"
     STOPPING = "stopping"
@@ -52,7 +57,7 @@ class Election:
     cause: Cause = Cause.LOST
 
     def arguments(self) -> dict[str, object]:
-        """As the script `elect` takes it."""
+        """The arguments of the script `elect`."""
         return {
             "topic_id": str(self.topic_id),
             "partition": self.partition,
@@ -63,7 +68,7 @@ class Election:
 
 
 def needed_elections(image: Image, *, unclean: bool = False) -> Iterator[Election]:
-    """The elections that the image asks for, topic by topic in the image's order; `unclean` as for `unclean_allowed`."""
+    """The elections that the image needs, topic by topic in its order; `unclean` as for `unclean_allowed`."""
     brokers = image.brokers
     for topic in image.topics.values():
         allow_unclean = None
@@ -88,7 +93,7 @@ def needed_elections(image: Image, *, unclean: bool = False) -> Iterator[Electio
 
 
 def preferred_elections(image: Image) -> Iterator[Election]:
-    """Leaderships that can go back to the preferred leader: it is ACTIVE and in the ISR, and another one leads."""
+    """Preferred leader elections: the preferred leader is ACTIVE and in the ISR, and another replica leads."""
     for topic in image.topics.values():
         for partition in topic.partitions:
             preferred = preferred_leader(partition)
@@ -101,12 +106,12 @@ def preferred_elections(image: Image) -> Iterator[Election]:
 
 
 def preferred_leader(partition: PartitionInfo) -> NodeId:
-    """The first replica. Placement has a broker with the role of a leader there; a person may order otherwise."""
+    """The first replica. Placement puts a leader-role broker there; an operator may order otherwise."""
     return partition.replicas[0]
 
 
 def can_lead(partition: PartitionInfo, node_id: NodeId, brokers: Brokers) -> bool:
-    """Whether a broker may lead the partition now without anything being lost."""
+    """Whether a broker may lead the partition now without loss of records."""
     return node_id in (_members(partition, brokers) or _former_members(partition, brokers))
 
 
@@ -116,16 +121,16 @@ def has_leader(partition: PartitionInfo, brokers: Brokers) -> bool:
 
 
 def clean_leader(partition: PartitionInfo, brokers: Brokers) -> NodeId:
-    """Who leads with everything that was committed; -1 for nobody."""
+    """The next leader that has all committed records; -1 for none."""
     candidates = _members(partition, brokers) or _former_members(partition, brokers)
     return _first(partition, candidates, brokers)
 
 
 def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, asked: bool) -> NodeId:
-    """Who leads although records may be missing there; -1 for nobody. `asked`: a person or a config wants any leader.
+    """The next leader, which may lack committed records; -1 for none. `asked`: a request or a config allows any leader.
 
-    One whose present boot began with a loss comes last: its disk may be empty, and the others would follow it. Among the
-    rest those that were in the ISR go first, then those in the ELR: they miss the least, as far as anybody knows.
+    A broker whose current epoch began with a loss comes last: its disk may be empty, and the others would follow it.
+    Among the rest former ISR members go first, then former ELR members: they probably lack the fewest records.
     """
     active = [n for n in partition.replicas if (b := brokers.get(n)) is not None and b.state is BrokerState.ACTIVE]
     if not active or _has_stopping_member(partition, brokers):
@@ -150,8 +155,7 @@ def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, asked: bool) -
 
 
 def unclean_allowed(image: Image, topic: TopicInfo, *, by_default: bool = False) -> bool:
-    """Whether the topic, or the default of all brokers, or where both are silent the controller's own settings
-    (`by_default`) say that any leader is better than none."""
+    """Whether unclean elections are allowed: by the topic, else the default of all brokers, else `by_default`."""
     value = topic.configs.get(UNCLEAN_CONFIG) or image.default_broker_configs.get(UNCLEAN_CONFIG)
     return by_default if value is None else value.strip().lower() == "true"
 
@@ -164,7 +168,7 @@ def _election(topic: TopicInfo, partition: PartitionInfo, leader: NodeId, *, unc
 
 
 def _leader_state(partition: PartitionInfo, brokers: Brokers) -> BrokerState | None:
-    """ACTIVE or STOPPING for a leader that is in the ISR in its current boot; None for any other, and for none."""
+    """ACTIVE or STOPPING for a leader in the ISR under its current broker epoch; else None."""
     if partition.leader not in partition.isr:
         return None
     epoch = partition.isr_epochs[partition.isr.index(partition.leader)]
@@ -175,7 +179,7 @@ def _leader_state(partition: PartitionInfo, brokers: Brokers) -> BrokerState | N
 
 
 def _members(partition: PartitionInfo, brokers: Brokers) -> list[NodeId]:
-    """The ACTIVE members of the ISR in their current boot."""
+    """The ACTIVE members of the ISR under their current broker epoch."""
     return [
         node_id
         for node_id, epoch in zip(partition.isr, partition.isr_epochs, strict=True)
@@ -186,7 +190,7 @@ def _members(partition: PartitionInfo, brokers: Brokers) -> list[NodeId]:
 
 
 def _former_members(partition: PartitionInfo, brokers: Brokers) -> list[NodeId]:
-    """ACTIVE brokers that were in the ISR or ELR and lost nothing since; nobody while a member is alive."""
+    """ACTIVE brokers that were in the ISR or ELR and lost nothing since; none while a STOPPING member is alive."""
     if _has_stopping_member(partition, brokers):
         return []
     return [
@@ -199,7 +203,7 @@ def _former_members(partition: PartitionInfo, brokers: Brokers) -> list[NodeId]:
 
 
 def _named(partition: PartitionInfo) -> Iterator[tuple[NodeId, BrokerEpoch]]:
-    """Who is in the ISR or the ELR, alive or not, and in which boot he was."""
+    """The members of the ISR and the ELR, alive or not, with their broker epochs."""
     yield from zip(partition.isr, partition.isr_epochs, strict=True)
     yield from zip(partition.elr, partition.elr_epochs, strict=True)
 
@@ -214,7 +218,7 @@ def _has_stopping_member(partition: PartitionInfo, brokers: Brokers) -> bool:
 
 
 def _first(partition: PartitionInfo, candidates: list[NodeId], brokers: Brokers) -> NodeId:
-    """The first in the replicas' order that has the role of a leader, else the first at all; -1 for no candidate."""
+    """The first leader-role candidate in the replicas' order, else the first candidate; -1 for none."""
     ordered = [node_id for node_id in partition.replicas if node_id in candidates]
     for node_id in ordered:
         if brokers[node_id].role == "leader":

@@ -1,7 +1,7 @@
-"""Who is alive, as the controller sees it: by changes of the heartbeat counters, timed on its own clock.
+"""The controller's failure detector: it watches the heartbeat counters on its own clock.
 
-There are no expiring keys: after an outage of the store all would be expired at once. A gap in our own view restarts all
-timers, so an outage or a pause of ours fences nobody; a store that is slow all the time only makes them run slower.
+There are no expiring keys, since an outage of the store would expire all of them at once. A local pause restarts all
+timers, so an outage or a pause of the controller fences no broker. A store that is always slow only slows the timers.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from yak.ids import BrokerEpoch, NodeId
 
 @dataclass(slots=True)
 class _Seen:
-    """One boot's counter, since when it stands still for us, and what it was when the broker was first seen FENCED."""
+    """One broker epoch's counter, the time of its last change, and its value when the broker was first seen FENCED."""
 
     counter: int
     since_ms: int
@@ -24,7 +24,7 @@ class _Seen:
 
 
 class FailureDetector:
-    """Fed with the counters at each of the controller's own heartbeats."""
+    """Takes the counters at each of the controller's own heartbeats."""
 
     def __init__(self, patience_ms: int, gap_ms: int) -> None:
         self._patience_ms = patience_ms
@@ -32,7 +32,7 @@ class FailureDetector:
         self._seen: dict[tuple[NodeId, BrokerEpoch], _Seen] = {}
 
     def reset(self) -> None:
-        """Start over: we took office, or the store was away."""
+        """Start over after an election or an outage of the store."""
         self._seen.clear()
         self._gaps.reset()
 
@@ -57,9 +57,9 @@ class FailureDetector:
                 seen.fenced_counter = counter
 
     def to_unfence(self, brokers: Mapping[NodeId, BrokerInfo]) -> list[BrokerInfo]:
-        """FENCED brokers whose counter moved since they were first seen so: what they counted before proves nothing.
+        """FENCED brokers whose counter moved since they were first seen FENCED: earlier counts prove nothing.
 
-        One that was let in before and then fenced comes back in another epoch, as the new member that it is.
+        A broker that was unfenced and then fenced comes back under another epoch, as a new member.
         """
         return [
             broker
@@ -71,7 +71,7 @@ class FailureDetector:
         ]
 
     def to_fence(self, brokers: Mapping[NodeId, BrokerInfo], now_ms: int) -> list[BrokerInfo]:
-        """ACTIVE or STOPPING brokers whose counter stood still for `patience_ms`."""
+        """ACTIVE or STOPPING brokers whose counter did not change for `patience_ms`."""
         return [
             broker
             for broker in brokers.values()
@@ -81,7 +81,7 @@ class FailureDetector:
         ]
 
     def has_moved(self, broker: BrokerInfo) -> bool:
-        """Whether this boot was seen to count, so that it was alive in our time."""
+        """Whether this broker epoch's counter was seen to move, which proves that the broker was alive."""
         seen = self._of(broker)
         return seen is not None and seen.has_moved
 

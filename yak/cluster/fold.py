@@ -1,4 +1,4 @@
-"""Folding records into an image: one pass, each map copied at its first change, each topic rebuilt once at the end."""
+"""Replays metadata records onto an image, copying each map once and rebuilding each changed topic once."""
 
 import uuid
 from collections.abc import Callable, Iterable
@@ -44,7 +44,7 @@ from yak.seams.metadata_store import TailedRecord
 
 
 class Fold:
-    """A run of records on its way into an image."""
+    """A run of records being replayed onto an image."""
 
     def __init__(self, image: Image) -> None:
         self._take(image)
@@ -67,7 +67,7 @@ class Fold:
         self._timestamp_ms = image.timestamp_ms
 
     def add(self, record: TailedRecord) -> None:
-        """Take one more record. Raises ChainBroken or BadRecord; the fold must then be thrown away."""
+        """Replay one more record. Raises ChainBroken or BadRecord; the replay must then be thrown away."""
         if record.kind != Kind.SNAPSHOT:
             if record.offset != self._offset + 1:
                 raise ChainBroken(f"record {record.offset} does not follow {self._offset}")
@@ -83,7 +83,7 @@ class Fold:
         self._timestamp_ms = record.timestamp_ms
 
     def finish(self) -> tuple[Image, Delta]:
-        """The image and the delta."""
+        """The resulting image and the delta."""
         for name in list(self._open):
             self._close_topic(name)
         for topic_id in list(self._growing):
@@ -112,7 +112,7 @@ class Fold:
         return image, delta
 
     def _map(self, name: str) -> dict[Any, Any]:
-        """A map of the image, as a copy that may be written."""
+        """A writable copy of one of the image's maps."""
         if name not in self._set:
             self._set[name] = dict(getattr(self._base, name))
         copy: dict[Any, Any] = self._set[name]
@@ -124,7 +124,7 @@ class Fold:
     # ------------------------------------------------------------------------------------------------ topics
 
     def topic(self, record: Topic) -> None:
-        """A topic begins or grows."""
+        """Start or enlarge a topic."""
         topics = self._get("topics")
         old: TopicInfo | None = topics.get(record.name)
         partitions: dict[int, PartitionInfo] = {}
@@ -143,7 +143,7 @@ class Fold:
         self._growing[record.topic_id] = partitions
 
     def partitions(self, record: Partitions) -> None:
-        """Partitions of a topic that is not complete yet; others are late slices of a removed one."""
+        """Add partitions to an incomplete topic; partitions of any other topic are late slices of a removed one."""
         pending: PendingTopic | None = self._get("pending").get(record.topic_id)
         if pending is None:
             return
@@ -158,7 +158,7 @@ class Fold:
     def _complete(self, pending: PendingTopic, partitions: dict[int, PartitionInfo]) -> None:
         del self._map("pending")[pending.topic_id]
         del self._growing[pending.topic_id]
-        # A growing topic may have been changed meanwhile: its old partitions are taken as they are now.
+        # The old partitions may have changed while the topic grew: take their current state.
         self._close_topic(pending.name)
         old: TopicInfo | None = self._get("topics").get(pending.name)
         configs = pending.configs
@@ -175,7 +175,7 @@ class Fold:
         self._note_partitions(pending.name, range(present, len(ordered)))
 
     def remove_topic(self, record: RemoveTopic) -> None:
-        """A topic goes, complete or not."""
+        """Remove a topic, complete or not."""
         removed = self._map("removed_topics")
         removed[record.topic_id] = RemovedTopic(record.name, self._timestamp_ms)
         if len(removed) > REMOVED_TOPICS_MAX:
@@ -193,7 +193,7 @@ class Fold:
         self._topics_removed.append((record.name, record.topic_id))
 
     def partition_change(self, record: PartitionChange) -> None:
-        """New leaders, ISRs, epochs."""
+        """Change leaders, ISRs and epochs."""
         names = self._get("topic_names")
         for change in record.changes:
             growing = self._growing_partitions(change.topic_id)
@@ -237,14 +237,14 @@ class Fold:
     # -------------------------------------------------------------------------------- brokers and the rest
 
     def cluster(self, record: Cluster) -> None:
-        """The head of an incarnation."""
+        """Begin a cluster incarnation."""
         self._set["cluster_id"] = record.cluster_id
         self._set["incarnation"] = record.incarnation
         self._set["incarnation_id"] = record.incarnation_id
         self._set["incarnation_ms"] = self._timestamp_ms
 
     def register(self, record: RegisterBroker) -> None:
-        """A broker boots."""
+        """Register a broker."""
         old: BrokerInfo | None = self._get("brokers").get(record.node_id)
         lossy_epoch = record.broker_epoch if record.lossy else (old.lossy_epoch if old else 0)
         emptied_epoch = 0 if old is None else old.emptied_epoch
@@ -269,11 +269,11 @@ class Fold:
         self._forget("unregistered", record.node_id)
         self._forget("former", record.node_id)
         if self._forget("guests", record.node_id):
-            # its id is this broker's from now on
+            # the broker takes over the external broker's id
             self._guests_changed[record.node_id] = None
 
     def unregister(self, record: UnregisterBroker) -> None:
-        """A broker goes for good."""
+        """Unregister a broker."""
         old: BrokerInfo | None = self._map("brokers").pop(record.node_id, None)
         if old is not None:
             closed = replace(old, state=BrokerState.CLOSED, changed_ms=self._timestamp_ms)
@@ -282,7 +282,7 @@ class Fold:
         self._brokers_changed[record.node_id] = None
 
     def broker_change(self, record: BrokerChange) -> None:
-        """A broker's state moves, unless it has booted again since."""
+        """Change a broker's state, unless it has registered again since."""
         old: BrokerInfo | None = self._get("brokers").get(record.node_id)
         if old is not None and old.broker_epoch == record.broker_epoch:
             self._map("brokers")[record.node_id] = replace(
@@ -294,28 +294,28 @@ class Fold:
             self._brokers_changed[record.node_id] = None
 
     def register_guest(self, record: RegisterGuest) -> None:
-        """A guest comes, or comes back; the one that made room for it is forgotten."""
+        """Register an external broker, and forget the closed one that it replaces."""
         if record.forgets is not None and self._forget("guests", record.forgets):
             self._guests_changed[record.forgets] = None
         self._map("guests")[record.node_id] = new_guest(record, self._timestamp_ms)
         self._guests_changed[record.node_id] = None
 
     def guest_change(self, record: GuestChange) -> None:
-        """A guest is another, or closed."""
+        """Change an external broker."""
         old: GuestInfo | None = self._get("guests").get(record.node_id)
         if old is not None:
             self._map("guests")[record.node_id] = changed_guest(old, record, self._timestamp_ms)
             self._guests_changed[record.node_id] = None
 
     def _forget(self, name: str, node_id: NodeId) -> bool:
-        """Take a node out of a map; whether it was there."""
+        """Remove a node from a map; returns whether it was there."""
         if node_id not in self._get(name):
             return False
         del self._map(name)[node_id]
         return True
 
     def config(self, record: Config) -> None:
-        """A resource's configs, all of them."""
+        """Replace all configs of a resource."""
         if record.resource_type == "topic":
             self._topic_config(record)
         elif record.resource_name == "":
@@ -332,21 +332,21 @@ class Fold:
             self._topics_changed[record.resource_name] = None
 
     def producer_ids(self, record: ProducerIds) -> None:
-        """A block of producer ids is given away."""
+        """Allocate a block of producer ids."""
         self._set["next_producer_id"] = record.next_producer_id
         self._map("producer_blocks")[record.node_id] = ProducerBlock(
             record.node_id, record.broker_epoch, record.first, record.next_producer_id, self._timestamp_ms
         )
 
     def controller(self, record: ControllerChange) -> None:
-        """The office changes hands."""
+        """Change the controller."""
         self._set["controller_id"] = record.controller_id
         self._set["controller_epoch"] = record.controller_epoch
         self._set["controller_broker_epoch"] = record.broker_epoch
         self._controller_changed = True
 
     def _load(self, record: TailedRecord) -> None:
-        # What stood before and is not in the snapshot was removed in between.
+        # Topics that are not in the snapshot were removed in between.
         before_topics, before_brokers = self._get("topics"), self._get("brokers")
         self._guests_changed |= dict.fromkeys(self._get("guests"))
         image = read_snapshot(record)
@@ -364,7 +364,7 @@ class Fold:
         self._take(image)
 
     def snapshot(self, record: Snapshot) -> None:
-        """`add` loads it: it needs the position too."""
+        """Do nothing: `add` loads it, since that needs the position."""
 
 
 _HANDLERS: dict[type, Callable[[Fold, Any], None]] = {

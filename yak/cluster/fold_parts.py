@@ -1,4 +1,4 @@
-"""What single records make of a partition or a guest: used by `yak.cluster.fold`."""
+"""Builds the state of a partition or an external broker from single records, for `yak.cluster.fold`."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from yak.ids import NodeId
 
 
 def created_partition(new: NewPartition, changed_ms: int) -> PartitionInfo:
-    """A partition as it is made."""
+    """A new partition."""
     isr, isr_epochs = _split(new.isr)
     return PartitionInfo(
         new.partition,
@@ -46,7 +46,7 @@ def changed_partition(old: PartitionInfo, change: ChangedPartition, changed_ms: 
 
 
 def new_guest(record: RegisterGuest, changed_ms: int) -> GuestInfo:
-    """A guest as it registers."""
+    """A new external broker."""
     return GuestInfo(
         record.node_id,
         record.broker_epoch,
@@ -61,7 +61,7 @@ def new_guest(record: RegisterGuest, changed_ms: int) -> GuestInfo:
 
 
 def changed_guest(old: GuestInfo, record: GuestChange, changed_ms: int) -> GuestInfo:
-    """A guest after a change."""
+    """An external broker after a change."""
     return replace(
         old,
         broker_epoch=record.broker_epoch,

@@ -1,8 +1,8 @@
-"""Guests: brokers that are no YAK brokers, registered by clients of the metadata service for others to see (ADR 0011).
+"""External brokers: other software, registered by clients of the metadata service to be listed (ADR 0011).
 
-Pure, as `yak.cluster.controller`: what is asked is checked against the image and becomes requests to the store, whose
-scripts check it again. A guest is listed, ALIVE or CLOSED, and nothing else: it is in no list of brokers, so it gets no
-partitions, elects nobody, and nobody waits for it.
+Pure, as `yak.cluster.controller`: requests are checked against the image and become requests to the store, whose
+scripts check them again. An external broker is only listed, as ACTIVE or CLOSED: it gets no partitions, takes no part
+in elections, and no broker waits for it.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 @dataclass(slots=True, frozen=True)
 class Place:
-    """Where a guest is said to be."""
+    """The address that an external broker registered."""
 
     host: str
     port: int
@@ -30,8 +30,10 @@ class Place:
 
 
 def plan_register_guest(image: Image, node_id: NodeId, boot_id: str, place: Place) -> tuple[StoreRequest, ...]:
-    """A new guest, or one that comes back after it was closed. `boot_id` names the registration: the same again is a
-    repeat, also when the store sees it twice. Raises PeerError: DUPLICATE_BROKER_REGISTRATION."""
+    """Register an external broker, new or closed before. Raises PeerError: DUPLICATE_BROKER_REGISTRATION.
+
+    `boot_id` names the registration: a request with the same one is a repeat, also for the store.
+    """
     if node_id in image.brokers or node_id in image.unregistered:
         words = f"Broker {node_id} is or was a broker of this cluster."
         raise PeerError(ErrorCode.duplicate_broker_registration, words)
@@ -49,7 +51,10 @@ def plan_register_guest(image: Image, node_id: NodeId, boot_id: str, place: Plac
 def plan_change_guest(
     image: Image, node_id: NodeId, epoch: BrokerEpoch, place: Place, nonce: str
 ) -> tuple[StoreRequest, ...]:
-    """Another place for a guest, which is ACTIVE then. Raises PeerError: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+    """Change the address of an external broker and make it ACTIVE.
+
+    Raises PeerError: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.
+    """
     guest = _guest(image, node_id)
     if guest.broker_epoch != epoch:
         raise PeerError(ErrorCode.stale_broker_epoch, f"Broker {node_id} is at epoch {guest.broker_epoch}.")
@@ -57,8 +62,10 @@ def plan_change_guest(
 
 
 def plan_close_guest(image: Image, node_id: NodeId, nonce: str) -> tuple[StoreRequest, ...]:
-    """The end of a guest, whose record stays; nothing to do when it is closed. Raises PeerError:
-    BROKER_ID_NOT_REGISTERED."""
+    """Close an external broker, whose record stays; a closed one needs no request.
+
+    Raises PeerError: BROKER_ID_NOT_REGISTERED.
+    """
     guest = _guest(image, node_id)
     if guest.state is BrokerState.CLOSED:
         return ()
@@ -66,7 +73,7 @@ def plan_close_guest(image: Image, node_id: NodeId, nonce: str) -> tuple[StoreRe
 
 
 def place_of(guest: GuestInfo) -> Place:
-    """Where it is."""
+    """The address of an external broker."""
     return Place(guest.host, guest.port, guest.rack, guest.security_protocol)
 
 

@@ -1,6 +1,6 @@
-"""High watermarks and log ends on their way to the store: for people, and a floor to check against.
+"""Reports high watermarks and log ends to the store, for display and as a lower bound to check against.
 
-The authority is the log.
+The log remains the authority.
 """
 
 import uuid
@@ -14,7 +14,7 @@ MAX_PER_CALL = 2_000
 
 
 class HighWatermarks:
-    """The newest values not reported yet; one call under way at a time."""
+    """The newest values not reported yet; one call is under way at a time."""
 
     def __init__(self, link: Link, interval_ms: int) -> None:
         self._link = link
@@ -31,18 +31,18 @@ class HighWatermarks:
         high_watermark: Offset,
         log_end_offsets: Mapping[NodeId, Offset],
     ) -> None:
-        """A high watermark, or a replica's log end, moved."""
+        """Note that a high watermark or a replica's log end moved."""
         ends = {str(node_id): log_end_offsets[node_id] for node_id in sorted(log_end_offsets)}
         self._changed[topic_id, partition] = (leader_epoch, high_watermark, ends)
 
     def due_ms(self) -> int | None:
-        """When `report` is wanted; None while there is nothing to say or a call is under way."""
+        """When to call `report`; None while nothing changed or a call is under way."""
         if not self._changed or self._in_flight:
             return None
         return self._last_ms + self._interval_ms
 
     def report(self, now_ms: int) -> None:
-        """Send what changed."""
+        """Report the changed values."""
         self._last_ms = now_ms
         keys = list(self._changed)[:MAX_PER_CALL]
         partitions = [[str(key[0]), key[1], *self._changed.pop(key)] for key in keys]
@@ -50,7 +50,7 @@ class HighWatermarks:
         self._link.send("report_hw", {"partitions": partitions}, self._on_reply)
 
     def pause(self) -> None:
-        """The call under way will not be answered; its values are sent again when they move."""
+        """Abandon the call under way; its values are sent again when they change."""
         self._in_flight = False
 
     def _on_reply(self, outcome: StoreOutcome, now_ms: int) -> None:  # noqa: ARG002

@@ -1,8 +1,8 @@
-"""The image: what the metadata log says, folded into one immutable object.
+"""The image: the content of the metadata log as one immutable object.
 
-`Image.apply_all(records)` gives a new image and a `Delta` that names what changed; parts that did not change are the
-same objects in both. Applying needs the chain unbroken: each record follows the image's offset and hash, else
-`ChainBroken`. The maps are plain dicts for speed and are never changed after they were put into an image.
+`Image.apply_all(records)` returns a new image and a `Delta` that names the changes; unchanged parts are the same
+objects in both. The hash chain must be unbroken: each record follows the image's offset and hash, else `ChainBroken` is
+raised. The maps are plain dicts for speed and are never changed once they are in an image.
 """
 
 import uuid
@@ -23,19 +23,20 @@ from yak.ids import (
 from yak.seams.metadata_store import TailedRecord
 
 REMOVED_TOPICS_MAX = 1_000
-"""An image that is older by more deletions than this may bring a deleted topic back in a restore, without its records."""
+"""After more deletions than this, a restore from an older image may bring back a deleted topic, without its records."""
 
 
 class ChainBroken(Exception):
-    """A record does not follow what the image holds: a gap, or another history."""
+    """A record does not follow the image: a gap, or another history."""
 
 
 @dataclass(slots=True, frozen=True)
 class BrokerInfo:
-    """A registered broker. `lossy_epoch` is its last boot that may have lost what it had acknowledged, else 0;
-    `emptied_epoch` the last one that came without a data directory which it had before, else 0.
+    """A registered broker.
 
-    `was_active` says that it was let in under this broker epoch: if it is FENCED now, it was fenced, and registers anew.
+    `lossy_epoch` is its last epoch that may have begun with the loss of acknowledged data, else 0. `emptied_epoch` is
+    its last epoch that began without a data directory it had before, else 0. `was_active` says that it was unfenced
+    under this epoch: if it is FENCED now, it was fenced, and registers again.
     """
 
     node_id: NodeId
@@ -52,17 +53,17 @@ class BrokerInfo:
     was_active: bool = False
     http_port: int = 0
     changed_ms: int = field(default=0, compare=False)
-    """The time of the record that this state is from, here and below; by the store's clock."""
+    """Timestamp of the record that set this state, by the store's clock; also in the classes below."""
 
     @property
     def must_register_anew(self) -> bool:
-        """Whether it was let in and then fenced: others may have decided on what it had in flight."""
+        """Whether the broker was unfenced and then fenced: others may have decided on its operations in flight."""
         return self.was_active and self.state is BrokerState.FENCED
 
 
 @dataclass(slots=True, frozen=True)
 class GuestInfo:
-    """A broker that is no YAK broker, registered for others to see: it is listed, and counts nowhere (ADR 0011).
+    """An external broker, registered only to be listed; it has no other role (ADR 0011).
 
     `state` is ACTIVE or CLOSED; `boot_id` names the registration, a UUID.
     """
@@ -80,7 +81,7 @@ class GuestInfo:
 
 @dataclass(slots=True, frozen=True)
 class ProducerBlock:
-    """The newest block of producer ids that a broker was given: from `first`, below `next_producer_id`."""
+    """The newest block of producer ids of a broker: from `first`, below `next_producer_id`."""
 
     node_id: NodeId
     broker_epoch: BrokerEpoch
@@ -91,7 +92,7 @@ class ProducerBlock:
 
 @dataclass(slots=True, frozen=True)
 class RemovedTopic:
-    """A topic that was deleted; `name` is empty where only its id was kept."""
+    """A deleted topic; `name` is empty where only its id was kept."""
 
     name: str
     changed_ms: int = field(default=0, compare=False)
@@ -101,9 +102,9 @@ class RemovedTopic:
 class PartitionInfo:
     """A partition's state. `leader` is -1 when there is none.
 
-    `isr_epochs` and `elr_epochs` have the broker epoch of each member of `isr` and of `elr` (the eligible leaders that
-    left an ISR too small to commit anything since, KIP-966). While a reassignment is under way, `replicas` are the target
-    and then the ones that will go (KIP-455).
+    `isr_epochs` and `elr_epochs` are the broker epochs of the members of `isr` and `elr`. The ELR are the eligible
+    leaders that left the ISR when it was too small to commit anything after (KIP-966). During a reassignment `replicas`
+    are the target followed by the replicas to remove (KIP-455).
     """
 
     partition: int
@@ -118,8 +119,11 @@ class PartitionInfo:
     adding_replicas: tuple[NodeId, ...] = ()
     removing_replicas: tuple[NodeId, ...] = ()
     held: int = 0
-    """0, or the incarnation of the cluster that this state is from: a restore (`yak.cluster.restore`) could not know
-    whether it is the newest, so nobody changes it until the brokers that may know have answered."""
+    """0, or the cluster incarnation of this state while the partition is quarantined.
+
+    A restore (`yak.cluster.restore`) could not tell whether the state is the newest, so it does not change until the
+    brokers that may know have answered.
+    """
     changed_ms: int = field(default=0, compare=False)
 
     @property
@@ -142,12 +146,12 @@ class TopicInfo:
     partitions: tuple[PartitionInfo, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
     changed_ms: int = field(default=0, compare=False)
-    """When it was made, grew, or got other configs."""
+    """When the topic was created, grew, or got other configs."""
 
 
 @dataclass(slots=True, frozen=True)
 class PendingTopic:
-    """A topic of which not all partitions are in yet: new, or growing. `total` is how many it will have."""
+    """A new or growing topic of which some partitions are still missing. `total` is the number it will have."""
 
     name: str
     topic_id: uuid.UUID
@@ -158,10 +162,10 @@ class PendingTopic:
 
 @dataclass(slots=True, frozen=True)
 class Delta:
-    """What a run of records changed.
+    """The changes that a run of records made.
 
-    `topics_changed` are the topics that appeared or changed in any way; `partitions_changed` has, for those of which
-    partitions appeared or changed, the numbers of just these, in order. A topic that only has other configs is not there.
+    `topics_changed` are the topics that appeared or changed in any way. `partitions_changed` has the numbers of the
+    partitions that appeared or changed, in order, by topic. A topic of which only the configs changed is not in it.
     """
 
     topics_changed: tuple[str, ...] = ()
@@ -195,30 +199,32 @@ class Image:
     default_broker_configs: Mapping[str, str] = field(default_factory=dict)
     next_producer_id: ProducerId = 0
     parents: tuple[str, ...] = ()
-    """The incarnations that this one comes from by restores."""
+    """The incarnations of the cluster from which restores led to this one."""
     removed_topics: Mapping[uuid.UUID, RemovedTopic] = field(default_factory=dict)
-    """The topics deleted last, oldest first, `REMOVED_TOPICS_MAX` at most: what tells a restore that one which an older
-    image still has is gone for good."""
+    """The newest deletions, oldest first, `REMOVED_TOPICS_MAX` at most.
+
+    They show a restore that a topic in an older image is gone for good.
+    """
     unregistered: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
-    """Brokers that were unregistered and did not come back since, each with the last epoch it had."""
+    """Brokers that were unregistered and have not registered since, each with its last epoch."""
     former: Mapping[NodeId, BrokerInfo] = field(default_factory=dict)
-    """What was known of them, CLOSED."""
+    """Their last `BrokerInfo`, CLOSED."""
     guests: Mapping[NodeId, GuestInfo] = field(default_factory=dict)
     producer_blocks: Mapping[NodeId, ProducerBlock] = field(default_factory=dict)
     incarnation_ms: int = field(default=0, compare=False)
-    """When this incarnation began: a restore may have dropped what it does not name."""
+    """When this incarnation of the cluster began: a restore may have dropped content."""
     offset: MetadataOffset = 0
     chain_hash: str = ""
     timestamp_ms: int = 0
 
     def apply(self, record: TailedRecord) -> "Image":
-        """The image after one record. Raises ChainBroken, or BadRecord when it cannot be read."""
+        """The image after one record. Raises ChainBroken, or BadRecord when the record is unreadable."""
         return self.apply_all((record,))[0]
 
     def apply_all(self, records: Iterable[TailedRecord]) -> tuple["Image", Delta]:
-        """The image after records in order, and what they changed; each map is copied once at most, for all of them.
+        """The image after these records, and the delta; each map is copied at most once for all of them.
 
-        Raises ChainBroken, or BadRecord when one cannot be read; the image itself is untouched then.
+        Raises ChainBroken, or BadRecord when a record is unreadable; the image itself is untouched then.
         """
         from yak.cluster.fold import Fold
 
@@ -242,7 +248,7 @@ class Image:
         return [self.brokers[n] for n in sorted(self.brokers) if self.brokers[n].state is BrokerState.ACTIVE]
 
     def without_position(self) -> "Image":
-        """The same content at no offset: to compare what two histories came to."""
+        """The same content without a position, to compare two histories."""
         return replace(self, offset=0, chain_hash="", timestamp_ms=0)
 
 

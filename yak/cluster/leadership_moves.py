@@ -1,8 +1,7 @@
-"""Moving leaderships in order: which partition to whom. Pure.
+"""Plans leadership moves: which partition gets which leader. Pure.
 
-A leadership goes to a partition's preferred leader, its first replica, by ElectLeaders (key 43). To give it to another
-replica that one is made the first: AlterPartitionReassignments (key 45) with the same replicas in another order, which
-moves no data, and then ElectLeaders.
+ElectLeaders (key 43) moves a leadership to the preferred leader, which is the first replica. For any other target,
+AlterPartitionReassignments (key 45) first makes it the first replica, which moves no data.
 """
 
 from collections import Counter
@@ -15,32 +14,32 @@ from yak.ids import NodeId, TopicPartition
 
 
 class Led(Protocol):
-    """A partition, as far as its leadership is concerned; `leader` is -1 when there is none."""
+    """The leadership of a partition; `leader` is -1 when there is none."""
 
     @property
     def topic(self) -> str:
-        """Its topic."""
+        """The topic's name."""
 
     @property
     def partition(self) -> int:
-        """Its number."""
+        """The partition's number."""
 
     @property
     def leader(self) -> NodeId:
-        """Who leads it."""
+        """The leader's node id."""
 
     @property
     def replicas(self) -> tuple[NodeId, ...]:
-        """In the order in which they are preferred."""
+        """The replicas in order of preference."""
 
     @property
     def isr(self) -> tuple[NodeId, ...]:
-        """The replicas in sync."""
+        """The in-sync replicas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One leadership to move; `order` is the new order of its replicas, None when `to` comes first already."""
+    """A leadership move; `order` is the new order of the replicas, None when `to` is already the first."""
 
     partition: TopicPartition
     leader: NodeId
@@ -50,7 +49,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to move, and what stays with the reason. `refused` stays against the caller's wish."""
+    """The moves, and the partitions that stay with the reason. `refused` stay against the caller's wish."""
 
     moves: tuple[Move, ...]
     stays: Mapping[TopicPartition, str]
@@ -58,8 +57,10 @@ class Plan:
 
 
 def plan_moves(partitions: Iterable[Led], *, to: NodeId | None = None, only_preferred: bool = False) -> Plan:
-    """Whom each partition gets as its leader: `to`; else its preferred leader or, where that one leads, the in-sync
-    replica that got fewest in this plan. With `only_preferred` those that their preferred leader leads stay.
+    """Plan each partition's new leader: `to`, or without it the preferred leader.
+
+    Where the preferred leader leads already or is out of sync, the in-sync replica with the fewest moves in this plan
+    is next. With `only_preferred` partitions with their preferred leader stay.
     """
     moves: list[Move] = []
     stays: dict[TopicPartition, str] = {}

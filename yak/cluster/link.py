@@ -1,4 +1,4 @@
-"""What the parts of the membership share: who we are to the store, calls in flight, and the outputs being collected."""
+"""State shared by the parts of the membership: this broker's ids, the calls in flight, and the collected outputs."""
 
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
@@ -15,11 +15,11 @@ OnReply: TypeAlias = Callable[[StoreOutcome, int], None]
 FREEZING_CODES = frozenset(
     {"NO_CLUSTER", "WRONG_CLUSTER", "WRONG_INCARNATION", "SEEDING", "REGRESSED", "FORKED", "TRIMMED"}
 )
-"""Refusals that say: this store does not hold our history."""
+"""Refusals that say that the store does not hold this broker's history."""
 
 
 class Link:
-    """One broker's side of its talk with the metadata store."""
+    """One broker's session with the metadata store."""
 
     def __init__(self, node_id: NodeId, image: Image, next_nonce: Callable[[], Nonce]) -> None:
         self.node_id = node_id
@@ -29,18 +29,18 @@ class Link:
         self.broker_epoch: BrokerEpoch = 0
         """0 until registered."""
         self.registered_ms = 0
-        """When it was, of the broker's clock."""
+        """When it registered, by the broker's clock."""
         self.is_lossy = False
-        """Whether the store counts this boot as one that may have lost what was acknowledged before."""
+        """Whether the store recorded that this incarnation of the broker may have lost acknowledged data."""
         self.controller_epoch: ControllerEpoch = 0
-        """0 unless we hold the office."""
+        """0 unless this broker is the controller."""
         self.elections = ElectionCounts()
         self._next_nonce = next_nonce
         self._in_flight: dict[Nonce, OnReply] = {}
         self._outputs: list[Output] = []
 
     def send(self, script: str, arguments: dict[str, object], on_reply: OnReply) -> None:
-        """Call a script as this broker, with what it is known to hold."""
+        """Call a script as this broker; the request names the newest record on its disk."""
         nonce = self._next_nonce()
         self._in_flight[nonce] = on_reply
         envelope: dict[str, object] = {
@@ -54,11 +54,11 @@ class Link:
         self._outputs.append(Call(nonce, request))
 
     def take_handler(self, nonce: Nonce) -> OnReply | None:
-        """Who waits for this reply; None when it was given up."""
+        """The handler of this reply; None when the call was abandoned."""
         return self._in_flight.pop(nonce, None)
 
     def forget_calls(self) -> None:
-        """No reply will come for what is in flight."""
+        """Drop all calls in flight: no reply will come."""
         self._in_flight.clear()
 
     def put(self, output: Output) -> None:

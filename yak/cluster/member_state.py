@@ -1,4 +1,4 @@
-"""Who a broker is, the times it keeps, and the states of its membership with their allowed moves."""
+"""A broker's identity and timeouts, and its lifecycle states with their allowed transitions."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from yak.ids import NodeId
 
 
 class MemberState(StrEnum):
-    """Where the broker stands with the metadata store."""
+    """The broker's state towards the metadata store."""
 
     DISCONNECTED = "DISCONNECTED"
     VERIFYING = "VERIFYING"
@@ -37,11 +37,11 @@ MOVES: dict[MemberState, set[MemberState]] = {
 
 @dataclass(slots=True, frozen=True)
 class Identity:
-    """Who this broker is. `cluster_id` is what `meta.properties` says, None when there is none yet.
+    """This broker's identity. `cluster_id` is the one in `meta.properties`, None when there is none yet.
 
-    `boot_id` is new at each start; `directories` are the log directories' ids. `lossy` says that this boot may have lost
-    records that were acknowledged before (a crash of the machine without `flush`). `min_isr` is the min.insync.replicas
-    that it was started with, for topics without their own: the store must know the rule by which it commits.
+    `boot_id` is new at each start; `directories` are the ids of the log directories. `lossy` says that this start may
+    have lost acknowledged records (a crash of the machine without `flush`). `min_isr` is the broker's
+    min.insync.replicas, for topics without their own: the store must know the rule by which it commits.
     """
 
     node_id: NodeId
@@ -55,14 +55,14 @@ class Identity:
     lossy: bool = False
     min_isr: int = 1
     http_port: int = 0
-    """Where this broker answers HTTP, on the same host; 0: nowhere."""
+    """The port for HTTP, on the same host; 0 for none."""
 
 
 @dataclass(slots=True, frozen=True)
 class MembershipSettings:
-    """Times in ms. The session must be longer than the time between heartbeats.
+    """Times in ms. The session must be longer than the heartbeat interval.
 
-    `session_timeout_ms` is also the controller's lease: who did not count on for that long is taken for dead.
+    `session_timeout_ms` is also the controller's lease: a broker without a heartbeat for so long is taken for dead.
     `auto_leader_rebalance`, `leader_imbalance_check_interval_ms` and `unclean_leader_election` are Kafka's configs of
     these names.
     """
@@ -77,19 +77,19 @@ class MembershipSettings:
     takeover_wait_ms: int = 2_000
     leave_timeout_ms: int = 2_000
     restore_wait_ms: int = 5_000
-    """After all brokers have offered what they know: time for an operator to bring the store's own data back."""
+    """Wait after all brokers have sent their offers, so that an operator can bring the store's own data back."""
     refuse_unsafe_store: bool = False
 
     @property
     def patience_ms(self) -> int:
-        """How long a counter may be *seen* to stand still.
+        """How long a counter may be *seen* not to change.
 
-        It is read once a heartbeat, so it has been still for up to one interval when that is first seen; a quarter more
-        keeps a timer that is a little late from costing another interval.
+        Counters are read once per heartbeat, so a counter may have been unchanged for one interval when that is first
+        seen. Another quarter of an interval allows for a timer that is a little late.
         """
         return max(self.session_timeout_ms - self.heartbeat_interval_ms * 5 // 4, self.heartbeat_interval_ms)
 
     @property
     def gap_ms(self) -> int:
-        """A longer time between two answers is a gap in our own view: what it hid is not held against anybody."""
+        """A longer time between two answers is a local pause: it does not count against other brokers."""
         return max(1_000, 2 * self.heartbeat_interval_ms)

@@ -1,4 +1,4 @@
-"""What the membership asks its driver to do; the broker core turns each into an effect."""
+"""The membership's outputs: the broker core turns each into an effect."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from yak.seams.metadata_store import StoreRequest
 
 @dataclass(slots=True, frozen=True)
 class Call:
-    """Ask the metadata store."""
+    """Call the metadata store."""
 
     nonce: Nonce
     request: StoreRequest
@@ -27,7 +27,7 @@ class Tail:
 
 @dataclass(slots=True, frozen=True)
 class Say:
-    """A line for the log."""
+    """Log an event."""
 
     level: Literal["debug", "info", "warning", "error"]
     event: str
@@ -44,12 +44,12 @@ class Work:
 
 @dataclass(slots=True, frozen=True)
 class BecameReady:
-    """Registered, unfenced, caught up, leaders of our partitions elected. Comes once."""
+    """The broker is registered, unfenced and caught up, and its partitions have leaders. Comes once."""
 
 
 @dataclass(slots=True, frozen=True)
 class Refuse:
-    """This broker cannot be part of this cluster: stop it with these words."""
+    """Stop this broker with this message: it cannot be part of this cluster."""
 
     code: str
     message: str
@@ -59,9 +59,9 @@ class Refuse:
 
 @dataclass(slots=True, frozen=True)
 class ChangeDone:
-    """A change begun with `Membership.begin` ended: refused, or done and already in the image.
+    """A change begun with `Membership.begin` was refused, or is done and in the image.
 
-    `values` are the store's answers, one a request.
+    `values` are the store's answers, one per request.
     """
 
     change_id: int
@@ -71,12 +71,12 @@ class ChangeDone:
 
 @dataclass(slots=True, frozen=True)
 class Left:
-    """The broker has left the cluster in order, or the store did not answer in time to note it."""
+    """The broker has left the cluster, or the store did not answer in time to record it."""
 
 
 @dataclass(slots=True, frozen=True)
 class SecretAgreed:
-    """This broker is registered, and the secret of its cluster is this one: the store's, which all brokers take."""
+    """This broker is registered, and this is the cluster's secret, which all brokers take from the store."""
 
     secret: ClusterSecret
 

@@ -14,7 +14,7 @@ class BadRecord(Exception):
 
 @dataclass(slots=True, frozen=True)
 class IsrMember:
-    """A member of an ISR in one broker epoch: a rebooted broker is another member (KIP-903)."""
+    """A member of an ISR under one broker epoch: a restarted broker is another member (KIP-903)."""
 
     node_id: NodeId
     broker_epoch: BrokerEpoch

@@ -1,8 +1,8 @@
-"""Where replicas go: leaders spread over brokers with the role of a leader, replicas over all brokers and racks.
+"""Places replicas: leaders spread over leader-role brokers, replicas over all brokers and racks.
 
 Kafka's scheme (`AdminUtils.assignReplicasToBrokers`, KIP-36): brokers are ordered so that neighbours are in different
-racks, partitions walk round them, and each full round shifts the followers by one more. Only brokers with the role of a
-leader are walked for leaders, while there is one; with equal roles it is Kafka's scheme to the letter.
+racks, partitions go round-robin, and each full round shifts the followers by one more. Only leader-role brokers get
+leaders, while there is one; with equal roles the result is exactly Kafka's.
 
 Brokers that are not ACTIVE get replicas as in Kafka's `StripedReplicaPlacer`: never the first one, and only where the
 ACTIVE brokers of the rack are used up. The store leaves them out of the ISR.
@@ -18,10 +18,10 @@ from yak.ids import NodeId
 def place(
     brokers: Sequence[BrokerInfo], partitions: int, replication_factor: int, *, first_partition: int = 0, start: int = 0
 ) -> list[tuple[NodeId, ...]]:
-    """Replicas for `partitions` new partitions, the preferred leader first, which is an ACTIVE broker.
+    """Replicas for `partitions` new partitions; the first is the preferred leader, an ACTIVE broker.
 
-    `first_partition` is how many there are already, `start` shifts the first leader, so that topics of one partition do
-    not all lead at the same broker. At least one of `brokers` is ACTIVE, and `replication_factor` is at most their
+    `first_partition` is the number of existing partitions. `start` shifts the first leader, so that topics of one
+    partition spread over the brokers. At least one of `brokers` is ACTIVE, and `replication_factor` is at most their
     number. With a rack on every broker, no rack gets two replicas of a partition while another has none.
     """
     assert 0 < replication_factor <= len(brokers)
@@ -53,7 +53,7 @@ def _shifted(nodes: list[NodeId], shift: int) -> list[NodeId]:
 
 
 def _fresh_racks_first(leader: NodeId, others: list[NodeId], by_id: dict[NodeId, BrokerInfo]) -> list[NodeId]:
-    """Round by round: in each, one broker from every rack that the round has not used yet."""
+    """Order the followers in rounds; each round takes one broker from every rack that it has not used yet."""
     result: list[NodeId] = []
     used = [by_id[leader].rack]
     waiting = others

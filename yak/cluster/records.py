@@ -1,8 +1,8 @@
 """The kinds of record in the metadata log, and how their JSON payloads are read.
 
-A payload carries `version`; a reader refuses one that is newer than it knows, so that an old broker stops instead of
-misreading. Lists of nodes are written as text, as they stand in the store's hashes: `replicas` is `1,2,3`, `isr` is
-`1@17,2@40` (node id at broker epoch). Unknown fields are ignored, which leaves room to add some.
+A payload carries `version`; a reader refuses a newer version than it knows, so that an old broker stops instead of
+misreading. Lists of nodes are text, as in the store's hashes: `replicas` is `1,2,3`, `isr` is `1@17,2@40` (node id at
+broker epoch). Unknown fields are ignored, so that versions can add some.
 """
 
 import uuid
@@ -16,9 +16,9 @@ from yak.ids import BrokerEpoch, ControllerEpoch, LeaderEpoch, NodeId, Partition
 from yak.seams.metadata_store import TailedRecord
 
 RECORD_VERSION = 1
-"""The newest payload version this code reads. Records are written in the oldest that can say what they say."""
+"""The newest payload version this code reads. A record is written in the oldest version that can express it."""
 GUESTS_VERSION = 1
-"""What concerns guests: a YAK that takes them for brokers would wait for them, so it must refuse (ADR 0011)."""
+"""Version of records on external brokers: an older YAK would wait for those brokers, so it must refuse (ADR 0011)."""
 NO_LEADER = -1
 
 
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
 
 class BrokerState(StrEnum):
-    """A registered broker's state. Only ACTIVE ones lead or count for an ISR."""
+    """A registered broker's state. Only ACTIVE brokers are elected or join an ISR."""
 
     ACTIVE = "ACTIVE"
     FENCED = "FENCED"
@@ -50,7 +50,7 @@ class BrokerState(StrEnum):
 
 @dataclass(slots=True, frozen=True)
 class Cluster:
-    """First record of an incarnation of the cluster."""
+    """The first record of an incarnation of the cluster."""
 
     cluster_id: str
     incarnation: int
@@ -59,10 +59,10 @@ class Cluster:
 
 @dataclass(slots=True, frozen=True)
 class RegisterBroker:
-    """One boot of a broker, or its return after it was fenced; its broker epoch is this record's offset.
+    """A registration: a broker's start, or its return after a fencing. Its offset is the broker epoch.
 
-    It starts FENCED. `lossy` is the store's verdict: what the broker had acknowledged before may be gone. `http_port` is 0
-    where the broker answers no HTTP.
+    The broker starts FENCED. `lossy` says that the store decided that acknowledged data may be gone. `http_port` is 0
+    without HTTP.
     """
 
     node_id: NodeId
@@ -79,7 +79,7 @@ class RegisterBroker:
 
 @dataclass(slots=True, frozen=True)
 class UnregisterBroker:
-    """A broker that will not come back."""
+    """The removal of a broker that will not come back."""
 
     node_id: NodeId
     broker_epoch: BrokerEpoch
@@ -96,9 +96,10 @@ class BrokerChange:
 
 @dataclass(slots=True, frozen=True)
 class RegisterGuest:
-    """A broker that is no YAK broker, registered by a client of the metadata service; a `RegisterBroker` with `guest` set.
+    """The registration of an external broker by a client; a `RegisterBroker` with `guest` set.
 
-    `broker_epoch` is 1, or one more than the guest of that id had. `forgets` is the closed guest that made room for it.
+    `broker_epoch` is 1, or one more than the external broker of that id had. `forgets` is the closed external broker
+    that made room for it.
     """
 
     node_id: NodeId
@@ -113,7 +114,7 @@ class RegisterGuest:
 
 @dataclass(slots=True, frozen=True)
 class GuestChange:
-    """All that is known of a guest, after a change of it; a `BrokerChange` with `guest` set. ACTIVE or CLOSED."""
+    """The full state of an external broker after a change; a `BrokerChange` with `guest` set. ACTIVE or CLOSED."""
 
     node_id: NodeId
     broker_epoch: BrokerEpoch
@@ -126,9 +127,9 @@ class GuestChange:
 
 @dataclass(slots=True, frozen=True)
 class Topic:
-    """A new topic, or (same id again) one with more partitions; it is seen once all its partitions are in.
+    """A new topic, or (same id again) one that grows; it appears once all its partitions are in the log.
 
-    `configs` is None in the record that only raises the number of partitions.
+    `configs` is None in a record that only raises the number of partitions.
     """
 
     name: str
@@ -159,7 +160,7 @@ class NewPartition:
 
 @dataclass(slots=True, frozen=True)
 class Partitions:
-    """Partitions of one topic, at most 200."""
+    """New partitions of one topic, at most 200."""
 
     topic_id: uuid.UUID
     partitions: tuple[NewPartition, ...]
@@ -167,7 +168,7 @@ class Partitions:
 
 @dataclass(slots=True, frozen=True)
 class ChangedPartition:
-    """The new leader, ISR and epochs of a partition, and its replicas, which are None in old records: unchanged."""
+    """A partition's new leader, ISR, epochs and replicas; None in old records means unchanged replicas."""
 
     topic_id: uuid.UUID
     partition: int
@@ -210,7 +211,7 @@ class ProducerIds:
 
 @dataclass(slots=True, frozen=True)
 class ControllerChange:
-    """A broker took the controller's office."""
+    """A broker became the controller."""
 
     controller_id: NodeId
     controller_epoch: ControllerEpoch
@@ -243,7 +244,7 @@ Record: TypeAlias = (
 
 
 def parse(record: TailedRecord) -> Record:
-    """The typed content of a record. Raises BadRecord with the offset and what is wrong."""
+    """The typed content of a record. Raises BadRecord with the offset and the problem."""
     where = f"metadata record {record.offset} ({record.kind})"
     fields = Fields(record.payload, where)
     version = fields.integer("version")
@@ -283,7 +284,7 @@ def _registration(f: Fields) -> Record:
 
 
 def register_guest(f: Fields) -> RegisterGuest:
-    """The registration of a guest in a payload."""
+    """The registration of an external broker in a payload."""
     return RegisterGuest(
         node_id=f.integer("node_id"),
         broker_epoch=f.integer("broker_epoch"),

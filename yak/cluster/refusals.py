@@ -1,4 +1,4 @@
-"""The words for a store that this broker must not work with: why it is frozen, or cannot join at all."""
+"""Messages for a store that this broker must not use: why it is frozen, or cannot join at all."""
 
 from collections.abc import Mapping
 
@@ -8,9 +8,9 @@ from yak.seams.metadata_store import StoreOutcome
 
 
 def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
-    """Why the membership is frozen, in one line.
+    """The reason for a frozen membership, in one line.
 
-    `is_serving`: the broker became ready before; one that did not waits for the store's history first.
+    `is_serving`: the broker became ready before; otherwise it waits for the store's history first.
     """
     known = f"this broker holds metadata up to record {image.offset}"
     words = {
@@ -30,7 +30,7 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
 
 
 def unsafe_store(unsafe: tuple[str, ...]) -> Refuse:
-    """The store's settings could lose acknowledged metadata."""
+    """Refuse a store whose settings could lose acknowledged metadata."""
     return Refuse(
         code="metadata-store-unsafe",
         message="the metadata store's settings are not safe",
@@ -40,7 +40,7 @@ def unsafe_store(unsafe: tuple[str, ...]) -> Refuse:
 
 
 def wrong_cluster(ours: str, theirs: object) -> Refuse:
-    """The data directory belongs to another cluster than the store."""
+    """Refuse a store of another cluster than the data directory's."""
     return Refuse(
         code="wrong-cluster",
         message=f"this data directory belongs to cluster {ours}, the metadata store holds cluster {theirs}",
@@ -50,7 +50,7 @@ def wrong_cluster(ours: str, theirs: object) -> Refuse:
 
 
 def node_id_in_use(node_id: int, value: Mapping[str, object]) -> Refuse:
-    """Another broker with this id is alive."""
+    """Refuse to start: another broker with this id is alive."""
     return Refuse(
         code="node-id-in-use",
         message=f"node id {node_id} is in use by a broker at {value.get('host')}:{value.get('port')}",
@@ -60,7 +60,7 @@ def node_id_in_use(node_id: int, value: Mapping[str, object]) -> Refuse:
 
 
 def replaced(node_id: int, broker: Mapping[str, object]) -> Refuse:
-    """Another boot registered with our node id while the store was out of our sight."""
+    """Refuse to go on: another process registered with this node id during an outage."""
     return Refuse(
         code="broker-replaced",
         message=f"another broker registered as node {node_id} (at {broker.get('host')}:{broker.get('port')})",

@@ -1,7 +1,7 @@
-"""A broker's registration: one for each boot, and a new one when it was fenced and is alive after all.
+"""A broker's registration: one per start, and a new one when the broker was fenced and is alive.
 
-The store gives the broker epoch. A repeat of the same boot gets the same epoch, so that an answer that was lost costs
-nothing; only `renew` asks for another one.
+The store assigns the broker epoch. Repeating a registration returns the same epoch, so a lost answer does no harm; only
+`renew` asks for another one.
 """
 
 from collections.abc import Mapping
@@ -13,18 +13,18 @@ from yak.seams.metadata_store import StoreOutcome
 
 
 class Registration:
-    """What this broker says about itself, and which of its epochs it knows of."""
+    """The content of this broker's registration, and its known epochs."""
 
     def __init__(self, link: Link, identity: Identity) -> None:
         self._link = link
         self._identity = identity
         known = link.image.brokers.get(identity.node_id)
         self._last_epoch: BrokerEpoch = 0 if known is None else known.broker_epoch
-        """The newest of our epochs that was on our disk when we last registered."""
+        """The newest of this broker's epochs that was on its disk at the last registration."""
         self._observed_heartbeat: int | None = None
 
     def arguments(self, *, renew: bool) -> dict[str, object]:
-        """For the script `register`. A renewal loses nothing more; a registration that the store lost is repeated whole."""
+        """Arguments of the script `register`. A renewal is never lossy; a lost registration is repeated whole."""
         identity = self._identity
         arguments: dict[str, object] = {
             "boot_id": identity.boot_id,
@@ -44,7 +44,7 @@ class Registration:
         return arguments
 
     def taken(self, outcome: StoreOutcome, now_ms: int) -> None:
-        """The store registered us."""
+        """Note the registration."""
         epoch = outcome.value["broker_epoch"]
         assert isinstance(epoch, int)
         link = self._link
@@ -54,20 +54,20 @@ class Registration:
         link.say("info", "broker-registered", node_id=link.node_id, broker_epoch=epoch, lossy=link.is_lossy)
 
     def another_is_alive(self, counter: object) -> bool:
-        """The store has our node id under another boot, whose heartbeat counter is this: it beats if that moved."""
+        """Whether another process with this node id is alive: its heartbeat `counter` moved since the last attempt."""
         if self._observed_heartbeat is not None and counter != self._observed_heartbeat:
             return True
         self._observed_heartbeat = counter if isinstance(counter, int) else 0
         return False
 
     def is_newer(self, broker: Mapping[str, object]) -> bool:
-        """Whether a registration in the store is of a boot that registered after this one.
+        """Whether a registration in the store is of a process that registered after this one.
 
-        Broker epochs are offsets of the metadata log, so an earlier boot never has a higher one.
+        Broker epochs are offsets of the metadata log, so an earlier process never has a higher one.
         """
         epoch = broker.get("broker_epoch")
         return not self.is_ours(broker) and isinstance(epoch, int) and epoch > self._link.broker_epoch
 
     def is_ours(self, broker: Mapping[str, object]) -> bool:
-        """Whether a registration in the store is of this boot, be it in another epoch: a renewal unanswered."""
+        """Whether a registration in the store is of this process, also under the epoch of an unanswered renewal."""
         return broker.get("boot_id") == self._identity.boot_id

@@ -1,4 +1,4 @@
-"""The election that a person asks for, of one partition: a pure reading of the image (ElectLeaders, KIP-183 and KIP-460).
+"""A requested election of one partition, computed from the image alone (ElectLeaders, KIP-183 and KIP-460).
 
 Codes: Kafka's ReplicationControlManager.electLeader.
 """
@@ -18,10 +18,11 @@ from yak.errors import ErrorCode, PeerError
 
 
 def plan_requested_election(image: Image, topic_name: str, partition: int, *, unclean: bool) -> Election:
-    """Whom to elect.
+    """The election that a client requested.
 
-    A preferred election gives the partition to its preferred leader, or when it has no leader to whoever can lead. An
-    unclean one gives a partition without a leader to whoever can lead, else to a live replica that may lack records.
+    A preferred election elects the preferred leader, or for a partition without a leader any replica that can lead. An
+    unclean election serves a partition without a leader: it elects a replica that can lead, else a live one that may
+    lack records.
 
     Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
     ELIGIBLE_LEADERS_NOT_AVAILABLE.

@@ -1,19 +1,19 @@
-"""Merging what brokers offer into a new state of the cluster, after the metadata store lost its history.
+"""Merges the brokers' offers into a new state of the cluster, after the metadata store lost its history.
 
 Pure: offers in, plan out. The rules are those of design C (reliability rules 4.8, ADR 0010):
 
-- Each partition has the newest state that any image knows, by (leader epoch, partition epoch). The same epochs with
-  another content are a conflict, which only a person can settle.
-- A member of an ISR or ELR counts when its broker answered and has lost nothing since; otherwise it is dropped. What a
-  broker says about its disk counts more than what an older image says.
-- A partition is LIVE, so that leaders can be elected, when every broker that may have acted on it answered: all that are
-  its replicas in any image. Any other is HELD: the leader that sits goes on, and nobody changes anything, since a broker
-  that did not answer may have led it alone and acknowledged records that nobody else has.
-- A topic is gone only if an image newer than all that still have it saw its deletion. Otherwise it stays.
+- Each partition gets the newest state of any image, by (leader epoch, partition epoch). Different content under the
+  same epochs is a conflict, which only an operator can settle.
+- An ISR or ELR member counts when its broker answered and has lost nothing since; otherwise it is dropped. A broker's
+  own report on its disk outranks an older image.
+- A partition is LIVE, so that leaders can be elected, when all brokers that may have acted on it answered: its replicas
+  in any image. Any other is HELD (quarantined): its current leader goes on and nothing changes. A broker that did not
+  answer may have led it alone and acknowledged records that no other broker has.
+- A topic is deleted only if an image newer than all that still have it saw its deletion.
 - Offsets, epochs and producer ids jump past all that may have been given out.
 
-A broker whose copy of the metadata is from before its own newest registration did not answer, whatever it says: it
-cannot know what it acted on. Unless the store knows that nobody was ever let in with that registration.
+A broker whose metadata is from before its own newest registration counts as not answering: it cannot know what it acted
+on. Its offer counts only if the store knows that the broker was never unfenced under that registration.
 """
 
 import uuid
@@ -29,12 +29,12 @@ from yak.cluster.restore_topics import TopicView, merge_topics
 from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId
 
 LOST_EPOCH_JUMP = 1 << 10
-"""How far leader epochs jump where a loss was accepted: a broker that did not answer may have led in newer ones."""
+"""How far leader epochs jump after an accepted loss: a broker that did not answer may have led in newer ones."""
 MIN_ISR = "min.insync.replicas"
 
 
 class Fate(StrEnum):
-    """What a restore makes of a partition."""
+    """The result of a restore for a partition."""
 
     LIVE = "LIVE"
     HELD = "HELD"
@@ -42,7 +42,7 @@ class Fate(StrEnum):
 
 @dataclass(slots=True, frozen=True)
 class PartitionFate:
-    """What becomes of one partition. `waits_for` are brokers that may know more; `lost` says that a loss is accepted."""
+    """One partition's result. `waits_for` are brokers that may know more; `lost` says that a loss is accepted."""
 
     topic: str
     partition: int
@@ -55,7 +55,7 @@ class PartitionFate:
 
     @property
     def reason(self) -> str:
-        """Why it is not simply LIVE, in words; empty when it is."""
+        """The reasons that block LIVE, as text; empty without any."""
         parts = []
         if self.waits_for:
             nodes = ", ".join(map(str, self.waits_for))
@@ -67,22 +67,22 @@ class PartitionFate:
 
 @dataclass(slots=True, frozen=True)
 class Plan:
-    """What a restore would make. `image` has its position: offset and chain hash of the new history's beginning."""
+    """The result of a restore. `image` has the position (offset and chain hash) at which the new history begins."""
 
     image: Image
     fates: tuple[PartitionFate, ...]
     missing: Mapping[NodeId, str]
-    """Brokers that are known and did not answer, each with the reason in words."""
+    """Known brokers that did not answer, with the reason as text."""
     conflicts: tuple[str, ...]
-    """What concerns more than one partition and cannot be decided."""
+    """Conflicts that concern more than one partition."""
     acted: Mapping[NodeId, BrokerEpoch]
-    """The newest registration that each broker must know of to have kept its disk."""
+    """The newest registration that each broker must know to have kept its disk."""
     took_part: Mapping[NodeId, tuple[MetadataOffset, str]]
     accepts_loss: bool = False
 
     @property
     def held(self) -> tuple[PartitionFate, ...]:
-        """The partitions that nobody may change yet."""
+        """The quarantined partitions."""
         return tuple(fate for fate in self.fates if fate.fate is Fate.HELD)
 
     @property
@@ -92,19 +92,19 @@ class Plan:
 
     @property
     def held_for(self) -> tuple[NodeId, ...]:
-        """The brokers whose answer would let go of something."""
+        """The brokers whose answers would release quarantined partitions."""
         return tuple(sorted({node_id for fate in self.held for node_id in fate.waits_for}))
 
     @property
     def is_automatic(self) -> bool:
-        """Whether it needs nobody's consent: everybody answered, nothing is held back or doubtful."""
+        """Whether the plan needs no consent: no broker, conflict, quarantined partition or loss is left open."""
         return not self.missing and not self.conflicts and not self.held and not self.lost
 
 
 def merge(
     offers: Sequence[Offer], before: StoreBefore, *, incarnation_id: str, now_ms: int, accept_loss: bool = False
 ) -> Plan:
-    """The plan that these offers come to; the same for the same offers in any order. At least one offer."""
+    """The plan for these offers (at least one), which does not depend on their order."""
     offers = sorted(offers, key=lambda offer: offer.node_id)
     newest = max(offers, key=position)
     incarnation = max(before.incarnation, newest.image.incarnation) + 1
@@ -159,7 +159,7 @@ def _parents(offers: Sequence[Offer]) -> tuple[str, ...]:
 
 
 def _rival_incarnations(offers: Sequence[Offer]) -> list[str]:
-    """Images of one incarnation number must be of one incarnation: else two restores went their own ways."""
+    """One incarnation number must have one id, else two restores took place."""
     ids: dict[int, set[str]] = {}
     for offer in offers:
         ids.setdefault(offer.image.incarnation, set()).add(offer.image.incarnation_id)
@@ -171,9 +171,10 @@ def _rival_incarnations(offers: Sequence[Offer]) -> list[str]:
 
 
 def _forks(offers: Sequence[Offer], newest: Offer) -> list[str]:
-    """Every image must be of the newest one's history, only shorter: else brokers have acted on two, on two stores.
+    """Every image must be a prefix of the newest one's history, else brokers acted on two histories, on two stores.
 
-    Who came late, or whose copy was compacted, knows the newest records alone; any of that history may know the others.
+    A broker that joined late or compacted its copy knows only the newest records; any trail of that history may have
+    the rest.
     """
     forks = []
     trails = [newest.trail]
@@ -193,7 +194,7 @@ def _forks(offers: Sequence[Offer], newest: Offer) -> list[str]:
 
 
 def _guests(newest: Image, brokers: Brokers) -> dict[NodeId, GuestInfo]:
-    """Those of the newest image: they answer nothing, and are not asked. An id that is a YAK broker's is no guest's."""
+    """The external brokers of the newest image, which do not answer. An id that a YAK broker has is left out."""
     taken = brokers.infos.keys() | brokers.unregistered.keys()
     return {node_id: guest for node_id, guest in newest.guests.items() if node_id not in taken}
 
@@ -210,7 +211,7 @@ def _removed(offers: Sequence[Offer], kept: Iterable[uuid.UUID]) -> dict[uuid.UU
 def _partition(
     view: TopicView, number: int, brokers: Brokers, newest: Image, *, accept_loss: bool
 ) -> tuple[PartitionInfo, PartitionFate]:
-    """One partition's state in the new incarnation, and what is to be said of it."""
+    """One partition's state in the new incarnation, and its fate."""
     states = view.states[number]
     best, conflict = view.best(number)
     logs = brokers.logs(view, number)
@@ -219,7 +220,7 @@ def _partition(
     unsure = bool(waits_for or conflict)
     if unsure and not accept_loss:
         info = _hold(best.info, brokers, logs, has_conflict=bool(conflict))
-        # Its epochs stay: with newer ones it would outrank what a broker did that has yet to answer.
+        # Its epochs stay: newer ones would outrank the state of a broker that has yet to answer.
         held = replace(info, held=best.rank[0])
         return held, PartitionFate(view.name, number, Fate.HELD, held.leader, held.isr, waits_for, conflict)
     epochs: list[LeaderEpoch] = [info.leader_epoch for _rank, info in states]
@@ -236,7 +237,7 @@ def _partition(
 
 
 def _hold(info: PartitionInfo, brokers: Brokers, logs: Mapping[NodeId, LogEnd], *, has_conflict: bool) -> PartitionInfo:
-    """As it was, in the new broker epochs of those that answered; the leader stays if it sits."""
+    """The old state with the new epochs of brokers that answered; the leader stays if its broker reports to lead."""
 
     def renewed(members: Iterable[Member]) -> list[Member]:
         return [
@@ -254,12 +255,12 @@ def _hold(info: PartitionInfo, brokers: Brokers, logs: Mapping[NodeId, LogEnd], 
 
 
 def _release(info: PartitionInfo, view: TopicView, brokers: Brokers, newest: Image) -> PartitionInfo:
-    """Only members that answered and have everything; those of an earlier boot count only where nobody else is left."""
+    """Only members that answered and lost nothing count; former members only if no current one is left."""
     number = info.partition
     everyone = [*info.isr_members, *info.elr_members]
     sound = {m for m in everyone if brokers.current(m) or brokers.kept_all(m)}
     if any(not brokers.lost_log(m[0], view, number) for m in sound):
-        # The last one is never given up, log or no log: it stays offline until its directory is back.
+        # The last one stays a member, log or no log: it is offline until its directory is back.
         sound = {m for m in sound if not brokers.lost_log(m[0], view, number)}
     current = [now for m in info.isr_members if m in sound and (now := brokers.current(m))]
     former = [m for m in info.isr_members if m in sound and not brokers.current(m)]
@@ -275,7 +276,7 @@ def _release(info: PartitionInfo, view: TopicView, brokers: Brokers, newest: Ima
 
 
 def _lead_uncleanly(info: PartitionInfo, brokers: Brokers, logs: Mapping[NodeId, LogEnd]) -> PartitionInfo:
-    """Nobody of those that answered is known to have everything, and that was accepted: whoever has the most leads."""
+    """Make the replica with the most records the ISR: none is known to have all, and the loss was accepted."""
     there = [node_id for node_id in info.replicas if node_id in logs]
     if not there:
         return info
@@ -295,7 +296,7 @@ def _with(info: PartitionInfo, leader: NodeId, isr: Sequence[Member], elr: Seque
 
 
 def _min_isr(info: PartitionInfo, view: TopicView, newest: Image) -> int:
-    """As the store's scripts see it: the configs that are set, and no more than there are replicas."""
+    """The effective min ISR as in the store's scripts: the configs that are set, at most the number of replicas."""
     by_leader = newest.broker_configs.get(info.leader, {})
     value = view.configs.get(MIN_ISR) or by_leader.get(MIN_ISR) or newest.default_broker_configs.get(MIN_ISR) or "1"
     return min(int(value), len(info.replicas))

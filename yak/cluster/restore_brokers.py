@@ -1,4 +1,4 @@
-"""The brokers of a restore: who answered, whose answer counts, and as whom each begins the new incarnation."""
+"""The brokers of a restore: which of them answered, and their registrations in the new incarnation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,26 +11,27 @@ from yak.cluster.restore_topics import TopicView
 from yak.ids import BrokerEpoch, MetadataOffset, NodeId
 
 JUMP = 1 << 20
-"""How far offsets and producer ids jump: more than can be given out between two looks at the store."""
+"""How far offsets and producer ids jump: more than can be given out between two checks of the store."""
 
 Member: TypeAlias = tuple[NodeId, BrokerEpoch]
 
 
 @dataclass(slots=True, frozen=True)
 class StoreBefore:
-    """What the store itself held when the restore began: nothing, or an old or another history."""
+    """The store's own state when the restore began: nothing, or an old or another history."""
 
     offset: MetadataOffset = 0
     incarnation: int = 0
     brokers: Mapping[NodeId, tuple[BrokerEpoch, str]] = field(default_factory=dict)
-    """Of each broker its last registration and the boot that it was."""
+    """Each broker's last registration and its boot id."""
     acted: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
-    """Of each broker the newest registration that was in use; one that is not here may have been in use in its last."""
+    """Each broker's newest registration that was in use; a broker that is missing may have used its last."""
 
     def never_acted(self, offer: Offer) -> BrokerEpoch:
-        """The last registration of who offers, if nobody was ever let in with it, and the offer knows all that came before; or -1.
+        """The offering broker's last registration if it was never unfenced and the offer knows all before it; else -1.
 
-        Who is not let in acts on nothing. Who went on in a restored incarnation had it on his disk first.
+        A broker that was not unfenced acts on nothing. A broker that went on in a restored incarnation first had it on
+        its disk.
         """
         epoch = self.brokers.get(offer.node_id, (-1, ""))[0]
         acted = self.acted.get(offer.node_id, epoch)
@@ -38,12 +39,12 @@ class StoreBefore:
 
 
 def position(offer: Offer) -> tuple[int, MetadataOffset, NodeId]:
-    """What orders offers from the oldest image to the newest."""
+    """Sort key for offers, from the oldest image to the newest."""
     return offer.image.incarnation, offer.image.offset, -offer.node_id
 
 
 def missing_brokers(offers: Sequence[Offer], before: StoreBefore) -> dict[NodeId, str]:
-    """Who is known to anybody and did not answer, or whose answer does not count."""
+    """The known brokers that did not answer, or whose answer does not count, with the reason."""
     known: dict[NodeId, set[tuple[BrokerEpoch, str]]] = {n: {boot} for n, boot in before.brokers.items()}
     gone: dict[NodeId, BrokerEpoch] = {}
     for offer in offers:
@@ -61,7 +62,7 @@ def missing_brokers(offers: Sequence[Offer], before: StoreBefore) -> dict[NodeId
             if gone.get(node_id, -1) < epoch:
                 missing[node_id] = "it did not answer"
             continue
-        # Boots that it does not know of, as new as the newest that it does, may have acted on what it cannot tell.
+        # Unknown registrations, as new as the newest known one, may have acted on records that it cannot report.
         idle = before.never_acted(mine)
         foreign = [
             each
@@ -77,7 +78,7 @@ def missing_brokers(offers: Sequence[Offer], before: StoreBefore) -> dict[NodeId
 
 
 class Brokers:
-    """The brokers as they begin the new incarnation: those that answered are registered in it already."""
+    """The brokers in the new incarnation; those that answered are already registered in it."""
 
     def __init__(self, offers: Sequence[Offer], missing: Mapping[NodeId, str], offset: MetadataOffset) -> None:
         self.answers = {offer.node_id: offer for offer in offers if offer.node_id not in missing}
@@ -100,7 +101,7 @@ class Brokers:
         for index, node_id in enumerate(sorted(known.keys() | self.answers.keys())):
             answer = self.answers.get(node_id)
             if answer is not None:
-                # Each gets an epoch of its own, above all that was given out and below the new history's beginning.
+                # Each gets its own epoch, above all that were given out and below the start of the new history.
                 self._register(answer, known.get(node_id), offset - JUMP // 2 + index)
             elif node_id in missing:
                 broker = known[node_id]
@@ -114,7 +115,7 @@ class Brokers:
         node_id = offer.node_id
         lossy_epoch = 0 if known is None else known.lossy_epoch
         if offer.lossy or (offer.broker_epoch and lossy_epoch == offer.broker_epoch):
-            # This very boot may have lost something: what it was a member of since then is renewed with its epoch.
+            # This very process may have lost data; its memberships since then are renewed with the epoch.
             lossy_epoch = epoch
         if known is not None and not offer.broker_epoch and set(known.directories) - set(offer.directories):
             lossy_epoch = epoch
@@ -137,18 +138,18 @@ class Brokers:
         )
 
     def current(self, member: Member) -> Member | None:
-        """A member of this boot of a broker that answered, in its new epoch."""
+        """A member under the offered broker epoch, with its new epoch; None for any other."""
         answer = self.answers.get(member[0])
         if answer is None or not answer.broker_epoch or member[1] != answer.broker_epoch:
             return None
         return member[0], self.infos[member[0]].broker_epoch
 
     def kept_all(self, member: Member) -> bool:
-        """Whether a broker that answered still has all that it had as this member."""
+        """Whether a broker that answered still has all records that it had as this member."""
         return member[0] in self.answers and member[1] >= self.infos[member[0]].lossy_epoch
 
     def lost_log(self, node_id: NodeId, view: TopicView, number: int) -> bool:
-        """Whether a broker that answered knows the partition and has no log of it; one that never heard of it may."""
+        """Whether a broker that answered knows the partition's topic and has no log of it."""
         offer = self.answers.get(node_id)
         if offer is None or (view.topic_id, number) in offer.logs:
             return False
@@ -160,6 +161,6 @@ class Brokers:
         )
 
     def logs(self, view: TopicView, number: int) -> dict[NodeId, LogEnd]:
-        """The logs of a partition that are there."""
+        """The logs of a partition that brokers offered."""
         key = (view.topic_id, number)
         return {node_id: offer.logs[key] for node_id, offer in self.answers.items() if key in offer.logs}

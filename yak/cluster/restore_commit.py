@@ -1,7 +1,7 @@
-"""A plan on its way into the store: the calls of the script `seed_commit`, each of a bounded size.
+"""Splits a plan into the calls of the script `seed_commit`, each of a bounded size.
 
-Nothing of it is used before the last call, which compares how many slices came; a caller that dies in between leaves a
-store that the next one clears and writes again.
+The last call compares the number of slices, and nothing takes effect before it. If the caller dies in between, the next
+one clears the slices and writes again.
 """
 
 import json
@@ -15,7 +15,7 @@ from yak.cluster.snapshot import write_guest, write_snapshot
 from yak.ids import BrokerEpoch
 
 SLICE_ITEMS = 200
-"""So many brokers, topics or partitions in one call: the store takes about 2 ms for them."""
+"""Brokers, topics or partitions in one call, which takes the store about 2 ms."""
 SNAPSHOT_CHARACTERS = 128 * 1024
 
 
@@ -79,7 +79,7 @@ def _broker(broker: BrokerInfo, acted_epoch: BrokerEpoch) -> dict[str, object]:
 
 
 def _topics(image: Image) -> list[dict[str, object]]:
-    """Each topic with how many partitions it shall have and has; one that is growing is whole all the same."""
+    """Each topic with its target and present numbers of partitions; a growing one is complete all the same."""
     found = []
     for topic in image.topics.values():
         pending = image.pending.get(topic.topic_id)

@@ -1,7 +1,7 @@
-"""What a broker offers when the metadata store lost the cluster's history: all it knows, as JSON in bounded pieces.
+"""A broker's offer after the metadata store lost the history: all its state, as JSON in bounded chunks.
 
-An offer is made while the membership is frozen: the image in it does not move any more unless the broker takes part in
-another history, and then it is a new offer with another digest.
+An offer is made while the membership is frozen. Its image changes only if the broker joins another history, which makes
+a new offer with another digest.
 """
 
 import base64
@@ -23,14 +23,14 @@ from yak.seams.metadata_store import TailedRecord
 
 OFFER_VERSION = 0
 CHUNK_CHARACTERS = 128 * 1024
-"""One call carries so much of an offer: well under a millisecond of the store's time."""
+"""Characters of an offer in one call: well under a millisecond of the store's time."""
 OFFER_BYTES_MAX = 256 * 1024 * 1024
-"""An offer is not unpacked beyond this: a million partitions take about as much."""
+"""Limit for unpacking an offer: a million partitions take about as much."""
 
 
 @dataclass(slots=True, frozen=True)
 class LogEnd:
-    """A log that a broker holds. `last_epoch` is the newest leader epoch in it, -1 in an empty one; `leads`: now."""
+    """A broker's log. `last_epoch` is its newest leader epoch, -1 if empty; `leads`: the broker leads it now."""
 
     last_epoch: LeaderEpoch
     log_end_offset: Offset
@@ -38,7 +38,7 @@ class LogEnd:
 
 
 class Held(NamedTuple):
-    """What a broker holds besides its image: the logs that it can serve, and which history its newest records are of."""
+    """A broker's state besides its image: the logs that it can serve, and the hash chain tail of its newest records."""
 
     logs: Mapping[tuple[uuid.UUID, int], LogEnd]
     trail: Trail
@@ -46,10 +46,10 @@ class Held(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Offer:
-    """One broker's answer. `logs` has every log that it can serve, by topic id and partition.
+    """One broker's offer. `logs` has every log that it can serve, by topic id and partition.
 
-    `broker_epoch` is this boot's registration, 0 when it has none yet; `lossy` is the verdict on this boot, its own or the
-    one that the store gave it: what it acknowledged before may be gone.
+    `broker_epoch` is the current registration, 0 when there is none. `lossy` says that acknowledged data may be gone,
+    as decided by the broker or by the store.
     """
 
     node_id: NodeId
@@ -68,12 +68,12 @@ class Offer:
 
     @property
     def known_epoch(self) -> BrokerEpoch:
-        """The newest of its own registrations that it knows of."""
+        """The newest of its own registrations that the broker knows."""
         known = self.image.brokers.get(self.node_id)
         return max(self.broker_epoch, 0 if known is None else known.broker_epoch)
 
     def knows_boot(self, epoch: BrokerEpoch, boot_id: str) -> bool:
-        """Whether a registration of this node is its present boot's, or one that its image has."""
+        """Whether a registration of this node is of the offering process, or in its image."""
         known = self.image.brokers.get(self.node_id)
         return boot_id == self.boot_id or (
             known is not None and (known.broker_epoch, known.boot_id) == (epoch, boot_id)
@@ -82,7 +82,7 @@ class Offer:
 
 @dataclass(slots=True, frozen=True)
 class PackedOffer:
-    """An offer as it goes to the store: pieces of text, a digest of all of it, and what others see without unpacking."""
+    """An offer in the form for the store: text chunks, their digest, and a header that needs no unpacking."""
 
     digest: str
     chunks: tuple[str, ...]
@@ -90,7 +90,7 @@ class PackedOffer:
 
 
 def pack(offer: Offer) -> PackedOffer:
-    """The offer for the script `seed_offer`."""
+    """Encode the offer for the script `seed_offer`."""
     snapshot = write_snapshot(offer.image)
     document = {
         "version": OFFER_VERSION,
@@ -130,7 +130,7 @@ def pack(offer: Offer) -> PackedOffer:
 
 
 def unpack(chunks: Sequence[str]) -> Offer:
-    """The reverse of `pack`. Raises BadRecord: damaged, or of a newer version."""
+    """The reverse of `pack`. Raises BadRecord for a damaged offer, or a newer version."""
     try:
         unzip = zlib.decompressobj()
         text = unzip.decompress(base64.b64decode("".join(chunks), validate=True), OFFER_BYTES_MAX)

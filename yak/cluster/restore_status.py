@@ -1,4 +1,4 @@
-"""The answer of the script `seed_status`: how far a restore is, read by brokers and by `yak cluster restore`."""
+"""The answer of the script `seed_status`: a restore's progress, for brokers and `yak cluster restore`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ from yak.ids import BrokerEpoch, MetadataOffset, NodeId
 class SeedStatus:
     """A restore under way; `seed_nonce` is empty when there is none.
 
-    `offset`, `incarnation`, `brokers` (node to epoch and boot) and `acted` (node to the newest epoch that was in use) are what
-    the store itself held when it began; `offers` has of each node in how many pieces its offer is.
+    `offset`, `incarnation`, `brokers` (node to epoch and boot id) and `acted` (node to the newest epoch in use) are the
+    store's own state when it began. `offers` has the number of chunks of each node's offer.
     """
 
     seed_nonce: str = ""
@@ -31,7 +31,7 @@ class SeedStatus:
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> "SeedStatus":
-        """From the script's answer."""
+        """Parse the script's answer."""
         if not value.get("seed_nonce"):
             return cls()
         headers = {int(node): header for node, header in sorted(value["offers"].items(), key=lambda item: int(item[0]))}
@@ -45,7 +45,7 @@ class SeedStatus:
             offers_digest=str(value["offers_digest"]),
             is_committing=bool(value["is_committing"]),
             brokers={int(node): (int(held[0]), str(held[1])) for node, held in dict(value["brokers"]).items()},
-            # a store that an older version began to rebuild does not tell: then the newest counts as in use
+            # A restore begun by an older version lacks it: then the newest epoch counts as in use.
             acted={int(node): int(held[2]) for node, held in dict(value["brokers"]).items() if len(held) > 2},
             offers={node_id: int(header["chunks"]) for node_id, header in headers.items()},
             digests={node_id: str(header["digest"]) for node_id, header in headers.items()},
@@ -53,7 +53,7 @@ class SeedStatus:
         )
 
     def missing(self) -> list[NodeId]:
-        """Brokers that somebody knows and that did not offer yet."""
+        """Brokers known to the store or to an offer that have not offered yet."""
         known = {node_id: epoch for node_id, (epoch, _boot_id) in self.brokers.items()}
         gone: dict[NodeId, BrokerEpoch] = {}
         for header in self.headers.values():
@@ -65,5 +65,5 @@ class SeedStatus:
 
 
 def _epochs(value: Any) -> dict[NodeId, BrokerEpoch]:
-    """`{"1": 17}`; an empty one may have come as a list."""
+    """Parse `{"1": 17}`; an empty map may come as a list."""
     return {int(node): int(epoch) for node, epoch in value.items()} if isinstance(value, Mapping) else {}

@@ -1,4 +1,4 @@
-"""The topics of several images, side by side: which there are, and all that is known of each partition's state."""
+"""Merges the topics of several images: which topics remain, and the known states of each partition."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ from typing import NamedTuple, TypeAlias
 from yak.cluster.image import Image, PartitionInfo, PendingTopic, TopicInfo
 
 Rank: TypeAlias = tuple[int, int, int]
-"""(incarnation, leader epoch, partition epoch). A state that a restore held back ranks with the incarnation it is from."""
+"""(incarnation, leader epoch, partition epoch). A quarantined state ranks with the incarnation it is from."""
 
 
 class State(NamedTuple):
-    """What an image says of a partition."""
+    """A partition's state in one image."""
 
     rank: Rank
     info: PartitionInfo
@@ -20,26 +20,26 @@ class State(NamedTuple):
 
 @dataclass(slots=True)
 class TopicView:
-    """A topic in all images that have it; `configs`, and what it is called, are of the newest of them."""
+    """A topic in all images that have it; `name` comes from the first and `configs` from the newest of them."""
 
     name: str
     topic_id: uuid.UUID
     configs: Mapping[str, str]
     complete: int = 0
-    """How many partitions it had when it was last whole, 0 for never."""
+    """Its number of partitions when it was last complete, 0 for never."""
     total: int = 0
-    """How many it shall have."""
+    """Its target number of partitions."""
     states: dict[int, list[State]] = field(default_factory=dict)
-    """Of each partition what the images say, oldest image first."""
+    """The states of each partition, oldest image first."""
 
     def add(self, image: Image, partitions: Mapping[int, PartitionInfo]) -> None:
-        """Take the states of one more image."""
+        """Add the states of one more image."""
         for number, info in partitions.items():
             rank = (info.held or image.incarnation, info.leader_epoch, info.partition_epoch)
             self.states.setdefault(number, []).append(State(rank, info))
 
     def best(self, number: int) -> tuple[State, str]:
-        """The newest state, and words for a conflict: others of the same epochs that say something else."""
+        """The newest state, and text for a conflict: another state with the same epochs."""
         states = self.states[number]
         best = max(reversed(states), key=lambda state: (state.rank, state.info.held))
         rivals = [state for state in states if state.rank == best.rank and not _agree(best.info, state.info)]
@@ -49,7 +49,7 @@ class TopicView:
         return best, f"brokers know different states of it in {epochs}"
 
     def built(self, made: Mapping[int, PartitionInfo]) -> tuple[TopicInfo | None, PendingTopic | None]:
-        """The topic as far as it is whole, and what is still being made of it."""
+        """The complete part of the topic, and its pending part."""
         whole = next(number for number in range(len(made) + 1) if number not in made)
         complete, pending = None, None
         if self.complete or whole >= self.total:
@@ -62,9 +62,9 @@ class TopicView:
 
 
 def merge_topics(images: Sequence[Image]) -> tuple[list[TopicView], list[str]]:
-    """The topics that are left, by name, and words for each name that stands for two of them.
+    """The remaining topics by name, and text for each name that two topics share.
 
-    `images` go from the oldest to the newest. A topic whose deletion an image saw is gone, unless a newer image has it.
+    `images` go from the oldest to the newest. A topic that an image saw deleted is gone, unless a newer image has it.
     """
     views: dict[uuid.UUID, TopicView] = {}
     seen_in: dict[uuid.UUID, int] = {}
@@ -107,8 +107,11 @@ def _view(views: dict[uuid.UUID, TopicView], topic: TopicInfo | PendingTopic) ->
 
 
 def _agree(best: PartitionInfo, other: PartitionInfo) -> bool:
-    """Whether two states of the same epochs are the same. One that was held back has members in newer broker epochs, and
-    is without those that lost something and without a leader that did not sit."""
+    """Whether two states with the same epochs agree.
+
+    A quarantined state has newer broker epochs, lacks members that lost data, and lacks a leader that did not report to
+    lead.
+    """
     if not _same(best, other, "replicas", "adding_replicas", "removing_replicas"):
         return False
     if best.held:

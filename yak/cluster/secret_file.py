@@ -1,4 +1,4 @@
-"""This broker's own copy of the cluster's secret: what it brings back to a metadata store that lost everything."""
+"""This broker's own copy of the cluster's secret, to restore it to a metadata store that lost everything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SecretFile:
         self._path = f"{directory}/{_NAME}"
 
     def read(self) -> ClusterSecret | None:
-        """The secret; None when there is none, or none that can be read: the metadata store has it too."""
+        """The secret; None when the file is missing or unreadable: the metadata store has the secret too."""
         try:
             return ClusterSecret.parse(self._disk.read_file(self._path).decode("ascii", "replace").strip())
         except OSError:

@@ -1,14 +1,16 @@
-"""How much of the time between two looks at the store may be held against those who did nothing in it.
+"""Local pause detection: how much of the time between two answers of the store does not count against other brokers.
 
-What keeps our own answers away keeps the others' heartbeats away too. A single hole in our view therefore counts for nothing
-at all. A store that is slow all the time would blind us for good that way: there each hole counts for as much as a usual look.
+An event that delays this broker's answers delays the other brokers' heartbeats too, so a single long gap counts for
+nothing at all. With a store that is always slow that would blind the detector for good: there each gap counts for
+`gap_ms`.
 """
 
 
 class SightGaps:
-    """Fed with the time of each look.
+    """Takes the time of each answer.
 
-    Two holes (looks more than `gap_ms` apart) that end within twice the `patience_ms` of who looks are slowness, not an outage.
+    A second gap (more than `gap_ms` between answers) within twice the observer's `patience_ms` means a slow store, no
+    outage.
     """
 
     def __init__(self, gap_ms: int, patience_ms: int) -> None:
@@ -18,11 +20,11 @@ class SightGaps:
         self._hole_ms: int | None = None
 
     def reset(self) -> None:
-        """The next look is the first."""
+        """Begin again with the next answer."""
         self._last_ms = self._hole_ms = None
 
     def uncounted_ms(self, now_ms: int) -> int | None:
-        """What of the time since the last look does not count; None when everything begins anew."""
+        """The part of the time since the last answer that does not count; None when all timers restart."""
         last_ms, self._last_ms = self._last_ms, now_ms
         if last_ms is None or now_ms - last_ms <= self._gap_ms:
             return 0

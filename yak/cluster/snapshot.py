@@ -1,4 +1,4 @@
-"""An image as one JSON payload, and back: the head of a broker's local log, and of a trimmed metadata log."""
+"""Writes an image as one JSON payload and reads it: the head of a broker's local log and of a trimmed metadata log."""
 
 import json
 import uuid
@@ -51,7 +51,7 @@ def write_snapshot(image: Image) -> TailedRecord:
 
 
 def json_pieces(value: object) -> Iterator[str]:
-    """A payload as JSON, in pieces: for threads, since one call of the encoder lets no other thread run until it ends."""
+    """A payload as JSON, in pieces: one call of the encoder would block all other threads until it ends."""
     if isinstance(value, dict) and any(type(each) in (dict, list) for each in value.values()):
         separator = "{"
         for key, each in value.items():
@@ -73,7 +73,7 @@ def json_pieces(value: object) -> Iterator[str]:
 def read_snapshot(record: TailedRecord) -> Image:
     """The image that `write_snapshot` wrote. Raises BadRecord."""
     f = Fields(record.payload, f"metadata snapshot at {record.offset}")
-    # What a snapshot of an older YAK does not say was no later than the snapshot.
+    # Times that a snapshot of an older YAK lacks are no later than the snapshot.
     at_ms = record.timestamp_ms
     topics = {topic.name: topic for topic in (_read_topic(each, at_ms) for each in f.items("topics"))}
     pending = {topic.topic_id: topic for topic in (_read_pending(each, at_ms) for each in f.items("pending"))}
@@ -112,7 +112,7 @@ def read_snapshot(record: TailedRecord) -> Image:
 
 
 def _more(f: Fields, name: str) -> list[Fields]:
-    """A list that snapshots of an older YAK lack."""
+    """A list that snapshots of an older YAK may lack."""
     return f.items(name) if f.has(name) else []
 
 
@@ -160,7 +160,7 @@ def _read_broker(f: Fields, at_ms: int) -> BrokerInfo:
 
 
 def write_guest(guest: GuestInfo) -> dict[str, object]:
-    """A guest, as it stands in snapshots and in the store."""
+    """An external broker, as in snapshots and in the store."""
     return {
         "node_id": guest.node_id,
         "broker_epoch": guest.broker_epoch,
@@ -243,7 +243,7 @@ def _write_partition(partition: PartitionInfo) -> dict[str, object]:
         "partition_epoch": partition.partition_epoch,
         "changed_ms": partition.changed_ms,
     }
-    # Few partitions are being reassigned, and a snapshot may hold very many.
+    # Left out where empty: a snapshot may hold very many partitions.
     if partition.adding_replicas:
         written["adding"] = format_nodes(partition.adding_replicas)
     if partition.removing_replicas:

@@ -1,4 +1,4 @@
-"""The chain hashes of the newest records that a broker holds: what shows whether another's history is the beginning of its own."""
+"""Hash chain tail: the hashes of a broker's newest records, to compare its history with another broker's."""
 
 from collections.abc import Iterable
 
@@ -6,12 +6,12 @@ from yak.ids import MetadataOffset
 from yak.seams.metadata_store import TailedRecord
 
 TRAIL_RECORDS = 4_096
-"""A broker that is further behind than this cannot be compared, and is taken for one that went its own way."""
+"""A broker that is further behind cannot be compared, and counts as forked."""
 _HASH_BYTES = 8
 
 
 class Trail:
-    """The hashes by offset, shortened to 64 bits; without a gap."""
+    """The hashes by offset, shortened to 64 bits; without gaps."""
 
     __slots__ = ("_hashes", "first")
 
@@ -20,7 +20,7 @@ class Trail:
         self._hashes = bytearray(hashes)
 
     def extend(self, records: Iterable[TailedRecord]) -> None:
-        """Take records in order; one that does not follow the last begins the trail anew."""
+        """Append records in order; a gap clears the tail."""
         for record in records:
             if record.offset != self.first + len(self._hashes) // _HASH_BYTES:
                 self.first = record.offset
@@ -28,13 +28,13 @@ class Trail:
             self._hashes += _short(record.chain_hash)
         surplus = len(self._hashes) - 2 * TRAIL_RECORDS * _HASH_BYTES
         if surplus > 0:
-            # Half of it goes at once, so that a record costs no copy of the rest.
+            # Half of it is dropped at once, so that a record costs no copy of the rest.
             cut = surplus + TRAIL_RECORDS * _HASH_BYTES
             del self._hashes[:cut]
             self.first += cut // _HASH_BYTES
 
     def holds(self, offset: MetadataOffset, chain_hash: str) -> bool | None:
-        """Whether the record at that offset is this one; None when it is not known any more."""
+        """Whether the record at that offset has this hash; None when the tail no longer has it."""
         start = (offset - self.first) * _HASH_BYTES
         if start < 0 or start >= len(self._hashes):
             return None
@@ -52,7 +52,7 @@ class Trail:
 
 
 def _short(chain_hash: str) -> bytes:
-    """The first bytes of a SHA-1 in hex; what is none (the beginning of a restored history) is cut likewise."""
+    """The first bytes of a SHA-1 in hex, or of other text (the head of a restored history has an id instead)."""
     try:
         return bytes.fromhex(chain_hash[: 2 * _HASH_BYTES]).ljust(_HASH_BYTES, b"\0")
     except ValueError:

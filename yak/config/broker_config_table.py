@@ -1,25 +1,25 @@
 """The table of broker configs: Kafka 4's names, types, defaults and rules.
 
 Sources: ServerConfigs, ServerLogConfigs, SocketServerConfigs, ReplicationConfigs, GroupCoordinatorConfig,
-TransactionLogConfig and TransactionStateManagerConfig of Kafka. Defaults that are YAK's own:
+TransactionLogConfig and TransactionStateManagerConfig of Kafka. Notable defaults, most of them YAK's own:
 
-- `num.partitions` is 3: a topic made by being named should show keys spread over partitions.
-- `max.connections.per.ip` is 1000: one leaking host must not take all file handles of a small machine.
+- `num.partitions` is 3: an auto-created topic should spread its keys over partitions.
+- `max.connections.per.ip` is 1000: one leaking client host must not take all file handles of a small machine.
 - `num.recovery.threads.per.data.dir` is 2, as in Kafka 4.
-- `leader.imbalance.check.interval.seconds` is 5 (Kafka: 300): a leader that came back is handed its partitions soon, and a
-  check that finds nothing costs nothing.
-- `replica.lag.time.max.ms` is 10,000 (Kafka: 30,000): a follower that hangs holds up acks=all for at most that long.
-- `replica.fetch.max.bytes` is 4 MiB (Kafka: 1 MiB): each round trip of a follower that catches up waits its turn behind
-  the clients. `replica.fetch.response.max.bytes` is 5 MiB (Kafka: 10 MiB): more at a time falls out of the processor's cache.
-- `group.initial.rebalance.delay.ms` is 500 (Kafka: 3,000): the members of a new group on one machine or in one room come within
-  that, and each that comes prolongs it.
-- `offsets.topic.segment.bytes` is 16 MiB (Kafka: 100 MiB): only closed segments are compacted, and the rest is what a coordinator
-  reads record by record before it serves its groups.
-- `log.cleaner.dedupe.buffer.size` is 64 MiB (Kafka: 128 MiB), and counts about 200 bytes a key (Kafka: 24).
-- `group.consumer.{min,max}.{heartbeat.interval,session.timeout}.ms` bound nothing (Kafka: 5 to 15 s, 45 to 60 s): there are
-  no settings of single groups, and the broker's own may be as small as a test wants.
-- `group.consumer.assignment.interval.ms` is 0 (Kafka 4.3: 1,000): a group's change is assigned at once.
-- `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader moved, its followers ask the new one soon.
+- `leader.imbalance.check.interval.seconds` is 5 (Kafka: 300): a broker that rejoins becomes preferred leader again soon,
+  and a check that finds no imbalance costs nothing.
+- `replica.lag.time.max.ms` is 10,000 (Kafka: 30,000): a hung follower delays acks=all for at most that long.
+- `replica.fetch.max.bytes` is 4 MiB (Kafka: 1 MiB): each round trip of a follower that catches up waits behind the
+  clients' requests. `replica.fetch.response.max.bytes` is 5 MiB (Kafka: 10 MiB): more does not fit the CPU cache.
+- `group.initial.rebalance.delay.ms` is 500 (Kafka: 3,000): members of a new group on one machine or in one network join
+  within that time, and each join prolongs it.
+- `offsets.topic.segment.bytes` is 16 MiB (Kafka: 100 MiB): only closed segments are compacted, and a coordinator reads
+  the rest record by record before it serves its groups.
+- `log.cleaner.dedupe.buffer.size` is 64 MiB (Kafka: 128 MiB), and counts about 200 bytes per key (Kafka: 24).
+- `group.consumer.{min,max}.{heartbeat.interval,session.timeout}.ms` do not limit (Kafka: 5 to 15 s, 45 to 60 s): there
+  are no settings per group, and tests may set small broker values.
+- `group.consumer.assignment.interval.ms` is 0 (Kafka 4.3: 1,000): a changed group gets its assignment at once.
+- `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader change, followers soon fetch from the new leader.
 """
 
 from collections.abc import Mapping
@@ -169,7 +169,7 @@ _WITH_EFFECT: Final = (
 
 
 def _rate(name: str, documentation: str) -> ConfigDef:
-    """Changed while the broker runs: for one broker or for all (Kafka's DynamicConfig.Broker)."""
+    """A rate that can change while the broker runs, for one broker or for all (Kafka's DynamicConfig.Broker)."""
     return ConfigDef(name, _LONG, str(LONG_MAX), documentation, at_least(0), update=Update.CLUSTER_WIDE)
 
 
@@ -450,11 +450,11 @@ _DEFAULTS_IN_OTHER_UNITS: Final = {
     "log.flush.interval.ms": (_LONG, None),
     "log.flush.scheduler.interval.ms": (_LONG, str(LONG_MAX)),
 }
-"""Configs whose value in another unit, or under another name, stands behind them when they are not set."""
+"""Type and default where they are not the topic config's: if unset, another unit or name gives the value."""
 
 
 def _behind_topics() -> tuple[ConfigDef, ...]:
-    """The broker configs that are the default of topic configs: all can be changed while the broker runs."""
+    """The broker configs behind topic configs; those in the topic config's unit can change while the broker runs."""
     found: dict[str, ConfigDef] = {}
     for topic_config in TOPIC_CONFIGS.values():
         for synonym in topic_config.synonyms:

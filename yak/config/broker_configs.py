@@ -1,4 +1,4 @@
-"""A broker's own settings: from `name=value` pairs or a properties file to typed values, or a clear refusal."""
+"""A broker's own settings: `name=value` pairs or a properties file become typed values, or are refused."""
 
 import difflib
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ __all__ = ["BROKER_CONFIGS", "BrokerConfig", "validate_broker_config"]
 
 @dataclass(slots=True, frozen=True)
 class BrokerConfig:
-    """The broker configs that the core and its shell read, parsed. Names are Kafka's, dots as underscores."""
+    """The parsed broker configs that the broker core and the server read. Names are Kafka's, dots as underscores."""
 
     node_id: int
     listeners: tuple[str, ...]
@@ -56,7 +56,7 @@ class BrokerConfig:
     replica_fetch_backoff_ms: int
     replica_selector_class: str | None
     leader_replication_throttled_rate: int
-    """Bytes a second, as set at the start; `dynamic_value` gives the rate in force."""
+    """Bytes per second, as set at start; `dynamic_value` gives the rate in force."""
     follower_replication_throttled_rate: int
     group_consumer_assignors: tuple[str, ...]
     group_consumer_heartbeat_interval_ms: int
@@ -76,11 +76,11 @@ class BrokerConfig:
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
     static: Mapping[str, str] = field(default_factory=dict)
-    """The settings as they were given, as strings: what DescribeConfigs calls STATIC_BROKER."""
+    """The given settings, as strings: STATIC_BROKER in DescribeConfigs."""
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str] | None = None) -> "BrokerConfig":
-        """From `name=value` settings; what is not set has its default. Raises UsageError (slug `bad-config`)."""
+        """Parse `name=value` settings; missing ones have their defaults. Raises UsageError (slug `bad-config`)."""
         static = dict(settings or {})
         for name, text in static.items():
             _refuse_bad(name, text)
@@ -154,15 +154,16 @@ _PLAIN_FIELDS: Final = (
     "offsets_topic_segment_bytes",
 )
 _BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms")
-"""Configs of groups of the consumer protocol that have a least and a largest value (Kafka's GroupCoordinatorConfig)."""
+"""Consumer group protocol configs with a minimum and a maximum config (Kafka's GroupCoordinatorConfig)."""
 _OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class")
 
 
 def dynamic_value(
     name: str, this_broker: Mapping[str, str], all_brokers: Mapping[str, str], static: Mapping[str, str]
 ) -> Value:
-    """A broker config that can change while the broker runs, as it is in force: set for this broker, for all, at the
-    start, or its default. A stored value that does not parse counts as not set.
+    """The value in force of a broker config that can change while the broker runs.
+
+    In order: set for this broker, for all, at start, the default. A stored value that does not parse counts as not set.
     """
     definition = BROKER_CONFIGS[name]
     for level in (this_broker, all_brokers):
@@ -175,10 +176,10 @@ def dynamic_value(
 
 
 def validate_broker_config(name: str, value: str | None, *, per_broker: bool) -> None:
-    """Raise PeerError unless a running broker may take this value.
+    """Raise PeerError unless a running broker may take this value, for itself (`per_broker`) or for all brokers.
 
-    `per_broker` says whether it is for one broker or for all. INVALID_CONFIG for an unknown name or a bad value,
-    INVALID_REQUEST for what needs a restart (Kafka's ConfigAdminManager.validateBrokerConfigChange).
+    INVALID_CONFIG for an unknown name or a bad value, INVALID_REQUEST for a config that needs a restart (Kafka's
+    ConfigAdminManager.validateBrokerConfigChange).
     """
     definition = BROKER_CONFIGS.get(name)
     if definition is not None and definition.update is Update.READ_ONLY:

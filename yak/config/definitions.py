@@ -1,7 +1,7 @@
-"""What a config is: Kafka's name, type, default and rule for its values, and whether it does anything in YAK yet.
+"""A config's definition: Kafka's name, type, default and validation rule, and whether it has an effect in YAK yet.
 
-Values are strings everywhere, as on the wire and in the metadata log; `ConfigDef.parse` is the only place that gives
-them a type. Rules of parsing are those of Kafka's ConfigDef.parseType.
+Values are strings everywhere, as on the wire and in the metadata log; only `ConfigDef.parse` gives them a type. The
+parsing rules are those of Kafka's ConfigDef.parseType.
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
 
-from yak import errors  # its ErrorCode is looked up when used: to read the tables nobody needs kio
+from yak import errors  # ErrorCode is resolved on use, so that reading the tables does not import kio
 from yak.errors import PeerError
 from yak.limits import CONFIG_VALUE_LENGTH_MAX
 
@@ -20,11 +20,11 @@ LONG_MAX: Final = 2**63 - 1
 
 Value: TypeAlias = bool | int | float | str | list[str]
 Check: TypeAlias = Callable[[str, Value], None]
-"""Raises ValueError with words when a parsed value is not allowed."""
+"""Raises ValueError with a message when a parsed value is not allowed."""
 
 
 class ConfigType(IntEnum):
-    """Kafka's ConfigDef.Type, as DescribeConfigs v3 numbers them."""
+    """Kafka's ConfigDef.Type, with the numbers of DescribeConfigs v3."""
 
     BOOLEAN = 1
     STRING = 2
@@ -38,7 +38,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, as DescribeConfigs v1 numbers it."""
+    """The source of a value, with the numbers of DescribeConfigs v1."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -57,7 +57,7 @@ class Update(IntEnum):
 
 @dataclass(slots=True, frozen=True)
 class Synonym:
-    """A broker config that gives a topic config its value, and how many of the topic's units one of its units is."""
+    """A broker config that is a topic config's default; one of its units is `factor` units of the topic config."""
 
     name: str
     factor: int = 1
@@ -65,7 +65,7 @@ class Synonym:
 
 @dataclass(slots=True, frozen=True)
 class ConfigDef:
-    """One config. `default` is None when there is no value unless someone sets one."""
+    """One config. `default` is None when there is no value unless it is set."""
 
     name: str
     type: ConfigType
@@ -73,20 +73,20 @@ class ConfigDef:
     documentation: str
     check: Check | None = None
     synonyms: tuple[Synonym, ...] = ()
-    """For topic configs: the broker configs behind it, the strongest first."""
+    """For topic configs: the broker configs behind it, the one with the highest precedence first."""
     has_effect: bool = True
-    """False: known by name and shown, but only its default is accepted."""
+    """False: the name is known and described, but only the default is accepted."""
     update: Update = Update.READ_ONLY
     served: Check | None = None
-    """What may be set of all that is allowed: the rest means something only where the broker itself stored it."""
+    """A stricter rule for clients: the other allowed values are valid only where the broker itself stored them."""
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether its value is never shown."""
+        """Whether its value is never returned."""
         return self.type is ConfigType.PASSWORD
 
     def parse(self, text: str) -> Value:
-        """The value that a string stands for. Raises ValueError with words when it stands for none."""
+        """The typed value of a string. Raises ValueError with a message."""
         if len(text) > CONFIG_VALUE_LENGTH_MAX:
             raise ValueError(f"{len(text)} characters are too long")
         value = _parse(self.type, text.strip())
@@ -95,14 +95,14 @@ class ConfigDef:
         return value
 
     def accept(self, text: str) -> Value:
-        """`understand`, and refuse what is not served to those who set it. Raises ValueError with words."""
+        """`understand`, and refuse values that clients must not set. Raises ValueError with a message."""
         value = self.understand(text)
         if self.served is not None:
             self.served(self.name, value)
         return value
 
     def understand(self, text: str) -> Value:
-        """`parse`, and refuse what would have no effect. Raises ValueError with words."""
+        """`parse`, and refuse values that would have no effect. Raises ValueError with a message."""
         value = self.parse(text)
         if not self.has_effect and not self._is_default(value):
             raise ValueError(
@@ -141,18 +141,18 @@ def _parse(kind: ConfigType, text: str) -> Value:
             raise ValueError(f"{text!r} is not a number")
         return float(text)
     if kind is ConfigType.LIST:
-        # An item that is named again counts once (KAFKA-19875).
+        # A repeated item counts once (KAFKA-19875).
         return list(dict.fromkeys(split_list(text)))
     return text
 
 
 def split_list(text: str) -> list[str]:
-    """The items of a LIST value: commas between, blanks around them dropped; an empty string is an empty list."""
+    """The items of a comma-separated LIST value, without blanks around them; an empty string is an empty list."""
     return [item.strip() for item in text.split(",")] if text.strip() else []
 
 
 def between(low: float, high: float) -> Check:
-    """A number from `low` to `high`, both included."""
+    """A check for a number from `low` to `high`, both included."""
 
     def check(_name: str, value: Value) -> None:
         assert isinstance(value, int | float)
@@ -163,7 +163,7 @@ def between(low: float, high: float) -> Check:
 
 
 def at_least(low: float) -> Check:
-    """A number not below `low`."""
+    """A check for a number of at least `low`."""
 
     def check(_name: str, value: Value) -> None:
         assert isinstance(value, int | float)
@@ -174,7 +174,7 @@ def at_least(low: float) -> Check:
 
 
 def one_of(*choices: str) -> Check:
-    """One of these strings."""
+    """A check for one of these strings."""
 
     def check(_name: str, value: Value) -> None:
         if value not in choices:
@@ -184,7 +184,7 @@ def one_of(*choices: str) -> Check:
 
 
 def subset_of(*choices: str, may_be_empty: bool = False) -> Check:
-    """A list of these strings."""
+    """A check for a list of these strings."""
 
     def check(_name: str, value: Value) -> None:
         assert isinstance(value, list)
@@ -198,7 +198,7 @@ def subset_of(*choices: str, may_be_empty: bool = False) -> Check:
 
 
 def table_of(definitions: tuple[ConfigDef, ...]) -> Mapping[str, ConfigDef]:
-    """By name, in alphabetical order; every default must pass its own rule."""
+    """The configs by name, in alphabetical order; asserts that every default passes its own rule."""
     table = {definition.name: definition for definition in sorted(definitions, key=lambda found: found.name)}
     assert len(table) == len(definitions), "a config is defined twice"
     for definition in definitions:
@@ -208,7 +208,7 @@ def table_of(definitions: tuple[ConfigDef, ...]) -> Mapping[str, ConfigDef]:
 
 
 def validate(table: Mapping[str, ConfigDef], name: str, value: str | None, *, is_internal: bool = False) -> None:
-    """Raise PeerError(INVALID_CONFIG) with words unless `value` may be set for `name`, by us (`is_internal`) or by a client."""
+    """Raise PeerError(INVALID_CONFIG) unless the broker itself (`is_internal`) or a client may set this value."""
     definition = table.get(name)
     if definition is None:
         raise PeerError(errors.ErrorCode.invalid_config, f"Unknown config name: {name}")

@@ -1,4 +1,4 @@
-"""Configs as DescribeConfigs shows them: value, source, and everything behind it (Kafka's ConfigHelper.java)."""
+"""Configs as DescribeConfigs returns them: value, source, and synonyms (Kafka's ConfigHelper.java)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _DEFAULTS: Final[Mapping[str, str | None]] = {name: definition.default for name,
 
 @dataclass(slots=True, frozen=True)
 class SynonymRow:
-    """One value that stands, or would stand if the ones before it went: a name, its value, where it is set."""
+    """One value in order of precedence, the first one in force: its config's name, the value, its source."""
 
     name: str
     value: str | None
@@ -23,7 +23,7 @@ class SynonymRow:
 
 @dataclass(slots=True, frozen=True)
 class ConfigRow:
-    """One config of one resource. `value` is None when there is none, or when it is secret."""
+    """One config of one resource. `value` is None when there is none, or when it is sensitive."""
 
     name: str
     value: str | None
@@ -36,11 +36,11 @@ class ConfigRow:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody set it."""
+        """Whether the value is the default."""
         return self.source is ConfigSource.DEFAULT
 
     def as_fields(self, *, include_synonyms: bool, include_documentation: bool) -> dict[str, object]:
-        """The row in the answer's field names."""
+        """The row with the field names of the response."""
         synonyms = self.synonyms if include_synonyms else ()
         return {
             "name": self.name,
@@ -61,13 +61,13 @@ def describe_topic(
     static_broker: Mapping[str, str],
     names: Collection[str] | None = None,
 ) -> list[ConfigRow]:
-    """All topic configs, or those named (unknown names are left out, as in Kafka), in alphabetical order."""
+    """All topic configs, or the named ones (unknown names are ignored, as in Kafka), in alphabetical order."""
     levels = _levels(dynamic_broker, dynamic_default_broker, static_broker)
     rows = []
     for definition in _chosen(TOPIC_CONFIGS, names):
         found = _behind(definition.synonyms, levels)
         if found and found[0][1].source is ConfigSource.DEFAULT and found[0][1].name != definition.synonyms[0].name:
-            # Kafka names only a default of the very config behind it: log.retention.ms has none, log.retention.hours has.
+            # Kafka lists the default of the first synonym only: log.retention.ms has none, log.retention.hours has one.
             found = []
         if definition.name in topic_overrides:
             own = topic_overrides[definition.name]
@@ -82,7 +82,7 @@ def describe_broker(
     static_broker: Mapping[str, str],
     names: Collection[str] | None = None,
 ) -> list[ConfigRow]:
-    """All broker configs of one broker, or those named, in alphabetical order."""
+    """All broker configs of one broker, or the named ones, in alphabetical order."""
     levels = _levels(dynamic_broker, dynamic_default_broker, static_broker)
     return [
         _row(definition, _behind((Synonym(definition.name),), levels), definition.update is Update.READ_ONLY)
@@ -93,7 +93,7 @@ def describe_broker(
 def describe_default_broker(
     dynamic_default_broker: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[ConfigRow]:
-    """What is set for all brokers (the resource without a name): only what is set, as in Kafka."""
+    """The configs that are set for all brokers (the resource without a name), as in Kafka."""
     levels = [(ConfigSource.DYNAMIC_DEFAULT_BROKER, dynamic_default_broker)]
     return [
         _row(definition, _behind((Synonym(definition.name),), levels), definition.update is Update.READ_ONLY)
@@ -116,7 +116,7 @@ def _levels(
 def _behind(
     synonyms: tuple[Synonym, ...], levels: Sequence[tuple[ConfigSource, Mapping[str, str | None]]]
 ) -> list[tuple[str | None, SynonymRow]]:
-    """(value in the config's own unit, row) of each level and synonym that has one, the strongest first."""
+    """(value in the config's own unit, row) of each level and synonym with a value, highest precedence first."""
     found = []
     for source, settings in levels:
         for synonym in synonyms:
@@ -129,7 +129,7 @@ def _behind(
 def _row(definition: ConfigDef, found: list[tuple[str | None, SynonymRow]], read_only: bool) -> ConfigRow:
     value, source = (found[0][0], found[0][1].source) if found else (definition.default, ConfigSource.DEFAULT)
     if value is not None and definition.type is ConfigType.LIST:
-        # As it counts (Kafka's ConfigDef.convertToString): without blanks, and each item once.
+        # The effective form (Kafka's ConfigDef.convertToString): without blanks, and each item once.
         value = ",".join(dict.fromkeys(split_list(value)))
     synonyms = tuple(row for _, row in found)
     if definition.is_sensitive:

@@ -8,11 +8,11 @@ from yak.config.definitions import ConfigDef, ConfigType, split_list
 from yak.errors import ErrorCode, PeerError
 
 Validate: TypeAlias = Callable[[str, str], None]
-"""Raises PeerError unless a config may have a value."""
+"""Raises PeerError if a config must not have this value."""
 
 
 class IncrementalOp(IntEnum):
-    """What to do with one config, as the request numbers it."""
+    """The operations, with the numbers of the request."""
 
     SET = 0
     DELETE = 1
@@ -21,7 +21,7 @@ class IncrementalOp(IntEnum):
 
 
 class Change(NamedTuple):
-    """One operation of a request; `operation` as it came, so that an unknown one can be refused."""
+    """One operation of a request; `operation` is unchecked, so that an unknown one can be refused."""
 
     name: str
     operation: int
@@ -35,11 +35,11 @@ def apply_incremental(
     validate: Validate,
     inherited: Callable[[str], str | None],
 ) -> dict[str, str]:
-    """The resource's own settings after all changes; nothing is changed when one of them is refused.
+    """The resource's own settings after all changes; if one change is refused, none applies.
 
-    `inherited` gives the value of a config that the resource does not set itself: lists are appended to that one.
-    Raises PeerError: INVALID_REQUEST for a config named twice, a value left out, or an unknown operation;
-    INVALID_CONFIG for an unknown config, append or subtract on what is no list, and what `validate` refuses.
+    `inherited` gives the value of a config that the resource does not set itself: APPEND extends that list.
+    Raises PeerError: INVALID_REQUEST for a config named twice, a missing value, or an unknown operation;
+    INVALID_CONFIG for an unknown config, append or subtract on a config that is no list, and refusals of `validate`.
     """
     names = [change.name for change in changes]
     if len(set(names)) != len(names):

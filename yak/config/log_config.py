@@ -1,4 +1,4 @@
-"""The settings of one partition's log, resolved: what the storage layer reads. Names are Kafka's, with their units."""
+"""The resolved settings of one partition's log, for the storage layer. Names are Kafka's, with their units."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class LogConfig:
     """Resolved topic configs (dots as underscores); defaults are Kafka 4's."""
 
     cleanup_policy: str = "delete"
-    """`delete`, `compact`, both with a comma between, or empty: all segments are kept (KIP-1161)."""
+    """`delete`, `compact`, both separated by a comma, or empty to keep all segments (KIP-1161)."""
     compression_type: str = "producer"
     delete_retention_ms: int = 86_400_000
     file_delete_delay_ms: int = 60_000

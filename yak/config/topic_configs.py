@@ -1,7 +1,8 @@
-"""A topic's configs: what may be set, and which value is in force.
+"""A topic's configs: which can be set, and which value is in force.
 
-A topic's own value wins; else the broker config behind it (its synonym) as set for this broker, for all brokers, or in
-the broker's own settings; else the default (Kafka's LogConfig.java, DynamicBrokerConfig.scala).
+A topic's own value wins. Otherwise it is the broker config behind it (its synonym): set for this broker, for all
+brokers, or in the broker's static settings. Otherwise it is the default (Kafka's LogConfig.java,
+DynamicBrokerConfig.scala).
 """
 
 import contextlib
@@ -27,15 +28,15 @@ assert all(definition.has_effect for _, definition in _LOG_FIELDS), "a log setti
 
 
 def validate_topic_config(name: str, value: str | None, *, is_internal: bool = False) -> None:
-    """Raise PeerError(INVALID_CONFIG) with words unless a topic may set `name` to `value`.
+    """Raise PeerError(INVALID_CONFIG) with a message unless a topic may set `name` to `value`.
 
-    The internal topics (`is_internal`) may be compacted, others not yet.
+    Internal topics (`is_internal`) may be compacted, others not yet.
     """
     validate(TOPIC_CONFIGS, name, value, is_internal=is_internal)
 
 
 def validate_topic_configs(configs: Mapping[str, str | None]) -> None:
-    """`validate_topic_config` for all; the first that is wrong is told."""
+    """`validate_topic_config` for all; raises for the first invalid one."""
     for name, value in configs.items():
         validate_topic_config(name, value)
 
@@ -46,10 +47,10 @@ def resolve_log_config(
     dynamic_default_broker: Mapping[str, str],
     static_broker: Mapping[str, str],
 ) -> LogConfig:
-    """The settings of a topic's logs.
+    """The configuration of a topic's logs.
 
-    A stored value that does not parse (written by another version, or past the broker) counts as not set: a broker must
-    be able to open its logs.
+    A stored value that does not parse (from another version, or written past the broker) counts as not set, because a
+    broker must be able to open its logs.
     """
     broker = {**static_broker, **dynamic_default_broker, **dynamic_broker}
     values: dict[str, Any] = {}
@@ -67,7 +68,7 @@ def _as_field(field_name: str, value: Value) -> object:
 
 
 def topic_config_value(definition: ConfigDef, broker: Mapping[str, str]) -> str | None:
-    """A topic config's value, as a string, when the topic sets none; `broker` is the broker's settings, merged."""
+    """The string value of a topic config that the topic does not set; `broker` is the broker's settings, merged."""
     for text in _inherited(definition, broker):
         return text
     return definition.default
@@ -95,7 +96,7 @@ def _inherited(definition: ConfigDef, broker: Mapping[str, str]) -> Iterable[str
 
 
 def scale(text: str, factor: int) -> str | None:
-    """A number of larger units as one of smaller ones; below zero stays -1 (KafkaConfig.logRetentionTimeMillis)."""
+    """A number in larger units as one in smaller ones; negative becomes -1 (KafkaConfig.logRetentionTimeMillis)."""
     if factor == 1:
         return text
     try:

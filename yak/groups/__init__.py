@@ -1,5 +1,6 @@
-"""Groups of consumers: who is in one, what it has committed, and the records that remember both.
+"""Consumer groups: their members, their committed offsets, and the records that store both.
 
-Nothing here knows a broker, a clock or a log. A coordinator (`yak.broker.coordinator`) hands in requests and the time,
-writes the records that come out to its partition of `__consumer_offsets`, and lets the answers go when they are committed.
+This package knows no broker, clock or log. A coordinator (`yak.broker.coordinator`) passes in requests and the time. It
+writes the returned records to its partition of `__consumer_offsets`, and sends the responses once those records are
+committed.
 """

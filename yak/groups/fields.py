@@ -1,7 +1,7 @@
-"""The fields of a coordinator's records in Kafka's old encoding: big-endian numbers, strings with a 16-bit length.
+"""The fields of coordinator records in Kafka's old encoding: big-endian numbers, strings with a 16-bit length.
 
-kio has no classes for these records (they never travel in a request), so they are placed field by field. The layouts are those of
-Kafka's `group-coordinator/src/main/resources/common/message/*.json`, in versions without tagged fields.
+kio has no classes for these records, since they never travel in a request. The layouts are those of Kafka's
+`group-coordinator/src/main/resources/common/message/*.json`, in versions without tagged fields.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ INT32_MAX: Final = 2**31 - 1
 
 
 class BadGroupRecord(Exception):
-    """A record of `__consumer_offsets` that cannot be read."""
+    """A record of `__consumer_offsets` is unreadable."""
 
 
 class Writer:
-    """Puts one field after the other."""
+    """Appends fields to a buffer; every method returns the writer."""
 
     __slots__ = ("_out",)
 
@@ -58,12 +58,12 @@ class Writer:
         return self
 
     def done(self) -> bytes:
-        """All of it."""
+        """All bytes written so far."""
         return bytes(self._out)
 
 
 class Reader:
-    """Takes one field after the other; every method raises BadGroupRecord where the bytes end too soon."""
+    """Reads fields in order. Every method raises BadGroupRecord when the bytes end too soon."""
 
     __slots__ = ("_data", "_position")
 
@@ -76,7 +76,7 @@ class Reader:
         return self._number(_SHORT)
 
     def int32(self, least: int = INT32_MIN) -> int:
-        """A 32-bit number. Below `least` it raises BadGroupRecord."""
+        """A 32-bit number. Raises BadGroupRecord when it is below `least`."""
         value = self._number(_INT)
         if value < least:
             raise BadGroupRecord(f"the number {value}, where at least {least} is needed")
@@ -95,7 +95,7 @@ class Reader:
         return int(value)
 
     def text(self) -> str:
-        """A string that is never null."""
+        """A non-null string."""
         text = self.nullable_text()
         if text is None:
             raise BadGroupRecord("a null where a string must be")
@@ -116,7 +116,7 @@ class Reader:
         return self._take(self.int32())
 
     def count(self) -> int:
-        """The length of an array, which cannot be more than there are bytes left."""
+        """The length of an array. Raises BadGroupRecord when it exceeds the number of bytes left."""
         count = self.int32()
         if not 0 <= count <= len(self._data) - self._position:
             raise BadGroupRecord(f"an array of {count} elements")

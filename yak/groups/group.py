@@ -1,4 +1,4 @@
-"""A group, of whichever protocol its members speak, with what it has committed."""
+"""A group of either protocol, with its committed offsets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
 
 
 class Group:
-    """A group: `consumer` where its members speak the protocol of KIP-848, else `members`, which then is empty.
+    """A group: `consumer` is set while it uses the KIP-848 protocol; otherwise `members` has the classic members.
 
-    `uncommitted_end` is the end offset of its last record in the log. What was written and is not committed yet counts for the next
-    decision, since only another leader can take it back, and then all of this is read anew; but no answer that rests on it leaves before
-    it is committed.
+    `uncommitted_end` is the end offset of the group's last record in the log. Decisions use written but uncommitted
+    state: only a new leader can truncate it, and a new leader reloads the whole group. A response that depends on that
+    state waits until it is committed.
     """
 
     __slots__ = ("consumer", "group_id", "members", "offsets", "uncommitted_end")
@@ -34,46 +34,46 @@ class Group:
 
     @property
     def type_name(self) -> str:
-        """What ListGroups calls its protocol."""
+        """The group type in ListGroups."""
         return CLASSIC_TYPE if self.consumer is None else CONSUMER_TYPE
 
     @property
     def protocol_type(self) -> str:
-        """What its members are; empty where it never had any."""
+        """The protocol type of the members; empty when the group never had members."""
         return CONSUMER_PROTOCOL if self.consumer is not None else self.members.protocol_type or ""
 
     @property
     def state_name(self) -> str:
-        """Its state, as clients see it."""
+        """The state name that clients see."""
         return self.members.state.value if self.consumer is None else self.consumer.state_name
 
     @property
     def has_members(self) -> bool:
-        """Whether anybody is in it, or about to join."""
+        """Whether the group has members or a rebalance is under way."""
         if self.consumer is not None:
             return not self.consumer.is_empty
         return self.members.state is not ClassicState.EMPTY
 
     @property
     def is_void(self) -> bool:
-        """Whether there is nothing to remember: no offset, no member, and no record of it."""
+        """Whether the group has no offset, no member and no record in the log."""
         if self.offsets or self.members.pending or self.has_members:
             return False
         return self.members.protocol_type is None if self.consumer is None else self.consumer.epoch == 0
 
     def forgetting(self) -> list[Record]:
-        """The records that forget it, and all that it committed."""
+        """The tombstones of the group and of all its committed offsets."""
         records = [offset_record(self.group_id, topic, index, None) for topic, index, _ in self.offsets]
         if self.consumer is not None:
             return records + self.consumer.tombstones()
         return records + self.forgetting_classic()
 
     def forgetting_classic(self) -> list[Record]:
-        """The record that forgets it as a classic group, if one was ever written."""
+        """The tombstone of the classic group, if the group has a record."""
         return [] if self.members.protocol_type is None else [Record(group_key(self.group_id), None)]
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member consumes the topic, so that its offsets are not to be touched."""
+        """Whether a member consumes the topic, which protects its offsets from deletion."""
         if self.consumer is not None:
             return self.consumer.is_subscribed_to(topic)
         return checks.is_subscribed(self.members, topic)
@@ -81,14 +81,14 @@ class Group:
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, api_version: int, now_ms: int
     ) -> None:
-        """Raise PeerError unless this one may commit."""
+        """Raise PeerError unless this member may commit offsets."""
         if self.consumer is not None:
             self.consumer.check_commit(member_id, instance_id, generation, api_version=api_version)
         else:
             checks.check_commit(self.members, member_id, instance_id, generation, now_ms)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raise PeerError unless this one may ask for the offsets; a classic group shows them to everybody."""
+        """Raise PeerError unless this member may fetch offsets. A classic group lets every client fetch them."""
         if self.consumer is not None:
             self.consumer.check_fetch(member_id, member_epoch)
 
@@ -98,12 +98,13 @@ class Group:
             raise PeerError(ErrorCode.non_empty_group)
 
     def check_deletion_of_offsets(self) -> None:
-        """Raise NON_EMPTY_GROUP where members are there that are no consumers."""
+        """Raise NON_EMPTY_GROUP when the group has classic members that are not consumers."""
         if self.consumer is None:
             checks.check_deletion_of_offsets(self.members)
 
     def is_expired(self, topic: str, committed: Committed, now_ms: int, retention_ms: int) -> bool:
-        """Whether nobody needs an offset any more (KIP-211; ClassicGroup and ConsumerGroup.offsetExpirationCondition)."""
+        """Whether a committed offset has expired (KIP-211; ClassicGroup and
+        ConsumerGroup.offsetExpirationCondition)."""
         since_ms = committed.commit_ms
         if self.consumer is not None:
             if self.consumer.is_subscribed_to(topic):

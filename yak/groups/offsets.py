@@ -1,7 +1,7 @@
-"""What a group has committed: one offset for each partition, and the records that hold them.
+"""The committed offsets of a group, one for each partition, and their records.
 
-Key version 1 is (group, topic, partition); versions 1 and 2 of the value came before the leader epoch, 3 is what we write
-(Kafka's OffsetCommitKey.json and OffsetCommitValue.json).
+Key version 1 is (group, topic, partition). YAK writes value version 3; versions 1 and 2 have no leader epoch. (Kafka's
+OffsetCommitKey.json and OffsetCommitValue.json.)
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ NO_EXPIRY: Final = -1
 
 
 class Committed(NamedTuple):
-    """A committed offset. `leader_epoch` is -1 when the client did not say.
+    """A committed offset. `leader_epoch` is -1 when the client did not send one.
 
-    `expire_ms` is when it may be forgotten where the client itself gave a time (OffsetCommit v2 to v4), else NO_EXPIRY.
+    `expire_ms` is the expiry time when the client set one (OffsetCommit v2 to v4), else NO_EXPIRY.
     """
 
     offset: Offset
@@ -34,7 +34,7 @@ class Committed(NamedTuple):
 
 
 def offset_record(group_id: str, topic: str, partition: int, committed: Committed | None) -> Record:
-    """The record of one committed offset; of None, the one that takes it back."""
+    """The record of one committed offset; for None, its tombstone."""
     key = Writer().int16(KEY_VERSION).text(group_id).text(topic).int32(partition).done()
     if committed is None:
         return Record(key, None)
@@ -42,20 +42,20 @@ def offset_record(group_id: str, topic: str, partition: int, committed: Committe
     if committed.expire_ms == NO_EXPIRY:
         value.int16(_VALUE_VERSION).int64(committed.offset).int32(committed.leader_epoch)
         return Record(key, value.text(committed.metadata).int64(committed.commit_ms).done())
-    # only this version has a place for the time to forget it; it has none for the leader epoch
+    # Only this version has an expiry time. It has no leader epoch.
     value.int16(_EXPIRING_VALUE_VERSION).int64(committed.offset).text(committed.metadata)
     return Record(key, value.int64(committed.commit_ms).int64(committed.expire_ms).done())
 
 
 def read_offset_key(key: bytes) -> tuple[str, str, int]:
-    """(group, topic, partition). Raises BadGroupRecord, for a negative partition too."""
+    """(group, topic, partition). Raises BadGroupRecord, also for a negative partition."""
     reader = Reader(key)
     reader.int16()
     return reader.text(), reader.text(), reader.int32(least=0)
 
 
 def read_offset_value(value: bytes) -> Committed:
-    """The committed offset in a record's value. Raises BadGroupRecord, for a version that is unknown too."""
+    """The committed offset in a record's value. Raises BadGroupRecord, also for an unknown version."""
     reader = Reader(value)
     version = reader.int16()
     if not 0 <= version <= _VALUE_VERSION:
@@ -79,12 +79,12 @@ class Offsets:
         return bool(self.topics)
 
     def get(self, topic: str, partition: int) -> Committed | None:
-        """What is committed of a partition."""
+        """The committed offset of a partition."""
         partitions = self.topics.get(topic)
         return None if partitions is None else partitions.get(partition)
 
     def put(self, topic: str, partition: int, committed: Committed | None) -> None:
-        """Remember an offset, or forget it."""
+        """Store an offset; None removes it."""
         if committed is not None:
             self.topics.setdefault(topic, {})[partition] = committed
             return

@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` has a group: that partition's leader is the group's coordinator."""
+"""Map a group to its partition of `__consumer_offsets`, whose leader is the group's coordinator."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _SIGN = 0x80000000
 
 
 def partition_of(group_id: str, partitions: int) -> int:
-    """Java's `String.hashCode` without its sign, modulo the number of partitions (Kafka's GroupCoordinatorService.partitionFor).
+    """Java's `String.hashCode` without its sign, modulo the partitions (Kafka's GroupCoordinatorService.partitionFor).
 
-    The same as Kafka's, so that its tools find a group's records where they look for them.
+    Kafka's tools therefore find a group's records in the partition that they expect.
     """
     units = group_id.encode("utf-16-be", "surrogatepass")
     number = 0

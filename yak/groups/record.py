@@ -1,4 +1,4 @@
-"""One record of a group coordinator's log: what `decide` returns and `replay` takes."""
+"""One record of a group coordinator: decisions return records, and `replay` applies them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Record(NamedTuple):
-    """A key and its value in Kafka's format of `__consumer_offsets`; a value of None takes the key back (a tombstone)."""
+    """A key and its value in Kafka's format of `__consumer_offsets`; a value of None is a tombstone."""
 
     key: bytes
     value: bytes | None

@@ -1,7 +1,7 @@
-"""One partition of `__consumer_offsets`: the groups that it remembers, and how its records bring them back.
+"""One partition of `__consumer_offsets`: its groups, and how they are loaded from its records.
 
-When a coordinator starts, only the last record of each key counts. So the records are first gathered by key, as bytes (`gather`), and
-what is left of them is read then (`restore`), both a few at a time.
+When a coordinator starts, only the last record of each key counts. `gather` first collects the records by key, as
+bytes. `restore` then decodes the remaining records. Both work a few records at a time.
 """
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ class Shard:
         self._make = make
         self.groups: dict[str, Group] = {}
         self.gathered: dict[bytes, bytes] = {}
-        """Values by key, until `restore` has read them."""
+        """Values by key, until `restore` has decoded them."""
         self.forgotten_end: Offset = 0
-        """The end offset of the last record of groups that are gone: until it is committed, they may come back."""
+        """The end offset of the last record of removed groups: until it is committed, these groups may reappear."""
         self.unreadable = 0
-        """Records that are none of ours, of an unknown version, or with values out of range; they are left alone."""
+        """The number of untouched records: of a foreign kind, an unknown version, or with values out of range."""
         self.first_refusal = ""
         """Why the first of them was refused, with its key."""
 
     def ensure(self, group_id: str) -> Group:
-        """The group; an empty one when there was none."""
+        """The group; creates an empty one when there is none."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id, self._make(group_id))
         return group
 
     def drop(self, group: Group) -> None:
-        """Forget a group."""
+        """Remove a group."""
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
             self.forgotten_end = max(self.forgotten_end, group.uncommitted_end)
 
     def drop_if_void(self, group: Group) -> None:
-        """Forget a group of which nothing is left."""
+        """Remove a group without offsets, members or records."""
         if group.is_void:
             self.drop(group)
 
     def end_of(self, group_id: str) -> Offset:
-        """What must be committed before anybody is told what is known of a group, or that nothing is."""
+        """The offset to commit before a response may describe the group, or say that it does not exist."""
         group = self.groups.get(group_id)
         return self.forgotten_end if group is None else group.uncommitted_end
 
     # --------------------------------------------------------------------------------------------------- loading
 
     def gather(self, key: bytes | None, value: bytes | None) -> None:
-        """One record of the log, in order."""
+        """Collect one record of the log, in log order."""
         if key is None:
             self._refuse("a record without a key")
         elif value is None:
@@ -77,7 +77,7 @@ class Shard:
             self.gathered[key] = value
 
     def restore(self) -> Iterator[None]:
-        """Read what was gathered, one record a step; sessions begin when all is read (`ClassicGroup.arm`)."""
+        """Decode the gathered records, one a step. Sessions start after the last one (`ClassicGroup.arm`)."""
         gathered, self.gathered = self.gathered, {}
         for key, value in gathered.items():
             try:

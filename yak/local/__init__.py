@@ -1,1 +1,1 @@
-"""Clusters on this machine: embedded Redis, child brokers."""
+"""Local clusters: an embedded Redis server and brokers as child processes."""

@@ -1,7 +1,7 @@
-"""A cluster on this machine: a Redis server and brokers as children that outlive the command that started them.
+"""A local cluster: a Redis server and brokers as child processes that outlive the command that started them.
 
-There is no supervisor process: each child has a session of its own, and `<data-dir>/cluster.json` remembers what was
-started. What a cluster is made of is decided in `planning`, started in `starting`, and lies where `layout` says.
+There is no supervisor process: each child has its own session, and `<data-dir>/cluster.json` stores the started
+processes. `planning` chooses the brokers, `starting` starts them, and `layout` defines the paths.
 """
 
 import contextlib
@@ -24,15 +24,15 @@ __all__ = ["LocalCluster", "UpResult", "UpSettings"]
 
 BROKER_PATIENCE_SECONDS: Final = 30.0
 _NO_BROKER: Final = 0
-"""A node id that no broker has: they are numbered from 1."""
+"""A node id that no broker has: numbering starts at 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpResult:
-    """What `LocalCluster.up` did. `started` names the nodes it started; none when all ran already.
+    """The result of `LocalCluster.up`. `started` lists the started nodes; empty when all ran already.
 
-    `taken_ports` are usual ports that others had, so that brokers took other ones. `redis_started` says whether it
-    started a Redis server.
+    `taken_ports` are default ports in use by other programs, so that brokers got other ports. `redis_started` is True
+    when a Redis server was started.
     """
 
     status: ClusterStatus
@@ -44,17 +44,17 @@ class UpResult:
 
 
 class LocalCluster:
-    """The cluster of one data directory. Every method that changes what is remembered of it holds the cluster's lock.
+    """The cluster of one data directory. Every method that changes its stored state holds the cluster's lock.
 
-    Demos, benchmarks and screens use it as `yak up` does. Methods that name a node raise UsageError (`unknown-node`) for
-    one that is not there, and UsageError (`no-cluster`) where no cluster was ever started.
+    Demos, benchmarks and screens use it as `yak up` does. Methods that name a node raise UsageError (`unknown-node`)
+    for an unknown node, and UsageError (`no-cluster`) where no cluster was ever started.
     """
 
     def __init__(self, data_dir: str) -> None:
         self.data_dir = os.path.realpath(data_dir)
 
     def status(self) -> ClusterStatus:
-        """What was started and what runs; changes nothing."""
+        """The started and the running processes; changes nothing."""
         return look(self.data_dir, self._known())
 
     def log_path(self, name: str) -> str:
@@ -62,24 +62,25 @@ class LocalCluster:
         return layout.log_path(self.data_dir, name)
 
     def log_paths(self) -> dict[str, str]:
-        """Every child's log file by the child's name."""
+        """Every child's log file, by the child's name."""
         known = self._known()
         brokers = [f"node-{broker.node_id}" for broker in known.brokers] if known else []
         return {name: self.log_path(name) for name in (*brokers, "redis")}
 
     def redis_pid(self) -> int | None:
-        """The process of the Redis server that belongs to the cluster; None when none runs, or it is not ours."""
+        """The pid of the cluster's own Redis server; None when it does not run, or when the cluster uses an external
+        one."""
         known = self._known()
         process = None if known is None else known.redis.process
         return process.pid if process is not None and processes.is_running(process) else None
 
-    # ------------------------------------------------------------------------------------------------- the whole
+    # --------------------------------------------------------------------------------------------- whole cluster
 
     def up(self, settings: UpSettings) -> UpResult:
-        """Start what does not run, all at the same time, and wait until all of it is ready; nothing when everything runs.
+        """Start all missing processes in parallel and wait until they are ready; does nothing when all run.
 
         Raises UsageError for a taken port or settings that differ from the running cluster's, StartRefused for a
-        directory that is not ours to use, and whatever error a broker ends with.
+        directory that is not a cluster's, and the error of a broker that ends.
         """
         began = time.monotonic()
         layout.prepare(self.data_dir)
@@ -107,10 +108,10 @@ class LocalCluster:
         return UpResult(look(self.data_dir, known), started, took_ms, taken_ports, supervisor_pid, redis_started)
 
     def down(self, *, purge: bool = False, keep: bool = False) -> tuple[str, ...]:
-        """Stop followers, then leaders, then Redis; gives the names of those that had to be killed.
+        """Stop followers, then leaders, then Redis; returns the names of the processes that had to be killed.
 
-        In this order nothing has to be led by anybody else meanwhile, and each wave stops at the same time. `purge`, or a
-        cluster that was started as ephemeral, also deletes what is in the directory and ours, unless `keep`.
+        In this order no leadership has to move, and the brokers of each role stop in parallel. `purge`, or an ephemeral
+        cluster, also deletes the cluster's files in the directory, unless `keep`.
         """
         killed: list[str] = []
         with self._changing_known() as known:
@@ -132,7 +133,7 @@ class LocalCluster:
         return tuple(killed)
 
     def discard(self) -> None:
-        """Stop what runs and delete the whole directory: only for one that was made for this cluster."""
+        """Stop the cluster and delete the whole directory: only for a directory that was made for this cluster."""
         if state.load(self.data_dir) is not None:
             self.down(purge=True)
         shutil.rmtree(self.data_dir, ignore_errors=True)
@@ -140,10 +141,10 @@ class LocalCluster:
     # ------------------------------------------------------------------------------------------------ one broker
 
     def add(self, role: str = "follower", configs: tuple[str, ...] | None = None) -> BrokerStatus:
-        """Start one more broker, empty, with the next node id; it joins the running cluster and gets no partition yet.
+        """Start another broker, empty, with the next node id. It joins the running cluster and gets no partition yet.
 
-        `configs` None: those of the first broker. Raises YakError (`cluster-not-running`), and the broker's own error when
-        it cannot start; then nothing is remembered of it.
+        `configs` None: those of the first broker. Raises YakError (`cluster-not-running`), or the broker's own error
+        when it cannot start; the broker is then not stored.
         """
         with self._changing_known() as known:
             if not any(map(is_alive, known.brokers)):
@@ -165,7 +166,7 @@ class LocalCluster:
     def restart(self, node_id: int, *, hard: bool = False) -> BrokerStatus:
         """Stop one broker (SIGTERM, or SIGKILL when `hard`) and start it on the same data and port.
 
-        A Redis server of ours that is gone is started too.
+        Also starts the cluster's own Redis server when it does not run.
         """
         with self._changing_known() as known:
             broker = self._broker(known, node_id)
@@ -179,7 +180,7 @@ class LocalCluster:
             return broker_status(broker)
 
     def kill(self, node_id: int) -> ProcessId:
-        """`kill -9` one broker, paused or not, and wait until it is gone; it counts as dead, not as stopped.
+        """`kill -9` one broker, paused or not, and wait until it is gone; its state is then dead, not stopped.
 
         Raises YakError (`node-not-running`).
         """
@@ -188,7 +189,7 @@ class LocalCluster:
         return process
 
     def pause(self, node_id: int) -> ProcessId:
-        """Let one broker hang (SIGSTOP): connections to it stay, nothing is answered.
+        """Pause one broker (SIGSTOP): its connections stay open, and it answers nothing.
 
         Raises YakError (`node-not-running`, `node-paused`).
         """
@@ -204,7 +205,7 @@ class LocalCluster:
         return process
 
     def resume(self, node_id: int) -> ProcessId:
-        """Undo `pause` (SIGCONT). Raises YakError (`node-not-running`, `node-not-paused`)."""
+        """Resume a paused broker (SIGCONT). Raises YakError (`node-not-running`, `node-not-paused`)."""
         process = self._running_process(node_id, "there is nothing to resume")
         if not processes.is_paused(process):
             raise YakError(
@@ -219,7 +220,7 @@ class LocalCluster:
     # ----------------------------------------------------------------------------------------------------- Redis
 
     def stop_redis(self) -> int:
-        """`kill -9` the Redis server that belongs to the cluster; its pid. The brokers go on without it for a while.
+        """`kill -9` the cluster's own Redis server and return its pid. The brokers go on without it for a while.
 
         Raises YakError (`redis-not-ours`, `redis-not-running`).
         """
@@ -231,9 +232,9 @@ class LocalCluster:
         return pid
 
     def start_redis(self) -> bool:
-        """Start the Redis server that belongs to the cluster on its data and port; False when it ran already.
+        """Start the cluster's own Redis server on its data and address; False when it ran already.
 
-        Raises YakError (`redis-not-ours`), and what keeps it from starting.
+        Raises YakError (`redis-not-ours`), or the error of a failed start.
         """
         with self._changing_known() as known:
             if not known.redis.is_ours:
@@ -257,7 +258,7 @@ class LocalCluster:
             try_=(f"yak up -d --data-dir {self.data_dir}          start what does not run",),
         )
 
-    # ---------------------------------------------------------------------------------------------------- inside
+    # -------------------------------------------------------------------------------------------------- internal
 
     def _running_process(self, node_id: int, why: str) -> ProcessId:
         broker = self._broker(self._require_known(), node_id)
@@ -271,7 +272,7 @@ class LocalCluster:
         return broker.process
 
     def _stop_all(self, brokers: list[BrokerState]) -> list[str]:
-        """Stop these at the same time; the names of those that had to be killed."""
+        """Stop these brokers in parallel; return the names of those that had to be killed."""
         there = [(broker, broker.process) for broker in brokers if broker.process is not None]
         ended = processes.stop_all([process for _, process in there], patience_seconds=BROKER_PATIENCE_SECONDS)
         for broker in brokers:
@@ -279,13 +280,13 @@ class LocalCluster:
         return [f"node-{broker.node_id}" for (broker, _), in_time in zip(there, ended, strict=True) if not in_time]
 
     def _forget_after(self, known: ClusterState, count: int) -> None:
-        """Forget brokers that were to join a cluster of `count` and could not start."""
+        """Remove brokers that could not join a cluster of `count` brokers; a new cluster keeps its list."""
         if count:
             del known.brokers[count:]
         state.save(known)
 
     def _known(self) -> ClusterState | None:
-        """The remembered state; of a directory that was copied or moved, without the processes of the old place."""
+        """The stored state. For a copied or moved directory it omits the processes of the original."""
         known = state.load(self.data_dir)
         if known is not None and known.data_dir != self.data_dir:
             for broker in known.brokers:
@@ -293,7 +294,7 @@ class LocalCluster:
                 broker.data_dir = os.path.join(self.data_dir, os.path.basename(broker.data_dir))
             known.data_dir, known.redis.process, known.supervisor = self.data_dir, None, None
             if known.redis.is_ours:
-                known.redis.url = ""  # the socket there is the first cluster's
+                known.redis.url = ""  # the socket there belongs to the original cluster
         return known
 
     def _require_known(self) -> ClusterState:
@@ -321,7 +322,7 @@ class LocalCluster:
 
     @contextlib.contextmanager
     def _changing_known(self) -> Iterator[ClusterState]:
-        """The cluster's lock, and its state as read under it."""
+        """Hold the cluster's lock, and yield the state as read under it."""
         self._require_known()
         with state.locked(self.data_dir):
             yield self._require_known()

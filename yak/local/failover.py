@@ -1,6 +1,6 @@
-"""A failover watched: what ended or moved a leadership, and what happened when.
+"""Measure a failover: end or move leaderships, and record when each step happened.
 
-The metadata store's records and the brokers' logs say what the cluster did, a write probe says what a client saw of it.
+The metadata records and the brokers' logs give the cluster's view; a write probe gives a client's view.
 """
 
 import time
@@ -23,14 +23,15 @@ from yak.seams.metadata_store import TailedRecord
 
 WATCH_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 0.3
-"""Writes go on for so long before and after, so that there is a pause to be seen."""
+"""How long writes go on before and after, so that a pause is measurable."""
 _POLL_SECONDS: Final = 0.01
 _NAMES_KEY: Final = "{y}:tn"
 
 
 @dataclass(slots=True)
 class Failover:
-    """What happened. The pause is the longest time between two acknowledgements of the probe; None without one."""
+    """A measured failover. The pause is the longest time between two acknowledgements of the probe; None without
+    one."""
 
     node_id: NodeId
     pid: int | None
@@ -42,12 +43,12 @@ class Failover:
     acknowledged: int = 0
     errors: tuple[str, ...] = ()
     began_s: float = 0.0
-    """`time.monotonic()` right before the broker was ended, from which the time line counts."""
+    """`time.monotonic()` right before the broker was ended: the zero of the timeline."""
     ended_s: float = 0.0
-    """When it was gone, or back after an orderly restart."""
+    """When the broker was gone, or back after an orderly restart."""
 
     def as_json(self) -> dict[str, Any]:
-        """The contract for scripts."""
+        """The JSON contract for scripts."""
         return {
             "node": self.node_id,
             "pid": self.pid,
@@ -60,7 +61,8 @@ class Failover:
 
 @dataclass(slots=True)
 class Moved:
-    """Leaderships that were moved in order. The pause and the rest are the probe's; nothing of it without one."""
+    """Leaderships moved in an orderly way. The pause and the fields below it come from the probe, and are empty without
+    one."""
 
     failed: dict[TopicPartition, str] = field(default_factory=dict)
     took_ms: float = 0.0
@@ -71,7 +73,7 @@ class Moved:
     errors: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The contract for scripts, without the moves."""
+        """The JSON contract for scripts, without the moves."""
         return {
             "failed": len(self.failed),
             "took_ms": tenths(self.took_ms),
@@ -95,7 +97,7 @@ def _probe_json(
 
 
 class RecordWatch:
-    """The metadata records from now on, and how far the store's clock is ahead of ours. Raises Unreachable."""
+    """Metadata records from now on, and the offset of the store's clock from the local clock. Raises Unreachable."""
 
     def __init__(self, url: str) -> None:
         self._client = RedisSource(url, tries=("yak up --status", "yak doctor")).connect()
@@ -107,11 +109,11 @@ class RecordWatch:
         }
 
     def records(self) -> list[TailedRecord]:
-        """All since the watch began."""
+        """All records since the watch began."""
         return [record_of(*entry) for entry in self._client.xrange(LOG_KEY, min=f"({self._after}")]
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._client.close()
 
 
@@ -122,7 +124,7 @@ def _clock_offset_ms(client: Any) -> float:
 
 
 def led_by(partitions: Sequence[PartitionReplicas], node_id: NodeId) -> tuple[TopicPartition, ...]:
-    """The partitions that a broker leads and that another replica in sync could lead."""
+    """The partitions that a broker leads and that another in-sync replica could lead."""
     return tuple(
         TopicPartition(each.topic, each.partition)
         for each in partitions
@@ -138,9 +140,9 @@ def end_and_watch(
     probed: TopicPartition | None = None,
     on_ended: Callable[[Failover], None] = lambda _failover: None,
 ) -> Failover:
-    """Kill a broker of a local cluster, or restart it in order, and tell what the others did until writes go on.
+    """Kill a broker of a local cluster, or restart it in an orderly way, and measure until writes succeed again.
 
-    `on_ended` is called as soon as that is done. Raises YakError.
+    Calls `on_ended` once the broker has ended or restarted. Raises YakError.
     """
     status = cluster.status()
     assert status.redis_url is not None, "a cluster with brokers has a metadata store"
@@ -196,7 +198,7 @@ def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> Non
 
 
 def _watch_probe(result: Failover, probe: WriteProbe, *, since_s: float) -> None:
-    """The first acknowledgement of a write that was sent after that moment, and the longest wait for one."""
+    """Fill in the first acknowledgement of a write sent after `since_s`, and the longest wait for one."""
     first = probe.wait_ack_after(since_s, WATCH_SECONDS)
     if first is None:
         return
@@ -207,8 +209,9 @@ def _watch_probe(result: Failover, probe: WriteProbe, *, since_s: float) -> None
 
 
 def move_and_watch(admin: Admin, moves: Sequence[Move], *, redis_url: str | None, probe: bool) -> Moved:
-    """Move leaderships in order, and tell when they were elected (with a metadata store to read) and what a probe of
-    the first partition saw. Raises YakError.
+    """Move leaderships in an orderly way; measure their election, and the writes of a probe.
+
+    The election times need a metadata store to read; the probe writes to the first partition. Raises YakError.
     """
     result = Moved()
     if not moves:
@@ -241,7 +244,7 @@ def move_and_watch(admin: Admin, moves: Sequence[Move], *, redis_url: str | None
 
 
 def _elected_ms(watch: RecordWatch, moves: Sequence[Move], result: Moved, began_ms: float) -> float | None:
-    """When the last of them that was moved had its new leader in the metadata store."""
+    """When the last moved partition had its new leader in the metadata store."""
     wanted = {
         (watch.topic_ids.get(each.partition.topic), each.partition.partition): each.to
         for each in moves

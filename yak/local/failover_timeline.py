@@ -1,7 +1,7 @@
-"""The time line of a failover, from the metadata records and the brokers' logs. Pure.
+"""The timeline of a failover, computed from the metadata records and the brokers' logs. Pure.
 
-Everything is in milliseconds after the beginning: the kill, or the request to move. The records carry the metadata
-store's clock, `offset_ms` is what that clock is ahead of ours.
+Times are milliseconds after the start: the kill, or the request to move. The records carry the metadata store's clock;
+`offset_ms` is that clock minus the local clock.
 """
 
 import re
@@ -21,25 +21,25 @@ _LOG_LINE = re.compile(r"^(\S+Z) +[A-Z]+ +(\S+) (.*)$")
 
 @dataclass(slots=True)
 class Timeline:
-    """What happened when, in ms after the beginning; None for what did not happen or was not seen."""
+    """The steps of a failover, in ms after the start; None for a step that did not happen or was not seen."""
 
     detected_ms: float | None = None
-    """A broker noticed that the dead one does not listen any more."""
+    """A broker found that the dead broker no longer listens."""
     fenced_ms: float | None = None
-    """The metadata store holds that it is out: fenced, or closed after an orderly stop."""
+    """The metadata store has the broker as fenced, or as closed after an orderly stop."""
     controller_ms: float | None = None
-    """Another broker took the controller's office."""
+    """Another broker became controller."""
     elected_ms: float | None = None
-    """The last partition that it led has a new leader, in the metadata store."""
+    """The last partition that the broker led has a new leader in the metadata store."""
     first_ack_ms: float | None = None
-    """The first acknowledgement of a write that was sent after the beginning."""
+    """The first acknowledgement of a write that was sent after the start."""
 
     def as_json(self) -> dict[str, Any]:
-        """By name, to a tenth of a millisecond."""
+        """The times by name, to a tenth of a millisecond."""
         return {name: tenths(value) for name, value in asdict(self).items()}
 
     def steps(self) -> list[tuple[str, float]]:
-        """What is known, by time, for people; what falls into one millisecond in the order in which it is caused."""
+        """The known steps by time, for people; steps of the same millisecond keep their causal order."""
         named = (
             ("detected", self.detected_ms),
             ("fenced", self.fenced_ms),
@@ -47,12 +47,12 @@ class Timeline:
             ("elected", self.elected_ms),
             ("first acknowledged write", self.first_ack_ms),
         )
-        # by what people are shown, which is rounded to tenths and then to milliseconds: 50.52 is 50
+        # Sort by the displayed value, which is rounded to tenths and then to milliseconds: 50.52 is 50.
         return sorted(((name, at) for name, at in named if at is not None), key=lambda step: round(round(step[1], 1)))
 
 
 def tenths(milliseconds: float | None) -> float | None:
-    """Rounded to what was measured at best."""
+    """Round to tenths, the best resolution of the measurement."""
     return None if milliseconds is None else round(milliseconds, 1)
 
 
@@ -65,14 +65,14 @@ def add_records(
     partitions: Collection[tuple[str, int]] = (),
     offset_ms: float = 0.0,
 ) -> None:
-    """Fill in what the records tell of the end of `node`, which led `partitions` (topic id and number).
+    """Fill in the steps that follow the end of `node`, which led `partitions` (topic id and number).
 
-    Records from before the beginning are left out.
+    Records from before the start are ignored.
     """
     left = set(partitions)
     for record in records:
         at = record.timestamp_ms - offset_ms - began_ms
-        if at < -1.0:  # the store's clock counts whole milliseconds
+        if at < -1.0:  # the store's clock has millisecond resolution
             continue
         at = max(at, 0.0)
         match parse(record):
@@ -98,7 +98,7 @@ def last_elected_ms(
     began_ms: float,
     offset_ms: float = 0.0,
 ) -> float | None:
-    """When the last of these partitions (topic id and number) got its leader; None when one of them did not."""
+    """When the last of these partitions (topic id and number) got its leader; None when one did not."""
     left = dict(leaders)
     for record in records:
         content = parse(record)
@@ -113,7 +113,7 @@ def last_elected_ms(
 
 
 def is_complete(timeline: Timeline, *, was_controller: bool, led: bool) -> bool:
-    """Whether the records have told everything that they can."""
+    """Whether all expected steps are in the records."""
     return (
         timeline.fenced_ms is not None
         and (timeline.controller_ms is not None or not was_controller)
@@ -122,7 +122,7 @@ def is_complete(timeline: Timeline, *, was_controller: bool, led: bool) -> bool:
 
 
 def detection_ms(lines: Iterable[str], *, began_ms: float, node: NodeId) -> float | None:
-    """When the first of the brokers' log lines says that `node` does not listen any more."""
+    """When a broker's log first reports that `node` no longer listens."""
     found = [at - began_ms for line in lines if (at := _suspicion(line, node)) is not None]
     return max(min(found), 0.0) if (found := [at for at in found if at > -1.0]) else None
 

@@ -1,9 +1,9 @@
-"""Where a local cluster keeps what, and whether a directory may be used for one.
+"""The files of a local cluster, and the check whether a directory may hold one.
 
-<data-dir>/cluster.json, cluster.lock    what was started; one command at a time
+<data-dir>/cluster.json, cluster.lock    the started processes; the lock of changes
 <data-dir>/node-1/                       the broker's own data directory
 <data-dir>/redis/                        the Redis server's append-only file
-<data-dir>/logs/node-1.log, redis.log    what they print
+<data-dir>/logs/node-1.log, redis.log    their output
 <data-dir>/run/node-1.json               the broker's ready file
 """
 
@@ -42,7 +42,7 @@ def ready_file(data_dir: str, node_id: int) -> str:
 
 
 def prepare(data_dir: str) -> None:
-    """Make the data directory, or refuse it. Raises StartRefused; a refused directory is not touched."""
+    """Make the data directory, or refuse it. Raises StartRefused; a refused directory stays untouched."""
     if os.path.exists(os.path.join(data_dir, "meta.properties")):
         raise StartRefused(
             "data-dir-of-a-broker",
@@ -67,7 +67,7 @@ def _are_ours(names: list[str]) -> bool:
 
 
 def purge(known: ClusterState) -> None:
-    """Delete what a cluster puts into its directory, and the directory if nothing else is in it."""
+    """Delete the cluster's files in its directory, and the directory if it is then empty."""
     for broker in known.brokers:
         shutil.rmtree(broker.data_dir, ignore_errors=True)
     root = Path(known.data_dir)
@@ -81,7 +81,7 @@ def purge(known: ClusterState) -> None:
 
 
 def read_cluster_id(broker_data_dir: str) -> str | None:
-    """The cluster id that the broker wrote into its meta.properties."""
+    """The cluster id in the broker's meta.properties; None when there is none."""
     try:
         text = (Path(broker_data_dir) / "meta.properties").read_text("utf-8")
     except OSError:

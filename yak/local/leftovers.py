@@ -1,6 +1,6 @@
-"""Processes that were started for a folder, found by the folder: also one that nobody wrote down.
+"""Find and kill the processes of a folder, including processes that no state file lists.
 
-For folders that were made for one run and are to be deleted with all that works in them.
+For folders that were made for one run and are deleted with every process that works in them.
 """
 
 import os
@@ -14,7 +14,7 @@ _ROUNDS_MAX: Final = 100
 
 
 def end_processes_of(folder: str) -> None:
-    """Kill every process of the folder, until two looks in a row found none."""
+    """Kill every process of the folder, until two scans in a row find none."""
     quiet = 0
     for _ in range(_ROUNDS_MAX):
         found = processes_of(folder)
@@ -29,9 +29,9 @@ def end_processes_of(folder: str) -> None:
 
 
 def processes_of(folder: str) -> list[int]:
-    """Pids of this user's brokers with data below a folder, and of servers without a terminal that work in it.
+    """Pids of this user's brokers with data below a folder, and of processes without a terminal that work in it.
 
-    Somebody's editor or shell there is neither.
+    A user's editor or shell in the folder has a terminal, and is left out.
     """
     import psutil
 

@@ -1,6 +1,6 @@
-"""The metadata records, for people: read from Redis, or from the copy that a broker keeps in its data directory.
+"""The metadata records for people: read from Redis, or from the copy in a broker's data directory.
 
-Nothing is changed anywhere: a torn tail in a broker's copy is skipped, not cut.
+Reading changes nothing: a torn tail in a broker's copy is skipped, not truncated.
 """
 
 import itertools
@@ -27,17 +27,17 @@ BLOCK_MS = 500
 
 
 class RecordSource(Protocol):
-    """Where records come from. Every method raises YakError when they cannot be read."""
+    """A source of metadata records. Every method raises YakError when they cannot be read."""
 
     @property
     def name(self) -> str:
-        """The place, in words."""
+        """The source's display name."""
 
     def base(self) -> TailedRecord | None:
-        """The snapshot that stands for all records up to its offset, if one was made."""
+        """The snapshot that replaces all records up to its offset, if there is one."""
 
     def records(self) -> Iterator[TailedRecord]:
-        """The records there are now, in order; the first ones may be gone."""
+        """The present records in order; the first ones may be gone."""
 
     def follow(self, after: MetadataOffset) -> Iterator[TailedRecord | None]:
         """Records as they are written; None about twice a second while there are none."""
@@ -45,7 +45,7 @@ class RecordSource(Protocol):
 
 @dataclass(slots=True)
 class RedisSource:
-    """The metadata store itself. `tries` is what to do where it does not answer."""
+    """The metadata store itself. `tries` is the advice when it does not answer."""
 
     url: str
     timeout_s: float = 3.0
@@ -61,7 +61,7 @@ class RedisSource:
         return f"{head.split('://', 1)[0]}://{rest}" if at else self.url
 
     def connect(self) -> Any:
-        """A connection that answered; close it. Raises Unreachable (`log-source`)."""
+        """A connection that answered a ping; the caller closes it. Raises Unreachable (`log-source`)."""
         import redis
 
         try:
@@ -82,7 +82,7 @@ class RedisSource:
         return client
 
     def base(self) -> TailedRecord | None:
-        """The snapshot that was kept when the stream was trimmed."""
+        """The snapshot from the trimming of the stream."""
         client = self.connect()
         try:
             found = client.hgetall(SNAPSHOT_KEY)
@@ -105,7 +105,7 @@ class RedisSource:
             client.close()
 
     def follow(self, after: MetadataOffset) -> Iterator[TailedRecord | None]:
-        """Waits in Redis for what comes."""
+        """Blocks in Redis until records arrive."""
         client = self.connect()
         try:
             while True:
@@ -123,7 +123,7 @@ class RedisSource:
 
 @dataclass(slots=True)
 class CopySource:
-    """A broker's copy: `directory` is its data directory."""
+    """A broker's copy of the records; `directory` is the broker's data directory."""
 
     directory: str
 
@@ -140,7 +140,7 @@ class CopySource:
         return found[0] if found else None
 
     def records(self) -> Iterator[TailedRecord]:
-        """The records behind the snapshot."""
+        """The records after the snapshot."""
         last = 0
         for each in self._files():
             for record in self._read(each) if each != SNAPSHOT_FILE else ():
@@ -167,7 +167,7 @@ class CopySource:
             return []
 
     def follow(self, after: MetadataOffset) -> Iterator[TailedRecord | None]:
-        """Looks at the files twice a second."""
+        """Reads the files twice a second."""
         import time
 
         while True:
@@ -180,9 +180,9 @@ class CopySource:
 
 
 def fold(source: RecordSource, *, offset: MetadataOffset | None = None, timestamp_ms: int | None = None) -> Image:
-    """The cluster's state as of an offset or a time, that record included; else as of the last record.
+    """The cluster's image as of an offset or a time, that record included; else as of the last record.
 
-    Raises YakError: `log-trimmed` when the records that far back are gone, `log-broken` when they do not fit together.
+    Raises YakError: `log-trimmed` when older records are gone, `log-broken` when the hash chain or a record is invalid.
     """
 
     def is_later(record: TailedRecord) -> bool:

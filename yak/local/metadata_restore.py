@@ -1,7 +1,7 @@
-"""A restore of the metadata store, as an operator does it: read what brokers offered, merge, write it back.
+"""A restore of the metadata store by an operator: read the brokers' offers, merge them, write the result.
 
-The merge and the calls are the brokers' own (`yak.cluster.restore`, `yak.cluster.restore_commit`), so what is shown is what
-is done: the store takes it only for the very offers that were read.
+The merge and the calls are the brokers' own (`yak.cluster.restore`, `yak.cluster.restore_commit`), so the displayed
+plan is the executed plan: the store accepts it only for exactly the offers that were read.
 """
 
 import time
@@ -30,7 +30,7 @@ _TRIES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the store holds: its state (`EMPTY`, `LIVE`, `SEEDING`), and of a restore under way its status and offers."""
+    """The store's state (`EMPTY`, `LIVE`, `SEEDING`), and the status and offers of a restore under way."""
 
     cluster_id: str
     state: str
@@ -39,7 +39,7 @@ class Found:
     offers: tuple[Offer, ...] = ()
 
     def plan(self, *, accept_loss: bool) -> Plan:
-        """What the offers come to."""
+        """The merged plan of the offers."""
         new_id, now_ms = str(uuid.uuid4()), int(time.time() * 1000)
         return merge(
             self.offers, store_before(self.status), incarnation_id=new_id, now_ms=now_ms, accept_loss=accept_loss
@@ -47,7 +47,7 @@ class Found:
 
 
 class RestoreStore:
-    """The store, by one connection; use as a context manager. Every method raises YakError."""
+    """The store over one connection; use it as a context manager. Every method raises YakError."""
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
         self._source = RedisSource(url, timeout_s, _TRIES)
@@ -66,7 +66,7 @@ class RestoreStore:
         return self._source.name
 
     def look(self) -> Found:
-        """Read it all; changes nothing."""
+        """Read the status and all offers; changes nothing."""
         cluster = self._client.hgetall(CLUSTER_KEY)
         status = SeedStatus.read(self._require("seed_status").value)
         offers = tuple(self._offer(status, node_id) for node_id in status.offers)
@@ -74,13 +74,13 @@ class RestoreStore:
         return Found(cluster.get("cluster_id", ""), state, int(cluster.get("incarnation", 0)), status, offers)
 
     def commit(self, found: Found, plan: Plan) -> None:
-        """Write the plan."""
+        """Write the plan to the store."""
         token = str(uuid.uuid4())
         for call in commit_arguments(plan, found.status.seed_nonce, found.status.offers_digest, token):
             self._require("seed_commit", **call)
 
     def abort(self, found: Found) -> None:
-        """Give the restore up."""
+        """Abort the restore."""
         self._require("seed_abort", seed_nonce=found.status.seed_nonce)
 
     def _offer(self, status: SeedStatus, node_id: int) -> Offer:

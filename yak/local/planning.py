@@ -1,7 +1,7 @@
-"""Of which brokers a local cluster is made: how many, which of them lead, where they listen. Starts nothing.
+"""Plan a local cluster: how many brokers, which roles they have, where they listen. Starts nothing.
 
-Nodes are numbered from 1. The first ones have the role of a leader. Node K listens K - 1 above the first one's port where
-that is free. A cluster grows and never shrinks: what is left out might hold the only copy of something.
+Nodes are numbered from 1. The first ones have the role of a leader. Node K uses the first node's port plus K - 1 if
+that is free. A cluster grows and never shrinks: a removed broker might hold the only copy of a partition.
 """
 
 from collections.abc import Sequence
@@ -16,21 +16,21 @@ from yak.local.status import is_alive
 DEFAULT_PORT: Final = 9092
 DEFAULT_HTTP_PORT: Final = 8080
 BROKERS_OF_MANY: Final = 3
-"""Of a new cluster that was asked for leaders and not for a number of brokers."""
+"""Size of a new cluster when leaders are given and no number of brokers."""
 _PORTS_OF_THE_SYSTEM_FROM: Final = 32_768
-"""Linux gives ports from here on to whoever asks for any: the one above a given one may be taken at any moment."""
+"""Linux assigns ephemeral ports from here on, so the port next to a given one may be taken at any moment."""
 _PORT_MAX: Final = 65_535
 _REPLICAS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class UpSettings:
-    """What a cluster is started with.
+    """Settings for starting a cluster.
 
-    `brokers` None: as many as it has, and one for a new one (three when `leaders` is given). `leaders` None: roles stay;
-    one leader in a new cluster. `port` None means 9092, or any free port when that is taken; 0 any free port.
-    `ports` says each broker's, for one who holds them (`ports.hold`); `port` is then not looked at.
-    `ephemeral`: the data is deleted when the cluster is stopped; `keep` ends that for a cluster that was.
+    `brokers` None: as many as it has, and one for a new cluster (three when `leaders` is given). `leaders` None: roles
+    stay; one leader in a new cluster. `port` None means 9092, or any free port when that is taken; 0 any free port.
+    `ports` gives each broker's port to a caller that holds them (`ports.hold`); `port` is then ignored. `ephemeral`:
+    the data is deleted when the cluster stops; `keep` makes an ephemeral cluster permanent.
     """
 
     port: int | None = None
@@ -44,18 +44,18 @@ class UpSettings:
     supervised: bool = False
     ports: tuple[int, ...] = ()
     http_port: int | None = None
-    """Where the first one answers HTTP, and the others above it; None: as before, 8080 in a new cluster; 0 any free one."""
+    """The first broker's HTTP port; the others follow it. None: as before, 8080 in a new cluster; 0: any free port."""
     no_http: bool = False
 
 
 def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
-    """Fill in what is to be started; gives the usual ports that others had taken.
+    """Update `known` to the planned brokers; returns the default ports that were taken.
 
-    Raises UsageError for what a cluster that exists, or runs, cannot be turned into, and for a taken port.
+    Raises UsageError for changes that an existing or running cluster cannot take, and for a taken port.
     """
     running = any(map(is_alive, known.brokers))
     if known.cluster_id is None and not running:
-        known.brokers.clear()  # no start of it ever succeeded
+        known.brokers.clear()  # it never started successfully
     if running:
         _refuse_changes(known, settings)
     known.ephemeral = (known.ephemeral or settings.ephemeral) and not settings.keep
@@ -73,7 +73,7 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
 
 
 def add_broker(known: ClusterState, role: str, configs: tuple[str, ...] | None) -> BrokerState:
-    """One more broker for a cluster that has some: the next number and port."""
+    """Add one broker, with the next number and port, to a cluster that has brokers."""
     first = known.brokers[0]
     node_id = max(broker.node_id for broker in known.brokers) + 1
     added = _new_broker(known, node_id, role, first.configs if configs is None else configs)
@@ -84,9 +84,9 @@ def add_broker(known: ClusterState, role: str, configs: tuple[str, ...] | None) 
 
 
 def replication_configs(brokers: int, given: Sequence[str]) -> tuple[str, ...]:
-    """Broker configs that make topics replicated in a cluster of so many brokers, unless `given` sets them.
+    """Broker configs that replicate topics in a cluster of so many brokers, unless `given` sets them.
 
-    Three replicas of which two must have a record, or two of which one must: a broker can be lost either way.
+    Three replicas with min.insync.replicas 2, or two with 1: the cluster tolerates the loss of one broker.
     """
     names = dict(pair.partition("=")[::2] for pair in given)
     text = names.get("default.replication.factor", str(min(brokers, _REPLICAS))).strip()
@@ -99,7 +99,7 @@ def replication_configs(brokers: int, given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _refuse_changes(known: ClusterState, settings: UpSettings) -> None:
-    """Refuse settings that a running cluster cannot take."""
+    """Raise UsageError for settings that a running cluster cannot take."""
     first = known.brokers[0]
     wrong = None
     if settings.port not in {None, 0, first.port}:
@@ -195,7 +195,7 @@ def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = 
 
 
 def _choose_http_ports(known: ClusterState, settings: UpSettings, only: int | None = None) -> None:
-    """Like the ports for clients; a usual one that others have is replaced by any free one."""
+    """Choose HTTP ports like client ports; a default port that is taken is replaced by any free one."""
     asked = settings.http_port
     any_will_do = asked == 0 or (asked is None and (settings.port == 0 or bool(settings.ports)))
     base = asked or known.brokers[0].http_port or DEFAULT_HTTP_PORT

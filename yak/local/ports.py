@@ -1,4 +1,4 @@
-"""TCP ports of this machine: whether one is free, a free one, and who has one that is not."""
+"""TCP ports of this machine: test a port, find or hold a free one, and name the process on a taken one."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from typing import Final
 from yak.errors import UsageError
 
 CAN_HOLD: Final = sys.platform.startswith("linux")
-"""Whether `hold` can be used here: elsewhere a server could not bind a port that is held."""
+"""Whether `hold` works here: elsewhere a server cannot bind a held port."""
 
 _LASTING = (15_000, 32_000)
 _TRIES = 50
@@ -19,7 +19,7 @@ _TRIES = 50
 def is_free(host: str, port: int) -> bool:
     """Whether a server could listen there now.
 
-    Raises UsageError when the host is no address of this machine, or the port may not be used by this user.
+    Raises UsageError when the host is no address of this machine, or when this user may not use the port.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -43,14 +43,16 @@ def is_free(host: str, port: int) -> bool:
 
 
 def find_free(host: str) -> int:
-    """A port that was free a moment ago, from the system's own range."""
+    """A free port from the system's ephemeral range; another process may take it at any time."""
     with socket.create_server((host, 0)) as listener:
         return int(listener.getsockname()[1])
 
 
 def find_lasting(host: str) -> int:
-    """A free port that will be free again after a restart: below those that systems lend to connections (from 32768 on with
-    Linux, 49152 with macOS). With none at hand, one of these.
+    """A free port outside the ephemeral ranges (from 32768 on Linux, 49152 on macOS), so that it stays free over a
+    restart.
+
+    If none is found, an ephemeral port.
     """
     for _ in range(_TRIES):
         port = secrets.randbelow(_LASTING[1] - _LASTING[0]) + _LASTING[0]
@@ -60,11 +62,11 @@ def find_lasting(host: str) -> int:
 
 
 def hold(host: str) -> socket.socket:
-    """Keep a free port for one server until the socket is closed, also while the server is down; only on Linux.
+    """Reserve a free port for one server until the socket is closed, even while the server is down; only on Linux.
 
-    The socket is bound and never listens. A server that sets SO_REUSEADDR, as ours does, can bind the port beside it and
-    listen, and the kernel gives the port to nobody who asks for any, to listen on or to connect from
-    (inet_csk_find_open_port and __inet_hash_connect).
+    The socket is bound and never listens. A server that sets SO_REUSEADDR, as YAK's do, can bind the same port and
+    listen. The kernel assigns a bound port to no other listener or outgoing connection (inet_csk_find_open_port and
+    __inet_hash_connect).
     """
     held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -73,7 +75,7 @@ def hold(host: str) -> socket.socket:
 
 
 def holder(port: int) -> str | None:
-    """Who listens on a port, as `pid 4242 (java)`; None when this user may not know."""
+    """The process that listens on a port, as `pid 4242 (java)`; None when this user may not see it."""
     import psutil
 
     try:
@@ -92,7 +94,7 @@ def holder(port: int) -> str | None:
 
 
 def port_taken_error(host: str, port: int) -> UsageError:
-    """The error for a port that was asked for by number and is not free."""
+    """The error for a port that was given by number and is taken."""
     who = holder(port)
     return UsageError(
         "port-in-use",

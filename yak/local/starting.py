@@ -1,6 +1,6 @@
-"""Starting what does not run of a local cluster: all brokers at once, and Redis a moment later.
+"""Starts the missing processes of a local cluster: all brokers at once, then Redis.
 
-The brokers come first because they need longer to load than Redis to answer; they wait for it.
+The brokers start first because they take longer to load than Redis takes to answer; they wait for it.
 """
 
 import os
@@ -13,9 +13,9 @@ from yak.local.status import broker_status, is_alive
 
 
 def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ...]:
-    """Start our Redis if it is gone, and the brokers that should run and do not (or `only` one); wait for all of them.
+    """Start the own Redis server if it is gone, and the wanted brokers that do not run (or `only` one); wait for all.
 
-    Gives the nodes started. When one of them cannot start, what was started is ended again and its error is raised.
+    Returns the started nodes. When one cannot start, all that were started are stopped again, and its error is raised.
     """
     starting: list[tuple[BrokerState, StartingBroker]] = []
     redis = known.redis
@@ -83,7 +83,7 @@ def _undo(known: ClusterState, starting: list[tuple[BrokerState, StartingBroker]
 
 
 def _choose_redis_socket(known: ClusterState) -> None:
-    """Keep the socket that running brokers look for; else take the one of the folder, which may have been moved."""
+    """Keep the socket that running brokers use; else take the folder's socket, since the folder may have moved."""
     redis = known.redis
     if any(map(is_alive, known.brokers)):
         if redis_child.socket_path(redis.url):

@@ -1,7 +1,7 @@
-"""What `yak up` remembers about a cluster: `<data-dir>/cluster.json`, written whole and put in place by a rename.
+"""The stored state of a local cluster: `<data-dir>/cluster.json`, replaced as a whole by a rename.
 
-The file says what was started; whether it still runs is asked of the system (`yak.local.processes`). `cluster.lock`
-lets one `yak up` command at a time change a cluster.
+The file lists the started processes; `yak.local.processes` finds out which still run. `cluster.lock` lets one `yak up`
+command at a time change a cluster.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _VERSION: Final = 1
 
 @dataclass(slots=True)
 class RedisState:
-    """The metadata store: our own Redis server with its process, or the address of another one.
+    """The metadata store: the cluster's own Redis server with its process, or the address of an external one.
 
     `is_ours`: this cluster started the server itself, and so stops it.
     """
@@ -50,23 +50,23 @@ class BrokerState:
     is_ready: bool = False
     wanted: bool = True
     http_port: int | None = 0
-    """Where it answers HTTP; 0: on any free port, None: nowhere."""
+    """The HTTP port; 0: any free port, None: no HTTP."""
 
     @property
     def address(self) -> str:
-        """host:port, as clients are told."""
+        """The advertised host:port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     @property
     def http_address(self) -> str | None:
-        """http://host:port, if it answers HTTP."""
+        """http://host:port; None without an HTTP port."""
         return f"http://{self.address.rpartition(':')[0]}:{self.http_port}" if self.http_port else None
 
 
 @dataclass(slots=True)
 class ClusterState:
-    """One local cluster. `supervisor` is the `yak up` in the foreground that stops it on Ctrl+C, if there is one."""
+    """One local cluster. `supervisor` is the foreground `yak up` that stops it on Ctrl+C, if there is one."""
 
     data_dir: str
     redis: RedisState
@@ -77,14 +77,14 @@ class ClusterState:
 
 
 def state_path(data_dir: str) -> Path:
-    """Where the cluster of a data directory is remembered."""
+    """The path of the stored state of a data directory's cluster."""
     return Path(data_dir) / STATE_FILE
 
 
 def load(data_dir: str) -> ClusterState | None:
     """Read a cluster's state; None when no cluster was ever started there.
 
-    Raises StartRefused when the file is there and cannot be understood, or is not the user's own.
+    Raises StartRefused when the file cannot be parsed, or does not belong to this user.
     """
     path = state_path(data_dir)
     try:
@@ -116,7 +116,7 @@ def load(data_dir: str) -> ClusterState | None:
 
 
 def save(state: ClusterState) -> None:
-    """Write the state; a reader sees the old file or the new one, never half of one. Raises OSError, which names the file."""
+    """Write the state atomically: a reader sees the old file or the new one. Raises OSError, which names the file."""
     path = state_path(state.data_dir)
     try:
         replace_file(str(path), (json.dumps({"version": _VERSION, **asdict(state)}, indent=2) + "\n").encode())
@@ -125,7 +125,7 @@ def save(state: ClusterState) -> None:
 
 
 def save_if_room(state: ClusterState) -> None:
-    """Write the state of a cluster that is being stopped: on a full disk the old one stays, whose processes are gone."""
+    """Write the state of a stopping cluster. On a full disk the old file stays; its processes have ended anyway."""
     try:
         save(state)
     except OSError as error:
@@ -185,7 +185,7 @@ def _process(raw: dict[str, Any] | None) -> ProcessId | None:
 
 
 def _is_our_server(redis: dict[str, Any]) -> bool:
-    """Earlier versions wrote the TCP port of a server of ours instead."""
+    """Whether the cluster started the server; earlier versions stored its TCP port instead."""
     return bool(redis["is_ours"]) if "is_ours" in redis else redis["port"] is not None
 
 

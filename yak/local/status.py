@@ -1,4 +1,4 @@
-"""A local cluster as it is right now: what was started, compared with what runs.
+"""The current status of a local cluster: the stored state, compared with the running processes.
 
 `ClusterStatus.as_json` is the contract of `yak up --status -o json`.
 """
@@ -11,14 +11,14 @@ from yak.local.processes import is_paused, is_running
 from yak.local.state import BrokerState, ClusterState
 
 BrokerCondition = Literal["running", "starting", "paused", "stopped", "dead"]
-"""`paused`: by SIGSTOP. `stopped`: on purpose. `dead`: it should run and its process is gone."""
+"""`paused`: by SIGSTOP. `stopped`: on purpose. `dead`: it should run, but its process is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """One broker. `http_address` is None while the broker serves no HTTP; `pid` is None when nothing runs.
+    """One broker. `http_address` is None while the broker serves no HTTP; `pid` is None when it does not run.
 
-    `epoch` is the broker epoch that it was given at its last start.
+    `epoch` is the broker epoch of its last start.
     """
 
     node_id: int
@@ -30,14 +30,14 @@ class BrokerStatus:
     epoch: int | None = None
 
     def __str__(self) -> str:
-        """`broker 1  127.0.0.1:9092, http://127.0.0.1:8080, leader`: it fits into 80 columns with what follows."""
+        """`broker 1  127.0.0.1:9092, http://127.0.0.1:8080, leader`, which leaves room for more in 80 columns."""
         http = f", {self.http_address}" if self.http_address else ""
         return f"broker {self.node_id}  {self.address}{http}, {self.role}"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """The whole cluster. `redis_running` is None for a Redis that is not ours."""
+    """The whole cluster. `redis_running` is None for an external Redis server."""
 
     cluster_id: str | None
     data_dir: str
@@ -48,7 +48,7 @@ class ClusterStatus:
 
     @property
     def all_running(self) -> bool:
-        """Whether every broker runs, and our Redis with them."""
+        """Whether every broker runs, and the cluster's own Redis server too."""
         return (
             bool(self.brokers)
             and all(broker.state == "running" for broker in self.brokers)
@@ -56,7 +56,7 @@ class ClusterStatus:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The contract for scripts: these keys stay."""
+        """The JSON contract for scripts: these keys stay."""
         return {
             "cluster": self.cluster_id,
             "data_dir": self.data_dir,
@@ -78,7 +78,7 @@ class ClusterStatus:
 
 
 def look(data_dir: str, state: ClusterState | None) -> ClusterStatus:
-    """The status of a cluster from its remembered state; one without brokers when nothing was ever started."""
+    """The status of a cluster from its stored state; without brokers when no cluster was ever started."""
     if state is None:
         return ClusterStatus(None, os.path.abspath(data_dir), None, None, "", ())
     redis = state.redis
@@ -97,7 +97,7 @@ def look(data_dir: str, state: ClusterState | None) -> ClusterStatus:
 
 
 def is_alive(broker: BrokerState) -> bool:
-    """Whether its process is there, paused or not."""
+    """Whether the broker's process exists, paused or not."""
     return broker.process is not None and is_running(broker.process)
 
 

@@ -1,8 +1,8 @@
-"""`yak up` in the foreground: show what the children print, notice when one dies, and end when asked to.
+"""`yak up` in the foreground: print the children's output, report a dead child, and stop on request.
 
-The children need no supervisor; this only watches them. So a cluster whose `yak up` was killed goes on, and another
-`yak up` finds it. A broker that halted (`broker-halted` in its log, exit code 6) is started again, as a service manager does
-(systemd's `Restart=on-failure`); one that was killed stays dead, for that is what people do to see what happens.
+The children need no supervisor; this only watches them. A cluster whose `yak up` was killed therefore goes on, and
+another `yak up` finds it. A broker that halted (`broker-halted` in its log, exit code 6) is restarted, as by a service
+manager (systemd's `Restart=on-failure`). A killed broker stays dead, since users kill brokers to see a failover.
 """
 
 import os
@@ -19,11 +19,11 @@ _STATUS_EVERY_LOOKS = 5
 _READ_AT_MOST_BYTES = 256 * 1024
 _HALTED = "broker-halted"
 RESTART_SECONDS, RESTART_SECONDS_MAX = 1.0, 60.0
-"""Before a broker that halted is started again: twice as long after each time, so that one that halts at once costs little."""
+"""Delay before a halted broker is restarted; it doubles each time, so that a broker that halts at once costs little."""
 
 
 class Restarts:
-    """Which brokers halted, and when each is started again. `now` gives seconds on any clock."""
+    """The halted brokers, and when each is restarted. `now` gives seconds on any clock."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -31,14 +31,14 @@ class Restarts:
         self._pauses: dict[str, float] = {}
 
     def note_line(self, name: str, line: str) -> None:
-        """A line of a child's log; a text or a JSON line says of which event it is."""
+        """Schedule a restart if this line of a child's log, text or JSON, is the halt event."""
         if f" {_HALTED} " in line or f'"event": "{_HALTED}"' in line:
             pause = self._pauses.get(name, RESTART_SECONDS)
             self._pauses[name] = min(2 * pause, RESTART_SECONDS_MAX)
             self._due[name] = self._now() + pause
 
     def take_due(self) -> list[str]:
-        """Those that are to be started now, by their names."""
+        """Remove and return the names of the brokers that are due for a restart."""
         due = [name for name, at in self._due.items() if at <= self._now()]
         for name in due:
             del self._due[name]
@@ -46,7 +46,7 @@ class Restarts:
 
 
 class LogFollower:
-    """Gives the lines added to several log files since the last look."""
+    """Reads the lines added to several log files since the last call."""
 
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._paths = dict(paths)
@@ -54,13 +54,13 @@ class LogFollower:
         self._halves = dict.fromkeys(paths, b"")
 
     def follow_also(self, paths: Mapping[str, str]) -> None:
-        """Read those that are not read yet from their start: of brokers that were added since."""
+        """Also follow these files, from their start: the logs of brokers added since."""
         for name, path in paths.items():
             if name not in self._paths:
                 self._paths[name], self._positions[name], self._halves[name] = path, 0, b""
 
     def new_lines(self) -> list[tuple[str, str]]:
-        """(name, line) for each whole line that is new; a file that was put aside is read from its start."""
+        """(name, line) for each complete new line; a rotated file is read from its start."""
         found: list[tuple[str, str]] = []
         for name, path in self._paths.items():
             size = _size(path)
@@ -88,7 +88,7 @@ def supervise(
 ) -> bool:
     """Watch until `stop_asked` is set (True), or until every broker was stopped from elsewhere (False).
 
-    `on_restart` is told of each broker that halted and was started again, with the error of a start that failed.
+    `on_restart` gets each halted broker that was restarted, and the error if the start failed.
     """
     restarts = Restarts()
     follower = LogFollower(cluster.log_paths())

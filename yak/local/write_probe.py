@@ -1,7 +1,7 @@
-"""A small producer that writes to one partition again and again, and notes when each write was acknowledged.
+"""A small producer that writes to one partition repeatedly, and records when each write is acknowledged.
 
-It asks for acks=all with idempotence and looks for a new leader within milliseconds (`IMPATIENT`), so what it waits is
-what the cluster makes it wait.
+It uses acks=all with idempotence and finds a new leader within milliseconds (`IMPATIENT`), so that its waits are the
+cluster's doing.
 """
 
 import math
@@ -20,7 +20,7 @@ READY_SECONDS: Final = 10.0
 
 
 class WriteProbe:
-    """Writes from `start` to `stop`. Times are of `time.monotonic()`."""
+    """Writes from `start` to `stop`. Times are `time.monotonic()`."""
 
     def __init__(self, bootstrap: str, partition: TopicPartition) -> None:
         import confluent_kafka
@@ -29,7 +29,7 @@ class WriteProbe:
         self._enough = threading.Event()
         self._sent_and_acked: list[tuple[float, float]] = []
         self.errors: list[str] = []
-        """Errors that a write ended with, after all of librdkafka's own retries."""
+        """Errors of writes that failed after all of librdkafka's retries."""
         self._producer = confluent_kafka.Producer(
             base_config(bootstrap)
             | {"client.id": "yak-failover-probe", "enable.idempotence": True, "linger.ms": 0, **IMPATIENT}
@@ -37,7 +37,7 @@ class WriteProbe:
         self._thread = threading.Thread(target=self._run, name="write-probe", daemon=True)
 
     def start(self) -> None:
-        """Begin, and wait for the first acknowledgement. Raises NothingInTime when none comes."""
+        """Start, and wait for the first acknowledgement. Raises NothingInTime when none comes."""
         self._thread.start()
         if self.wait_ack_after(0.0, READY_SECONDS) is None:
             self.stop()
@@ -49,7 +49,7 @@ class WriteProbe:
             )
 
     def wait_ack_after(self, moment: float, timeout_s: float) -> float | None:
-        """When the first write that was sent after a moment was acknowledged; None when none is in time."""
+        """When the first write that was sent after `moment` was acknowledged; None when none is in time."""
         deadline = time.monotonic() + timeout_s
         while True:
             later = [acked for sent, acked in list(self._sent_and_acked) if sent >= moment]
@@ -60,11 +60,11 @@ class WriteProbe:
             time.sleep(EVERY_SECONDS / 2)
 
     def longest_pause(self, moment: float) -> float | None:
-        """Seconds of the longest wait for an acknowledgement that ended after a moment."""
+        """The longest wait for an acknowledgement that ended after `moment`, in seconds."""
         return longest_pause(sorted(acked for _, acked in list(self._sent_and_acked)), moment, math.inf)
 
     def stop(self) -> int:
-        """End, wait for what is on its way, and give the number of acknowledged writes."""
+        """Stop, wait for writes in flight, and return the number of acknowledged writes."""
         self._enough.set()
         self._thread.join(READY_SECONDS)
         self._producer.flush(READY_SECONDS)

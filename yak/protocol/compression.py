@@ -1,7 +1,7 @@
-"""Compressing the records of a batch, with the framings that Kafka's clients read.
+"""Compressing the records of a batch in the framings of Kafka's clients.
 
-gzip members, snappy in xerial's framing, LZ4 frames, zstd frames; all by `cramjam`. The other direction, which must
-survive hostile input, is in `record_walk`.
+gzip members, snappy in xerial's framing, LZ4 frames, zstd frames; all by `cramjam`. Decompression, which must survive
+hostile input, is in `record_walk`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LENGTH = struct.Struct(">i")
 
 
 def compress(codec: int, records: Buffer) -> bytes:
-    """`records` under the codec of that number (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd)."""
+    """`records` compressed with this codec (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd)."""
     data = bytes(records)
     if codec == 0:
         return data
@@ -44,7 +44,7 @@ def _snap(data: bytes) -> bytes:
 
 
 def _lz4(data: bytes) -> bytes:
-    """Blocks that do not depend on each other: Java's clients take no others (Lz4BlockInputStream)."""
+    """Independent blocks: Java's clients accept no others (Lz4BlockInputStream)."""
     compressor = cramjam.lz4.Compressor(block_linked=False)
     compressor.compress(data)
     return bytes(compressor.finish())

@@ -1,4 +1,4 @@
-"""What the two hand-placed answers share: how a topic is named, leader hints, and the small pieces of bytes."""
+"""Shared parts of the two hand-written responses: topic keys, leader hints, and small byte encoders."""
 
 import struct
 import uuid
@@ -14,18 +14,18 @@ _pack_int16: Final = struct.Struct(">h").pack
 _ZERO_ID: Final = bytes(16)
 
 TopicKey: TypeAlias = str | uuid.UUID | bytes | None
-"""How an answer names a topic: by name up to version 12, by id, or its 16 bytes, from 13 (None is the zero id)."""
+"""A topic in a response: its name up to version 12, its id or the id's 16 bytes from 13 (None is the zero id)."""
 
 
 class LeaderHint(NamedTuple):
-    """Who leads now, told with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951)."""
+    """The current leader, sent with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951)."""
 
     leader_id: int
     leader_epoch: int
 
 
 class NodeEndpoint(NamedTuple):
-    """Where a hinted leader listens (KIP-951)."""
+    """The address of a hinted leader (KIP-951)."""
 
     node_id: int
     host: str
@@ -34,7 +34,7 @@ class NodeEndpoint(NamedTuple):
 
 
 def append_count(out: bytearray, count: int, flexible: bool) -> None:
-    """An array's or blob's size in the form of the version; -1 is null."""
+    """Append the size of an array or blob, compact if `flexible`; -1 is null."""
     if not flexible:
         out += pack_int32(count)
     elif count < 0x7F:
@@ -44,7 +44,7 @@ def append_count(out: bytearray, count: int, flexible: bool) -> None:
 
 
 def append_string(out: bytearray, text: str | None, flexible: bool) -> None:
-    """A string, or null, in the form of the version."""
+    """Append a string or null, compact if `flexible`."""
     if text is None:
         out += b"\0" if flexible else b"\xff\xff"
         return
@@ -73,7 +73,7 @@ def name_bytes(key: TopicKey) -> bytes:
 
 
 def append_topic(out: bytearray, key: TopicKey, by_id: bool, flexible: bool) -> None:
-    """How the version names a topic: by id, or by name."""
+    """Append a topic's id (`by_id`) or its name."""
     if by_id:
         out += id_bytes(key)
         return
@@ -89,14 +89,14 @@ _LEADER_TAG: Final = struct.Struct(">BBiiB")
 
 
 def leader_tag(tag: int, leader: LeaderHint | None) -> bytes:
-    """The tagged field of a leader hint; no bytes for no hint."""
+    """The tagged field of a leader hint; empty without a hint."""
     if leader is None or leader == (-1, -1):
         return b""
     return _LEADER_TAG.pack(tag, 9, leader.leader_id, leader.leader_epoch, 0)
 
 
 def append_endpoints(out: bytearray, endpoints: Sequence[NodeEndpoint]) -> None:
-    """The tagged fields of the whole answer: none, or the endpoints under tag 0."""
+    """Append the tagged fields of the whole response: none, or the endpoints under tag 0."""
     if not endpoints:
         out.append(0)
         return

@@ -1,7 +1,7 @@
-"""Importing kio without the test tools it registers itself with.
+"""Importing kio without the test tools with which it registers itself.
 
-kio's base types import hypothesis when it is installed, and that imports pytest: in a development environment 20 MB and
-a quarter of a second of every broker's start and of some commands, for nothing (kio/static/_phantom.py).
+kio's base types import hypothesis if it is installed, and that imports pytest. In a development environment this would
+cost every broker's start and some commands 20 MB and a quarter of a second (kio/static/_phantom.py).
 """
 
 import sys
@@ -13,7 +13,7 @@ _TEST_TOOL = "hypothesis"
 
 @contextmanager
 def without_test_tools() -> Iterator[None]:
-    """While this lasts hypothesis cannot be imported, unless it was already."""
+    """Within this context hypothesis cannot be imported, unless it already was."""
     if _TEST_TOOL in sys.modules:
         yield
         return
@@ -25,6 +25,6 @@ def without_test_tools() -> Iterator[None]:
 
 
 def import_kio() -> None:
-    """Import what all of kio's messages are made of, leanly; what is imported of it later finds this done."""
+    """Import the base of all kio messages without test tools; later kio imports find it loaded."""
     with without_test_tools():
         import kio.static.primitive  # noqa: F401

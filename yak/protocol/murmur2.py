@@ -1,7 +1,7 @@
-"""Which partition a key goes to, so that every producer finds the same one.
+"""The partition of a key, the same for every producer.
 
-MurmurHash2 by Austin Appleby (public domain), 32 bits, in the form of Kafka's `Utils.murmur2` (its seed, little-endian words);
-Java's `BuiltInPartitioner.partitionForKey` and librdkafka's `murmur2_random` choose by it.
+MurmurHash2 by Austin Appleby (public domain), 32 bits, in the form of Kafka's `Utils.murmur2` (its seed, little-endian
+words). Java's `BuiltInPartitioner.partitionForKey` and librdkafka's `murmur2_random` use it.
 """
 
 import struct
@@ -28,5 +28,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions_count: int) -> int:
-    """The partition of a key in a topic of so many partitions."""
+    """The partition of a key in a topic of this many partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions_count

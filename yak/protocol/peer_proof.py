@@ -1,16 +1,16 @@
-"""How brokers prove to each other that they are of one cluster: an HMAC over both identities and both nonces.
+"""How brokers prove to each other that they belong to one cluster: an HMAC over both identities and both nonces.
 
-The exchange rides on SaslHandshake and two SaslAuthenticate (as SCRAM, RFC 5802, whose shape it has), under a mechanism
-of our own:
+The exchange uses SaslHandshake and two SaslAuthenticate (like SCRAM, RFC 5802, whose shape it has), with YAK's own
+mechanism:
 
     caller -> SaslHandshake(MECHANISM), SaslAuthenticate(hello of the caller)          one send
     server -> hello of the server
     caller -> SaslAuthenticate(proof of the caller), and its first request             one send
-    server -> proof of the server, and the answer to the first request
+    server -> proof of the server, and the response to the first request
 
-A hello names node id, broker epoch and boot id, and brings 32 random bytes. Both proofs cover the cluster id and both
-hellos, so a proof holds for one connection between two incarnations: it cannot be replayed, relayed to another broker,
-or used by an earlier or later incarnation. The secret itself never crosses a connection.
+A hello contains node id, broker epoch, boot id and 32 random bytes. Both proofs cover the cluster id and both hellos,
+so a proof holds for one connection between two incarnations: it cannot be replayed, relayed to another broker, or used
+by an earlier or later incarnation. The secret itself never crosses a connection.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Incarnation(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """What each end says first."""
+    """The first message of each end."""
 
     broker: Incarnation
     nonce: bytes
@@ -54,7 +54,7 @@ class Hello(NamedTuple):
 
     @classmethod
     def decode(cls, raw: bytes) -> Hello:
-        """Raises ProtocolViolation when the bytes are no hello."""
+        """Decode a hello. Raises ProtocolViolation."""
         try:
             node_id, broker_epoch, nonce, length = _HELLO.unpack_from(raw)
             boot_id = raw[_HELLO.size :].decode()
@@ -66,7 +66,7 @@ class Hello(NamedTuple):
 
 
 class ClusterSecret:
-    """The secret that the brokers of one cluster share. Its `repr` does not show it, so that no log line can."""
+    """The shared secret of the brokers of one cluster. Its `repr` hides it, so that no log line can contain it."""
 
     __slots__ = ("_key",)
 
@@ -76,11 +76,11 @@ class ClusterSecret:
 
     @classmethod
     def parse(cls, text: object) -> ClusterSecret | None:
-        """The secret as the metadata store and the disk have it (hex); None when the text is none."""
+        """The secret from its hex form in the metadata store and on disk; None when the text is invalid."""
         return cls(bytes.fromhex(text)) if isinstance(text, str) and _TEXT.fullmatch(text) else None
 
     def to_text(self) -> str:
-        """For the metadata store and this broker's own disk, and for nothing else."""
+        """The hex form, only for the metadata store and this broker's own disk."""
         return self._key.hex()
 
     def __eq__(self, other: object) -> bool:
@@ -92,11 +92,11 @@ class ClusterSecret:
         return "ClusterSecret(hidden)"
 
     def prove_caller(self, exchange: Exchange) -> bytes:
-        """What the caller sends once it knows the server's hello."""
+        """The proof that the caller sends once it knows the server's hello."""
         return self._sign(_CALLER, exchange)
 
     def prove_server(self, exchange: Exchange) -> bytes:
-        """What the server answers to a caller that has proven itself."""
+        """The proof that the server sends to a proven caller."""
         return self._sign(_SERVER, exchange)
 
     def is_caller(self, proof: bytes, exchange: Exchange) -> bool:
@@ -116,7 +116,7 @@ class ClusterSecret:
 
 
 class Exchange(NamedTuple):
-    """What both proofs of one connection cover: the cluster, and both hellos as they were sent."""
+    """The input of both proofs of one connection: the cluster, and both hellos as sent."""
 
     cluster_id: str
     caller: bytes

@@ -1,6 +1,6 @@
 """The record batch, format v2: its 61-byte header, and the only bytes of it that a broker may change.
 
-Batches stay opaque from socket to disk: nothing here looks at a record. Layout: Kafka's DefaultRecordBatch.java.
+Batches stay opaque from socket to disk: nothing here reads a record. Layout: Kafka's DefaultRecordBatch.java.
 """
 
 import struct
@@ -15,10 +15,10 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
 """Bytes before the records."""
 LENGTH_OVERHEAD = 12
-"""`batch_length` counts what follows it: a batch has LENGTH_OVERHEAD + batch_length bytes."""
+"""`batch_length` counts the bytes after it: a batch has LENGTH_OVERHEAD + batch_length bytes."""
 BATCH_LENGTH_MIN = HEADER_BYTES - LENGTH_OVERHEAD
 CRC_START = 21
-"""The CRC-32C covers everything from the attributes on: base offset and leader epoch are the broker's to set."""
+"""The CRC-32C covers everything from the attributes on; the broker sets base offset and leader epoch."""
 MAGIC_V2 = 2
 
 COMPRESSION_MASK = 0x07
@@ -26,7 +26,7 @@ TIMESTAMP_TYPE_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
-"""The base timestamp is the time from which tombstones of the batch may go (KIP-534); timestamps count from it all the same."""
+"""The base timestamp is the delete horizon of the batch's tombstones (KIP-534); timestamps still count from it."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
@@ -39,7 +39,7 @@ _MAX_TIMESTAMP = struct.Struct(">q")
 
 
 class BatchHeader(NamedTuple):
-    """All fields before the records, as they stand in the bytes."""
+    """All fields before the records, as the bytes have them."""
 
     base_offset: int
     batch_length: int
@@ -57,7 +57,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch, header included."""
+        """Size of the whole batch, header included."""
         return LENGTH_OVERHEAD + self.batch_length
 
     @property
@@ -84,17 +84,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Part of a transaction."""
+        """Whether the batch is part of a transaction."""
         return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
-        """Written by a broker to end a transaction; never from a client."""
+        """Whether a broker wrote it to end a transaction; never true for a client's batch."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on the batch's tombstones may go; None until a compaction has seen them (KIP-534)."""
+        """When compaction may remove the batch's tombstones; None until a compaction has seen them (KIP-534)."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
@@ -108,20 +108,20 @@ def add_sequence(sequence: int, count: int) -> int:
 
 
 def read_header(data: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; struct.error when fewer than 61 bytes are there. Nothing is checked."""
-    # By `tuple.__new__`: a NamedTuple's own constructors take twice as long, and every batch comes by here.
+    """The header at `position`, unchecked; struct.error when there are fewer than 61 bytes."""
+    # `tuple.__new__` takes half the time of a NamedTuple's own constructor, and every batch passes here.
     return _make(BatchHeader, _unpack_header(data, position))
 
 
 def compute_crc(batch: Buffer, position: int = 0, size: int | None = None) -> int:
-    """CRC-32C of one batch of `size` bytes at `position` (default: all of it)."""
+    """CRC-32C of one batch of `size` bytes at `position` (default: the rest)."""
     view = memoryview(batch)
     end = len(view) if size is None else position + size
     return int(crc32c.crc32c(view[position + CRC_START : end]))
 
 
 def iterate_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch, in order; stops quietly at a cut or impossible one."""
+    """(position, header) of each whole batch, in order; ends at an incomplete or impossible one."""
     position, end = 0, len(data)
     while position + HEADER_BYTES <= end:
         header = read_header(data, position)
@@ -132,7 +132,7 @@ def iterate_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def with_append_time(batch: Buffer, timestamp_ms: int) -> bytearray:
-    """A copy of the batch stamped with LogAppendTime: type bit, max timestamp, and a new CRC."""
+    """A copy of the batch with LogAppendTime: type bit, max timestamp, and a new CRC."""
     copy = bytearray(batch)
     (attributes,) = _ATTRIBUTES.unpack_from(copy, CRC_START)
     _ATTRIBUTES.pack_into(copy, CRC_START, attributes | TIMESTAMP_TYPE_BIT)
@@ -142,7 +142,7 @@ def with_append_time(batch: Buffer, timestamp_ms: int) -> bytearray:
 
 
 def with_records(batch: Buffer, records: bytes, attributes: int) -> bytes:
-    """A copy of the batch with other records bytes and attributes: new length and CRC, all else as it was."""
+    """A copy of the batch with other records bytes and attributes: new length and CRC, the rest unchanged."""
     copy = bytearray(memoryview(batch)[:HEADER_BYTES])
     copy += records
     struct.pack_into(">i", copy, 8, len(copy) - LENGTH_OVERHEAD)

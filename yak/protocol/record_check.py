@@ -1,7 +1,7 @@
-"""Whether consumers can parse the records of a small batch: the same rules as `record_walk`, without making records.
+"""Whether consumers can parse the records of a small batch: the rules of `record_walk`, without building records.
 
-The usual record, one whose deltas and lengths fit one or two bytes, is checked in a handful of comparisons; anything
-else takes the long way.
+The usual record, with deltas and lengths of one or two bytes, is checked in a few comparisons; any other takes the slow
+path.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def check_records(header: BatchHeader, batch: Buffer) -> None:
 
 
 def _is_usual(batch: Buffer) -> bool:
-    """Whether the batch is one record without headers and with short lengths, and well formed."""
+    """Whether the batch is one well-formed record without headers and with short lengths."""
     end = len(batch)
     position = HEADER_BYTES
     length = batch[position]

@@ -1,6 +1,6 @@
-"""Where each record of a batch lies, with its key: what compaction asks of records, without making objects of them.
+"""The position and key of each record of a batch, for compaction, without building record objects.
 
-Layout: Kafka's DefaultRecord.java. Headers and what a value holds are not looked at.
+Layout: Kafka's DefaultRecord.java. Headers and values are not read.
 """
 
 from collections.abc import Iterator
@@ -23,13 +23,13 @@ class Span(NamedTuple):
 
 
 def spans(records: bytes, count: int, last_offset_delta: int) -> Iterator[Span]:
-    """Each of the `count` records, which must fill `records` exactly. Raises ProtocolViolation at what does not fit."""
+    """Each of the `count` records, which must fill `records` exactly. Raises ProtocolViolation at the first error."""
     start, end = 0, len(records)
     before = -1
     make = Span._make
     try:
         for index in range(count):
-            # nearly every varint is of one byte: spelled out, it is half the work
+            # nearly every varint has one byte: inlined, it takes half the time
             size = records[start]
             position = start + 1
             if size < 0x80:
@@ -70,7 +70,7 @@ def spans(records: bytes, count: int, last_offset_delta: int) -> Iterator[Span]:
 
 
 def timestamp_delta(records: bytes, span: Span) -> int:
-    """What a record's timestamp adds to its batch's base timestamp, in ms."""
+    """The record's timestamp minus its batch's base timestamp, in ms."""
     _, position = read_zigzag(records, span.start)
     return read_zigzag(records, position + 1)[0]
 

@@ -1,4 +1,4 @@
-"""Writing record batches: what the broker itself appends, what comes by HTTP, and what the simulator's clients send.
+"""Writing record batches: for the broker itself, for records that come by HTTP, and for the simulator's clients.
 
 Layout: Kafka's DefaultRecordBatch.java and DefaultRecord.java; uncompressed.
 """
@@ -19,9 +19,9 @@ _FRONT: Final = b"\0\0"
 """Attributes and timestamp delta."""
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes | None]]
-"""A record's headers: names, which are UTF-8, and values."""
+"""A record's headers: UTF-8 names, and values."""
 RECORD_OVERHEAD_BYTES_MAX: Final = 28
-"""What a record without headers has beside its key and value, at most: five lengths and deltas, attributes, timestamp delta."""
+"""Largest size of a record without headers, key and value: five lengths and deltas, attributes, timestamp delta."""
 
 
 def build_batch(
@@ -33,9 +33,9 @@ def build_batch(
     producer_epoch: int = _NO_EPOCH,
     base_sequence: int = NO_SEQUENCE,
 ) -> bytes:
-    """One batch of (key, value) records, at least one, all with the same timestamp; base offset 0.
+    """One batch of at least one (key, value) record, all with the same timestamp; base offset 0.
 
-    `headers` are those of the records that have some, by their place.
+    `headers` are by the record's index.
     """
     if headers:
         body = b"".join(
@@ -80,12 +80,12 @@ def _headers(headers: Headers) -> bytes:
 
 
 def headers_size_bytes(headers: Headers) -> int:
-    """What these headers take in a record."""
+    """The size of these headers in a record."""
     return len(_headers(headers))
 
 
 def zigzag(value: int) -> bytes:
-    """A signed number as a variable-length integer, small magnitudes in few bytes."""
+    """A signed number as a zigzag varint: small magnitudes take few bytes."""
     number = (value << 1) ^ (value >> 63)
     if number < 0x80:
         return bytes((number,))
@@ -99,4 +99,4 @@ def zigzag(value: int) -> bytes:
 
 _SMALL_END: Final = 1024
 _SMALL: Final = tuple(zigzag(number) for number in range(_SMALL_END))
-"""Lengths and deltas of most records, made once."""
+"""The encodings of most records' lengths and deltas, computed once."""

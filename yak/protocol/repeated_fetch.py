@@ -1,7 +1,7 @@
-"""A follower's Fetch that differs from its last one in a few numbers only: recognised by its bytes, without decoding it.
+"""A follower's Fetch that differs from its last one in a few numbers only: recognised by its bytes, without decoding.
 
-A follower that keeps up names one partition in each of its requests, and all else stays as it was: who it is, its
-session, its limits. What stays is compared as bytes, so a request with anything else in it is one for the decoder.
+A follower that keeps up names one partition in each request, and its identity, session and limits stay the same. Those
+are compared as bytes, so a request with any other difference goes to the decoder.
 """
 
 import struct
@@ -17,27 +17,27 @@ _KIND: Final = struct.pack(">hh", FETCH, VERSION)
 _CLIENT_ID_AT: Final = 8
 _ID_LENGTH: Final = struct.Struct(">h")
 _LIMITS_BYTES: Final = 17
-"""Longest wait, smallest and largest size, isolation level and session id: what stands before the session epoch."""
+"""Maximum wait, minimum and maximum size, isolation level and session id: the fields before the session epoch."""
 _NAME: Final = struct.Struct(">B16sBi")
 _NUMBERS_BYTES: Final = 4 + _NAME.size + 28
 """From the session epoch to the last number of the partition."""
 _ONE: Final = 2
 """An array of one, in the compact form."""
 _NOTHING_MORE: Final = b"\0\0\1"
-"""No tagged fields of the partition and of the topic, and no partition to forget."""
+"""No tagged fields of the partition and of the topic, and no forgotten topics."""
 
 Repeated: TypeAlias = tuple[int, int, bytes, int, int, int, int, int]
-"""Correlation id, session epoch, name (`partition_name`), and of the partition: the leader epoch that the follower knows,
-fetch offset, last fetched epoch, log start offset, largest size."""
+"""Correlation id, session epoch, name (`partition_name`), and of the partition: the leader epoch that the follower
+knows, fetch offset, last fetched epoch, log start offset, maximum size."""
 
 
 def partition_name(topic_id: uuid.UUID | None, index: int) -> bytes:
-    """How a request names the only partition it asks for: arrays of one, topic id (None is the zero id), index."""
+    """The bytes that name a request's only partition: arrays of one, topic id (None is the zero id), index."""
     return _NAME.pack(_ONE, id_bytes(topic_id), _ONE, index)
 
 
 class FetchPattern:
-    """One request of a follower, as the pattern of those that follow it in its session."""
+    """One request of a follower, as the pattern of the next ones in its session."""
 
     __slots__ = ("_front", "_size", "_tail", "_unpack")
 
@@ -50,7 +50,7 @@ class FetchPattern:
 
     @classmethod
     def of(cls, frame: Buffer) -> "FetchPattern | None":
-        """The pattern of a request, one that the decoder took; None when it asks for anything but one partition."""
+        """The pattern of a decoded request; None when it names anything but one partition."""
         raw = bytes(frame)
         (length,) = _ID_LENGTH.unpack_from(raw, _CLIENT_ID_AT)
         body_at = _CLIENT_ID_AT + _ID_LENGTH.size + max(0, length) + 1
@@ -63,9 +63,9 @@ class FetchPattern:
         return cls(raw[_CLIENT_ID_AT:epoch_at], raw[tail_at:]) if topics == partitions == _ONE else None
 
     def read(self, frame: Buffer) -> Repeated | None:
-        """What is new in a request that is the same else; None when it is another.
+        """The changed numbers of a request that is otherwise the same; None when it is another one.
 
-        The name is for the caller to know: one that names no partition of the session is another request, too.
+        The caller checks the name: a request that names no partition of the session is another one, too.
         """
         if len(frame) != self._size:
             return None

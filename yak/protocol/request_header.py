@@ -1,7 +1,7 @@
-"""The header in front of every request, versions 1 and 2 (and 0 for ControlledShutdown).
+"""The header of every request, versions 1 and 2 (and 0 for ControlledShutdown).
 
-kio refuses tagged fields that it does not know, Kafka skips them; so this parser is our own. It also reads the header
-of API versions that we do not serve: the answer to an ApiVersions request from the future needs its correlation id.
+kio refuses unknown tagged fields, Kafka skips them; so YAK has its own parser. It also reads the header of unsupported
+API versions: the response to a newer ApiVersions request needs its correlation id.
 """
 
 import struct
@@ -20,7 +20,7 @@ _first_flexible = FIRST_FLEXIBLE.get
 
 
 class RequestHeader(NamedTuple):
-    """Which API and version, the number to answer under, who asks, and where the body starts in the frame."""
+    """API key, version, correlation id, client id, and where the body starts in the frame."""
 
     api_key: int
     api_version: int
@@ -58,7 +58,7 @@ def read_request_header(frame: Buffer) -> RequestHeader:
             position += 1
         else:
             position = skip_tags(frame, position, len(frame))
-    # A NamedTuple's own constructor costs as much again as everything above.
+    # A NamedTuple's own constructor takes as long again as everything above.
     return _make(RequestHeader, (api_key, api_version, correlation_id, client_id, position))
 
 

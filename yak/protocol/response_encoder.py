@@ -1,12 +1,12 @@
-"""Answers from plain dicts: one version-independent structure in, the bytes of the asked version out.
+"""Responses from plain dicts: a version-independent structure becomes the bytes of the requested version.
 
-A handler builds one dict with kio's field names; what a version lacks is dropped, what is missing gets the schema's
+A handler builds one dict with kio's field names. Fields that a version lacks are dropped; missing ones get the schema's
 default. Encoders are compiled from kio's classes, once for each version, and write bytes directly: kio's own writer
 takes 10 to 30 times longer than its reader, and building its frozen dataclasses a quarter of that again. kio stays the
 schema, and the oracle in the tests.
 
 Values are plain: ints (also for error codes), ms for durations and times (None for no time), uuid.UUID or None, str,
-bytes, dicts and lists of them. None where a version has no null counts as left out.
+bytes, dicts and lists of them. None counts as missing where a version has no null.
 """
 
 import struct
@@ -23,14 +23,14 @@ Writer: TypeAlias = Callable[[bytearray, Any], None]
 
 
 class EncodedItems(NamedTuple):
-    """The structures of an array as bytes: what many parts of one answer have alike is encoded once."""
+    """The encoded structures of an array, for a response that repeats them."""
 
     length: int
     data: bytes
 
 
 UnknownNames: TypeAlias = Callable[[tuple[str, ...], frozenset[str]], None]
-"""Called with the path of a structure and names that this version lacks; raises TypeError when no version has them."""
+"""Called with a structure's path and names that this version lacks; raises TypeError when no version has them."""
 
 _CODES: Final = {
     "bool": "?",
@@ -56,7 +56,7 @@ _pack_int32: Final = struct.Struct(">i").pack
 
 
 def struct_writer(entity: EntityClass, path: tuple[str, ...], unknown: UnknownNames) -> Writer:
-    """The writer of one structure. `path` names its place, for `unknown`."""
+    """The writer of one structure. `path` is its path in the response, for `unknown`."""
     plain_fields = [field for field in schema_fields(entity) if field.tag is None]
     tagged = [field for field in schema_fields(entity) if field.tag is not None]
     writers = _field_writers(plain_fields, entity.__flexible__, path, unknown)
@@ -77,7 +77,7 @@ def struct_writer(entity: EntityClass, path: tuple[str, ...], unknown: UnknownNa
 
 
 def natural_default(field: SchemaField) -> object:
-    """The schema's default in plain values, or what Kafka's generated classes take when it names none."""
+    """The schema's default in plain values, or that of Kafka's generated classes when it names none."""
     if field.default is not UNSET:
         return field.default
     if field.is_array:
@@ -92,7 +92,7 @@ def natural_default(field: SchemaField) -> object:
 def _field_writers(
     plain_fields: list[SchemaField], flexible: bool, path: tuple[str, ...], unknown: UnknownNames
 ) -> list[Writer]:
-    """Writers that take the whole structure's dict; neighbours of a fixed size share one."""
+    """Writers that take the whole structure's dict; adjacent fields of fixed size share one."""
     writers: list[Writer] = []
     run: list[SchemaField] = []
     for field in plain_fields:
@@ -133,7 +133,7 @@ def _run_writer(run: list[SchemaField]) -> Writer:
 
 
 def _write_run_slowly(out: bytearray, value: Fields, run: list[SchemaField], pack: Callable[..., bytes]) -> None:
-    """Nones take their meaning (no time, or left out); what still does not fit is our bug and raises TypeError."""
+    """Replace Nones by their meaning (no time, or missing); values that still do not fit are a bug: TypeError."""
     numbers = []
     for field in run:
         number = value.get(field.name)
@@ -251,7 +251,7 @@ def _number_array_writer(code: str, flexible: bool) -> Writer:
         count = len(values)
         _write_count(out, count, flexible)
         try:
-            # Replica sets are short; a packer is kept for those lengths only.
+            # Replica sets are short; a packer is cached for those lengths only.
             out += packer(count)(*values) if count <= 16 else struct.pack(f">{count}{code}", *values)
         except struct.error as error:
             raise TypeError(f"{values!r}: {error}") from None
@@ -287,7 +287,7 @@ def _nullable_struct_writer(inner: Writer) -> Writer:
 
 
 def _tags_writer(tagged: list[SchemaField], path: tuple[str, ...], unknown: UnknownNames) -> Writer:
-    """Tagged fields are written only where they differ from their default."""
+    """A writer of the tagged fields whose values differ from their defaults."""
     entries: list[tuple[str, int, Writer, bytes]] = []
     for field in sorted(tagged, key=lambda field: field.tag or 0):
         assert field.tag is not None

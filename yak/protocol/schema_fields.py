@@ -1,7 +1,7 @@
-"""kio's generated message classes, read as a schema: what each field is on the wire.
+"""kio's generated message classes as a schema: the wire format of each field.
 
-kio keeps its own introspection private, and it does not say whether an array (rather than its items) may be null; this
-is the small part of it that the request checker and the response encoder need.
+kio's own introspection is private and does not say whether an array itself, not its items, may be null. This is the
+small part of it that the request checker and the response encoder need.
 """
 
 import datetime as dt
@@ -12,7 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, TypeAlias, get_args, get_origin
 
 EntityClass: TypeAlias = Any
-"""A message class of kio; mypy does not see that classes can be dictionary keys."""
+"""A message class of kio; mypy does not accept classes as dictionary keys."""
 
 FIXED_SIZES: Final = {
     "bool": 1,
@@ -31,7 +31,7 @@ FIXED_SIZES: Final = {
     "float64": 8,
     "uuid": 16,
 }
-"""Bytes of the kinds that always take the same."""
+"""Bytes of the kinds with a fixed size."""
 STRUCT_KIND: Final = "struct"
 UNSET: Final = object()
 """Stands for "the schema gives no default"."""
@@ -39,7 +39,7 @@ UNSET: Final = object()
 
 @dataclass(slots=True, frozen=True)
 class SchemaField:
-    """One field: its kind is a kafka type of kio's metadata, or `struct` with the class in `struct`."""
+    """One field. `kind` is a kafka type of kio's metadata, or "struct" with the class in `struct`."""
 
     name: str
     kind: str
@@ -51,7 +51,7 @@ class SchemaField:
 
     @property
     def fixed_size(self) -> int | None:
-        """Bytes on the wire when that is always the same, else None."""
+        """Bytes on the wire if the size is fixed, else None."""
         if self.is_array or self.tag is not None:
             return None
         return FIXED_SIZES.get(self.kind)
@@ -59,7 +59,7 @@ class SchemaField:
 
 @cache
 def schema_fields(entity: EntityClass) -> tuple[SchemaField, ...]:
-    """The fields of a kio class in the order of the wire (tagged ones where kio puts them)."""
+    """The fields of a kio class in wire order (tagged ones where kio puts them)."""
     return tuple(_describe(field) for field in fields(entity))
 
 
@@ -90,7 +90,7 @@ def _without_none(declared: Any) -> tuple[Any, bool]:
 
 
 def plain(value: object) -> object:
-    """A kio value as YAK writes it: durations and times in ms, structures as dicts, arrays as lists."""
+    """A kio value in YAK's form: durations and times in ms, structures as dicts, arrays as lists."""
     if isinstance(value, dt.timedelta):
         return value // dt.timedelta(milliseconds=1)
     if isinstance(value, dt.datetime):

@@ -1,7 +1,7 @@
 """The block of tagged fields that ends every flexible structure (KIP-482): found, bounded, skipped.
 
-Kafka ignores tags that it does not know, so a newer client keeps working; tags that repeat, go backwards, or say a
-size beyond the request are not the protocol.
+Kafka ignores unknown tags, so that newer clients keep working. Tags that repeat or descend, or a size beyond the
+request, violate the protocol.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from yak.seams.disk import Buffer
 
 
 class TaggedField(NamedTuple):
-    """One field: where its tag starts, the tag, where its size stands, and where its value starts and ends."""
+    """One field: start of its tag, the tag, position of its size, start and end of its value."""
 
     start: int
     tag: int
@@ -24,7 +24,7 @@ class TaggedField(NamedTuple):
 
 
 def read_tag_count(data: Buffer, position: int, end: int) -> tuple[int, int]:
-    """(number of tagged fields, position after it), bounded by the bytes that are left and by our limit."""
+    """(number of tagged fields, position after it), bounded by the remaining bytes and by TAGGED_FIELDS_MAX."""
     count, position = read_uvarint(data, position)
     if count > TAGGED_FIELDS_MAX or count * 2 > end - position:
         raise ProtocolViolation(f"{count} tagged fields in one structure")
@@ -32,7 +32,7 @@ def read_tag_count(data: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def iterate_tags(data: Buffer, position: int, end: int, count: int) -> Iterator[TaggedField]:
-    """Each tagged field, in order. Raises ProtocolViolation on a repeated or falling tag, or a size past the end."""
+    """Each tagged field, in order. Raises ProtocolViolation on a repeated or descending tag, or a size past the end."""
     last_tag = -1
     for _ in range(count):
         start = position
@@ -49,7 +49,7 @@ def iterate_tags(data: Buffer, position: int, end: int, count: int) -> Iterator[
 
 
 def skip_tags(data: Buffer, position: int, end: int) -> int:
-    """Position after the block; every field in it is ignored."""
+    """Position after the block; all of its fields are ignored."""
     count, position = read_tag_count(data, position, end)
     for field in iterate_tags(data, position, end, count):
         position = field.value_end

@@ -1,4 +1,4 @@
-"""Which topic names there can be: Kafka's rules (Topic.java), which also make a name safe as a directory's."""
+"""Valid topic names: Kafka's rules (Topic.java), which also make a name safe as a directory's."""
 
 import re
 from collections.abc import Iterable
@@ -10,12 +10,12 @@ from yak.plain_text import one_line
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""Kafka's metadata log: no client may make a topic of this name (ControllerApis.createTopics)."""
+"""Kafka's metadata log: no client may create a topic of this name (ControllerApis.createTopics)."""
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def validate_topic_name(name: str) -> None:
-    """Raise PeerError(INVALID_TOPIC_EXCEPTION) with words unless a topic may have this name."""
+    """Raise PeerError(INVALID_TOPIC_EXCEPTION) with a message unless a topic may have this name."""
     reason = _fault(name)
     if reason:
         raise PeerError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{one_line(name[:100])}' {reason}")
@@ -39,12 +39,12 @@ def _fault(name: str) -> str:
 
 
 def collision_key(name: str) -> str:
-    """Equal for two names that clash: metric names write '.' as '_', so Kafka refuses to have both."""
+    """Equal for two names that collide: metric names write '.' as '_', so Kafka refuses to have both."""
     return name.replace(".", "_")
 
 
 def find_collision(name: str, existing: Iterable[str]) -> str | None:
-    """The existing topic (another one) that clashes with `name`, or None."""
+    """Another existing topic that collides with `name`, or None."""
     if "." not in name and "_" not in name:
         return None
     key = collision_key(name)
@@ -52,12 +52,12 @@ def find_collision(name: str, existing: Iterable[str]) -> str | None:
 
 
 def refuse_collision(name: str, existing: Iterable[str]) -> None:
-    """Raise PeerError(INVALID_TOPIC_EXCEPTION) when `name` clashes with an existing topic."""
+    """Raise PeerError(INVALID_TOPIC_EXCEPTION) when `name` collides with an existing topic."""
     other = find_collision(name, existing)
     if other is not None:
         raise PeerError(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {other}")
 
 
 def is_internal(name: str) -> bool:
-    """Whether the cluster itself keeps its state in this topic."""
+    """Whether the cluster keeps its own state in this topic."""
     return name in INTERNAL_TOPICS

@@ -1,14 +1,14 @@
-"""Variable-length integers, seven bits a byte, low ones first: unsigned ones of messages (KIP-482), signed ones of records."""
+"""Variable-length integers, seven bits a byte, low bits first: unsigned in messages (KIP-482), signed in records."""
 
 from yak.errors import ProtocolViolation
 from yak.seams.disk import Buffer
 
 UVARINT_MAX = 2**32 - 1
-"""Lengths and counts are 32-bit numbers plus one; five bytes could say more, and nobody may."""
+"""Lengths and counts are 32-bit numbers plus one; five bytes could hold more, which is refused."""
 
 
 def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
-    """(value, position after it). Raises ProtocolViolation when it has no end, is too long, or is cut off."""
+    """(value, position after it). Raises ProtocolViolation when the integer is too long or incomplete."""
     value = shift = 0
     try:
         while True:
@@ -28,7 +28,7 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def append_uvarint(out: bytearray, value: int) -> None:
-    """Write `value` (not negative) at the end of `out`."""
+    """Append `value` (not negative) to `out`."""
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -64,5 +64,5 @@ def read_zigzag(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def zigzag(value: int) -> bytes:
-    """A signed value as records hold it."""
+    """A signed value as a zigzag varint, as in records."""
     return uvarint((value << 1) ^ (value >> 63))

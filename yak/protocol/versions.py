@@ -1,7 +1,7 @@
-"""Which API versions there are, which of them are flexible (KIP-482), and which YAK may advertise.
+"""The API versions: which exist, which are flexible (KIP-482), and which YAK may advertise.
 
-kio knows both, but only by importing every schema module (a second); the table of first flexible versions is therefore
-written down here, and a test holds it to kio's `__flexible__`.
+kio knows both, but only after importing every schema module, which takes a second. So the first flexible versions are
+listed here, and a test compares them with kio's `__flexible__`.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ FIRST_FLEXIBLE: Final[Mapping[int, int]] = {
     **{int(key): int(version) for key, version in (pair.split(":") for pair in _FIRST_FLEXIBLE_NOT_0.split())},
     **dict.fromkeys((4, 5, 6, 7, 17, 47), NEVER_FLEXIBLE),
 }
-"""First version of each API whose header carries tagged fields. Keys 4 to 7 were between brokers and are gone."""
+"""First version of each API whose header has tagged fields. Keys 4 to 7 were inter-broker APIs, and are gone."""
 
 
 class VersionRange(NamedTuple):
@@ -42,12 +42,12 @@ class VersionRange(NamedTuple):
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:
-    """Whether requests of this version have header v2; true also for versions too new for us (KIP-511 needs that)."""
+    """Whether requests of this version have header v2; also for versions above the supported ones (for KIP-511)."""
     return api_version >= FIRST_FLEXIBLE.get(api_key, NEVER_FLEXIBLE)
 
 
 def decodable_range(api_key: int) -> VersionRange | None:
-    """The versions that can be decoded and encoded here, or None for an unknown API."""
+    """The versions that YAK can decode and encode, or None for an unknown API."""
     name = api_key_map.get(api_key)
     if name is None:
         return None
@@ -56,16 +56,16 @@ def decodable_range(api_key: int) -> VersionRange | None:
 
 
 def is_decodable(api_key: int, api_version: int) -> bool:
-    """Whether requests of this version can be read."""
+    """Whether YAK can decode requests of this version."""
     name = api_key_map.get(api_key)
     return name is not None and api_version in schema_name_map[name]
 
 
 def supported_ranges() -> dict[int, VersionRange]:
-    """What ApiVersions may list, by API key: all that kio knows, with two corrections.
+    """What ApiVersions may list, by API key: everything that kio knows, with two corrections.
 
-    Produce is listed from 0 although 0 to 2 are refused: librdkafka before 2.11.1 else silently sends gzip batches
-    uncompressed (KAFKA-18659). InitProducerId stops at 5: version 6 is marked unstable in Kafka's schema.
+    Produce is listed from 0 although YAK refuses 0 to 2: otherwise librdkafka before 2.11.1 silently sends gzip batches
+    uncompressed (KAFKA-18659). InitProducerId stops at 5: Kafka's schema marks version 6 as unstable.
     """
     ranges = {key: decodable_range(key) for key in sorted(api_key_map)}
     listed = {key: found for key, found in ranges.items() if found is not None}

@@ -1,1 +1,1 @@
-"""One partition as its leader sees it: epochs, in-sync set, high watermark. No I/O."""
+"""One partition as its leader sees it: epochs, ISR, high watermark. No I/O."""

@@ -1,8 +1,8 @@
-"""Who belongs in the in-sync set: what a leader proposes to the metadata store, read from what its followers told it.
+"""The ISR that a leader proposes to the metadata store, computed from its followers' fetches.
 
-A follower joins when its log reaches the high watermark and the start of the present leader epoch: with the first alone it
-could lack what an earlier leader committed (the model of KIP-320). It stays while it was caught up within
-`replica.lag.time.max.ms`, and while its broker is alive in the boot in which it joined (KIP-841, KIP-903).
+A follower joins when its log reaches both the high watermark and the start of the current leader epoch: with only the
+first it could lack records that an earlier leader committed (the model of KIP-320). It stays while it was caught up
+within `replica.lag.time.max.ms` and its broker is alive under the epoch with which it joined (KIP-841, KIP-903).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from yak.replication.partition import Partition
 
 Member: TypeAlias = tuple[NodeId, BrokerEpoch]
-"""A broker in one boot."""
+"""A broker and its epoch."""
 EpochOf: TypeAlias = Callable[[NodeId], BrokerEpoch]
-"""The epoch in which a broker is alive and stays so (ACTIVE); -1 for one that is not."""
+"""The epoch under which a broker is ACTIVE; -1 for one that is not."""
 
 
 class IsrProposal:
-    """A change of one partition's ISR on its way to the store: compare-and-set by `partition_epoch`, known by `nonce`."""
+    """A change of one partition's ISR sent to the store: compare-and-set by `partition_epoch`, with a `nonce`."""
 
     __slots__ = ("expands", "members", "min_isr", "nonce", "partition_epoch", "shrinks")
 
@@ -32,16 +32,16 @@ class IsrProposal:
         self.min_isr = min_isr
         self.nonce = nonce
         self.expands = self.shrinks = False
-        """What it does to the committed ISR; may be both."""
+        """The effect on the committed ISR; both may be true."""
 
 
 def wanted_isr(
     partition: Partition, epoch_of: EpochOf, own_epoch: BrokerEpoch, now_ms: int, lag_max_ms: int
 ) -> tuple[Member, ...] | None:
-    """The ISR that this leader would have, in the order of the replicas; None when it is the committed one.
+    """The ISR that this leader would propose, in the order of the replicas; None when it is the committed one.
 
-    None too when nothing may be proposed: not the leader, a change under way, or our own registration is newer than
-    our membership (the controller elects then).
+    Also None when nothing may be proposed: it is not the leader, a change is under way, or the ISR has another epoch of
+    this broker than its registration (the controller elects then).
     """
     log = partition.log
     if not partition.is_leader or log is None or partition.pending_isr is not None or len(partition.replicas) == 1:
@@ -63,14 +63,14 @@ def wanted_isr(
         joins = not replica.has_left and replica.broker_epoch == epoch and replica.log_end_offset >= joins_at
         if not is_member and not joins:
             continue
-        # asked of those that join too: one that stopped fetching would be let out again at the next look, and so on
+        # Joining followers need it too: otherwise one that stopped fetching would leave and rejoin for ever.
         if replica.is_caught_up(end, now_ms, lag_max_ms):
             wanted.append((node_id, epoch))
     return None if dict(wanted) == committed else tuple(wanted)
 
 
 def may_join(partition: Partition, node_id: NodeId) -> bool:
-    """Whether a follower outside of the ISR reached what it must have; a cheap look at each of its fetches."""
+    """Whether a follower outside the ISR has caught up enough to join it; cheap enough for each of its fetches."""
     replica = partition.replica_states[node_id]
     isr = partition.isr
     if node_id in isr and replica.broker_epoch == partition.isr_epochs[isr.index(node_id)]:

@@ -1,12 +1,12 @@
-"""One partition as this broker holds it: its role and epochs, its log, its followers, and its high watermark.
+"""One partition on this broker: its role and epochs, its log, its followers, and its high watermark.
 
-The high watermark is the smallest log end offset over the maximal ISR, that is the committed one and every member of a
-change under way (`yak.replication.isr`); it moves only while the committed ISR is as large as `min.insync.replicas` asks
-(KIP-966), and never back within an epoch. Where every message must be flushed before it counts (`flush.messages=1`) the
-leader's own end is that of what is on the device, and its followers fetch on only from what they flushed.
+The high watermark is the smallest log end offset over the maximal ISR: the committed ISR plus every member of a change
+under way (`yak.replication.isr`). It advances only while the committed ISR has `min.insync.replicas` members (KIP-966),
+and never moves back within an epoch. With `flush.messages=1` the leader counts its own log only up to the recovery
+point, and followers fetch only from their flushed end.
 
-Who waits on a partition is kept by name in it, so a wake-up touches only those (`waiting_produces` in offset order,
-`waiting_fetches` and the sessions in the order they came).
+Each partition keeps its own delayed operations, so completing them touches no others: `waiting_produces` in offset
+order, `waiting_fetches` and the sessions in order of arrival.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from yak.storage.log import Log
 
 
 class Partition:
-    """A replica on this broker. `log` is None while its log directory is offline."""
+    """The replica on this broker. `log` is None while its log directory is offline."""
 
     __slots__ = (
         "_quorum",
@@ -71,7 +71,7 @@ class Partition:
         self.topic_id = topic_id
         self.log = log
         self.traffic = traffic or Traffic()
-        """Its topic's totals on this broker."""
+        """The topic's totals on this broker."""
         self.node_id: NodeId = -1
         self.leader_id: NodeId = -1
         self.leader_epoch: LeaderEpoch = -1
@@ -79,35 +79,35 @@ class Partition:
         self.isr: tuple[NodeId, ...] = ()
         self.isr_epochs: tuple[BrokerEpoch, ...] = ()
         self.elr: tuple[NodeId, ...] = ()
-        """Former members that may be elected: while the store names any, it takes nothing for committed."""
+        """The eligible leader replicas (KIP-966): while there are any, the high watermark does not advance."""
         self.replicas: tuple[NodeId, ...] = ()
         self.is_leader = False
         self.is_alone = True
-        """Whether the maximal ISR is this broker alone, so that what is appended is committed."""
+        """Whether the maximal ISR is this broker alone, so that every append is committed."""
         self.high_watermark: Offset = 0
         self.reported: tuple[Offset, dict[NodeId, Offset]] | None = None
-        """The high watermark and log ends that the store was told last."""
+        """The high watermark and log ends that were reported last to the store."""
         self.leads_since_ms = 0
-        """When our present epoch as the leader began, or the last one."""
+        """When this broker's current or last epoch as the leader began."""
         self.asked_beyond_ms: int | None = None
-        """When a consumer first asked for an offset behind our end since the store said last that we lead."""
+        """When a consumer first fetched beyond the log end since the store last confirmed this leadership."""
         self.epoch_start_offset: Offset = 0
-        """Where our present epoch as the leader began: a follower must be past it before it counts as in sync."""
+        """The log end when the current leader epoch began: a follower must reach it to join the ISR."""
         self.replica_states: dict[NodeId, Replica] = {}
-        """The followers, while we lead."""
+        """The followers, while this broker is the leader."""
         self.pending_isr: IsrProposal | None = None
-        """A change of the ISR that was sent and has no definite answer: its members count until it has one."""
+        """A proposed change of the ISR without a definite answer: its members count until there is one."""
         self.is_watched = False
-        """Whether some follower was behind at the last look (`yak.broker.isr_changes`)."""
+        """Whether some follower was behind at the last check (`yak.broker.isr_changes`)."""
         self._quorum: tuple[tuple[Replica, BrokerEpoch], ...] = ()
         self.appended_bytes = 0
         """Bytes appended so far by this process."""
         self.committed_bytes = 0
-        """How many of them are below the high watermark: exact where that is the log's end, else in proportion to offsets."""
+        """Appended bytes below the high watermark: exact where that is the log end, else in proportion to offsets."""
         self.notified_bytes = 0
-        """How many of these delayed fetches were notified of."""
+        """Committed bytes of which delayed fetches were notified."""
         self.cut: Any = None
-        """A cut of our log that is under way, up to its sync: nothing is fetched meanwhile (`yak.broker.cuts`)."""
+        """A truncation under way, up to its sync: nothing is fetched meanwhile (`yak.broker.cuts`)."""
         self.flush_running = False
         self.flush_wanted = False
         self.waiting_produces: deque[Any] | None = None
@@ -115,11 +115,11 @@ class Partition:
         self.waiting_fetches: dict[Any, Any] | None = None
         self.sessions: dict[Any, Any] | None = None
         self.replica_sessions: dict[Any, Any] | None = None
-        """Fetch sessions of followers: told of what is appended, where those of clients are told of what is committed."""
+        """Fetch sessions of followers: notified of appends, where those of clients are notified of commits."""
         self.refused_sequences: dict[ProducerId, tuple[int, int, int]] = {}
-        """Idempotent producers whose batch was refused for now: its epoch, sequence and when, in ms (`yak.broker.refused_batches`)."""
+        """Deferred sequences (`yak.broker.refused_batches`): epoch, sequence and time in ms of the batch."""
         self.pending_appends: deque[Any] | None = None
-        """Batches that are being recompressed, and those that came after them, in order."""
+        """Batches that are being recompressed, and the batches behind them, in order."""
 
     # -------------------------------------------------------------------------------------------------- the role
 
@@ -137,10 +137,10 @@ class Partition:
         now_ms: int = 0,
         may_lead: bool = True,
     ) -> bool:
-        """Take the state that the metadata log gives; an older partition epoch changes nothing.
+        """Apply the state from the metadata log; an older partition epoch changes nothing.
 
-        `may_lead` is false for the state of an earlier boot, in which nobody leads any more. Returns whether leadership or
-        the leader's epoch changed, so that followers and waiting requests must be told.
+        `may_lead` is false for the state of an earlier broker epoch, in which no replica leads any more. Returns
+        whether leadership or the leader epoch changed, so that followers and delayed operations must be notified.
         """
         if partition_epoch < self.partition_epoch or leader_epoch < self.leader_epoch:
             return False
@@ -165,7 +165,7 @@ class Partition:
             self._begin_epoch()
         self._note_followers(now_ms, anew=changed)
         for each in left:
-            # not our doing: it left by itself, and would again if it were let in before it fetches
+            # The follower left by itself, and would leave again if it rejoined before it fetches.
             if each in self.replica_states:
                 self.replica_states[each].has_left = True
         self.count_quorum()
@@ -183,7 +183,7 @@ class Partition:
             log.assign_epoch(self.leader_epoch)
             self.epoch_start_offset = log.log_end_offset
         else:
-            # An epoch in which we led and wrote nothing is in nobody's log: the next leader could not tell where it ended.
+            # No other log has an epoch without appends: the next leader could not tell where it ended.
             log.epochs.truncate_from_end(log.log_end_offset)
 
     def _note_followers(self, now_ms: int, *, anew: bool) -> None:
@@ -199,10 +199,10 @@ class Partition:
 
     @property
     def is_follower(self) -> bool:
-        """Whether this replica may stand in for its leader towards readers.
+        """Whether this replica may serve readers in place of its leader.
 
-        One that leads by the metadata, but in a boot of this broker that is over, is neither leader nor follower until another
-        is elected: it may have lost what it led with.
+        A replica that leads by the metadata, but under an earlier broker epoch, is neither leader nor follower until an
+        election: it may have lost records that it had as the leader.
         """
         return not self.is_leader and self.leader_id != self.node_id
 
@@ -215,37 +215,37 @@ class Partition:
 
     @property
     def effective_min_isr(self) -> int:
-        """`min.insync.replicas`, and no more than there are replicas (Kafka's Partition.effectiveMinIsr)."""
+        """`min.insync.replicas`, at most the number of replicas (Kafka's Partition.effectiveMinIsr)."""
         assert self.log is not None
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether the committed ISR is too small to commit anything."""
+        """Whether the committed ISR is below `effective_min_isr` or the ELR is not empty: nothing is committed then."""
         assert self.log is not None
         in_sync = len(self.isr)
         return (in_sync < self.log.config.min_insync_replicas and in_sync < len(self.replicas)) or bool(self.elr)
 
     def count_quorum(self) -> None:
-        """Find whose log end offsets the high watermark waits for: the maximal ISR, but for ourselves."""
+        """Compute the quorum of the high watermark: the maximal ISR without this broker."""
         pending = () if self.pending_isr is None else self.pending_isr.members
         states = self.replica_states
         quorum = []
         for node_id, broker_epoch in dict.fromkeys((*self.isr_members, *pending)):
             if node_id != self.node_id:
-                # A member that is no replica any more never fetches: it holds the watermark until it has left.
+                # A member that is no longer a replica never fetches: it blocks the high watermark until it leaves.
                 quorum.append((states.get(node_id) or Replica(node_id, 0), broker_epoch))
         self._quorum = tuple(quorum)
         self.is_alone = not quorum
 
     def propose(self, proposal: IsrProposal) -> None:
-        """A change of the ISR goes to the store: from now on its members count too."""
+        """Record a proposed ISR change: from now on its members count too."""
         assert self.pending_isr is None
         self.pending_isr = proposal
         self.count_quorum()
 
     def settle(self, proposal: IsrProposal) -> None:
-        """The change has a definite answer, and the committed state is at least as new as that."""
+        """Drop a proposed ISR change: it has a definite answer, and the committed state is at least as new."""
         if self.pending_isr is proposal:
             self.pending_isr = None
             self.count_quorum()
@@ -253,9 +253,9 @@ class Partition:
     # --------------------------------------------------------------------------------------------- high watermark
 
     def advance_high_watermark(self) -> bool:
-        """As the leader: move the high watermark up to the smallest end over the maximal ISR; it never moves back.
+        """Advance the leader's high watermark to the smallest log end over the maximal ISR; returns whether it moved.
 
-        Where every message is flushed, only what is on the device counts. Returns whether it moved.
+        It never moves back. With `flush.messages=1` only flushed records count.
         """
         log = self.log
         assert log is not None, "an offline partition commits nothing"
@@ -284,7 +284,7 @@ class Partition:
         self.high_watermark = high_watermark
 
     def follow_high_watermark(self, leaders: Offset) -> bool:
-        """As a follower: take the leader's high watermark as far as our own log goes. Returns whether ours moved."""
+        """Advance a follower's high watermark to the leader's, at most to its own log end; returns whether it moved."""
         log = self.log
         assert log is not None
         reached = min(leaders, log.log_end_offset)
@@ -294,7 +294,7 @@ class Partition:
         return True
 
     def log_was_cut(self) -> bool:
-        """The log was truncated to where it agrees with the leader's. Returns whether the watermark had to fall."""
+        """Adjust the high watermark after a truncation; returns whether it had to fall."""
         log = self.log
         assert log is not None
         if self.high_watermark <= log.log_end_offset:
@@ -305,7 +305,7 @@ class Partition:
         return True
 
     def log_end_offsets(self) -> dict[NodeId, Offset]:
-        """As the leader: the end of each replica's log, as far as it is known."""
+        """The log end offset of each replica, as far as the leader knows it."""
         ends = {
             node_id: state.log_end_offset for node_id, state in self.replica_states.items() if state.log_end_offset >= 0
         }

@@ -1,7 +1,7 @@
-"""What a leader knows of one follower: how far its log goes, in which boot, and when it was last caught up.
+"""The leader's view of one follower: its log end, its broker epoch, and when it was last caught up.
 
-Everything here was told by the follower's own fetches in the present leader epoch: a fetch offset says that all before
-it is in the follower's log (KIP-101, KIP-320). Rules: Kafka's Replica.scala.
+All of it comes from the follower's own fetches in the current leader epoch: a fetch offset says that the follower's log
+holds all records before it (KIP-101, KIP-320). Rules: Kafka's Replica.scala.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ UNKNOWN_OFFSET = -1
 
 
 class Replica:
-    """One follower in one leader epoch. `log_end_offset` is -1 until it fetched."""
+    """One follower in one leader epoch. `log_end_offset` is -1 until its first fetch."""
 
     __slots__ = (
         "broker_epoch",
@@ -31,15 +31,15 @@ class Replica:
         self.node_id = node_id
         self.broker_epoch: BrokerEpoch = -1
         self.has_left = False
-        """Whether it left the ISR by itself since it last fetched: what it told before says nothing any more."""
+        """Whether the follower left the ISR by itself since its last fetch: its earlier offsets no longer count."""
         self.furthest_offset: Offset = UNKNOWN_OFFSET
-        """The highest end that was taken from this boot."""
+        """The highest log end accepted under this broker epoch."""
         self.is_regressed = False
-        """Whether the last fetch named a lower end than this boot had told before."""
+        """Whether the last fetch named a lower log end than an earlier one under this broker epoch."""
         self.log_end_offset: Offset = UNKNOWN_OFFSET
         self.log_start_offset: Offset = UNKNOWN_OFFSET
         self.last_caught_up_ms = now_ms
-        """A new leader gives everyone the time to fetch: they count as caught up when it takes office."""
+        """A follower counts as caught up when its leader is elected, so that it has time to fetch."""
         self.last_fetch_end_offset: Offset = UNKNOWN_OFFSET
         self.last_fetch_ms = now_ms
 
@@ -51,13 +51,14 @@ class Replica:
         leader_end_offset: Offset,
         now_ms: int,
     ) -> bool:
-        """Take what a fetch says; False when it is of an older boot than one seen already, or its end is below one told before.
+        """Record a fetch; False when it is of an older broker epoch, or its fetch offset is below an earlier one.
 
-        Within a boot neither end of the log moves back: what a follower has acknowledged it has, and what it deleted is
-        gone. A lower end is that of an earlier fetch that came late, or of a log that lost acknowledged records. It is not
-        taken, and the earlier end counts no more (`log_end_offset` is unknown) until the follower is there again.
-        A follower counts as caught up when it fetches from the leader's end, and as of the fetch before when it has now all
-        that the leader had then: so one that is always a little behind a busy leader stays in sync.
+        Within a broker epoch neither end of the log moves back: acknowledged records stay, and deleted records are
+        gone. A lower offset comes from a fetch that arrived late, or from a log that lost acknowledged records. It is
+        not taken, and `log_end_offset` becomes unknown until the follower is back at the earlier end.
+
+        A follower is caught up when it fetches from the leader's log end. It counts as caught up at its previous fetch
+        when it now has all that the leader had then, so a follower slightly behind a busy leader stays in the ISR.
         """
         if broker_epoch < self.broker_epoch:
             return False
@@ -66,7 +67,7 @@ class Replica:
             self.last_fetch_end_offset = UNKNOWN_OFFSET
             self.furthest_offset = self.log_start_offset = UNKNOWN_OFFSET
         elif self.has_left:
-            # It gave its log up, or left the ISR by itself, and begins again: what it told before counts for nothing.
+            # It began a full resync, or left the ISR by itself: its earlier offsets no longer count.
             self.furthest_offset = self.log_start_offset = UNKNOWN_OFFSET
         self.is_regressed = fetch_offset < self.furthest_offset
         if self.is_regressed:
@@ -84,7 +85,7 @@ class Replica:
         return True
 
     def is_caught_up(self, leader_end_offset: Offset, now_ms: int, lag_max_ms: int) -> bool:
-        """Whether it may stay in the ISR: at the leader's end now, or there within `lag_max_ms`."""
+        """Whether the follower may stay in the ISR: at the leader's log end now, or within the last `lag_max_ms`."""
         return self.log_end_offset >= leader_end_offset or now_ms - self.last_caught_up_ms <= lag_max_ms
 
     def __repr__(self) -> str:

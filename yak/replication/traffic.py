@@ -1,4 +1,4 @@
-"""What went in and out of a topic on this broker: plain numbers, added to by what serves requests, read by metrics."""
+"""Bytes and records in and out of a topic on this broker: requests count them, metrics read them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from __future__ import annotations
 class Traffic:
     """One topic's totals since this broker began to hold it; shared by its partitions here.
 
-    What is written is counted when it is in the log of a leader, the broker's own records (groups' offsets) too; what is read
-    when it is put into an answer to a consumer. What followers copy is not in it.
+    Input counts records appended by a leader, the broker's own (groups' offsets) too. Output counts records put into an
+    answer to a consumer. Replication to followers is not counted.
     """
 
     __slots__ = ("bytes_in", "bytes_out", "messages_in", "messages_out")
 
     def __init__(self) -> None:
         self.bytes_in = 0
-        """Of record batches, as they are stored."""
+        """Bytes of record batches, as they are stored."""
         self.messages_in = 0
         self.bytes_out = 0
         self.messages_out = 0
-        """Offsets that the given batches take a consumer on by: as many as records, but where compaction took some out."""
+        """Offsets that the returned batches span: the number of records, or more where compaction removed some."""
 
     def add(self, other: Traffic) -> None:
         """Add another's totals."""

@@ -1,5 +1,5 @@
-"""What the core asks of the world, as Protocols: disk, dice, and the metadata store. No code that does anything.
+"""The core's ports, as Protocols: disk, random source, and the metadata store. No implementation.
 
-Time has no Protocol: it is the `now_ms` argument of `Broker.step`. The network has none either: it is the frames that
-events bring and effects take away (`yak.broker.events`).
+Time is no port: it is the `now_ms` argument of `Broker.step`. The network is none either: events bring frames and
+effects take them away (`yak.broker.events`).
 """

@@ -1,14 +1,14 @@
-"""Randomness as the core sees it: real in `yak.server.dice`, seeded in `yak.sim.dice`."""
+"""The port for randomness: real in `yak.server.dice`, seeded in `yak.sim.dice`."""
 
 import uuid
 from typing import Protocol
 
 
 class Dice(Protocol):
-    """Every random choice of the broker."""
+    """The source of every random choice of the broker."""
 
     def uuid4(self) -> uuid.UUID:
-        """A fresh random id: topic, cluster, directory and boot ids. Never the zero id nor Kafka's reserved ones."""
+        """A new random id: topic, cluster, directory and boot ids. Never the zero id nor Kafka's reserved ones."""
 
     def below(self, limit: int) -> int:
         """A number from 0 to `limit` - 1: fetch session ids, jitter."""

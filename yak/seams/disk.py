@@ -1,10 +1,9 @@
-"""The disk as the storage layer sees it: real in `yak.server.disk`, simulated in `yak.sim.disk`.
+"""The port for the disk: real in `yak.server.disk`, simulated in `yak.sim.disk`.
 
-What may block: `read`, `sync`, `write_file`, `sync_directory` and `remove_tree` may wait for the device, so on a
-serving broker they run only inside a `RunJob` effect or before serving begins. `append` goes to the page cache and
-runs in the step.
+`read`, `sync`, `write_file`, `sync_directory` and `remove_tree` may wait for the device. A serving broker runs them
+only in a `RunJob` effect. `append` goes to the page cache and runs in the step.
 
-Every method raises plain `OSError`; the log directory it belongs to is the caller's knowledge.
+Every method raises plain `OSError`; the caller knows the log directory.
 """
 
 from collections.abc import Sequence
@@ -14,9 +13,9 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class FileSlice(Protocol):
-    """A run of bytes in a file that the kernel can send by itself, without a copy in this process.
+    """A range of bytes in a file that the kernel can send without a copy in this process.
 
-    Made only of bytes that never change again: whole batches below the high watermark.
+    It holds only bytes that never change again: whole batches below the high watermark.
     """
 
     def __len__(self) -> int:
@@ -31,56 +30,57 @@ Part: TypeAlias = Buffer | FileSlice
 
 
 class DiskFull(OSError):
-    """There is no room for what was to be written, and everything is as it was before the call: it may be tried again.
+    """The disk has no room for the write, and everything is as it was before the call: the caller may retry.
 
-    A sync that fails for want of room is no DiskFull: what was to be synced may be gone.
+    A sync that fails for lack of room is no DiskFull: the data may be gone.
     """
 
 
 class File(Protocol):
-    """One file, opened by name. Cheap to hold: an implementation keeps few descriptors open and reopens at need."""
+    """One file, opened by name. Cheap to keep: an implementation has few open descriptors and reopens at need."""
 
     @property
     def path(self) -> str:
         """The name it was opened by, or was last renamed to with `Disk.rename`."""
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers at the end of the file with one call; returns the bytes written, always all of them.
+        """Append all buffers to the file with one call; returns the bytes written, always all of them.
 
-        Raises DiskFull when a partial write was cut back, or there was none; OSError (EIO, or ENOSPC where that failed).
+        Raises DiskFull when nothing was written or a partial write was truncated; else OSError (EIO, or ENOSPC without
+        that).
         """
 
     def read(self, size: int, position: int) -> bytes:
         """Up to `size` bytes from `position`; shorter at the end of the file. May wait for the device."""
 
     def read_cached(self, size: int, position: int) -> bytes | None:
-        """Like `read` but never waits: None when nothing is in the page cache, shorter when only the front is."""
+        """Like `read` but never waits: None when nothing is in the page cache, shorter when only the beginning is."""
 
     def slice_cached(self, size: int, position: int) -> FileSlice | None:
-        """Exactly `size` bytes from `position` as a slice; None when not all are in the page cache, or it cannot tell."""
+        """Exactly `size` bytes from `position` as a slice; None when not all are known to be in the page cache."""
 
     def size(self) -> int:
         """Bytes in the file now."""
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes."""
+        """Truncate the file to `size` bytes."""
 
     def sync(self) -> None:
         """Make everything appended before this call durable (fdatasync). Called from a job's thread."""
 
     def close(self) -> None:
-        """Give back the descriptor. The object may be used again: it reopens."""
+        """Close the descriptor. The object may be used again: it reopens."""
 
 
 class Lock(Protocol):
-    """A held lock on a directory, until `release` or the end of the process."""
+    """A lock on a directory, until `release` or the end of the process."""
 
     def release(self) -> None:
-        """Let it go."""
+        """Release the lock."""
 
 
 class Disk(Protocol):
-    """A file system. Names are plain strings with `/`; listings are sorted, so that nothing depends on luck."""
+    """A file system. Names are plain strings with `/`; listings are sorted, so that runs are deterministic."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         """A file by name; FileNotFoundError when it is absent and `create` is false."""
@@ -110,7 +110,7 @@ class Disk(Protocol):
         """
 
     def write_file_lazily(self, path: str, data: bytes) -> None:
-        """Replace a small file atomically, without any sync: for what recovery can rebuild."""
+        """Replace a small file atomically, without any sync: for data that recovery can rebuild."""
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file or directory; open `File`s below it keep working under the new name."""
@@ -125,7 +125,7 @@ class Disk(Protocol):
         """Make the directory's entries durable."""
 
     def sync_file_system(self, path: str) -> None:
-        """Make all that was written and made on the file system of `path` durable: for many small files at once."""
+        """Make all writes and names on the file system of `path` durable: for many small files at once."""
 
     def free_bytes(self, path: str) -> int:
         """Bytes an ordinary process may still write on that file system."""

@@ -1,7 +1,7 @@
-"""The metadata store as the core sees it: Redis in `yak.server.redis_store`, in memory in `yak.sim.store`.
+"""The port for the metadata store: Redis in `yak.server.redis_store`, in memory in `yak.sim.store`.
 
-Each mutating request is one atomic script in the store: it checks who asks and what the asker knows, compares epochs,
-changes, and appends one record to the metadata log under a hash chain. `tests/integration/store` runs the same
+Each mutating request is one atomic script in the store. It checks the caller and the caller's history, compares epochs,
+makes the change, and appends one record to the metadata log under a hash chain. `tests/integration/store` runs the same
 cases against both implementations.
 """
 
@@ -15,8 +15,8 @@ from yak.ids import MetadataOffset
 class TailedRecord:
     """One record of the metadata log: its offset, chain hash (hex), kind, time in ms, and JSON payload as a dict.
 
-    `previous_hash` is the chain hash of the record before it: with it a reader sees that what it holds and what it
-    gets are one history. A record of kind `Snapshot` stands for all records up to its offset and follows anything.
+    `previous_hash` is the chain hash of the record before it: with it a reader checks that a record continues its
+    history. A record of kind `Snapshot` stands for all records up to its offset and follows any record.
     """
 
     offset: MetadataOffset
@@ -31,10 +31,9 @@ class TailedRecord:
 class StoreRequest:
     """One call: the script's name and its arguments by name (JSON values only).
 
-    Every call also carries who asks, in `arguments`: `cluster_id` and `incarnation_id` (empty when not known yet),
-    `node_id`, `broker_epoch`, and for controller scripts `controller_epoch`.
-    `known_offset` and `known_hash` are the newest record the caller has on its disk: a store that does not have it was
-    rolled back (`REGRESSED`) or forked (`FORKED`).
+    `arguments` also identify the caller: `cluster_id` and `incarnation_id` (empty when not known yet), `node_id`,
+    `broker_epoch`, and for controller scripts `controller_epoch`. `known_offset` and `known_hash` are the newest record
+    on the caller's disk: a store without it was rolled back (`REGRESSED`) or forked (`FORKED`).
     """
 
     script: str
@@ -45,12 +44,12 @@ class StoreRequest:
 
 @dataclass(slots=True, frozen=True)
 class StoreOutcome:
-    """What a script answered.
+    """A script's answer.
 
     `code` is `OK` or a refusal's name: NO_CLUSTER, WRONG_CLUSTER, WRONG_INCARNATION, SEEDING, REGRESSED, FORKED,
     TRIMMED, STALE_BROKER_EPOCH, FENCED_CONTROLLER, BAD_REQUEST, STORE_ERROR (the store itself refused: out of memory,
-    read only), and what the script adds. `offset` and `chain_hash` are the log's end after the call. `value` is the
-    script's own answer, JSON.
+    read only), and codes of single scripts. `offset` and `chain_hash` are the log's end after the call. `value` is the
+    script's own JSON answer.
     """
 
     code: str

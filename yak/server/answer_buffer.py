@@ -1,9 +1,9 @@
-"""Bytes from another broker to whole answers, with a buffer of its own for each connection.
+"""Split bytes from another broker into whole responses, with one buffer per connection.
 
-A follower gets answers of a megabyte without pause, and each is received where it is read: the socket writes to the
-buffer, the core reads there, and nothing is copied between. So the buffer stays as large as the largest answer of late;
-one that asks for no data (a watch connection) keeps a small one. It grows with the bytes received, never with the
-length announced, and is replaced rather than resized, since views into it may be about.
+A follower receives responses of a megabyte in quick succession. The core reads each one in the buffer that the socket
+wrote, without a copy. The buffer therefore stays as large as the largest recent response; a connection without data (a
+watch connection) keeps a small one. It grows with the bytes received, never with the announced length. It is replaced,
+not resized, since views of it may still exist.
 """
 
 import socket
@@ -14,13 +14,13 @@ from yak.server.receive_buffer import FRAME_LENGTH
 SMALLEST_BYTES: Final = 16 * 1024
 _GROWTH: Final = 4
 _LOOK_EVERY_FRAMES: Final = 64
-"""After as many frames the buffer is made smaller if none of them needed a quarter of it."""
+"""After this many frames the buffer shrinks if none of them needed a quarter of it."""
 _LENGTH_MIN: Final = 4
-"""The correlation id: no answer is shorter."""
+"""The correlation id: no response is shorter."""
 
 
 class BadLengthError(Exception):
-    """A length prefix that no answer has."""
+    """A length prefix is outside the range of a response."""
 
 
 class AnswerBuffer:
@@ -30,7 +30,7 @@ class AnswerBuffer:
 
     def __init__(self, length_max: int) -> None:
         self.took_all = False
-        """The last read left room: the socket had no more."""
+        """The last read left room: the socket was empty."""
         self._length_max = length_max
         self._start = self._end = 0
         self._frames = self._largest = 0
@@ -38,13 +38,13 @@ class AnswerBuffer:
 
     @property
     def size(self) -> int:
-        """Bytes of the buffer."""
+        """Size of the buffer in bytes."""
         return len(self._buffer)
 
     def receive(self, sock: socket.socket) -> int:
-        """One `recv`, to be followed by `next_frame` until it has none; 0 at the peer's end. Raises OSError.
+        """Receive once; then call `next_frame` until it returns None. Returns 0 at the peer's end. Raises OSError.
 
-        Views of frames given before are no longer valid.
+        Invalidates the views of earlier frames.
         """
         self._make_room()
         end = self._end
@@ -54,7 +54,7 @@ class AnswerBuffer:
         return received
 
     def next_frame(self) -> memoryview | None:
-        """The next whole answer, without its length prefix; None when the rest is not there. Raises BadLengthError."""
+        """The next whole response without its length prefix; None while it is incomplete. Raises BadLengthError."""
         start = self._start
         left = self._end - start
         if left < FRAME_LENGTH.size:
@@ -73,7 +73,7 @@ class AnswerBuffer:
 
     @property
     def missing_bytes(self) -> int:
-        """Bytes of the partly received answer that are still to come; 0 when none is begun."""
+        """Missing bytes of the partly received response; 0 without one."""
         left = self._end - self._start
         if left < FRAME_LENGTH.size:
             return 0
@@ -111,5 +111,5 @@ class AnswerBuffer:
 
 
 def _power_of_two(size: int) -> int:
-    """The smallest power of two that holds `size`: answers that differ a little then fit into one buffer."""
+    """The smallest power of two that holds `size`, so that responses of similar size fit one buffer."""
     return 1 << (size - 1).bit_length()

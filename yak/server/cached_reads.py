@@ -1,7 +1,7 @@
 """Reads that never wait for the device: `preadv2` with RWF_NOWAIT (Linux), remembered per file system.
 
-Large reads go through libc with ctypes, for `os.preadv` needs a writable buffer, and zeroing one and copying it into
-bytes costs as much as the read itself (measured, 1 MiB cached: 69 us against 36 us).
+Large reads use libc through ctypes: `os.preadv` needs a writable buffer, and to zero it and copy it into bytes costs as
+much as the read itself (measured, 1 MiB cached: 69 us against 36 us).
 """
 
 import ctypes
@@ -11,11 +11,11 @@ import sys
 from typing import Final
 
 UNKNOWN: Final = 0
-"""It was not tried yet whether the file's file system takes RWF_NOWAIT."""
+"""Not tried yet on this file."""
 NOWAIT: Final = 1
-"""It does."""
+"""The file system supports RWF_NOWAIT."""
 PLAIN: Final = 2
-"""It does not, or the platform has no such flag: plain `pread`."""
+"""The file system or the platform does not support RWF_NOWAIT: plain `pread`."""
 
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _THROUGH_LIBC_FROM_BYTES = 16_384
@@ -33,7 +33,7 @@ def _libc_preadv2() -> "ctypes._NamedFuncPointer | None":
         return None
     try:
         function = ctypes.CDLL(None, use_errno=True).preadv2
-    except (OSError, AttributeError):  # musl has none
+    except (OSError, AttributeError):  # musl lacks it
         return None
     function.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_int)
     function.restype = ctypes.c_ssize_t
@@ -42,7 +42,7 @@ def _libc_preadv2() -> "ctypes._NamedFuncPointer | None":
 
 _preadv2 = _libc_preadv2()
 # The documented way to build a bytes object in place: PyBytes_FromStringAndSize(NULL, n), filled through
-# PyBytes_AsString before anybody else sees it (C API, "Bytes Objects").
+# PyBytes_AsString before other code sees it (C API, "Bytes Objects").
 _new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize
 _new_bytes.restype = ctypes.py_object
 _new_bytes.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t)
@@ -52,10 +52,10 @@ _address_of_bytes.argtypes = (ctypes.py_object,)
 
 
 def read_nowait(fd: int, size: int, position: int, known: int) -> tuple[int, bytes | None]:
-    """Read without waiting; returns what is known of the file system now, and the bytes.
+    """Read without waiting. Returns the file system's support, and the bytes.
 
-    The bytes are None when nothing is cached, short when only the front is, and meaningless when PLAIN is returned.
-    Raises OSError for everything else.
+    The bytes are None when nothing is cached, short when only the front is, and meaningless with PLAIN. Raises OSError
+    for other errors.
     """
     if sys.platform != "linux":
         return PLAIN, None

@@ -1,10 +1,11 @@
-"""The one clock of the core: milliseconds since the epoch that never go back.
+"""The clock of the core: milliseconds since the epoch that never go back.
 
-It is the wall clock read once at start, plus what a steady clock has counted since, so a wall clock that is set moves no
-timer. The steady clock goes on while the machine sleeps where the platform has such a one
-(CLOCK_BOOTTIME on Linux, CLOCK_MONOTONIC on macOS), so a laptop's timestamps are right after a nap.
-It does not follow a wall clock that is set while the broker runs, nor one that goes on while a virtual machine is suspended,
-which no steady clock of the machine counts: `wall_moved` tells how far away that is, and timestamps follow it.
+It is the wall clock at the start plus the count of a steady clock, so setting the wall clock moves no timer. Where the
+platform has one (CLOCK_BOOTTIME on Linux, CLOCK_MONOTONIC on macOS), the steady clock counts while the machine sleeps,
+so timestamps are right afterwards.
+
+The wall clock may be set, or a virtual machine be suspended, which no steady clock of the machine counts. `wall_moved`
+then reports the difference; timestamps follow it, timers do not.
 """
 
 import time
@@ -12,14 +13,13 @@ from collections.abc import Callable
 
 _STEADY_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 WALL_STEP_MS = 100
-"""A wall clock that moved by less is not followed: a step of it is a line in the log."""
+"""Smaller changes of the wall clock are ignored: each followed one is logged."""
 _READING_NS_MAX = 10_000_000
-"""Two clocks are compared when both were read within this time: the process may be stopped between them."""
+"""Two clock readings are comparable within this time: the process may be stopped between them."""
 
 
 class Clock:
-    """`now_ms()` for the core, `wall_ms()` for timestamps, `steady_ns()` for measuring: the cheapest clock that never goes
-    back, from any beginning."""
+    """`now_ms()` for the core, `wall_ms()` for timestamps, `steady_ns()` for durations (the cheapest steady clock)."""
 
     __slots__ = ("_ahead_ns_least", "_ahead_ns_most", "_offset_ns", "_wall_ahead_ms", "_wall_ns")
 
@@ -35,11 +35,11 @@ class Clock:
         return (time.clock_gettime_ns(_STEADY_CLOCK) + self._offset_ns) // 1_000_000
 
     def now_ns(self) -> int:
-        """The same in nanoseconds."""
+        """Nanoseconds since the epoch."""
         return time.clock_gettime_ns(_STEADY_CLOCK) + self._offset_ns
 
     def wall_moved(self, now_ns: int) -> int | None:
-        """How far the wall clock is ahead of `now_ns` by now, in ms, when it was set since this was last asked; else None."""
+        """How far the wall clock is ahead of `now_ns`, in ms, if it moved since the last call; else None."""
         if self._ahead_ns_least < self._wall_ns() - now_ns < self._ahead_ns_most:
             return None
         now_ns = self.now_ns()
@@ -55,5 +55,5 @@ class Clock:
         self._ahead_ns_most = (ahead_ms + WALL_STEP_MS) * 1_000_000
 
     def wall_ms(self) -> int:
-        """The wall clock as the core knows it, in milliseconds since the epoch; it may go back."""
+        """The wall clock as last reported to the core, in milliseconds since the epoch; may go back."""
         return self.now_ms() + self._wall_ahead_ms

@@ -1,14 +1,13 @@
-"""Files that are cheap to hold: a bounded pool of descriptors behind any number of `PooledFile` handles.
+"""A bounded pool of file descriptors behind any number of `PooledFile` handles.
 
-A broker holds several files for each of thousands of partitions, far more than a process may have open. A handle opens
-its file when it is used and loses the descriptor when the pool is full and others were used more recently (the second
-chance rule). A descriptor that some thread is using is never closed: a closed number is handed out again by the
-kernel, and a write would land in another file.
+A broker has several files for each of thousands of partitions, far more than a process may open. A handle opens its
+file on use. It loses the descriptor when the pool is full and other files were used more recently (the second chance
+rule). A descriptor in use is never closed: the kernel reuses its number, and a write would go to another file.
 
-Two rules keep that true. Every operation but `append` pins the descriptor under the pool's lock. `append` is the hot
-path and takes no lock: it raises `appending` *before* it reads `fd`, and the evictor clears `fd` *before* it looks at
-`appending`, so at least one of the two sees the other (under its global lock, which the pool asserts, the interpreter
-executes attribute accesses in order). It follows that one file is appended to by one thread at a time, which is the storage layer's rule anyway.
+Two rules ensure that. Every operation but `append` pins the descriptor under the pool's lock. `append` is the hot path
+and takes no lock: it sets `appending` *before* it reads `fd`, and eviction clears `fd` *before* it reads `appending`.
+At least one of the two sees the other, since the global interpreter lock, which the pool asserts, orders attribute
+accesses. So only one thread at a time may append to a file; the storage layer ensures that anyway.
 """
 
 import errno
@@ -34,9 +33,9 @@ if IOV_MAX <= 0:  # pragma: no cover - "no limit" is spelled -1
 
 
 class PooledFile:
-    """One file of the real disk, see `yak.seams.disk.File`; made by `RealDisk.open` only.
+    """One file of the real disk, see `yak.seams.disk.File`; only `RealDisk.open` creates it.
 
-    The public attributes below `path` belong to the pool and the write-back thread.
+    The pool and the write-back thread use the public attributes below `path`.
     """
 
     __slots__ = (
@@ -68,10 +67,10 @@ class PooledFile:
         self._nowait = UNKNOWN
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers at the end with one `writev` (more only past IOV_MAX or 2 GiB); returns their bytes.
+        """Append all buffers with one `writev` (several past IOV_MAX or 2 GiB). Returns the number of bytes.
 
-        Raises OSError: what the write raised, after the file was cut back to where it was; or an earlier failure of
-        background write-back, once the kernel has told of it.
+        Raises OSError: that of the write, after the file is truncated to its old size, or an earlier failure of
+        background write-back.
         """
         if self.failure is not None:
             raise self.failure
@@ -100,7 +99,7 @@ class PooledFile:
         return total
 
     def read(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes from `position`, from the device if need be."""
+        """Read up to `size` bytes from `position`; may wait for the device."""
         fd = self._pool.pin(self)
         try:
             return os.pread(fd, size, position)
@@ -108,7 +107,7 @@ class PooledFile:
             self._pool.unpin(self)
 
     def read_cached(self, size: int, position: int) -> bytes | None:
-        """What the page cache has of `size` bytes from `position`; None when it has nothing. Never waits."""
+        """The cached part of `size` bytes from `position`, None if nothing is. May wait only without RWF_NOWAIT."""
         fd = self._pool.pin(self)
         try:
             if self._nowait != PLAIN:
@@ -120,7 +119,7 @@ class PooledFile:
             self._pool.unpin(self)
 
     def slice_cached(self, size: int, position: int) -> PooledSlice | None:
-        """The bytes as a slice for `sendfile`; None when not all are cached, or the kernel cannot be asked."""
+        """The bytes as a slice for `sendfile`; None unless the kernel reports all of them cached."""
         pool = self._pool
         if not pool.cache_stat.works:
             return None
@@ -132,7 +131,7 @@ class PooledFile:
         return PooledSlice(pool, self, size, position) if is_cached else None
 
     def size(self) -> int:
-        """Bytes in the file now."""
+        """The file's size in bytes."""
         if self.fd < 0 and not self.removed:
             return os.stat(self.path).st_size
         fd = self._pool.pin(self)
@@ -142,7 +141,7 @@ class PooledFile:
             self._pool.unpin(self)
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes."""
+        """Truncate the file to `size` bytes."""
         fd = self._pool.pin(self)
         try:
             os.ftruncate(fd, size)
@@ -150,40 +149,40 @@ class PooledFile:
             self._pool.unpin(self)
 
     def sync(self) -> None:
-        """Make everything appended before this call durable; raises an earlier write-back failure too."""
+        """Make all earlier appends durable. Also raises an earlier write-back failure."""
         fd = self._pool.pin(self)
         try:
             sync_data(fd)
             if self.failure is not None:
-                # The background thread was told of this failure, so the kernel does not tell it again.
+                # The kernel reported this failure to the background thread, and does not report it again.
                 raise self.failure
         finally:
             self._pool.unpin(self)
 
     def close(self) -> None:
-        """Give back the descriptor; the next use opens the file again."""
+        """Close the descriptor; the next use opens the file again."""
         self._pool.close_descriptor(self)
 
 
 class DescriptorPool:
-    """At most `limit` open descriptors (more only while more than that are in use at once)."""
+    """At most `limit` open descriptors, or more while more are in use at once."""
 
     def __init__(self, limit: int) -> None:
-        # Named by getattr: Python has it from 3.13 on, the first version that can run without the lock.
+        # By getattr, since Python has it from 3.13 on, the first version that can run without the lock.
         has_gil: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
         assert has_gil is None or has_gil(), (
             "YAK's files need Python's global interpreter lock: take a usual build of Python, or run with PYTHON_GIL=1"
         )
         self.limit = limit
         self.cache_stat = CacheStat()
-        """Used by the loop's thread only."""
+        """Only the event loop's thread uses it."""
         self._lock = threading.Lock()
         self._open: OrderedDict[PooledFile, None] = OrderedDict()
         self._count = 0
 
     @property
     def open_count(self) -> int:
-        """Descriptors open now."""
+        """The number of open descriptors."""
         return self._count
 
     def pin(self, file: PooledFile) -> int:
@@ -204,7 +203,7 @@ class DescriptorPool:
                 self._close_now(file)
 
     def open_for(self, file: PooledFile, *, pin: bool, create: bool = False) -> int:
-        """Open the file if nobody else just did; returns its descriptor."""
+        """Open the file unless another thread just did. Returns its descriptor."""
         fd = self._open_path(file, create)
         with self._lock:
             if file.fd >= 0:
@@ -217,27 +216,27 @@ class DescriptorPool:
             file.pins += pin
             fd = file.fd
             if self._count > self.limit:
-                # The new one is spared by its pin; an appender's by the flag it has raised.
+                # The pin protects the new descriptor; `appending` protects that of an append.
                 file.pins += 1
                 self._evict(self._count - self.limit)
                 file.pins -= 1
         return fd
 
     def close_descriptor(self, file: PooledFile) -> None:
-        """Close the file's descriptor unless a thread is using it (the pool closes it later then)."""
+        """Close the file's descriptor, unless it is in use (the pool closes it later)."""
         with self._lock:
             if file.fd >= 0 and file.pins == 0:
                 self._close_now(file)
 
     def forget(self, file: PooledFile) -> None:
-        """The file was removed or replaced on disk: close its descriptor as soon as nobody uses it."""
+        """The file was removed or replaced on disk: close its descriptor after its last use."""
         with self._lock:
             file.removed = True
             if file.fd >= 0 and file.pins == 0:
                 self._close_now(file)
 
     def close_all(self) -> None:
-        """Close every descriptor that is not in use."""
+        """Close all descriptors that are not in use."""
         with self._lock:
             self._evict(self._count, spare_recent=False)
 
@@ -249,10 +248,10 @@ class DescriptorPool:
             try:
                 return os.open(path, _OPEN_FLAGS | (os.O_CREAT if create else 0), FILE_MODE)
             except FileNotFoundError:
-                if file.path == path:  # else it was renamed under us
+                if file.path == path:  # else it was renamed meanwhile
                     raise
             except OSError as error:
-                raise_full(error)  # a file that could not be created is not there
+                raise_full(error)  # a failed creation leaves no file
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or attempt:
                     raise
                 with self._lock:
@@ -287,7 +286,7 @@ class DescriptorPool:
 
 
 def raise_full(error: OSError) -> None:
-    """Raise DiskFull for an error of a write that left nothing behind, if it says that there is no room."""
+    """Raise DiskFull if the error of a write that left nothing behind means a full disk or quota."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         raise DiskFull(error.errno, error.strerror, error.filename) from error
 
@@ -296,12 +295,12 @@ def _first_write(fd: int, buffers: Sequence[Buffer]) -> int:
     try:
         return os.writev(fd, buffers if len(buffers) <= IOV_MAX else buffers[:IOV_MAX])
     except OSError as error:
-        raise_full(error)  # a write that fails wrote nothing
+        raise_full(error)  # a failed write wrote nothing
         raise
 
 
 def _append_rest(fd: int, buffers: Sequence[Buffer], written: int, total: int) -> None:
-    """Go on after a short write; on failure cut the file back to where it was before `written`."""
+    """Continue after a short write; on failure truncate the file to its size before `written`."""
     start = os.fstat(fd).st_size - written
     rest = [memoryview(buffer).cast("B") for buffer in buffers]
     done = written
@@ -326,13 +325,13 @@ def _append_rest(fd: int, buffers: Sequence[Buffer], written: int, total: int) -
 
 
 def raise_descriptor_limit(pool_cap: int = 4096) -> tuple[int, int]:
-    """Raise the soft limit of open files to the hard one; returns (limit, how many the pool may use)."""
+    """Raise the soft limit of open files to the hard limit. Returns (limit, size of the pool)."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = hard
     if sys.platform == "darwin" and (hard == resource.RLIM_INFINITY or hard > 10_240):
-        wanted = 10_240  # kern.maxfilesperproc; "unlimited" is refused there
+        wanted = 10_240  # kern.maxfilesperproc; macOS refuses "unlimited"
     elif hard == resource.RLIM_INFINITY:  # pragma: no cover - Linux has a finite hard limit
         wanted = 1_048_576
     if soft == resource.RLIM_INFINITY:

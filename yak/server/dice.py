@@ -1,4 +1,4 @@
-"""Real randomness behind `yak.seams.dice`."""
+"""The real random source behind `yak.seams.dice`."""
 
 import random
 import secrets
@@ -6,12 +6,13 @@ import uuid
 
 from yak.seams.dice import Dice
 
-# Kafka's Uuid.java: the zero id, the id of the metadata topic (1), and of log directories: LOST (1), UNASSIGNED (0), MIGRATING (2).
+# Kafka's Uuid.java: the zero id, the id of the metadata topic (1), and of log directories: LOST (1), UNASSIGNED (0),
+# MIGRATING (2).
 _RESERVED_BELOW = 100
 
 
 class SystemDice(Dice):
-    """The system's own randomness."""
+    """The operating system's random source."""
 
     def __init__(self) -> None:
         self._random = random.SystemRandom()
@@ -28,5 +29,5 @@ class SystemDice(Dice):
         return self._random.randrange(limit)
 
     def secret_bytes(self, count: int) -> bytes:
-        """Bytes that cannot be guessed."""
+        """Unpredictable bytes."""
         return secrets.token_bytes(count)

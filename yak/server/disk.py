@@ -18,10 +18,9 @@ from yak.storage.names import META_PROPERTIES
 
 
 class RealDisk:
-    """See `yak.seams.disk.Disk`. Safe to use from several threads; one file is appended to by one of them at a time.
+    """See `yak.seams.disk.Disk`. Thread-safe, but only one thread at a time may append to a file.
 
-    A name has one handle: opening it again while the first is held gives the same object, so that renames and removals
-    reach it.
+    Each name has one handle: opening it again returns the same object, so that renames and removals reach it.
     """
 
     def __init__(self, *, max_open_files: int | None = None, write_back_every_bytes: int = EVERY_BYTES) -> None:
@@ -33,7 +32,7 @@ class RealDisk:
         self._files: weakref.WeakValueDictionary[str, PooledFile] = weakref.WeakValueDictionary()
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """A file by name; FileNotFoundError when it is absent and `create` is false."""
+        """Open a file. Raises FileNotFoundError when it is absent and `create` is false."""
         with self._names_lock:
             file = self._files.get(path)
             if file is None:
@@ -47,7 +46,7 @@ class RealDisk:
         return file
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory of that name is there."""
+        """Whether there is a file or directory of that name."""
         return os.path.exists(path)
 
     def is_directory(self, path: str) -> bool:
@@ -72,7 +71,7 @@ class RealDisk:
             raise
 
     def read_file(self, path: str) -> bytes:
-        """A whole small file."""
+        """Read a whole small file."""
         with open(path, "rb") as stream:
             return stream.read()
 
@@ -81,11 +80,11 @@ class RealDisk:
         self._replace(path, data, durable=True)
 
     def write_file_lazily(self, path: str, data: bytes) -> None:
-        """Replace a small file atomically, without any sync."""
+        """Replace a small file atomically, without a sync."""
         self._replace(path, data, durable=False)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or directory; handles of it, and below it, go on under the new name."""
+        """Rename a file or directory; handles of it, and below it, follow."""
         with self._names_lock:
             os.rename(old, new)
             self._move_handle(old, new)
@@ -103,7 +102,7 @@ class RealDisk:
             self._drop_handle(path)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all in it; no error when it is absent."""
+        """Remove a directory with its content; no error when it is absent."""
         for directory, _, names in os.walk(path):
             with self._names_lock:
                 for name in names:
@@ -120,7 +119,7 @@ class RealDisk:
             os.close(fd)
 
     def sync_file_system(self, path: str) -> None:
-        """Make all that was written and made on the file system of `path` durable (Linux: syncfs)."""
+        """Make all changes on the file system of `path` durable (Linux: syncfs)."""
         sync = getattr(_libc(), "syncfs", None)
         if sync is None:
             os.sync()
@@ -134,7 +133,7 @@ class RealDisk:
             os.close(fd)
 
     def free_bytes(self, path: str) -> int:
-        """Bytes an ordinary process may still write there."""
+        """Bytes that an unprivileged process may still write there."""
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
 
@@ -144,9 +143,9 @@ class RealDisk:
         return status.f_blocks * status.f_frsize
 
     def lock(self, path: str) -> Lock:
-        """Take the lock file for this process; its text is the holder's process id.
+        """Lock the file for this process and write its process id to it.
 
-        Raises BlockingIOError, which names the holder, when another process (or another call here) has it.
+        Raises BlockingIOError with the holder's process id when another process, or another call here, has the lock.
         """
         fd = private_files.open_file(path, os.O_RDWR | os.O_CREAT)
         try:
@@ -177,7 +176,7 @@ class RealDisk:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.remove(temporary)
-            raise_full(error)  # also where the sync failed: the file that counts was not touched
+            raise_full(error)  # also after a failed sync: the target file is unchanged
             raise
         if durable:
             self.sync_directory(os.path.dirname(path) or ".")
@@ -211,13 +210,13 @@ def _write_whole(path: str, data: bytes, *, durable: bool) -> None:
 
 
 class FileLock:
-    """A held flock; also released by the end of the process, however it ends."""
+    """A held flock; the end of the process releases it in any case."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     def release(self) -> None:
-        """Let it go; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -233,7 +232,7 @@ def _is_data_directory(names: list[str]) -> bool:
 
 
 def _create(path: str) -> int:
-    """A new file in the place of what a crash, or another user, left there."""
+    """Create a file, in place of one that a crash or another user left there."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(path, flags, private_files.FILE_MODE)

@@ -1,7 +1,7 @@
-"""Parts of files that the kernel sends by itself (`sendfile`): a large answer then costs no memory and no copy here.
+"""Parts of files that the kernel sends (`sendfile`), so that a large response takes no memory and no copy here.
 
-`sendfile` waits for the device when a page is not cached, so a slice is made only of what is: the kernel is asked with
-`cachestat` (Linux 6.5 and newer). Where it cannot be asked, bytes are read as before.
+`sendfile` waits for the device when a page is not cached, so slices have cached pages only, by `cachestat` (Linux 6.5
+and newer). Elsewhere the bytes are read.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ class _Counts(ctypes.Structure):
 
 
 class CacheStat:
-    """Asks the kernel how much of a file is cached; remembers when it cannot be asked. Used by one thread only."""
+    """Asks the kernel how much of a file is cached, and remembers if the kernel cannot tell. For one thread only."""
 
     def __init__(self) -> None:
         self.works = sys.platform == "linux"
@@ -55,7 +55,7 @@ class CacheStat:
 
 
 class PooledSlice:
-    """Bytes of a file on their way to one socket. See `yak.seams.disk.FileSlice`."""
+    """Bytes of a file to send to one socket. See `yak.seams.disk.FileSlice`."""
 
     __slots__ = ("_end", "_file", "_pool", "_position")
 
@@ -72,7 +72,7 @@ class PooledSlice:
         return self._file.read(len(self), self._position)
 
     def send(self, socket_fd: int) -> int:
-        """Send what the socket takes; the slice is then what is left. Returns the bytes sent.
+        """Send as much as the socket takes, and remove it from the slice. Returns the bytes sent.
 
         Raises BlockingIOError when the socket takes none, OSError(EIO) when the file ends too early.
         """

@@ -1,7 +1,7 @@
-"""Requests of this process to its own core, by the same door as every client's: a frame in, a frame out.
+"""Requests of this process, such as the HTTP API, to its own core: a frame in, a frame out, as for every client.
 
-What answers HTTP asks so. A question is a connection of its own with one request, so that a long poll holds up nobody,
-and one that is cancelled is forgotten as if its client had gone.
+Each request has a connection of its own, so a long poll delays no other request. A cancelled request closes its
+connection.
 """
 
 import itertools
@@ -20,7 +20,7 @@ _PEER: Final = "in-process"
 
 
 class Closed(Exception):
-    """The core closed the connection instead of answering; the reason is in the message."""
+    """The core closed the connection instead of answering; the message has the reason."""
 
 
 class _Question:
@@ -33,7 +33,7 @@ class _Question:
 
 
 class InProcess:
-    """The open questions, by connection. Ids are negative: those of sockets count up from 1."""
+    """The pending requests, by connection. Ids are negative, those of sockets positive."""
 
     def __init__(self, shell: "Shell") -> None:
         self._shell = shell
@@ -44,10 +44,10 @@ class InProcess:
         return len(self._questions)
 
     async def ask(self, frame: bytes, peer: str = _PEER) -> bytes:
-        """Step the core with one request, without its length prefix, and wait for the answer, likewise without it.
+        """Step the core with one request and wait for the response, both without length prefix.
 
-        `peer` names who asks, for logs and client ids. For a request that has no answer (acks=0) do not wait: see `tell`.
-        Raises Closed when the core takes it for no request.
+        `peer` names the caller in logs and client ids. Use `tell` for a request without response (acks=0). Raises
+        Closed when the core refuses the frame.
         """
         question = _Question()
         connection_id = self._open(frame, peer, question)
@@ -61,7 +61,7 @@ class InProcess:
         return question.answer
 
     def tell(self, frame: bytes, peer: str = _PEER) -> None:
-        """Step the core with a request that gets no answer. Raises Closed when the core takes it for no request."""
+        """Step the core with a request that has no response. Raises Closed when the core refuses the frame."""
         question = _Question()
         connection_id = self._open(frame, peer, question)
         del self._questions[connection_id]
@@ -88,7 +88,7 @@ class InProcess:
         return connection_id
 
     def answered(self, connection_id: ConnectionId, parts: list[Part]) -> None:
-        """The core's answer; copied, for what it lies in is used again."""
+        """Deliver the response, as a copy: the core reuses its buffers."""
         question = self._questions.get(connection_id)
         if question is not None and not question.settled.is_set():
             whole = b"".join(map(bytes, parts))
@@ -96,7 +96,7 @@ class InProcess:
             question.settled.set()
 
     def closed(self, connection_id: ConnectionId, reason: str) -> None:
-        """The core ends the connection."""
+        """Fail the request, since the core closed its connection."""
         question = self._questions.get(connection_id)
         if question is not None and not question.settled.is_set():
             question.failure = reason

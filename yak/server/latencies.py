@@ -1,8 +1,9 @@
-"""How long things took, in buckets that double: what metrics show, at a fifth of a microsecond for a request.
+"""Latency histograms with doubling buckets for the metrics, at a fifth of a microsecond per request.
 
-The core notes what it answered (`yak.broker.counters`), the shell knows when the turn began and ended. A request that is answered at
-once took its turn, until its answer was handed to the socket; one that waited took from the beginning of its own turn to the end of the
-one that answered it. What it lay in the socket's buffer before, behind other turns, is not in it: that is the loop's delay.
+The core notes the answered requests (`yak.broker.counters`), the shell the start and end of the turn. A request
+answered at once has the duration of its turn, until the socket takes the response. A delayed request has the time from
+the start of its own turn to the end of the turn that answered it. The wait in the socket's buffer behind other turns is
+not included: that is the loop delay.
 """
 
 from typing import Final
@@ -15,26 +16,26 @@ BOUNDS_COUNT: Final = 20
 BOUNDS_SECONDS: Final = tuple(0.0001 * 2**index for index in range(BOUNDS_COUNT))
 """0.1 ms, 0.2 ms, ... 52 s."""
 _CELLS: Final = 48
-"""More than any time needs (2^47 times the first bound), so that nothing has to be compared; the last holds the sum."""
+"""More than any time needs (2^47 times the first bound), so no range check is needed; the last cell has the sum."""
 
 
 class Histogram:
-    """Counts by bucket, and the sum of all."""
+    """Counts by bucket, and their sum."""
 
     __slots__ = ("cells",)
 
     def __init__(self) -> None:
         self.cells = [0] * _CELLS
-        """How many took under `FIRST_BOUND_NS * 2**index`, and not under half of it; in the last, all ns together."""
+        """Counts of times below `FIRST_BOUND_NS * 2**index`, not below half of it; the last cell is the sum in ns."""
 
     def note(self, took_ns: int) -> None:
-        """One more."""
+        """Count one time."""
         cells = self.cells
         cells[(took_ns // FIRST_BOUND_NS).bit_length()] += 1
         cells[-1] += took_ns
 
     def cumulative(self) -> tuple[list[int], int, float]:
-        """(how many took no longer than each of `BOUNDS_SECONDS`, how many in all, all seconds together)."""
+        """(counts up to each of `BOUNDS_SECONDS`, total count, total seconds)."""
         totals, total = [], 0
         for count in self.cells[:BOUNDS_COUNT]:
             total += count
@@ -43,7 +44,7 @@ class Histogram:
 
 
 class Latencies:
-    """Of requests, by API key; `FOLLOWER_FETCH` stands apart from consumers' fetches."""
+    """Request latencies by API key; `FOLLOWER_FETCH` is separate from consumers' fetches."""
 
     def __init__(self, counters: Counters) -> None:
         self.counters = counters
@@ -53,7 +54,7 @@ class Latencies:
         self._waited = counters.waited
 
     def turn_ended(self, now_ns: int, took_ns: int) -> None:
-        """Take what the core answered in this turn."""
+        """Record the requests that this turn answered."""
         answered = self._answered
         if answered:
             by_api = self._cells

@@ -1,4 +1,4 @@
-"""Listening sockets: bound at start, so that a port in use is known at once; open for clients only when ready."""
+"""Listening sockets: bound at the start, which reveals a port in use at once; open for clients only when ready."""
 
 import contextlib
 import errno
@@ -22,7 +22,7 @@ _PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Bind every address of a host to one port (0: any free one), without listening yet.
+    """Bind every address of a host to one port (0: any free port), without listening yet.
 
     Raises UsageError: `bad-address` when the host is not this machine's, `address-in-use` when the port is taken.
     """
@@ -45,18 +45,18 @@ def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def bound_port(sockets: Sequence[socket.socket]) -> int:
-    """The port they are bound to."""
+    """The port of these sockets."""
     return int(sockets[0].getsockname()[1])
 
 
 def close(sockets: Sequence[socket.socket]) -> None:
-    """Close them all."""
+    """Close these sockets."""
     for sock in sockets:
         sock.close()
 
 
 def start_listening(sockets: Sequence[socket.socket], host: str) -> None:
-    """Open them for clients. Raises UsageError `address-in-use` when another process was faster."""
+    """Open the sockets for clients. Raises UsageError `address-in-use` when another process took the port."""
     for sock in sockets:
         try:
             sock.listen(_BACKLOG)
@@ -101,7 +101,7 @@ def _explained(error: OSError, host: str, port: int) -> UsageError:
 
 
 class Listener:
-    """Accepts connections for the shell: clients within the bounds for each address and in total, other brokers beyond."""
+    """Accepts clients up to the limits per address and in total, and other brokers beyond."""
 
     def __init__(self, shell: Shell, sockets: Sequence[socket.socket]) -> None:
         self._shell = shell
@@ -112,7 +112,7 @@ class Listener:
         self._reserve = _open_reserve()
 
     async def run(self) -> None:
-        """Accept until cancelled; the sockets are closed at the end."""
+        """Accept until cancelled; closes the sockets at the end."""
         try:
             async with trio.open_nursery() as nursery:
                 for sock in self._sockets:
@@ -186,7 +186,7 @@ class Listener:
         self._peers.expire(connection)
 
     async def _accept_failed(self, listening: socket.socket, error: OSError) -> None:
-        """Out of file handles: use the reserve to take and close one, so that the peer is told and the queue moves."""
+        """Out of file handles: accept and close one connection with the reserve, so that the queue moves."""
         self._shell.counters.bad("accept-failed")
         fields: dict[str, object] = {"error": error.strerror, "connections": len(self._shell.connections)}
         self._shell.rate_limit.write("error", "accept-failed", fields)

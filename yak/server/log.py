@@ -1,4 +1,4 @@
-"""The broker's log: one line an event to stderr, as text or JSON, with rate limits for what a peer can provoke."""
+"""The broker's log: one line per event on stderr, as text or JSON; events that peers can provoke have rate limits."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ _FIELDS = "yak_fields"
 
 
 def set_up(log_format: str = "text", level: str = "info", stream: TextIO | None = None) -> None:
-    """Send the `yak` logger to stderr. Raises UsageError for a format or level that does not exist."""
+    """Send the `yak` logger to stderr. Raises UsageError for an unknown format or level."""
     if log_format not in get_args(LogFormat):
         raise UsageError(
             "log-format",
@@ -43,7 +43,7 @@ def set_up(log_format: str = "text", level: str = "info", stream: TextIO | None 
 def write(
     level: str, event: str, fields: dict[str, object] | None = None, *, error: BaseException | None = None
 ) -> None:
-    """One line: a stable event name and its fields; with `error`, its traceback too."""
+    """Write one line: a stable event name and its fields; with `error`, its traceback too."""
     number = _LEVELS[level]
     if LOGGER.isEnabledFor(number):
         LOGGER.log(number, "%s", event, extra={_FIELDS: fields or {}}, exc_info=error)
@@ -53,7 +53,7 @@ class TextFormatter(logging.Formatter):
     """`2026-01-31T12:00:00.123Z INFO  event key=value`; values with blanks or control characters are quoted."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and the traceback's lines below it."""
+        """One line, with the traceback below it."""
         fields = getattr(record, _FIELDS, {})
         words = [_time(record), f"{record.levelname:<7}", record.getMessage()]
         words += [f"{name}={_shown(value)}" for name, value in fields.items()]
@@ -62,7 +62,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, event, and the fields beside them."""
+    """One JSON object per line: time, level, event, and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line; a traceback is the field `traceback`."""
@@ -78,7 +78,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class RateLimit:
-    """Lets through `burst` lines of each key in `per_seconds`, and says how many it held back with the next one."""
+    """Allows `burst` lines of each key in `per_seconds`; the next line has the number of suppressed ones."""
 
     def __init__(self, burst: int = 5, per_seconds: float = 10.0, keys_max: int = 1000) -> None:
         self._burst = burst
@@ -87,7 +87,7 @@ class RateLimit:
         self._windows: dict[str, tuple[float, int]] = {}
 
     def held_back(self, key: str) -> int | None:
-        """None: say nothing now. Else how many lines of this key were held back before this one."""
+        """None if this line is suppressed, else the number of lines of this key suppressed before it."""
         now = time.monotonic()
         started, count = self._windows.get(key, (now, 0))
         if now - started >= self._per_seconds:
@@ -100,7 +100,7 @@ class RateLimit:
         return 0 if count < self._burst else None
 
     def write(self, level: str, event: str, fields: dict[str, object], *, error: BaseException | None = None) -> None:
-        """Write the line unless too many of its event were written lately."""
+        """Write the line unless its event is over its limit."""
         held_back = self.held_back(event)
         if held_back is None:
             return

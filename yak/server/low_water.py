@@ -1,7 +1,8 @@
-"""How much of a large frame must be there before the kernel wakes its reader (SO_RCVLOWAT).
+"""How much of a large frame must arrive before the kernel wakes its reader (SO_RCVLOWAT).
 
-A megabyte comes over loopback in a dozen pieces, and each would cost a turn of the event loop. Told how much is missing, the
-kernel wakes the reader once or twice. It does so in any case at the connection's end, and when no more fits into its buffer.
+A megabyte arrives over loopback in a dozen pieces, each of which would cost a turn of the event loop. With the mark set
+to the missing bytes, the kernel wakes the reader once or twice. It always wakes the reader at the end of the connection
+and when its buffer is full.
 """
 
 import os
@@ -10,15 +11,15 @@ import sys
 from typing import Final
 
 FROM_BYTES: Final = 16 * 1024
-"""Less than this is not worth two system calls."""
+"""Fewer bytes are not worth two system calls."""
 UP_TO_BYTES: Final = 512 * 1024
-"""The kernel keeps twice as much for a connection that is waited for; its default bound is 6 MB."""
+"""The kernel reserves twice as much for such a connection; its default bound is 6 MB."""
 _KERNEL_MIN: Final = (4, 18)
-"""Before it a socket's buffer did not grow with the mark, and a reader could wait for what had no room (796f82eafcd9)."""
+"""Older kernels did not grow the buffer with the mark, so a reader could wait for bytes without room (796f82eafcd9)."""
 
 
 def heeds_mark(platform: str, release: str) -> bool:
-    """Whether this system's TCP wakes a reader by the mark, and always in the end; `release` as uname has it."""
+    """Whether this system's TCP supports the mark, and never leaves a reader asleep; `release` as in uname."""
     numbers = release.split(".")[:2]
     if platform != "linux" or len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
         return False
@@ -37,7 +38,7 @@ class LowWater:
         self._marked = 1
 
     def mark(self, sock: socket.socket, missing_bytes: int) -> bool:
-        """Note how much of a frame is missing, 0 for none; returns whether to wait for the next wake-up. Raises OSError."""
+        """Set the mark for a frame's missing bytes, 0 for none. Returns whether to wait to be woken. Raises OSError."""
         wanted = min(missing_bytes, UP_TO_BYTES) if missing_bytes >= FROM_BYTES and _HEEDS_MARK else 1
         if wanted != self._marked:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)

@@ -1,4 +1,4 @@
-"""What `yak serve` was asked to do, resolved: a plain value that the command line, `yak up` and tests can make."""
+"""The resolved options of `yak serve`, as a plain value for the command line, `yak up` and tests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from yak.errors import UsageError
 Role = Literal["leader", "follower"]
 ROLES: Final[tuple[Role, ...]] = ("leader", "follower")
 LEASE_MS_DEFAULT: Final = 6_000
-"""As `session_timeout_ms` of `yak.cluster.member_state.MembershipSettings`; far above any delay of a busy loop."""
+"""As `session_timeout_ms` of `yak.cluster.member_state.MembershipSettings`; far above any event loop delay."""
 RENEW_MS_DEFAULT: Final = 500
 FOLLOWERS_TIMEOUT_MS_DEFAULT: Final = 30_000
 _RENEWALS_PER_LEASE: Final = 3
@@ -21,52 +21,51 @@ _LOOPBACK: Final = ("127.", "::1", "[::1]", "localhost")
 
 @dataclass(slots=True, frozen=True)
 class ServeOptions:
-    """All that one broker process is told. Times in ms; port 0 takes any free one."""
+    """All options of one broker process. Times in ms; port 0 is any free port."""
 
     node_id: int = 1
     role: Role = "leader"
     host: str = "127.0.0.1"
     port: int = 9092
     http_port: int | None = None
-    """Answer HTTP here, on the same host; 0: on any free port; None: nowhere."""
+    """The HTTP port, on the same host; 0: any free port; None: no HTTP."""
     http_port_may_move: bool = False
-    """Take any free port when that one is taken: nobody asked for it by number."""
+    """Use any free port if `http_port` is taken, since the user did not choose it."""
     advertised_host: str | None = None
     advertised_port: int | None = None
     redis_url: str = "redis://127.0.0.1:6379/0"
     redis_timeout_ms: int = 30_000
     allow_unsafe_redis: bool = False
-    """Take a metadata store that has replicas, or is one: a failover to it may lose what it confirmed."""
+    """Accept a metadata store that has replicas, or is one: a failover may lose confirmed changes."""
     data_dirs: tuple[str, ...] = ("./yak-data",)
     rack: str | None = None
     followers: tuple[str, ...] = ()
-    """Addresses (host:port) of the followers that this leader waits for, up to the timeout, before it makes replicated
-    topics."""
+    """Followers (host:port) that this leader waits for, up to the timeout, before it creates replicated topics."""
     followers_timeout_ms: int = FOLLOWERS_TIMEOUT_MS_DEFAULT
     lease_ms: int = LEASE_MS_DEFAULT
-    """How long a broker may be silent before it is fenced, and the controller before its office is taken."""
+    """The session timeout: a broker without heartbeats is fenced, and a silent controller is replaced."""
     renew_ms: int | None = None
     log_format: str = "text"
     log_level: str = "info"
     configs: Mapping[str, str] = field(default_factory=dict)
-    """Kafka's broker configs by name, as given; what the fields above say of the same wins."""
+    """Kafka's broker configs by name; the fields above take precedence."""
     ready_file: str | None = None
     http_token: str | None = field(default=None, repr=False)
-    """Asked of whoever changes something over HTTP."""
+    """If set, HTTP requests that change something need this token."""
 
     @property
     def renew_interval_ms(self) -> int:
-        """How often the broker says that it lives; when not said 0.5 s, or a third of a short lease."""
+        """The heartbeat interval; by default 0.5 s, or a third of a short lease."""
         if self.renew_ms is not None:
             return self.renew_ms
         return usual_renew_ms(self.lease_ms)
 
     def advertised(self, bound_port: int) -> tuple[str, int]:
-        """Where clients are told to connect, once the port is bound."""
+        """The address that clients connect to, once the port is bound."""
         return self.advertised_host or self.host, self.advertised_port or bound_port
 
     def broker_settings(self, bound_port: int, http_port: int = 0) -> dict[str, str]:
-        """The broker configs as they are in force: those given, and what the flags say in Kafka's words."""
+        """The effective broker configs: the given ones, and the flags under Kafka's names."""
         host, port = self.advertised(bound_port)
         http = {"yak.http.listeners": f"http://{bracketed(host)}:{http_port}"} if http_port else {}
         rack = {} if self.rack is None else {"broker.rack": self.rack}
@@ -81,7 +80,7 @@ class ServeOptions:
         }
 
     def check(self) -> tuple[str, ...]:
-        """Warnings about what works, but probably not as meant.
+        """Check the options. Returns warnings about probable mistakes.
 
         Raises UsageError: `bad-node-id`, `bad-role`, `lease-config`, `bad-advertised`, `bad-followers`, `data-dir`.
         """
@@ -154,12 +153,12 @@ class ServeOptions:
 
 
 def bracketed(host: str) -> str:
-    """A host as it stands in front of `:port`."""
+    """The host as written before `:port`; IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def parse_followers(text: str) -> tuple[str, ...]:
-    """`host:port,host:port`, in the order given; a port that is not said is 9092. Raises UsageError (`bad-followers`)."""
+    """Parse `host:port,host:port`; the default port is 9092. Raises UsageError (`bad-followers`)."""
     addresses: list[str] = []
     for part in (part.strip() for part in text.split(",")):
         if not part:
@@ -178,7 +177,7 @@ def parse_followers(text: str) -> tuple[str, ...]:
 
 
 def bad_followers(what: str, why: str) -> UsageError:
-    """The error for an address in `--followers` that cannot be one."""
+    """The error for an invalid address in `--followers`."""
     return UsageError(
         "bad-followers",
         f"{what} cannot be used as a follower",
@@ -188,12 +187,12 @@ def bad_followers(what: str, why: str) -> UsageError:
 
 
 def usual_renew_ms(lease_ms: int) -> int:
-    """How often a broker says that it lives when nobody said how often."""
+    """The default heartbeat interval."""
     return min(RENEW_MS_DEFAULT, lease_ms // _RENEWALS_PER_LEASE)
 
 
 def split_address(text: str, what: str) -> tuple[str, int | None]:
-    """`host`, `host:port` or `[ipv6]:port`, also with Kafka's `PLAINTEXT://` in front.
+    """Parse `host`, `host:port` or `[ipv6]:port`, also after Kafka's `PLAINTEXT://`.
 
     Raises UsageError (`bad-address`).
     """
@@ -221,8 +220,11 @@ def split_address(text: str, what: str) -> tuple[str, int | None]:
 
 
 def parse_properties_file(text: str) -> dict[str, str]:
-    """A Java properties file as Kafka's `server.properties` use it: `name=value` or `name: value`, `#` and `!` notes,
-    a backslash at the end of a line goes on with the next."""
+    """Parse a Java properties file such as Kafka's `server.properties`.
+
+    Lines are `name=value` or `name: value`, comments start with `#` or `!`, and a backslash at the end continues a
+    line.
+    """
     settings: dict[str, str] = {}
     logical = ""
     for raw in text.splitlines():

@@ -1,4 +1,4 @@
-"""What waits to be sent on one raw non-blocking socket: parts, gathered into as few sends as possible."""
+"""The send queue of one raw non-blocking socket: parts, gathered into as few sends as possible."""
 
 import socket
 from abc import ABC, abstractmethod
@@ -9,37 +9,37 @@ from yak.server.descriptors import IOV_MAX
 from yak.server.file_slices import PooledSlice
 
 _JOIN_BELOW_BYTES: Final = 16 * 1024
-"""Parts that together are smaller leave as one joined buffer: cheaper than a gather list of hundreds."""
+"""Fewer bytes are sent as one joined buffer: cheaper than a gather list of hundreds of parts."""
 _MORE: Final = getattr(socket, "MSG_MORE", 0)
-"""More follows at once: do not send a packet for the few bytes before a slice."""
+"""More data follows at once: do not send a packet for the few bytes before a slice."""
 
 
 class Outgoing(ABC):
-    """The sending side of a connection; the shell flushes at the end of the turn those that got something to send.
+    """The sending side of a connection; at the end of a turn the shell flushes those with queued parts.
 
-    A base class and no part of a connection: the shell puts a reply here for every request, and one attribute less on
-    the way is felt.
+    It is a base class, not a field of the connection: the shell queues a reply for every request, and one attribute
+    access less is measurable.
     """
 
     __slots__ = ("outgoing", "sock", "unsent_bytes")
 
     def __init__(self, sock: socket.socket | None) -> None:
         self.sock = cast("socket.socket", sock)
-        """Given later where there is none yet; nothing is sent before."""
+        """None until the socket exists; nothing is sent before."""
         self.outgoing: list[Part] = []
         self.unsent_bytes = 0
 
     @abstractmethod
     def flush(self) -> None:
-        """Send what is queued as far as the socket takes it; a task sends the rest. Raises nothing."""
+        """Send queued parts as far as the socket takes them; a task sends the rest. Raises nothing."""
 
     def queue(self, parts: list[Part]) -> None:
-        """Put parts behind those that wait."""
+        """Append parts to the queue."""
         self.outgoing += parts
         self.unsent_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
 
     def send(self) -> int:
-        """Send until all is sent or the socket is full; how many sends it took. Raises OSError."""
+        """Send until the queue is empty or the socket is full. Returns the number of sends. Raises OSError."""
         outgoing = self.outgoing
         sends = 0
         while outgoing:
@@ -54,7 +54,7 @@ class Outgoing(ABC):
         return sends
 
     def _send_small(self) -> int:
-        """Send what is queued as one buffer; few bytes are left, so none of it is a slice but perhaps the end of one."""
+        """Send the queue as one buffer; with so few bytes it holds no slice, or only the end of one."""
         outgoing = self.outgoing
         if len(outgoing) > 1 or type(outgoing[0]) is PooledSlice:
             outgoing[:] = [b"".join(map(bytes, outgoing))]
@@ -65,7 +65,7 @@ class Outgoing(ABC):
         return sent
 
     def _send_large(self) -> int:
-        """Send the slice that stands first, or all buffers up to the next slice."""
+        """Send the first slice, or all buffers before the next slice."""
         outgoing = self.outgoing
         first = outgoing[0]
         if type(first) is PooledSlice:
@@ -84,7 +84,7 @@ class Outgoing(ABC):
 
 
 def _drop_front(outgoing: list[Part], sent: int) -> None:
-    """Take the first `sent` bytes, all of them in buffers, off what is to be sent."""
+    """Remove the first `sent` bytes, which are all in buffers, from the queue."""
     index = 0
     while sent and sent >= len(outgoing[index]):
         sent -= len(outgoing[index])

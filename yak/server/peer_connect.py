@@ -1,4 +1,4 @@
-"""A connection to another broker, made within a limit; when it cannot be made, why, in the words of `PeerLost`."""
+"""Connect to another broker within a time limit; a failure has a reason in the terms of `PeerLost`."""
 
 import errno
 import os
@@ -10,11 +10,11 @@ import trio
 from yak.broker.events import PeerEnd
 
 _NO_WAY_FROM_HERE: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETUNREACH)
-"""This host has no such addresses (IPv6, mostly): it says nothing of the peer."""
+"""This host has no such addresses (mostly IPv6), which says nothing about the peer."""
 
 
 class NotConnectedError(Exception):
-    """No connection came about: how, as `PeerLost` tells it, and why, in words."""
+    """The connection failed: `how` in the terms of `PeerLost`, and the reason as text."""
 
     def __init__(self, how: PeerEnd, reason: str, *, no_way: bool = False) -> None:
         super().__init__(reason)
@@ -24,10 +24,10 @@ class NotConnectedError(Exception):
 
 
 async def connect_peer(host: str, port: int, limit_seconds: float) -> socket.socket:
-    """A connected, non-blocking socket. Raises NotConnectedError.
+    """Return a connected, non-blocking socket. Raises NotConnectedError.
 
-    A name may have several addresses: each is tried in turn within its share of the time that is left. "refused" is
-    said only when nobody listens at any of those that can be reached from here at all.
+    A name may have several addresses: each is tried in turn with an equal share of the remaining time. The failure is
+    "refused" only if every address that this host can reach refused.
     """
     deadline = trio.current_time() + limit_seconds
     failures: list[NotConnectedError] = []
@@ -46,7 +46,7 @@ async def connect_peer(host: str, port: int, limit_seconds: float) -> socket.soc
 
 async def _addresses(host: str, port: int) -> list[tuple[int, int, int, Any]]:
     if not 0 < port < 65536:
-        # The look-up would take the rest of a division, and a connect to 0 is "refused" by nobody.
+        # getaddrinfo would take the port modulo 65536, and a connect to port 0 always looks refused.
         raise NotConnectedError("unreachable", f"{port} is not a port")
     try:
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -75,7 +75,7 @@ async def _connect_one(family: int, kind: int, protocol: int, address: Any, limi
 
 
 async def _handshake(sock: socket.socket, address: Any) -> None:
-    """Raises OSError."""
+    """Connect the socket. Raises OSError."""
     try:
         sock.connect(address)
     except BlockingIOError:
@@ -84,7 +84,7 @@ async def _handshake(sock: socket.socket, address: Any) -> None:
         if number:
             raise OSError(number, os.strerror(number)) from None
     if sock.getsockname() == sock.getpeername():
-        # The kernel lent us the very port we call, and TCP lets a socket meet itself: nobody else is there.
+        # The kernel chose the peer's port as our own, so TCP connected the socket to itself: no peer is there.
         raise ConnectionRefusedError(errno.ECONNREFUSED, "only this connection itself is at that port")
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,9 +1,9 @@
-"""Room for other brokers where clients have taken all connections: a flood of clients must not end replication.
+"""Reserved connections for other brokers, so that a flood of clients does not stop replication.
 
-Brokers come in by the same port as clients, so a connection over a bound gets in on trial. Until it has proven to be
-another broker's (`yak.protocol.peer_proof`), only the requests of that proof are stepped; any other request, or no proof in
-time, closes it. Trials have a bound of their own, and the newest takes the place of the oldest: so connections that prove
-nothing keep no broker out.
+Brokers and clients share one port, so a connection above a limit is admitted on trial. Until it proves to be another
+broker's (`yak.protocol.peer_proof`), only requests of that proof are stepped. Any other request, or a timeout, closes
+it. Trials have a limit of their own, and the newest replaces the oldest, so connections without proof keep no broker
+out.
 """
 
 import struct
@@ -20,7 +20,7 @@ _OF_THE_PROOF: Final = (SASL_HANDSHAKE, SASL_AUTHENTICATE)
 
 
 class PeerReserve:
-    """Connections over the bounds: those on trial, with what they are over, and those that are proven to be brokers'."""
+    """Connections above the limits: those on trial, with the limit they exceed, and those of proven brokers."""
 
     def __init__(self, shell: "Shell") -> None:
         self._shell = shell
@@ -28,7 +28,7 @@ class PeerReserve:
         self._kept: set[Connection] = set()
 
     def has_room(self) -> bool:
-        """Whether one more may come in on trial; ends the oldest one on trial if that is what it takes."""
+        """Whether one more may be admitted on trial; closes the oldest trial if needed."""
         limits = self._shell.limits
         if len(self._kept) >= limits.peers_reserved:
             return False
@@ -37,19 +37,19 @@ class PeerReserve:
         return True
 
     def admit(self, connection: "Connection", kind: str) -> None:
-        """This one is on trial from now on."""
+        """Put a connection on trial."""
         self._on_trial[connection] = kind
         connection.trial = self
 
     def admits(self, connection: "Connection", frame: bytes | memoryview) -> bool:
-        """Whether a request of one on trial is of its proof; else the connection is closed. At least 8 bytes long."""
+        """Whether a trial's request (at least 8 bytes) is part of its proof; otherwise closes the connection."""
         if _API_KEY.unpack_from(frame)[0] in _OF_THE_PROOF:
             return True
         self._end(connection)
         return False
 
     def keep(self, connection: "Connection") -> None:
-        """It is proven to be a broker's: it stays, if there is room."""
+        """Keep the connection of a proven broker, if the reserve has room; otherwise close it."""
         if len(self._kept) >= self._shell.limits.peers_reserved:
             self._end(connection)
             return
@@ -58,7 +58,7 @@ class PeerReserve:
         self._kept.add(connection)
 
     def expire(self, connection: "Connection") -> None:
-        """End one that proved nothing in its time; not to be called within its own turn."""
+        """Close a trial that timed out; not to be called within its own turn."""
         if connection in self._on_trial:
             self._end(connection)
             connection.flush()
@@ -70,11 +70,11 @@ class PeerReserve:
         connection.close(kind, now=True)
 
     def refused(self, peer: str, kind: str) -> None:
-        """Count one that was sent away, and say so."""
+        """Count and log a refused connection."""
         self._shell.counters.bad(kind)
         self._shell.rate_limit.write("warning", "connection-refused", {"peer": peer, "kind": kind})
 
     def forget(self, connection: "Connection") -> None:
-        """It ended."""
+        """Remove a connection that ended."""
         self._on_trial.pop(connection, None)
         self._kept.discard(connection)

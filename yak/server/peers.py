@@ -1,8 +1,8 @@
-"""Connections to other brokers, as the core asks for them: followers fetch over them, and a killed peer is seen by them.
+"""Connections to other brokers, as the core requests them: followers fetch over them, and they reveal a killed peer.
 
-One task for each connects, then reads until the end: the kernel tells it of a peer that died at once. What one read
-completes is stepped in one turn; what the core sends leaves at the end of the turn. Answers are read where they were
-received (`answer_buffer`).
+One task per connection connects, then reads until the end; the kernel reports a dead process at once. The responses
+that one read completes are stepped in one turn, and requests of the core are sent at the end of the turn. Responses are
+read in the receive buffer (`answer_buffer`).
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class _End(NamedTuple):
 
 
 class Peers:
-    """All of them; carries out what the core asks concerning peers."""
+    """All connections to peers; executes the core's effects on them."""
 
     def __init__(self, shell: "Shell") -> None:
         self._shell = shell
@@ -40,27 +40,27 @@ class Peers:
         return len(self._connections)
 
     def connect(self, effect: ConnectPeer) -> None:
-        """Begin to connect; `PeerConnected` or `PeerLost` follows."""
+        """Start to connect; `PeerConnected` or `PeerLost` follows."""
         assert effect.peer_id not in self._connections, "a peer id is used once"
         connection = PeerConnection(self._shell, self, effect)
         self._connections[effect.peer_id] = connection
         self._shell.nursery.start_soon(connection.run)
 
     def send(self, effect: SendPeer) -> None:
-        """Queue a request; it leaves at the end of the turn. A peer that is gone gets nothing."""
+        """Queue a request, which is sent at the end of the turn; ignored if the connection has ended."""
         connection = self._connections.get(effect.peer_id)
         if connection is not None:
             connection.queue(effect.parts)
             self._shell.touched[connection] = None
 
     def close(self, effect: ClosePeer) -> None:
-        """End a connection, or the attempt at one; the core hears no more of it."""
+        """Close a connection or the attempt at one; the core gets no further event."""
         connection = self._connections.get(effect.peer_id)
         if connection is not None:
             connection.close()
 
     def forget(self, connection: "PeerConnection") -> None:
-        """It is over."""
+        """Remove a connection that ended."""
         self._connections.pop(connection.peer_id, None)
         self._shell.touched.pop(connection, None)
 
@@ -95,12 +95,12 @@ class PeerConnection(Outgoing):
         self._closed = False
         self._draining = False
         self._end: _End | None = None
-        """Set by a send that failed: it saw first how the connection ended."""
+        """Set by a failed send, which knows first how the connection ended."""
 
     # ------------------------------------------------------------------------------------------------- the task
 
     async def run(self) -> None:
-        """Connect, and read until the end. Nothing a peer does escapes from here."""
+        """Connect, and read until the end. Errors of the peer never leave this method."""
         shell = self._shell
         end: _End | None = None
         try:
@@ -158,7 +158,7 @@ class PeerConnection(Outgoing):
         return None
 
     def _step_answers(self) -> _End | None:
-        """A turn, if the last read completed an answer: step all that are whole. What then ends the connection, if so."""
+        """Step all whole responses of the last read in one turn. Returns the end of the connection, or None."""
         shell, next_frame = self._shell, self._input.next_frame
         try:
             frame = next_frame()
@@ -183,7 +183,7 @@ class PeerConnection(Outgoing):
         return end
 
     def _failed(self, error: Exception) -> _End:
-        """A bug in the shell, in what concerns this connection alone."""
+        """A bug in the shell that concerns this connection alone."""
         self._shell.counters.bugs += 1
         log.write("error", "connection-failed", {"peer": f"{self._host}:{self._port}"}, error=error)
         return _End("unreachable", "internal error")
@@ -191,14 +191,14 @@ class PeerConnection(Outgoing):
     # ------------------------------------------------------------------------------------------------- from the core
 
     def close(self) -> None:
-        """End it quietly, whatever it is doing; what is not sent yet is not sent."""
+        """Close the connection in any state, without an event; unsent requests are dropped."""
         self._closed = True
         self._peers.forget(self)
         self._forget_unsent()
         self._scope.cancel()
 
     def flush(self) -> None:
-        """Send what is queued as far as the socket takes it; a task sends the rest."""
+        """Send queued requests as far as the socket takes them; a task sends the rest."""
         if not self._is_connected or self._draining:
             return
         self._send_or_note()
@@ -213,7 +213,7 @@ class PeerConnection(Outgoing):
                 await trio.lowlevel.wait_writable(self.sock)
                 self._send_or_note()
         except (OSError, trio.ClosedResourceError):
-            self._forget_unsent()  # the reading task ended the connection
+            self._forget_unsent()  # the reading task closed the connection
         finally:
             self._draining = False
 
@@ -221,7 +221,7 @@ class PeerConnection(Outgoing):
         try:
             self._shell.counters.sends += self.send()
         except OSError as error:
-            # The reading task still hands on what came before the end, and tells how it ended; make sure that it wakes.
+            # The reading task still steps earlier responses and reports the end; the shutdown wakes it.
             self._cut(_why(error))
         except Exception as error:  # noqa: BLE001 - others are flushed after this one
             self._cut(self._failed(error))
@@ -243,6 +243,6 @@ def _why(error: OSError) -> _End:
     if error.errno == errno.ECONNRESET:
         return _End("reset", reason)
     if error.errno == errno.EPIPE:
-        # The reset came behind the peer's orderly end, in answer to something sent after it.
+        # A reset followed the peer's orderly close, in answer to data sent after it.
         return _End("closed", reason)
     return _End("unreachable", reason)

@@ -1,10 +1,12 @@
-"""Bytes from a socket to whole frames, with one buffer that all connections share.
+"""Split bytes from a socket into whole frames, with one buffer shared by all connections.
 
-What a read brings is stepped before anything else runs, so nothing of it outlives the turn, and an idle connection
-holds no buffer at all. Only the unfinished end of a read is kept: as bytes put in front of the next read, or, for a
-frame larger than the shared buffer, in pages of its own, which the kernel fills in as bytes are received: memory grows with
-the bytes received, never with the length announced (a peer that says 50 MiB and sends five bytes costs five bytes), and
-nothing is copied to make room. One read takes at most `LARGE_FRAME_READ_BYTES_MAX`, so that it never holds up the others for long.
+A read is stepped before anything else runs, so its bytes do not outlive the turn, and an idle connection has no buffer.
+Only the unfinished end of a read is kept. A small rest is copied in front of the next read. A frame larger than the
+shared buffer gets pages of its own, which the kernel fills.
+
+Memory grows with the bytes received, never with the announced length: a peer that announces 50 MiB and sends five bytes
+costs five bytes. Nothing is copied to make room. One read takes at most `LARGE_FRAME_READ_BYTES_MAX`, so that it does
+not delay other connections.
 """
 
 import mmap
@@ -21,53 +23,53 @@ from yak.limits import LARGE_FRAME_READ_BYTES_MAX
 FRAME_LENGTH: Final = Struct(">i")
 _OWN_FROM_BYTES: Final = 128 * 1024
 _SPARE_RATIO_MAX: Final = 8
-"""A spare buffer this many times too large stays for another frame."""
+"""A spare buffer up to this many times too large is reused for a frame."""
 _SPARES_MAX_BYTES: Final = 8 * 1024 * 1024
 
 StepFrames: TypeAlias = Callable[[bytearray | mmap.mmap, memoryview, int], int]
-"""Steps the whole frames of `buffer[:end]`, given with a read-only view of it; returns where it stopped."""
+"""Steps the whole frames of `buffer[:end]`, passed with a read-only view of it; returns the end of the last one."""
 
 
 class Memory:
-    """Bytes held for peers, all connections together: partly received frames and unsent replies.
+    """Memory of all connections together: partly received frames and unsent replies.
 
-    Past the bound connections wait before they read on. One of them at a time may read all the same, or connections
-    that each hold half a frame would wait for each other for ever. Partly received large frames take at most half: past
-    that the connections that send them wait, and those with small requests do not.
+    Above the limit, connections stop reading. One connection at a time is exempt; otherwise connections with half a
+    frame each would wait for each other forever. Partly received large frames may take half of the limit: above that
+    only connections with such frames stop reading.
     """
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max, self.frame_bytes_max = bytes_max, bytes_max // 2
         self.held_bytes = 0
         self.frame_bytes = 0
-        """Of partly received large frames; part of `held_bytes`, and at most `frame_bytes_max`. While all that is held is below
-        that, every connection may read."""
+        """Bytes of partly received large frames; part of `held_bytes`, at most about `frame_bytes_max`. While
+        `held_bytes` is below that, every connection may read."""
         self.exempt: object | None = None
         self._waiting: deque[trio.Event] = deque()
 
     def change(self, by_bytes: int) -> None:
-        """Count bytes taken or, negative, given back."""
+        """Count bytes taken or, if negative, freed."""
         self.held_bytes += by_bytes
         if by_bytes < 0 and self._waiting and not self.is_full and not self.is_full_of_frames:
             self._wake_all()
 
     def change_frames(self, by_bytes: int) -> None:
-        """Count bytes of large frames, likewise."""
+        """Count bytes of large frames taken or freed."""
         self.frame_bytes += by_bytes
         self.change(by_bytes)
 
     @property
     def is_full(self) -> bool:
-        """Whether more is held than the bound."""
+        """Whether memory exceeds the limit."""
         return self.held_bytes > self.bytes_max
 
     @property
     def is_full_of_frames(self) -> bool:
-        """Whether large frames hold more than their half."""
+        """Whether large frames exceed their half of the limit."""
         return self.frame_bytes > self.frame_bytes_max
 
     def may_read(self, who: object, *, in_frame: bool, in_large_frame: bool) -> bool:
-        """Whether a connection may take more memory now; makes one that is in the middle of a frame the exempt one."""
+        """Whether a connection may read now. Exempts a connection with a partial frame if no other is exempt."""
         if self.exempt is who or not (self.is_full or (in_large_frame and self.is_full_of_frames)):
             return True
         if self.exempt is None and in_frame:
@@ -76,13 +78,13 @@ class Memory:
         return False
 
     def no_longer_exempt(self, who: object) -> None:
-        """A connection finished its frame or ended: another may be exempt."""
+        """End the exemption of a connection that finished its frame, paused or ended."""
         if self.exempt is who:
             self.exempt = None
             self._wake_all()
 
     def wait_in(self, event: trio.Event) -> None:
-        """Set this event when there is memory again."""
+        """Set this event when memory is free again."""
         self._waiting.append(event)
 
     def _wake_all(self) -> None:
@@ -91,7 +93,7 @@ class Memory:
 
 
 class SharedBuffer:
-    """The one buffer that reads go to first, and a few spare buffers for large frames."""
+    """The buffer for the first read of every frame, and a few spare buffers for large frames."""
 
     def __init__(self, size: int, memory: Memory) -> None:
         self.size = size
@@ -103,7 +105,7 @@ class SharedBuffer:
         self._spare_bytes = 0
 
     def take(self, size: int) -> mmap.mmap:
-        """A buffer of at least `size` bytes, whose pages take memory as they are written. Raises OSError."""
+        """A buffer of at least `size` bytes, whose pages take memory only when written. Raises OSError."""
         for index, spare in enumerate(self._spares):
             if size <= len(spare) <= size * _SPARE_RATIO_MAX:
                 del self._spares[index]
@@ -112,13 +114,13 @@ class SharedBuffer:
         return mmap.mmap(-1, 1 << (size - 1).bit_length())
 
     def give_back(self, buffer: mmap.mmap) -> None:
-        """Done with a buffer that `take` gave."""
+        """Return a buffer of `take`."""
         if self._spare_bytes + len(buffer) <= _SPARES_MAX_BYTES:
             self._spares.append(buffer)
             self._spare_bytes += len(buffer)
 
     def drop_spares(self) -> None:
-        """Free the spare buffers; large frames were not seen for a while."""
+        """Free the spare buffers, after a while without requests."""
         self._spares.clear()
         self._spare_bytes = 0
 
@@ -130,11 +132,11 @@ class ReceiveBuffer:
 
     def __init__(self, shared: SharedBuffer) -> None:
         self.frame_bytes = 0
-        """Announced size, prefix included, of the frame that is only partly here (4 while not even that is); or 0."""
+        """Announced size, prefix included, of the partly received frame (4 while the prefix is incomplete); or 0."""
         self.has_whole_frames = False
-        """Stepping was stopped early: `step_kept` goes on, without reading."""
+        """Stepping stopped early: `step_kept` continues without reading."""
         self.is_in_large_frame = False
-        """A frame that has a buffer of its own is only partly here."""
+        """A partly received frame has a buffer of its own."""
         self._shared = shared
         self._rest = b""
         self._own: mmap.mmap | None = None
@@ -142,13 +144,13 @@ class ReceiveBuffer:
 
     @property
     def missing_bytes(self) -> int:
-        """Bytes of the partly received frame that are still to come; 0 when there is none."""
+        """Missing bytes of the partly received frame; 0 without one."""
         if not self.frame_bytes or self.has_whole_frames:
             return 0
         return self.frame_bytes - (self._own_end if self._own is not None else len(self._rest))
 
     def receive(self, sock: socket.socket, step_frames: StepFrames) -> int:
-        """One `recv`, and the frames it completed; the bytes received, 0 at the peer's end. Raises OSError."""
+        """Receive once and step the completed frames. Returns the bytes, 0 at the peer's end. Raises OSError."""
         if self._own is not None:
             return self._receive_own(sock, self._own, step_frames)
         shared = self._shared
@@ -166,13 +168,13 @@ class ReceiveBuffer:
         return received
 
     def step_kept(self, step_frames: StepFrames) -> None:
-        """Go on with the whole frames that were left when stepping was stopped."""
+        """Step the whole frames that were left when stepping stopped."""
         kept = len(self._rest)
         self._shared.view[:kept] = self._rest
         self._step(kept, step_frames)
 
     def release(self) -> None:
-        """The connection is over."""
+        """Free the buffers of a connection that ended."""
         if self._own is not None:
             self._give_back(self._own)
         self._rest = b""

@@ -1,7 +1,7 @@
-"""One connection to Redis for Trio: hiredis parses, commands are pipelined, and a silent server is given up.
+"""One connection to Redis for Trio: hiredis parses, commands are pipelined, and a silent server times out.
 
-Commands are queued from the loop without waiting (`submit`) and answered in order. When the connection is lost nobody
-knows which commands in flight were executed; their callbacks are not called, `run` raises `ConnectionLost`.
+`submit` queues commands from the event loop without waiting; replies come in order. When the connection is lost,
+commands in flight may or may not have been executed. Their callbacks are not called, and `run` raises `ConnectionLost`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class ReplyError(Exception):
 
 
 class ConnectionLost(Exception):
-    """The server closed the connection, cannot be reached, or does not answer."""
+    """The server closed the connection, is unreachable, or does not answer."""
 
 
 @dataclass(slots=True, frozen=True)
 class RedisAddress:
-    """Where a Redis is and how to log in."""
+    """The address and the credentials of a Redis server."""
 
     host: str = ""
     port: int = 6379
@@ -44,14 +44,13 @@ class RedisAddress:
     password: str = ""
     database: int = 0
     ca_file: str = ""
-    """Whom to trust for TLS, in PEM; else whom the system trusts."""
+    """The CA certificates for TLS, in PEM; empty for the system's."""
 
     @classmethod
     def parse(cls, url: str) -> RedisAddress:
-        """From `redis://[user:password@]host[:port][/db]`, `rediss://…[?ssl_ca_certs=FILE]` (TLS) or
-        `unix://[user:password@]/path[?db=0]`. The names in the query are redis-py's.
+        """Parse `redis://[user:password@]host[:port][/db]`, `unix://[user:password@]/path[?db=0]` or `rediss://…`.
 
-        Raises UsageError.
+        `rediss://` is TLS and may have `?ssl_ca_certs=FILE`. The query has redis-py's names. Raises UsageError.
         """
         try:
             parts = urlsplit(url)
@@ -96,11 +95,11 @@ class RedisAddress:
         except trio.TooSlowError as error:
             raise ConnectionLost(f"{self} did not accept the connection in {timeout_seconds:g} s") from error
         except (OSError, trio.BrokenResourceError) as error:
-            # Trio says only that the stream broke; what broke it is its cause.
+            # Trio reports only that the stream broke; the reason is its cause.
             raise ConnectionLost(f"{self}: {error.__cause__ or error}") from error
 
     def login(self) -> list[tuple[Part, ...]]:
-        """The commands that begin a connection."""
+        """The first commands of a connection."""
         commands: list[tuple[Part, ...]] = []
         if self.password:
             commands.append(("AUTH", self.username, self.password) if self.username else ("AUTH", self.password))
@@ -110,7 +109,7 @@ class RedisAddress:
 
 
 class RedisClient:
-    """The connection. `run` does the reading and writing; it ends only by `ConnectionLost` or cancellation."""
+    """The connection. `run` reads and writes; it ends only by `ConnectionLost` or cancellation."""
 
     def __init__(self, stream: trio.abc.Stream, name: str, timeout_seconds: float) -> None:
         self._stream = stream
@@ -121,17 +120,17 @@ class RedisClient:
         self._work = trio.Event()
 
     def submit(self, parts: tuple[Part, ...], on_reply: OnReply, *, extra_seconds: float = 0.0) -> None:
-        """Queue a command; `extra_seconds` is how much longer than others it may take (a blocking read)."""
+        """Queue a command; `extra_seconds` extends its timeout (for a blocking read)."""
         self._unsent.append(hiredis.pack_command(parts))  # type: ignore[arg-type]
         self._waiting.append((trio.current_time() + self._timeout + extra_seconds, on_reply))
         self._work.set()
 
     async def call(self, *parts: Part, extra_seconds: float = 0.0) -> Any:
-        """One command and its reply. Raises ReplyError. Waits for ever when `run` has ended: cancel it then."""
+        """Run one command. Raises ReplyError. Waits forever after `run` has ended, so cancel it then."""
         return (await self.pipeline([parts], extra_seconds=extra_seconds))[0]
 
     async def pipeline(self, commands: list[tuple[Part, ...]], *, extra_seconds: float = 0.0) -> list[Any]:
-        """Several commands in one go, and their replies. Raises the first ReplyError."""
+        """Run several commands in one pipeline. Raises the first ReplyError."""
         replies: list[Any] = []
         done = trio.Event()
 
@@ -149,7 +148,7 @@ class RedisClient:
         return replies
 
     async def run(self) -> None:
-        """Read, write and watch the time. Raises ConnectionLost."""
+        """Read, write and check timeouts. Raises ConnectionLost."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._write)
@@ -173,7 +172,7 @@ class RedisClient:
             await self._watch()
 
     async def _watch(self) -> None:
-        """Wait for more work, or for the oldest command's time to run out."""
+        """Wait for more commands, or raise ConnectionLost when the oldest command times out."""
         while self._waiting and not self._work.is_set():
             deadline = self._waiting[0][0]
             with trio.move_on_at(deadline):

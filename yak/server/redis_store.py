@@ -1,8 +1,8 @@
-"""The metadata store in Redis, as the shell drives it: the one file of the broker that speaks to Redis.
+"""The client of the metadata store in Redis, the only file of the broker that connects to Redis.
 
-Two connections: one for calls, pipelined, one that tails the metadata log with a blocking read. Both must be of the
-same server process. When either is lost, or a call is not answered in time, both are closed, `StoreLost` is posted,
-and connecting begins again with growing pauses; whoever asked asks again after `StoreConnected`.
+It has two connections to one server process: one for pipelined calls, one that tails the metadata log with a blocking
+read. When one is lost, or a call times out, both are closed and `StoreLost` is posted. It then reconnects with growing
+pauses; callers retry after `StoreConnected`.
 """
 
 import json
@@ -37,8 +37,11 @@ _SAFE_SETTINGS = {
 
 @dataclass(slots=True, frozen=True)
 class LogPage:
-    """Entries of the metadata log as the store has them, `record_of` reads one; `begin` and `end` are the first and the last
-    offset that it still has, 0 when it has none. `snapshot` stands for what was trimmed."""
+    """Entries of the metadata log in the store's format, which `record_of` decodes.
+
+    `begin` and `end` are the first and the last offset in the log, 0 when it is empty. `snapshot` replaces the trimmed
+    records.
+    """
 
     entries: list[list[Any]]
     begin: MetadataOffset
@@ -47,23 +50,23 @@ class LogPage:
 
 
 class RedisStore:
-    """The store's client. `submit` and `tail` are called from the loop and never wait; `run` is one task."""
+    """The store's client. `submit` and `tail` are called from the event loop and never wait; `run` is one task."""
 
     def __init__(
         self, url: str, *, namespace: str = "", timeout_seconds: float = 5.0, allow_replicas: bool = True
     ) -> None:
-        """Raises UsageError when `url` is none. `namespace` lets several clusters share one Redis.
+        """Raises UsageError for an invalid `url`. `namespace` lets several clusters share one Redis.
 
-        Without `allow_replicas` a store that has replicas, or is one, is refused when it is met first.
+        Without `allow_replicas`, `run` refuses a store that has replicas, or is one, at the first connection.
         """
         self._address = RedisAddress.parse(url)
         self._prefix = key_prefix(namespace)
         self._timeout = timeout_seconds
         self._allow_replicas = allow_replicas
         self.round_trips = Histogram()
-        """Of the calls that were answered: on the way there, in the store, and back."""
+        """Latency of answered calls: the way there, the script, and the way back."""
         self._sent: set[str] = set()
-        """Scripts that this connection's server was given."""
+        """Scripts that the connected server has."""
         self._calls: RedisClient | None = None
         self._post: Callable[[Event], None] | None = None
         self._tail_after: MetadataOffset | None = None
@@ -71,7 +74,7 @@ class RedisStore:
         self._tail_client_id = 0
 
     def submit(self, nonce: Nonce, request: StoreRequest) -> None:
-        """Send one call; `StoreReplied` or `StoreLost` follows. Without a connection `StoreLost` was posted already."""
+        """Send one call; `StoreReplied` or `StoreLost` follows. Without a connection, `StoreLost` was posted before."""
         if self._calls is None:
             return
         if request.script not in redis_scripts.NAMES:
@@ -90,7 +93,7 @@ class RedisStore:
         if sha in self._sent:
             self._calls.submit(("EVALSHA", sha, *parts), on_reply)
         else:
-            # Redis keeps the script for EVALSHA. Loading all of them at the start would delay it by many milliseconds.
+            # EVAL also stores the script for EVALSHA. Loading all scripts would delay the start by many milliseconds.
             self._sent.add(sha)
             self._calls.submit(("EVAL", source, *parts), on_reply)
 
@@ -102,9 +105,9 @@ class RedisStore:
             self._calls.submit(("CLIENT", "UNBLOCK", self._tail_client_id), lambda _reply: None)
 
     async def run(self, post: Callable[[Event], None]) -> None:
-        """Connect, reconnect, bring events; until cancelled.
+        """Connect, reconnect and post events, until cancelled.
 
-        Raises StartRefused for a store that a broker must not begin with.
+        Raises StartRefused for a store that is unsafe for the start of a broker.
         """
         self._post = post
         pause = _FIRST_PAUSE_SECONDS
@@ -125,15 +128,17 @@ class RedisStore:
             post(StoreLost(reason))
             if trio.current_time() - started > _LONGEST_PAUSE_SECONDS:
                 pause = _FIRST_PAUSE_SECONDS
-            # Not all brokers at once after an outage.
+            # jitter: brokers must not all reconnect at once after an outage
             await trio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     async def read_log(
         self, first: MetadataOffset, count: int, *, with_snapshot: bool = False, timeout_seconds: float = 3.0
     ) -> LogPage:
-        """So many records of the log from `first` on, for people: over a connection of its own, so that calls do not wait
-        behind it. Raises ConnectionLost, or ReplyError."""
+        """Read `count` records of the log from `first` on, to show them to users.
+
+        It has a connection of its own, so that no call waits behind it. Raises ConnectionLost or ReplyError.
+        """
         key = f"{self._prefix}log"
         client = RedisClient(await self._address.open(timeout_seconds), f"redis at {self._address}", timeout_seconds)
         commands: list[tuple[Part, ...]] = [
@@ -167,7 +172,7 @@ class RedisStore:
             self._post(StoreReplied(nonce, outcome))
 
     async def _serve(self) -> None:
-        """One pair of connections, until one is lost. Raises ConnectionLost or ReplyError, in groups."""
+        """Serve with one pair of connections until one is lost. Raises ConnectionLost or ReplyError, in groups."""
         name = f"redis at {self._address}"
         async with trio.open_nursery() as nursery:
             calls = RedisClient(await self._address.open(self._timeout), name, self._timeout)
@@ -184,7 +189,7 @@ class RedisStore:
             await self._tail(tail)
 
     async def _greet(self, calls: RedisClient, tail: RedisClient) -> tuple[str, tuple[str, ...]]:
-        """Log in and look at the settings. The commands of both connections are under way at the same time."""
+        """Log in and check the settings, on both connections at once. Returns the server's run id and warnings."""
         login = self._address.login()
         found: dict[str, list[Any]] = {}
 
@@ -211,9 +216,9 @@ class RedisStore:
         return info.get("run_id", ""), tuple(unsafe)
 
     def _about_replicas(self, info: dict[str, str]) -> list[str]:
-        """Words about a store that is replicated. Raises StartRefused when that was not allowed."""
+        """Warnings about a replicated store. Raises StartRefused at the first connection if that is not allowed."""
         words = []
-        # Valkey has it under another name.
+        # Valkey's name for the field is `server_mode`.
         if "sentinel" in (info.get("redis_mode"), info.get("server_mode")):
             raise ConnectionLost(f"{self._address} is a Sentinel: give the address of the Redis itself")
         if info.get("role") != "master":
@@ -227,12 +232,12 @@ class RedisStore:
                 why=f"{words[0]}; a failover to an asynchronous replica can be noticed, but not survived",
                 try_=("a Redis without replicas, with appendonly yes and appendfsync always", "--allow-unsafe-redis"),
             )
-        # Only a start is refused: a broker that serves goes on, and says it.
+        # Only the start is refused; a serving broker continues with a warning.
         self._allow_replicas = True
         return words
 
     async def _tail(self, client: RedisClient) -> None:
-        """Read the log for as long as the connection lives. Raises ConnectionLost, ReplyError."""
+        """Tail the log until the connection is lost. Raises ConnectionLost, ReplyError."""
         key = f"{self._prefix}log"
         block_seconds = _BLOCK_MS / 1000
         while True:
@@ -252,7 +257,7 @@ class RedisStore:
                 self._post(RecordsTailed(records))
 
     async def _snapshot(self, client: RedisClient, after: MetadataOffset) -> TailedRecord:
-        """What stands for the records that were trimmed. Raises ConnectionLost when nothing does."""
+        """The snapshot that replaces the trimmed records. Raises ConnectionLost when there is none."""
         flat = await client.call("HGETALL", f"{self._prefix}snapshot")
         found = dict(zip(flat[::2], flat[1::2], strict=True))
         if not found or int(found["offset"]) <= after:
@@ -261,18 +266,18 @@ class RedisStore:
 
 
 def key_prefix(namespace: str = "") -> str:
-    """What all keys of a cluster begin with; the hash tag keeps them in one slot of a Redis Cluster."""
+    """The prefix of all keys of a cluster; the hash tag keeps them in one slot of a Redis Cluster."""
     return f"{namespace}:{{y}}:" if namespace else "{y}:"
 
 
 def script_parts(prefix: str, request: StoreRequest) -> tuple[Part, ...]:
-    """What follows the script or its hash in EVAL and EVALSHA."""
+    """The arguments of EVAL and EVALSHA after the script or its hash."""
     arguments = json.dumps(request.arguments, separators=(",", ":"))
     return (1, f"{prefix}cluster", prefix, request.known_offset, request.known_hash, arguments)
 
 
 def record_of(entry: list[Any]) -> TailedRecord:
-    """A metadata record from an entry of the stream."""
+    """Decode a metadata record from a stream entry."""
     flat = entry[1]
     fields = dict(zip(flat[::2], flat[1::2], strict=True))
     return TailedRecord(
@@ -286,7 +291,7 @@ def record_of(entry: list[Any]) -> TailedRecord:
 
 
 def snapshot_of(found: dict[str, str]) -> TailedRecord:
-    """The record that stands for those that were trimmed, from its hash."""
+    """Decode the snapshot of the trimmed records from its hash."""
     payload = json.loads(found["payload"])
     return TailedRecord(int(found["offset"]), found["h"], "Snapshot", int(found["t"]), payload)
 
@@ -296,7 +301,7 @@ def _offset_of(entries: list[list[Any]]) -> MetadataOffset:
 
 
 def outcome_of(reply: Any) -> StoreOutcome:
-    """What a script's reply says."""
+    """Decode the reply of a script."""
     if isinstance(reply, ReplyError):
         return StoreOutcome("STORE_ERROR", value={"message": str(reply)})
     code, offset, chain_hash, value = reply

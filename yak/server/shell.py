@@ -1,11 +1,11 @@
 """The shell around the core: one thread, one turn at a time.
 
-Sockets, threads, the clock and the metadata store bring events; `Shell` steps the core with them and carries out the
-effects it returns, in order. A turn is the frames of one read, as many as fit into a slice of time, or one other event;
-`TurnEnd` follows it, and then every connection that got replies is flushed once. Nothing here awaits within a turn.
+Sockets, threads, the clock and the metadata store bring events. `Shell` steps the core with them and executes the
+returned effects in order. A turn is either the frames of one read, as many as fit into a time slice, or one other
+event. `TurnEnd` follows, then each connection with replies is flushed once. No code here awaits within a turn.
 
-An exception out of the core, or in carrying out its effects, leaves state that nothing may act on: the process ends at once
-(`halt`, `yak.fail_stop`), and nothing of that turn is sent.
+An exception in the core or in an effect leaves state that is unsafe to use: the process ends at once (`halt`,
+`yak.fail_stop`), and nothing of that turn is sent.
 """
 
 import math
@@ -56,38 +56,38 @@ from yak.server.peers import Peers
 from yak.server.receive_buffer import Memory, SharedBuffer
 
 DISKS_LOST_EXIT_CODE: Final = 7
-"""Of a process that halts since its last log directory failed; `yak help exit-codes`."""
+"""Exit code of a process whose last log directory failed; `yak help exit-codes`."""
 SLOW_TURN_MS: Final = 200
-"""A turn that takes longer held up every connection: it is worth a line."""
+"""A longer turn delays every connection and is logged."""
 _RETRY_AFTER_BUG_SECONDS: Final = 1.0
 _LOOK_EVERY_MS: Final = 4
-"""To ask the core when it wants to be woken costs as much as a small request: turns that follow one another ask no more often,
-and what they want sooner is that much late."""
+"""The shortest interval between two calls of `next_due` after turns, since a call costs as much as a small request.
+Earlier timers run that much late."""
 _LOOK_AGAIN_SECONDS: Final = _LOOK_EVERY_MS / 1000
 
 
 class Core(Protocol):
-    """What the shell needs of `yak.broker.broker.Broker`."""
+    """The shell's view of `yak.broker.broker.Broker`."""
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
-        """Let one thing happen; what to do about it, in order. Raises FailStop."""
+        """Handle one event; returns its effects in order. Raises FailStop."""
 
     def next_due(self) -> int | None:
-        """When `TimerDue` is wanted next, on the clock of `step`; None: not at all."""
+        """When the next `TimerDue` is due, on the clock of `step`; None without timers."""
 
     def backlog(self, connection_id: ConnectionId) -> int:
-        """Requests of a connection that were stepped and not answered."""
+        """Requests of a connection that were stepped and are not answered yet."""
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of requests that it copied, to work on them after their step."""
+        """Bytes of requests that the core copied for work after their step."""
 
 
 class Store(Protocol):
-    """What the shell needs of the metadata store's client, `yak.server.redis_store`."""
+    """The shell's view of the metadata store's client, `yak.server.redis_store`."""
 
     round_trips: Histogram
-    """How long calls took until their answer."""
+    """Latency of answered calls."""
 
     def submit(self, nonce: Nonce, request: StoreRequest) -> None:
         """Send one call; `StoreReplied` or `StoreLost` follows through `post`."""
@@ -96,12 +96,12 @@ class Store(Protocol):
         """(Re)start tailing after this metadata offset."""
 
     async def run(self, post: Callable[[Event], None]) -> None:
-        """Connect, reconnect, and bring events, until cancelled."""
+        """Connect, reconnect and post events, until cancelled."""
 
 
 @dataclass(slots=True)
 class ConnectionLimits:
-    """The bounds of `yak.limits` that concern sockets, changeable by configs and tests. Times in ms."""
+    """The limits of `yak.limits` for sockets, changeable by configs and tests. Times in ms."""
 
     request_bytes_min: int = bounds.REQUEST_BYTES_MIN
     request_bytes_max: int = bounds.REQUEST_BYTES_MAX
@@ -122,7 +122,7 @@ class ConnectionLimits:
 
 @dataclass(slots=True)
 class Counters:
-    """What happened since the start; read by metrics and tests."""
+    """Counters since the start, for metrics and tests."""
 
     frames: int = 0
     answers: int = 0
@@ -132,18 +132,18 @@ class Counters:
     pauses: int = 0
     bugs: int = 0
     busy_ns: int = 0
-    """In turns, but for those that were asked for over HTTP."""
+    """Time in turns, without those of HTTP requests."""
     slowest_turn_ms: float = 0.0
     slowest_wake_ms: float = 0.0
     bad_requests: dict[str, int] = field(default_factory=dict)
 
     def bad(self, kind: str) -> None:
-        """One more request that made no sense."""
+        """Count an invalid request."""
         self.bad_requests[kind] = self.bad_requests.get(kind, 0) + 1
 
 
 class Shell:
-    """Turns events into effects and effects into I/O. Make it inside the nursery that it may start tasks in."""
+    """Turns events into effects and effects into I/O. Create it inside the nursery that runs its tasks."""
 
     def __init__(
         self,
@@ -173,14 +173,14 @@ class Shell:
         self.in_process = InProcess(self)
         self.peers = Peers(self)
         self.further_turns, self.heavy_turns = trio.Lock(), trio.Lock()
-        """Each is held for one turn of a connection that has more to do than a slice, or much more: one such turn of either kind
-        in each pass of the event loop, in order of arrival (trio.Lock is fair and gives up the processor), so that other
-        connections come between them."""
+        """A connection that filled its slice takes `further_turns` for each turn; one that filled many, or receives a
+        large frame, takes `heavy_turns`. Each lock admits one turn per pass of the event loop, in order of arrival
+        (trio.Lock is fair and yields), so that other connections run in between."""
         self.touched: dict[Outgoing, None] = {}
-        """Connections that got something to send in this turn, in that order."""
+        """Connections with replies of this turn, in order."""
         self.turn_ms = self.clock.now_ms()
         self.observers: list[Callable[[Notice], None]] = []
-        """Who is told of every notice besides the log; they must only take note of it."""
+        """Each gets every notice besides the log, and must not do more than note it."""
         self.refusal: Refused | None = None
         self.stopped = trio.Event()
         self.store = store
@@ -193,7 +193,7 @@ class Shell:
         self._armed_ms: int | None = None
         self._looked_ms = 0
         self._must_look = False
-        """Turns passed without a look at when the core wants to be woken."""
+        """Turns have passed since the last call of `next_due`."""
         self._timer_scope: trio.CancelScope | None = None
         self._on_effect: dict[type[Effect], Callable[..., None]] = {
             CloseConnection: self._close_connection,
@@ -214,26 +214,26 @@ class Shell:
     # ------------------------------------------------------------------------------------------------- turns
 
     def post(self, event: Event) -> None:
-        """Step the core with one event that is no frame, as a turn of its own; at once, or after the current turn."""
+        """Step the core with one non-frame event in a turn of its own: at once, or after the current turn."""
         self._posted.append(event)
         if not self._in_turn:
             self.begin_turn()
             self.end_turn()
 
     def begin_turn(self) -> int:
-        """Start a turn; the time of its steps in ms."""
+        """Start a turn. Returns the time of its steps in ms."""
         self._in_turn = True
         self._turn_started_ns = now_ns = self.clock.now_ns()
         self._core_counters.turn_ns = now_ns
         self.turn_ms = now_ms = now_ns // 1_000_000
         ahead_ms = self.clock.wall_moved(now_ns)
         if ahead_ms is not None:
-            # before any frame of this turn: its timestamps are compared with the wall clock
+            # before any frame of this turn, since timestamps of records are compared with the wall clock
             self._step(WallClockMoved(ahead_ms))
         return now_ms
 
     def end_turn(self) -> None:
-        """Step what was posted, end the core's turn, flush the touched connections, set the timer."""
+        """Step posted events, end the core's turn, flush touched connections, and set the timer."""
         try:
             posted = self._posted
             while True:
@@ -270,14 +270,14 @@ class Shell:
             self.carry_out(effects)
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
-        """Step the core; what to carry out."""
+        """Step the core. Returns its effects."""
         try:
             return self.core.step(event, now_ms)
         except (FailStop, Exception) as error:  # noqa: BLE001 - the core is in a state that nothing may act on
             self.halt(type(event).__name__, error)
 
     def halt(self, event: str, error: BaseException) -> NoReturn:
-        """End the process at once, with an exit code of its own: no answer leaves, no file is closed, nothing is marked clean."""
+        """End the process at once with its own exit code: no reply is sent, no file closed, no log marked clean."""
         cause = error.__cause__ if isinstance(error, FailStop) and error.__cause__ is not None else error
         fields: dict[str, object] = {
             "event": event,
@@ -291,7 +291,7 @@ class Shell:
     # ------------------------------------------------------------------------------------------------- effects
 
     def carry_out(self, effects: list[Effect]) -> None:
-        """Do what the core asks, in order."""
+        """Execute effects in order."""
         effect: Effect | None = None
         try:
             for effect in effects:
@@ -357,7 +357,7 @@ class Shell:
         self.stopped.set()
 
     def _disks_lost(self, effect: DisksLost) -> None:
-        """Nothing can be served or written: the process ends without an orderly stop, as Kafka's does."""
+        """All log directories have failed: the process ends without an orderly stop, as Kafka's does."""
         fields = {"directory": effect.directory, "error": effect.error, "exit_code": DISKS_LOST_EXIT_CODE}
         log.write("error", "log-directories-lost", fields)
         self._end_process(DISKS_LOST_EXIT_CODE)
@@ -368,12 +368,12 @@ class Shell:
     # ------------------------------------------------------------------------------------------------- tasks
 
     def connection_ended(self, connection: Connection) -> None:
-        """A connection's task is over."""
+        """Remove a connection whose task has ended."""
         self.connections.pop(connection.connection_id, None)
         self.touched.pop(connection, None)
 
     def _arm_timer(self) -> None:
-        """Have the timer's task wake when the core wants it; of many turns in a few milliseconds only the first looks."""
+        """Wake the timer's task at the next due time. Of several turns within some ms only the first asks the core."""
         scope = self._timer_scope
         if 0 <= self.turn_ms - self._looked_ms < _LOOK_EVERY_MS:
             if scope is not None and not self._must_look:
@@ -396,7 +396,7 @@ class Shell:
             self.halt("next_due", error)
 
     async def run_timer(self) -> None:
-        """The task that brings `TimerDue`; sleeps until the nearest due time, for ever when there is none."""
+        """The task that posts `TimerDue`; sleeps until the next due time, forever without one."""
         while True:
             self._armed_ms = due = self._next_due()
             self._must_look = False
@@ -413,7 +413,7 @@ class Shell:
 
 
 async def keep_store_running(store: Store, post: Callable[[Event], None]) -> None:
-    """The task of the metadata store's client; begun again after a bug in it: the data path goes on meanwhile."""
+    """The task of the metadata store's client. It restarts after a bug in the client, while the data path goes on."""
     while True:
         try:
             await store.run(post)

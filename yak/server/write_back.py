@@ -1,8 +1,7 @@
-"""Keeps dirty pages few: every few MB of appends a thread asks the kernel to start writing them out.
+"""Limits dirty pages: after every few MB of appends, a thread asks the kernel to start writing them out.
 
-Without it the page cache takes appends until the kernel's dirty limit, and then makes the writer wait: that is the
-event loop (measured: single appends of 330 to 720 ms on a busy disk). Starting early spreads the work; it promises no
-durability, which only `File.sync` does.
+Otherwise the page cache takes appends until the kernel's dirty limit, and then the event loop waits in a write
+(measured: single appends of 330 to 720 ms on a busy disk). This is no durability, which only `File.sync` gives.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ if sys.platform == "darwin":
     import fcntl
 
     def sync_data(fd: int) -> None:
-        """Make a file's bytes durable: `fsync` stops at the drive's cache there, F_FULLFSYNC does not."""
+        """Make a file's bytes durable with F_FULLFSYNC: on macOS `fsync` stops at the drive's cache."""
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
 
 else:
@@ -58,9 +57,9 @@ def start_write_out(fd: int) -> None:
 
 
 class WriteBack:
-    """The files that were appended to since the last round, and the thread that starts their write-out.
+    """The files with appends since the last round, and the thread that starts their write-out.
 
-    `files` and `dirty_bytes` are touched by appenders without a lock: a lost count delays a round, nothing more.
+    Appenders change `files` and `dirty_bytes` without a lock: a lost count only delays a round.
     """
 
     def __init__(self, pool: "DescriptorPool", every_bytes: int = EVERY_BYTES) -> None:
@@ -74,7 +73,7 @@ class WriteBack:
         self._thread: threading.Thread | None = None
 
     def request(self) -> None:
-        """Hand the dirty files to the thread; while it still works on earlier ones, only reset the count."""
+        """Pass the dirty files to the thread; while it is busy, only reset the count."""
         self.dirty_bytes = 0
         if self._busy:
             return
@@ -88,7 +87,7 @@ class WriteBack:
         self._queue.put(files)
 
     def stop(self) -> None:
-        """End the thread after the round it is in; does not wait for it."""
+        """End the thread after its current round; does not wait."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread = None
@@ -110,7 +109,7 @@ class WriteBack:
             try:
                 start_write_out(fd)
             except OSError as error:
-                # It must not be lost: the kernel tells of a failed write-back once, and it told us.
+                # Keep it for the next append or sync: the kernel reports a failed write-back once.
                 file.failure = error
             finally:
                 self._pool.unpin(file)

@@ -1,10 +1,10 @@
-"""What a length prefix that cannot be one tells about the peer."""
+"""Recognize a peer that uses another protocol, by an invalid length prefix."""
 
 _HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
 
 
 def describe_bad_length(length: int, head: bytes, length_max: int) -> tuple[str, str]:
-    """(kind for the counters, hint for the log) of the first bytes of a frame that is refused."""
+    """(kind for the counters, hint for the log) for the first bytes of a refused frame."""
     if head.startswith(_HTTP_METHODS):
         return "http", "HTTP on the Kafka port: use the HTTP port, or point a Kafka client here"
     if head[:2] == b"\x16\x03":

@@ -1,14 +1,14 @@
-"""The simulator: the shipped broker on a simulated clock, disk, network and store, driven from one queue.
+"""The simulator runs the shipped broker on a simulated clock, disk, network and store, driven from one event queue.
 
 The same seed gives the same run, event for event: `trace` hashes what crosses the broker's border. Faults, clients and
-delays are drawn from the seed; checks run after every event. `yak sim run --seed S` replays one.
+delays are drawn from the seed. Checks run after every event. `yak sim run --seed S` replays one seed.
 
 - `world`: the queue and the clock
-- `node`: one broker with its disk; carries out effects as events to come
-- `disk`, `store`, `dice`: the seams, simulated
-- `wire`: requests and answers as frames, through kio
-- `clients`: producers and consumers that keep books
-- `faults`: what goes wrong, and when
-- `checks`: one invariant a file
-- `run`: one seed from start to verdict
+- `node`: one broker with its disk; schedules its effects as future events
+- `disk`, `store`, `dice`: the simulated ports
+- `wire`: requests and responses as frames, through kio
+- `clients`: producers and consumers that record a history
+- `faults`: the faults and their times
+- `checks`: one invariant per file
+- `run`: one seed from start to report
 """

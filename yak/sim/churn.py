@@ -1,7 +1,7 @@
-"""Topics that come and go under one name, and records that are deleted on request.
+"""Topics that are deleted and created again under one name, and records deleted by request.
 
-What a topic held must never be seen in the next one of its name; what a life of the broker acknowledged is there until
-the topic is deleted, unless power was lost.
+A topic's records must never appear in the next topic of its name. Acknowledged records stay until the topic is deleted,
+unless power was lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GONE = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
 
 
 class TopicChurn:
-    """Creates a topic, writes to it, reads it back, deletes it; `rounds` times."""
+    """Creates a topic, writes to it, reads it back and deletes it, `rounds` times."""
 
     def __init__(self, channel: Channel, books: Books, name: str, rounds: int, losses: Callable[[], int]) -> None:
         self.channel = channel
@@ -35,7 +35,7 @@ class TopicChurn:
         self._name = name
         self._rounds = rounds
         self._losses = losses
-        """How often power was lost so far: what was not flushed may be gone then."""
+        """The number of power losses so far: each may take unflushed records."""
         self._losses_seen = 0
         self._round = 0
         self._to_write = 0
@@ -43,7 +43,7 @@ class TopicChurn:
         self._found: dict[int, bytes] = {}
 
     def start(self) -> None:
-        """Begin."""
+        """Create the first topic."""
         if not self.is_done:
             self._create()
 
@@ -88,7 +88,7 @@ class TopicChurn:
         def on_answer(answer: Any | None) -> None:
             result = None if answer is None else answer.responses[0].partitions[0]
             if result is not None and result.error_code == ErrorCode.kafka_storage_error and not self._acked:
-                # its log could not be made: it stays offline until it is deleted
+                # the log could not be created: the partition stays offline until the topic is deleted
                 self._delete()
                 return
             if result is None or result.error_code != ErrorCode.none:
@@ -142,7 +142,7 @@ class RecordsDeleter:
         self._left = times
 
     def start(self) -> None:
-        """Begin."""
+        """Schedule the next deletion."""
         if self._left > 0:
             self._left -= 1
             self.channel.world.after(self.channel.dice.between(20_000, 400_000), self._delete)

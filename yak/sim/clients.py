@@ -1,4 +1,4 @@
-"""Clients that speak in frames and keep books: what was acknowledged where, and what was read.
+"""Clients that speak in frames and record acknowledged and consumed records.
 
 A consumer reads from the start to the high watermark, again and again; producers are in `yak.sim.producer`.
 """
@@ -27,33 +27,33 @@ ANSWER_WAIT_US = 3_000_000
 
 
 class Sender(Protocol):
-    """What a client sends its requests through."""
+    """A client's way to send requests."""
 
     world: World
     dice: SeededDice
 
     def send(self, api_key: int, version: int, body: Any, done: Callable[[Any | None], None]) -> None:
-        """Send one request; `done` gets its answer's body, or None when there will be none."""
+        """Send one request; `done` gets the response body, or None if there will be none."""
 
 
 class ReadBooks(Protocol):
-    """What a consumer tells: the `Books`, or something before them."""
+    """A consumer's reports: to the `Books`, or to a recorder before them."""
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
-        """The broker says that nothing is left below this offset."""
+        """The broker reported this log start offset."""
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
-        """It got this record."""
+        """The consumer read this record."""
 
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
-        """Its position is out of range: where it goes on."""
+        """The consumer's position is out of range. Returns its new position."""
 
     def damaged(self, topic: str, partition: int, offset: int) -> None:
-        """The batch that begins there does not fit its checksum, or is not what comes next: it is not taken."""
+        """The batch at this offset has a wrong checksum or is not the next one; the consumer rejects it."""
 
 
 class Channel:
-    """A client's connection: opens again after it was lost; an answer calls back in order, a loss calls back too."""
+    """A client's connection, which reconnects after a loss. Responses call back in order; a loss calls back too."""
 
     def __init__(self, world: World, node: SimNode, dice: SeededDice) -> None:
         self.world = world
@@ -61,13 +61,13 @@ class Channel:
         self.dice = dice
         self.connection_id: int | None = None
         self.loses_answers = False
-        """Requests arrive and their answers do not, until the connection ends."""
+        """Requests arrive and their responses are lost, until the connection ends."""
         self._correlation = 0
         self._arrives_us = 0
         self._pending: dict[int, tuple[int, int, Callable[[Any | None], None]]] = {}
 
     def send(self, api_key: int, version: int, body: Any, done: Callable[[Any | None], None]) -> None:
-        """Send one request; `done` gets its answer's body, or None when the connection or the patience ended."""
+        """Send one request; `done` gets the response body, or None after a lost connection or a timeout."""
         if self.connection_id is None:
             self.connection_id = self.node.connect()
         if self.connection_id is None:
@@ -83,13 +83,13 @@ class Channel:
             if self.connection_id == connection_id and self.node.starts_count == life:
                 self.node.receive(connection_id, [frame])
 
-        # a stream keeps its order: nothing overtakes what was sent before it
+        # a stream keeps its order: no request overtakes an earlier one
         self._arrives_us = max(self._arrives_us, self.world.now_us + self.dice.between(30, 1_500))
         self.world.after(self._arrives_us - self.world.now_us, arrive)
         self.world.after(ANSWER_WAIT_US, lambda: self._give_up(correlation))
 
     def on_reply(self, frame: bytes) -> None:
-        """The broker answered on this connection."""
+        """The broker responded on this connection."""
         connection_id = self.connection_id
 
         def arrive() -> None:
@@ -104,7 +104,7 @@ class Channel:
         self.world.after(1_000, arrive)
 
     def lose(self) -> None:
-        """The connection is gone: what was asked stays unanswered."""
+        """The connection is lost: pending requests get no response."""
         self.connection_id = None
         self.loses_answers = False
         pending, self._pending = self._pending, {}
@@ -119,7 +119,7 @@ class Channel:
 
 
 class SimConsumer:
-    """Reads one partition from where it is, long-polling, and notes every record."""
+    """Reads one partition from its position on, by long polling, and reports every record."""
 
     def __init__(
         self,
@@ -140,17 +140,17 @@ class SimConsumer:
         self._partition = partition
         self._wait_ms = wait_ms
         self.pause_us = pause_us
-        """The longest pause between an answer and the next question."""
+        """The longest pause between a response and the next fetch."""
         self._retry_us = retry_us
         self.position = 0
         self.is_stopped = False
 
     def start(self) -> None:
-        """Begin."""
+        """Send the first fetch."""
         self._fetch()
 
     def rewind(self, books: Books) -> None:
-        """The broker came back: go to the first offset that was acknowledged and not seen."""
+        """The broker has restarted: go to the first offset that was acknowledged and not read."""
         self.position = min(self.position, books.of(self._topic, self._partition).next_wanted())
 
     def _fetch(self) -> None:
@@ -226,7 +226,7 @@ class SimConsumer:
 
 
 def take_records(books: ReadBooks, topic: str, partition: int, position: int, result: Any) -> int:
-    """Note what one partition's answer to a fetch from `position` holds; returns where to go on."""
+    """Report the records of one partition's response to a fetch from `position`; returns the next position."""
     books.log_begins(topic, partition, result.log_start_offset)
     records = bytes(result.records or b"")
     for place, header in iterate_headers(records):

@@ -22,7 +22,7 @@ CLIENTS = "clients"
 
 
 class Cluster:
-    """Brokers 1 to `size`. `history` hears of every step and of every script that changed something."""
+    """Brokers 1 to `size`. `history` is notified of every step and of every script that changed something."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Cluster:
         self.network = Network(world, dice.fork("network"))
         self.nodes: list[SimNode] = []
         self.calls: dict[str, int] = {}
-        """How many calls of each script were executed, by script and answer."""
+        """How many calls were executed, by script and result code."""
         self.on_call: Callable[[StoreRequest, StoreOutcome], None] = lambda _request, _outcome: None
         for node_id in range(1, size + 1):
             node = SimNode(
@@ -83,7 +83,7 @@ class Cluster:
         return self.nodes[node_id - 1]
 
     def set_topic_config(self, topic: str, name: str, value: str) -> None:
-        """Set what no client of this version may set: by a call to the store, past the brokers' own rules."""
+        """Set a topic config that no client of this version may set, by a store call that bypasses the brokers' rules."""
         node_id, broker = next(iter(self.store.state.brokers.items()))
         arguments = {"node_id": node_id, "broker_epoch": broker["broker_epoch"]}
         arguments |= {"resource_type": "topic", "resource_name": topic, "changes": [[name, value]], "replace": False}
@@ -93,32 +93,32 @@ class Cluster:
         self._called(request, outcome)
 
     def stop_store(self) -> None:
-        """The store's process ends; what it holds is safe."""
+        """End the store's process. Its data survives."""
         self.world.say("the metadata store goes down")
         self.store.up = False
         for node in self.nodes:
             node.store_line.lose("simulated: the store is gone")
 
     def start_store(self) -> None:
-        """It is back, as another process."""
+        """Start the store again, as another process."""
         self.world.say("the metadata store is back")
         self.store_back_ms = self.world.now_ms
         self.store.restart()
 
     def cut(self, one: str, other: str, *, both: bool = True) -> None:
-        """Let nothing through between two parties, or from one to the other only."""
+        """Block all traffic between two parties, or from `one` to `other` only."""
         self.world.say(f"cut {one} {'--' if both else '->'} {other}")
         self.network.cut(one, other)
         if both:
             self.network.cut(other, one)
 
     def heal(self, one: str, other: str, *, both: bool = True) -> None:
-        """Take one such cut back."""
+        """Undo such a block."""
         self.world.say(f"heal {one} {'--' if both else '->'} {other}")
         self.network.heal(one, other)
         if both:
             self.network.heal(other, one)
 
     def parties(self) -> list[str]:
-        """Everybody that can be cut off from somebody."""
+        """All parties of the network: the brokers, the clients and the store."""
         return [*(node.party for node in self.nodes), CLIENTS, STORE]

@@ -1,4 +1,4 @@
-"""An administrator of a simulated cluster: topics made, grown and deleted, configs changed, replicas moved."""
+"""An administrator of a simulated cluster: changes topics, configs and replica assignments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHURN = "t-churn"
 
 
 class Admin:
-    """Makes the topics of a run, and then changes them now and then until it is stopped."""
+    """Creates the topics of a run, and then changes them now and then until it is stopped."""
 
     def __init__(self, channel: Channel, books: ClusterBooks, plans: dict[str, TopicPlan], brokers: int) -> None:
         self.topics_are_made = False
@@ -42,7 +42,7 @@ class Admin:
         self._pause_us = self._dice.choice((300_000, 1_500_000, 4_000_000))
 
     def make_topics(self) -> None:
-        """Create every topic of the run, as often as it takes."""
+        """Create every topic of the run, with retries."""
         fields = [self._topic(plan) for plan in self._plans.values() if plan.name != CHURN]
 
         def done(answer: Any | None) -> None:
@@ -55,7 +55,7 @@ class Admin:
         self._ask(CREATE_TOPICS, 5, {"topics": fields, "timeout": WAIT, "validate_only": False}, done)
 
     def start(self) -> None:
-        """Begin to change things."""
+        """Begin to change topics."""
         if self._works and not self._is_stopped:
             self._channel.world.after(self._dice.between(1_000, self._pause_us), self._work)
 
@@ -79,7 +79,7 @@ class Admin:
         code_of: Callable[[Any], Any],
         left: int = TRIES,
     ) -> None:
-        """Ask until it is answered without an error, a few times; then go on with something else."""
+        """Retry a request a few times until it succeeds; then go on with another change."""
 
         def done(answer: Any | None) -> None:
             code = None if answer is None else code_of(answer)
@@ -129,7 +129,7 @@ class Admin:
         self._try("topics grown", CREATE_PARTITIONS, 2, fields, lambda a: a.results[0].error_code)
 
     def _change_min_isr(self) -> None:
-        """Only of topics that promise nothing to a lost disk: with the others it never goes below what they promise."""
+        """Change only topics without a guarantee against a lost disk: others never go below their guaranteed minimum."""
         plans = [
             plan for plan in self._plans.values() if plan.may_be_lost and plan.replication > 1 and plan.name != CHURN
         ]

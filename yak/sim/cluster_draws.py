@@ -1,4 +1,4 @@
-"""What a seed draws for a cluster: its topics, configs, roles and racks."""
+"""A cluster's topics, configs, roles and racks, as drawn from the seed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from yak.sim.keyed import COMPACT
 SHORT = "t-short"
 _SMALL = (("segment.bytes", "1024"), ("file.delete.delay.ms", "500"))
 RETENTIONS = (_SMALL, (*_SMALL, ("retention.bytes", "2048")), (*_SMALL, ("retention.ms", "2500")))
-"""How `t-short` gives up records, beside those that are deleted on request: not at all, by size, or by age."""
+"""How `t-short` deletes records, besides DeleteRecords: not at all, by size, or by age."""
 
 
 def draw_plans(dice: SeededDice, brokers: int) -> dict[str, TopicPlan]:
-    """Topics of several kinds; in some runs all of them flush every message, so that all brokers may lose power."""
+    """Topics of several kinds; in some runs all of them flush every record, so that all brokers may lose power."""
     three, all_flushed = min(3, brokers), dice.chance(25)
     plans = [
         TopicPlan("t-three", dice.between(1, 2), three, 2, all_flushed),
@@ -29,9 +29,9 @@ def draw_plans(dice: SeededDice, brokers: int) -> dict[str, TopicPlan]:
 
 
 def draw_compaction(dice: SeededDice, brokers: int, *, is_flushed: bool) -> tuple[list[TopicPlan], dict[str, str]]:
-    """The compacted topic, in some runs, and what brokers are set to; in some the committed offsets are compacted as well.
+    """The compacted topic, in some runs, and broker configs; in some runs the committed offsets are compacted as well.
 
-    By dice of their own: what else a seed draws stays as it is.
+    It uses a random source of its own, so that the seed's other draws stay the same.
     """
     settings = {"log.cleaner.backoff.ms": str(dice.choice((20, 200, 1_000)))}
     if dice.chance(40):
@@ -70,12 +70,12 @@ def draw_settings(dice: SeededDice) -> dict[str, str]:
 
 
 def draw_roles(dice: SeededDice, brokers: int) -> tuple[str, ...]:
-    """Who may lead the cluster."""
+    """Which brokers may become controller."""
     leaders = dice.choice((1, brokers, brokers))
     return tuple("leader" if number < leaders else "follower" for number in range(brokers))
 
 
 def draw_racks(dice: SeededDice, brokers: int) -> tuple[str | None, ...]:
-    """Where brokers stand; nowhere in most runs."""
+    """The racks of the brokers; none in most runs."""
     has_racks = dice.chance(30)
     return tuple(f"r{number % 2}" if has_racks else None for number in range(brokers))

@@ -1,8 +1,7 @@
-"""What goes wrong in a cluster: brokers, machines, disks, ways and the store; drawn from the seed, each class on or off.
+"""Faults of a cluster: brokers, machines, disks, connections and the store; each class is on or off by the seed.
 
-Faults overlap. What the brokers promise bounds them: of a topic that is not flushed, the last sound replica never loses
-its disk, unless the topic promises nothing then; that partition is *forfeited* (`yak.sim.history`). Everything heals
-before the end.
+Faults overlap. The guarantees bound them: the last sound replica of an unflushed topic never loses its disk, unless the
+topic guarantees nothing then; that partition is *forfeited* (`yak.sim.history`). Everything heals before the end.
 """
 
 from __future__ import annotations
@@ -48,23 +47,23 @@ CLASSES = (
     "misread",
 )
 MISDIRECTED = "misdirected"
-"""Drawn by dice of its own: it came later, and the other draws of a seed are what they were."""
+"""Drawn by a random source of its own: it was added later, and a seed's other draws must stay the same."""
 BUG = "bug"
-"""Likewise, and in so many seeds of a hundred."""
+"""Also drawn by a random source of its own, in `BUG_PERCENT` of all seeds."""
 BUG_PERCENT = 50
 ALL_CLASSES = (*CLASSES, MISDIRECTED, BUG)
 SKEW = "skew"
-"""Clocks that are apart: not a fault that strikes, but one that is there from the beginning."""
+"""Skewed clocks: not a single fault, but a condition from the start on."""
 STRIKES_MAX = (4, 8, 14)
 LONGEST_US = 9_000_000
 WRITES_BEFORE_DEATH = (3, 30, 300)
 
 
 class ClusterFaults:
-    """Draws faults until their number is reached. `plans` says what each topic promises, by name.
+    """Draws faults until their number is reached. `plans` has each topic's guarantees, by name.
 
-    `spec` may name the only classes that strike, in place of those that the seed draws, and single faults by their number; each
-    has dice of its own, so that leaving one out changes the others little.
+    `spec` may name the only classes that occur, in place of the seed's draw, and single faults by number. Each fault
+    has a random source of its own, so that leaving one out changes the others little.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class ClusterFaults:
         self._spec = spec = spec or Spec(0)
         self.struck_count = 0
         self.losses = Losses(cluster, plans, self._count)
-        # some seeds mix many classes, others have the same few again and again
+        # some seeds mix many classes, others repeat the same few
         percent = dice.choice((12, 50))
         self._classes = [name for name in CLASSES if dice.chance(percent)] or ["kill"]
         for name, percent_of_it in ((MISDIRECTED, percent), (BUG, BUG_PERCENT)):
@@ -110,11 +109,11 @@ class ClusterFaults:
 
     @property
     def are_over(self) -> bool:
-        """Whether nothing more will go wrong and all is healed."""
+        """Whether no more faults will occur and all are healed."""
         return self._left <= 0 and not self._under_way and all(node.broker for node in self._cluster.nodes)
 
     def start(self) -> None:
-        """Begin."""
+        """Schedule the first fault."""
         self._cluster.world.say(f"faults: {', '.join(self._classes)}")
         self._next()
 
@@ -198,7 +197,7 @@ class ClusterFaults:
         return True
 
     def _kill_inside(self) -> bool:
-        """Some process ends inside one of its next writes to the disk, and perhaps its machine with it."""
+        """A process ends inside one of its next disk writes, perhaps with its machine."""
         victim = self._victim()
         if victim is None:
             return False
@@ -226,7 +225,7 @@ class ClusterFaults:
         self._count("requests failed by a bug")
 
     def _fail_stopped(self, node: SimNode, failure: FailStop) -> None:
-        """The shell ends the process, and a service manager starts it again."""
+        """The shell ends the process, and a service manager restarts it."""
         node.bugs.stopped(failure)
         self._cluster.world.say(f"broker {node.node_id} stops for a bug in {failure.what}")
         self._count("fail-stops")
@@ -237,7 +236,7 @@ class ClusterFaults:
             self._restart_later(node)
 
     def _disks_lost(self, node: SimNode) -> None:
-        """The shell ends the process, and a service manager starts it again."""
+        """The shell ends the process, and a service manager restarts it."""
         self._count("halts for the last directory")
         node.kill()
         if node.node_id in self._busy:
@@ -263,7 +262,7 @@ class ClusterFaults:
 
     def _lose_power(self, node: SimNode) -> bool:
         if self.losses.has_rotten(node):
-            # a torn tail and a flipped bit look alike: together they are more than one disk's loss
+            # a torn tail and a flipped bit look alike: together they exceed one disk's loss
             return False
         loses = any(not self.losses.is_flushed(path) for path in node.disk.unsynced_logs())
         if (loses and not self.losses.may_lose(node, wiped=False)) or not self.losses.may_lose_power(node):
@@ -333,7 +332,7 @@ class ClusterFaults:
             self._restart_later(node)
 
     def _refused(self, node: SimNode, refused: Any) -> None:
-        """The shell ends the process with these words; somebody starts it again."""
+        """The shell ends the process with this error; an operator restarts it."""
         self._cluster.world.say(f"broker {node.node_id} is refused: {refused.code}: {refused.why}")
         self._count(f"refused: {refused.code}")
         self._cluster.world.after(0, lambda: self._end_refused(node))
@@ -346,7 +345,7 @@ class ClusterFaults:
     def _skew(self, node: SimNode) -> None:
         node.skew_ms = self._dice.choice((0, self._dice.between(-3_600_000, 3_600_000)))
 
-    # ------------------------------------------------------------------------------------------------ the disks
+    # ---------------------------------------------------------------------------------------------------- disks
 
     def _to_victim(self, strike: Callable[[SimNode, SeededDice], bool]) -> bool:
         node = self._victim()
@@ -367,7 +366,7 @@ class ClusterFaults:
         return True
 
     def _mend(self) -> None:
-        """A directory that failed is whole again only after a start. Who mends takes one broker after the other."""
+        """Restart one broker after the other, since a failed directory works again only after a restart."""
         self._disks.to_mend()
         for node_id in list(self._disks.failed):
             node = self._cluster.node(node_id)

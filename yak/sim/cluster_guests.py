@@ -1,4 +1,4 @@
-"""Clients of the metadata service in a simulated cluster: brokers that are no YAK brokers come, change and go."""
+"""Clients of the metadata service in a simulated cluster: they register, change and unregister external brokers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ BROKER_REGISTRATION, REGISTRATION_VERSION = 62, 4
 UNREGISTER_BROKER, UNREGISTER_VERSION = 64, 0
 PATIENCE_US = 3_000_000
 IDS = 3
-"""Ids beyond those of the brokers."""
+"""How many ids above those of the brokers are used."""
 
 
 class Guests:
-    """Asks brokers from within their processes, as HTTP does, until it is stopped; in some runs nobody does."""
+    """Sends requests from within the brokers' processes, as HTTP does, until it is stopped; in most runs it is off."""
 
     def __init__(self, cluster: Cluster, dice: SeededDice, books: ClusterBooks) -> None:
         self._cluster = cluster
@@ -36,7 +36,7 @@ class Guests:
         self._waiting: dict[int, Callable[[Any], None]] = {}
 
     def start(self) -> None:
-        """Begin."""
+        """Schedule the first request."""
         if not self._is_stopped:
             for node in self._cluster.nodes:
                 node.on_reply = self._answered

@@ -1,4 +1,4 @@
-"""What the disks of a cluster may lose, by what each topic promises; what loses more is forfeited (`yak.sim.history`)."""
+"""What the disks of a cluster may lose under each topic's guarantees; partitions that lose more are forfeited."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Losses:
-    """Bounds faults of disks. `plans` says what each topic promises, by name; `count` notes what is forfeited."""
+    """Bounds disk faults. `plans` has each topic's guarantees, by name; `count` counts forfeited partitions."""
 
     def __init__(
         self, cluster: Cluster, plans: Callable[[str], TopicPlan | None], count: Callable[[str], None]
@@ -26,17 +26,19 @@ class Losses:
         self._plans = plans
         self.count = count
         self._powerless: dict[NodeId, BrokerEpoch] = {}
-        """Brokers whose machine lost power, and in which boot: they will say that they may have lost something, whatever they lost."""
+        """Brokers whose machine lost power, and the broker epoch: they will report a possible loss, whatever they lost.
+        """
         self._taken: dict[tuple[Key, NodeId], BrokerEpoch] = {}
-        """Copies that were taken away by hand, and in which boot: until the next one registers, the store counts them as before."""
+        """Copies removed by hand, and the broker epoch: until the broker registers again, the store still counts them.
+        """
         self.failing: dict[NodeId, None] = {}
-        """Brokers with a directory that may fail at some later call, or has failed: only a start mends it."""
+        """Brokers with a directory that has failed or may fail at a later call: only a restart repairs it."""
         self._made: set[tuple[str, int]] = set()
         self._stillborn: set[tuple[str, int]] = set()
-        """Partitions that were made when all who were to be in sync had lost power, which nobody knew."""
+        """Partitions created when all of their initial ISR had lost power, unknown to the controller."""
 
     def is_flushed(self, path: str) -> bool:
-        """Whether a partition's folder is of a topic that counts only what is on the device."""
+        """Whether a path belongs to a topic that commits only flushed records, or to the metadata copy."""
         folder = path.split("/")[2]
         if folder == IMAGE_FOLDER:
             return True
@@ -44,7 +46,7 @@ class Losses:
         return plan is not None and plan.is_flushed
 
     def may_lose(self, node: SimNode, *, wiped: bool) -> bool:
-        """Whether this broker's disk may lose something now; forfeits what loses more than is promised."""
+        """Whether this broker's disk may lose data now; forfeits partitions that lose more than is guaranteed."""
         forfeits: list[Key] = []
         state, history = self._cluster.store.state, self._cluster.history
         for (topic_id, partition), row in state.partitions.items():
@@ -52,7 +54,7 @@ class Losses:
                 continue
             key = next((k for k in history.copies if str(k.topic_id) == topic_id and k.partition == partition), None)
             if key is None:
-                # it was just made: nobody has it yet
+                # just created: no broker has it yet
                 return False
             plan = self._plans(state.topics[topic_id]["name"])
             is_kept = plan is not None and plan.is_flushed and not wiped
@@ -61,7 +63,7 @@ class Losses:
             members = [each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))]
             others_lost_too = any(each != node.node_id and each not in sound for each in members)
             if plan is not None and not plan.may_be_lost and others_lost_too and key not in history.forfeited:
-                # P1 is about one disk at a time: the other has to be in sync again first
+                # P1 covers one disk at a time: the other replica has to rejoin the ISR first
                 return False
             if key in history.forfeited or steady:
                 continue
@@ -79,9 +81,10 @@ class Losses:
         return True
 
     def may_lose_power(self, node: SimNode) -> bool:
-        """Whether this broker may lose power, whatever it loses: all of an ISR may only together with all other replicas.
+        """Whether this broker may lose power: a whole ISR may only together with all other replicas.
 
-        Then all say that they may have lost something, and the last in sync leads. Else another may have more, and a person decides.
+        Then all of them report a possible loss, and the last ISR member leads. Otherwise another replica may have more,
+        and an operator decides.
         """
         state, history = self._cluster.store.state, self._cluster.history
         for (topic_id, partition), row in state.partitions.items():
@@ -91,7 +94,7 @@ class Losses:
             if plan is None or plan.may_be_lost or node.node_id not in [each.node_id for each in members]:
                 continue
             if key is None:
-                # it was just made, and others may be alive that are not in sync: they could have more, for all anybody knows
+                # just created: live replicas outside the ISR may have more, as far as the cluster knows
                 return False
             if history.rotten.get(key, node.node_id) != node.node_id:
                 # as in `may_rot`
@@ -108,7 +111,7 @@ class Losses:
         return True
 
     def _says_lost(self, node_id: NodeId, since: BrokerEpoch) -> bool:
-        """Whether a broker's machine lost power after a boot of that epoch began, and its broker says so or will."""
+        """Whether a broker's machine lost power after that broker epoch, and the broker reports it or will."""
         broker = self._cluster.store.state.brokers.get(node_id)
         return broker is not None and (
             broker["lossy_epoch"] > since
@@ -116,15 +119,16 @@ class Losses:
         )
 
     def _has_unflushed(self, node_id: NodeId) -> bool:
-        """Whether it has a log that is not synced at every record; who has none says after a loss of power that all is there."""
+        """Whether it has a log that does not flush every record; without one it reports no loss after a power loss."""
         paths = self._cluster.node(node_id).disk.contents()
         logs = [path for path in paths if path.endswith(LOG_SUFFIX) and parse_partition_folder(path.split("/")[2])]
         return any(not self.is_flushed(path) for path in logs)
 
     def may_rot(self, copy: Copy) -> bool:
-        """Whether a bit of this copy may flip: of no other copy one did, and all others that may be elected are sound.
+        """Whether a bit of this copy may flip: no other copy is damaged, and all other electable ones are sound.
 
-        One alone would not do: he may be fenced, and out of the ISR, before those are that lost power.
+        One sound copy alone is not enough: its broker may be fenced and leave the ISR before the brokers that lost
+        power do.
         """
         history, key = self._cluster.history, copy.key
         row = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
@@ -135,9 +139,9 @@ class Losses:
         return bool(others) and others <= self._steady(key, row)
 
     def may_go_offline(self, node: SimNode) -> bool:
-        """Whether a directory of this broker may fail: not where all others lost power and did not say so yet.
+        """Whether a directory of this broker may fail: not if all other members have an unreported power loss.
 
-        It would leave the in-sync set to them, and nobody in it be whole by the time that they do.
+        It would leave the ISR to them, and no member would be sound once they report.
         """
         state, history = self._cluster.store.state, self._cluster.history
         for key in history.copies:
@@ -152,11 +156,11 @@ class Losses:
         return True
 
     def _steady(self, key: Key, row: dict[str, Any]) -> set[int]:
-        """Sound members that will not say that they lost something, and whose disks do not fail."""
+        """Sound members that will not report a loss, and whose disks do not fail."""
         return set(self._sound(key, row, speaks=True)) - self.failing.keys()
 
     def has_sound(self, key: Key) -> bool:
-        """Whether somebody who serves in his present boot may be elected, lost nothing, and holds no flipped bit."""
+        """Whether an electable replica in its present broker epoch serves, lost nothing, and has no flipped bit."""
         state = self._cluster.store.state
         row = state.partitions.get((str(key.topic_id), key.partition))
         if row is None or key in self._cluster.history.forfeited:
@@ -171,20 +175,20 @@ class Losses:
         return any(each.node_id in sound and (each.node_id, each.broker_epoch) in serving for each in members)
 
     def is_last(self, key: Key, node: SimNode) -> bool:
-        """Whether nobody else who lost nothing, and says so, is in sync, or was when too few were."""
+        """Whether no other member of ISR or ELR is sound and will report no loss."""
         row = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
         return row is not None and not set(self._sound(key, row, speaks=True)) - {node.node_id}
 
     def took_away(self, key: Key, node_id: NodeId) -> None:
-        """This broker, which does not run, has nothing of the partition any more."""
+        """This stopped broker has no data of the partition any more."""
         self._taken[key, node_id] = self._cluster.store.state.brokers[node_id]["broker_epoch"]
 
     def has_rotten(self, node: SimNode) -> bool:
-        """Whether a bit flipped on this broker's disk and was not mended by hand yet."""
+        """Whether this broker's disk has a flipped bit that was not repaired by hand yet."""
         return node.node_id in self._cluster.history.rotten.values()
 
     def _sound(self, key: Key, row: dict[str, Any], *, speaks: bool = False) -> list[int]:
-        """Members of ISR and ELR that lost nothing; `speaks`: and will not say that they did."""
+        """Members of ISR and ELR that lost nothing; with `speaks` also only those that will not report a loss."""
         state, history = self._cluster.store.state, self._cluster.history
         return [
             member.node_id
@@ -198,9 +202,10 @@ class Losses:
         ]
 
     def forfeit_the_unsound(self, moved: Set[tuple[str, int]] = frozenset()) -> None:
-        """A call that came late may leave only members that lost something; what promises nothing then is given up.
+        """Forfeit partitions without guarantees whose members all lost data, as a late call may cause.
 
-        So is what an administrator `moved` away from its last sound replica, when the other had lost its disk unnoticed.
+        The same holds for a partition that an administrator `moved` away from its last sound replica, when the other
+        had lost its disk undetected.
         """
         history, state = self._cluster.history, self._cluster.store.state
         for place in state.partitions.keys() - self._made:
@@ -216,10 +221,11 @@ class Losses:
                 history.forfeit(key, "only members that lost something are left")
 
     def forfeit_the_never_made(self) -> None:
-        """Where no replica's log could be made, for all disks had failed, the partition stays offline until it is deleted.
+        """Forfeit partitions whose logs could not be created.
 
-        Where some could not, and all others lost something, a person decides who leads. So it is where all who were to be in
-        sync from the beginning had lost power by then, and another replica had not: he could have more, for all they know.
+        With all disks failed, the partition stays offline until its topic is deleted. If some replicas failed and all
+        others lost data, an operator elects the leader. The same holds if the whole initial ISR had lost power and
+        another replica had not: as far as the brokers know, it could have more.
         """
         history, state = self._cluster.history, self._cluster.store.state
         for key in history.copies:

@@ -1,8 +1,8 @@
-"""Several brokers to ask questions of, one at a time: the `Rig` of replication, for tests and for trying things by hand.
+"""Several brokers that take requests one at a time: the `Rig` of replication, for tests and for manual trials.
 
 rig = ClusterRig()                                  # three brokers, registered and ready
 rig.create_topic("orders", replication_factor=3)
-rig.produce("orders", [b"a"])                       # to the leader; the answer of its partition
+rig.produce("orders", [b"a"])                       # to the leader; the response of its partition
 rig.nodes[0].kill(); rig.run_until(lambda: rig.leader("orders") == 2)
 """
 
@@ -42,7 +42,7 @@ class ClusterRig:
         racks: tuple[str | None, ...] | None = None,
         hands_back: bool = True,
     ) -> None:
-        """`hands_back`: a leadership goes back to the first replica when that is in sync again, within a second."""
+        """`hands_back`: the preferred leader is elected within a second after it rejoined the ISR."""
         self.world = World()
         self.cluster = Cluster(
             self.world,
@@ -60,7 +60,7 @@ class ClusterRig:
         self.run_until(lambda: all(node.is_ready and self._sees_all(node) for node in self.nodes))
 
     def _sees_all(self, node: SimNode) -> bool:
-        """Whether this broker knows every broker as one that serves, and is connected to each of the others."""
+        """Whether this broker sees every broker as active, and is connected to each of the others."""
         if node.broker is None or len(serving_brokers(node.broker.image)) < len(self.nodes):
             return False
         others = [other.node_id for other in self.nodes if other is not node]
@@ -69,7 +69,7 @@ class ClusterRig:
     # ----------------------------------------------------------------------------------------------------- time
 
     def run_until(self, holds: Callable[[], bool]) -> None:
-        """Let things happen until it holds."""
+        """Run events until it holds."""
         self.world.run(holds, check=lambda: None, events_max=EVENTS_MAX)
 
     def run_for(self, milliseconds: int) -> None:
@@ -78,34 +78,34 @@ class ClusterRig:
         self.world.after(milliseconds * 1000, lambda: reached.append(None))
         self.run_until(lambda: bool(reached))
 
-    # ----------------------------------------------------------------------------------------------- what there is
+    # ------------------------------------------------------------------------------------------------------- state
 
     def alive(self) -> SimNode:
-        """Some broker that serves."""
+        """Any serving broker."""
         return next(node for node in self.nodes if node.broker is not None and node.is_ready and not node.is_paused)
 
     def info(self, topic: str, partition: int = 0) -> PartitionInfo:
-        """The partition as the newest image has it."""
+        """The partition in the newest image."""
         images = [node.broker.image for node in self.nodes if node.broker is not None]
         return max(images, key=lambda image: image.offset).topics[topic].partitions[partition]
 
     def leader(self, topic: str, partition: int = 0) -> NodeId:
-        """Who leads, by the newest image."""
+        """The leader in the newest image."""
         return self.info(topic, partition).leader
 
     def followers(self, topic: str, partition: int = 0) -> list[NodeId]:
-        """Who else has a replica, in the order of the assignment."""
+        """The other replicas, in the order of the assignment."""
         info = self.info(topic, partition)
         return [node for node in info.replicas if node != info.leader]
 
     def replica(self, node_id: NodeId, topic: str, partition: int = 0) -> Partition:
-        """The partition as one broker holds it."""
+        """The partition as one broker has it."""
         broker = self.nodes[node_id - 1].broker
         assert broker is not None
         return broker.partitions[TopicPartition(topic, partition)]
 
     def is_in_sync(self, topic: str, partition: int = 0) -> bool:
-        """Whether every replica is in the ISR in its present boot, and has all that the leader has."""
+        """Whether every replica is in the ISR, and has everything that the leader has."""
         info = self.info(topic, partition)
         if set(info.isr) != set(info.replicas) or info.leader < 0:
             return False
@@ -115,11 +115,11 @@ class ClusterRig:
         return len({replica.log_end_offset for replica in replicas}) == 1 and replicas[0].log is not None
 
     def events(self, node_id: NodeId) -> list[str]:
-        """The names of what a broker wrote to its log, in all its lives."""
+        """The names of a broker's log events, over all its incarnations."""
         return [notice.event for notice in self.nodes[node_id - 1].notices]
 
     def elect(self, topic: str, *leaders: NodeId) -> None:
-        """One after the other by the controller's word, whoever that is; the brokers hear of all at once."""
+        """Elect leaders one after the other by the controller's script; the brokers are notified of all at once."""
         store, info = self.cluster.store, self.info(topic)
         cluster = store.state.cluster
         broker = self.alive().broker
@@ -142,7 +142,7 @@ class ClusterRig:
     # --------------------------------------------------------------------------------------------------- requests
 
     def begin(self, node_id: NodeId, api_key: int, version: int, **fields: Any) -> Pending:
-        """Send a request to one broker, with kio's fields of that version; over a connection for each API."""
+        """Send a request to one broker, with kio's fields of that version; over one connection per API."""
         connection = self._connections.get((node_id, api_key))
         if connection is None or not connection.is_open:
             connection = self._connections[node_id, api_key] = Connection(self.cluster, node_id)
@@ -151,13 +151,13 @@ class ClusterRig:
         return pending
 
     def ask(self, node_id: NodeId, api_key: int, version: int, **fields: Any) -> Any:
-        """Send a request and run until its answer; None when the connection was lost instead."""
+        """Send a request and run until its response; None if the connection was lost."""
         pending = self.begin(node_id, api_key, version, **fields)
         self.run_until(lambda: pending.is_done)
         return pending.answer
 
     def create_topic(self, name: str, *, partitions: int = 1, replication_factor: int = 3, **configs: str) -> None:
-        """A topic, known to every broker that serves; config names with underscores for dots."""
+        """Create a topic, and wait until every live broker has it; config names with underscores for dots."""
         named = {key.replace("_", "."): value for key, value in configs.items()}
         fields = create_fields(name, named, partitions)
         fields["topics"][0]["replication_factor"] = replication_factor
@@ -181,13 +181,13 @@ class ClusterRig:
         return self.begin(target, 0, 9, **produce_fields(topic, records, partition=partition, acks=acks))
 
     def produce(self, topic: str, values: Sequence[bytes | None], **more: Any) -> Any:
-        """Send one batch; the answer of its partition, None when the connection was lost."""
+        """Send one batch; returns the response of its partition, None if the connection was lost."""
         pending = self.begin_produce(topic, values, **more)
         self.run_until(lambda: pending.is_done)
         return None if pending.answer is None else pending.answer.responses[0].partition_responses[0]
 
     def fetch(self, topic: str, offset: int, *, partition: int = 0, node_id: NodeId | None = None) -> Any:
-        """What one partition has from `offset` on."""
+        """Fetch one partition from `offset` on."""
         target = self.leader(topic, partition) if node_id is None else node_id
         answer = self.ask(target, 1, 12, **fetch_fields(topic, offset, partition=partition))
         return answer.responses[0].partitions[0]

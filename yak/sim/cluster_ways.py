@@ -1,4 +1,4 @@
-"""The ways between brokers, clients and the metadata store: cut, broken, slow; and the store itself, away or slow."""
+"""Network and store faults: blocked, broken and slow connections; a store that is down or slow."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from yak.sim.dice import SeededDice
 
 
 class Ways:
-    """What was done to them. `for_a_while` heals what it is given, some time later."""
+    """The faults of the connections. `for_a_while` calls the given function some time later."""
 
     def __init__(self, cluster: Cluster, for_a_while: Callable[[Callable[[], None]], None]) -> None:
         self._cluster = cluster
         self._for_a_while = for_a_while
 
     def brokers(self) -> list[str]:
-        """All brokers, as the network names them."""
+        """All brokers, by their names in the network."""
         return [node.party for node in self._cluster.nodes]
 
     def cut(self, dice: SeededDice, some: Sequence[str], others: Sequence[str]) -> bool:
-        """One of `some` is cut from one of `others`, or from all of them; both ways or one."""
+        """Block traffic between one of `some` and one or all of `others`, in both directions or one."""
         one = dice.choice(some)
         if dice.chance(25):
             targets = [party for party in others if party != one]
@@ -39,7 +39,7 @@ class Ways:
         return True
 
     def break_some(self, dice: SeededDice) -> bool:
-        """Connections end that are open now."""
+        """Break open connections."""
         one, other = dice.choice(self.brokers()), dice.choice([*self.brokers(), CLIENTS])
         broken = self._cluster.network.break_connections(one, other, dice.choice((30, 100)))
         self._cluster.world.say(f"{broken} connections between {one} and {other} break")
@@ -49,7 +49,7 @@ class Ways:
         return True
 
     def flutter(self, dice: SeededDice) -> bool:
-        """A broker loses its connection to the store again and again: calls are sent twice, and come late."""
+        """A broker loses its connection to the store again and again: calls are sent twice, and arrive late."""
         node, times = dice.choice(self._cluster.nodes), dice.between(3, 15)
 
         def lose() -> None:
@@ -64,7 +64,7 @@ class Ways:
         return True
 
     def lost_calls(self, dice: SeededDice) -> bool:
-        """Connections to the store break just when something is to be changed: done or not, nobody knows."""
+        """Connections to the store break during calls, so that brokers do not know whether a call was executed."""
         nodes = self._cluster.nodes if dice.chance(50) else [dice.choice(self._cluster.nodes)]
         percent = dice.choice((30, 70))
         self._cluster.world.say(f"the store's connections break in {percent} of 100 calls")
@@ -79,7 +79,7 @@ class Ways:
         return True
 
     def slow_way(self, dice: SeededDice) -> bool:
-        """What goes one way between two takes longer."""
+        """Slow down one direction between two parties."""
         one, other = dice.choice(self.brokers()), dice.choice([*self.brokers(), CLIENTS])
         delay_us = dice.choice((20_000, 200_000, 1_500_000))
         self._cluster.world.say(f"slow: {one} -> {other}, {delay_us // 1000} ms")
@@ -88,7 +88,7 @@ class Ways:
         return True
 
     def outage(self) -> bool:
-        """The store answers nobody."""
+        """The store answers no broker."""
         if not self._cluster.store.up:
             return False
         self._cluster.stop_store()
@@ -96,7 +96,7 @@ class Ways:
         return True
 
     def slow_store(self, dice: SeededDice) -> bool:
-        """The store takes its time for one broker, or for all."""
+        """The store is slow for one broker, or for all."""
         slow_us = dice.choice((30_000, 300_000, 2_000_000))
         nodes = self._cluster.nodes if dice.chance(50) else [dice.choice(self._cluster.nodes)]
         self._cluster.world.say(f"the store is slow, up to {slow_us // 1000} ms")

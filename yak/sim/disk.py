@@ -1,8 +1,8 @@
-"""A file system in memory that can lose power, fail, and lie: what comes of it is a seeded choice.
+"""A file system in memory with power losses, failing calls and wrong bytes; seeded choices decide the outcomes.
 
-What was not synced is kept, lost, or torn by a power loss (`yak.sim.disk_content`), names as well (`yak.sim.disk_names`).
-After a sync that failed no later one counts for that file. `kill` is the end of the process alone: everything written
-stays. Beside that any call can be ordered to fail, a read to give wrong bytes once, a write to go astray, and a bit to flip.
+A power loss keeps, loses or tears unsynced data (`yak.sim.disk_content`), and names as well (`yak.sim.disk_names`).
+After a failed sync no later sync counts for that file. `kill` ends the process alone: everything written stays. Tests
+can also make any call fail, a read return wrong bytes once, a write go to a wrong place, and a bit flip.
 """
 
 import errno
@@ -33,7 +33,7 @@ class SimFile:
 
     @property
     def path(self) -> str:
-        """The name it was opened by, or was last renamed to."""
+        """The name under which the file was opened, or its last rename."""
         return self._path
 
     def append(self, buffers: Sequence[Buffer]) -> int:
@@ -55,7 +55,7 @@ class SimFile:
         return self._disk.maybe_garbled(self._path, bytes(memoryview(self._content.data)[position : position + size]))
 
     def read_cached(self, size: int, position: int) -> bytes | None:
-        """Like `read`; None while the disk was told that nothing is in the page cache."""
+        """Like `read`; None while `cached_bytes` says that the bytes are not in the page cache."""
         self._disk.count_read(self._path)
         cached = self._disk.cached_bytes
         if cached is not None:
@@ -65,7 +65,7 @@ class SimFile:
         return self._disk.maybe_garbled(self._path, bytes(memoryview(self._content.data)[position : position + size]))
 
     def slice_cached(self, size: int, position: int) -> "SimSlice | None":
-        """The bytes as a slice; None while the disk was told that not all is in the page cache."""
+        """The bytes as a slice; None while they are not all in the page cache."""
         if self._disk.cached_bytes is not None or position + size > len(self._content.data):
             return None
         return SimSlice(self, size, position)
@@ -75,13 +75,13 @@ class SimFile:
         return len(self._content.data)
 
     def truncate(self, size: int) -> None:
-        """Cut the file; after a power loss the cut may be undone, as long as nothing was synced since."""
+        """Truncate the file. A power loss before the next sync may undo it."""
         self._disk.may_fail("truncate", self._path)
         with self._disk.writing:
             self._content.truncate(size)
 
     def sync(self) -> None:
-        """Make all that was appended durable."""
+        """Make all appended bytes durable."""
         try:
             self._disk.may_fail("sync", self._path)
         except OSError:
@@ -92,7 +92,7 @@ class SimFile:
             self._content.sync()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: a handle has no resources."""
 
     def moved(self, old: str, new: str) -> None:
         """Follow a rename of the file or of a directory above it."""
@@ -103,7 +103,7 @@ class SimFile:
 
 
 class SimSlice:
-    """Bytes of a SimFile that are read when they are sent, not before: what it names must still be there then."""
+    """Bytes of a SimFile that are read only when they are sent: they must still be in the file then."""
 
     __slots__ = ("_file", "_position", "_size")
 
@@ -131,14 +131,14 @@ class SimLock:
         self._path = path
 
     def release(self) -> None:
-        """Let it go."""
+        """Release the lock."""
         self._disk.locks.pop(self._path, None)
 
 
 class SimDisk:
     """Files and directories by absolute name.
 
-    `cached_bytes` bounds what `read_cached` finds (None: everything, 0: nothing). `fail_next` makes the next call of a
+    `cached_bytes` bounds the bytes that `read_cached` finds (None: all, 0: none). `fail_next` makes the next call of a
     kind raise. `reads` counts the reads of each file.
     """
 
@@ -154,12 +154,12 @@ class SimDisk:
         self.syncs = 0
         self.observe_failure: Callable[[str, str], None] | None = None
         self.writing: AbstractContextManager[Tear | None] = _NO_DEATH
-        """Every write happens in it: in one of them the process may end (`end_inside`)."""
+        """Every write runs inside it: the process may end in one of them (`end_inside`)."""
 
     # --------------------------------------------------------------------------------------------------- faults
 
     def crash(self, dice: Dice) -> dict[str, int]:
-        """Lose power. Locks are gone. Tells how many files lost what was not synced, by the kind of tear, and how many names."""
+        """Lose power, and all locks. Returns how many files lost unsynced data, by kind of tear, and how many names."""
         lost: dict[str, int] = {}
         if count := self._names.lose_power(dice):
             lost["names"] = count
@@ -170,7 +170,7 @@ class SimDisk:
         return lost
 
     def kill(self) -> None:
-        """End the process that uses the disk: what it wrote stays, its locks and faults are gone (the disk was mended)."""
+        """End the process that uses the disk: its writes stay; its locks, planned faults and failed syncs are cleared."""
         for content in self._names.files.values():
             content.is_broken = False
         self.locks.clear()
@@ -180,7 +180,7 @@ class SimDisk:
         self.writing = _NO_DEATH
 
     def end_inside(self, death: Death | None) -> None:
-        """The process that uses the disk ends by ProcessEnded in a write to come; None: it does not."""
+        """The process ends by ProcessEnded in a later write; None cancels that."""
         self.writing = death or _NO_DEATH
 
     def fail_next(self, operation: str, error_number: int = errno.EIO, *, path_contains: str = "") -> None:
@@ -188,7 +188,7 @@ class SimDisk:
         self._failures.setdefault(operation, []).append((path_contains, error_number))
 
     def may_fail(self, operation: str, path: str) -> None:
-        """Raise the failure that was ordered for this call, if any."""
+        """Raise the failure that is planned for this call, if any."""
         ordered = self._failures.get(operation)
         if not ordered:
             return
@@ -201,11 +201,11 @@ class SimDisk:
                 raise (DiskFull if is_clean else OSError)(error_number, errno.errorcode[error_number], path)
 
     def garble_next(self, dice: Dice, *, path_contains: str) -> None:
-        """The next read that gives a batch from its beginning on, of such a path, gives it with a wrong bit."""
+        """The next read of such a path that starts with a whole batch returns it with a wrong bit."""
         self._garbles.append((path_contains, dice))
 
     def maybe_garbled(self, path: str, data: bytes) -> bytes:
-        """What a read gives."""
+        """The bytes that a read returns."""
         if not self._garbles or not path.endswith(".log") or len(data) <= HEADER_BYTES:
             return data
         part, dice = self._garbles[0]
@@ -221,11 +221,11 @@ class SimDisk:
         return bytes(changed)
 
     def count_read(self, path: str) -> None:
-        """Note that a file's content was looked at."""
+        """Count a read of a file."""
         self.reads[path] = self.reads.get(path, 0) + 1
 
     def peek(self, path: str, position: int) -> bytes:
-        """A file's bytes from a position on as they should be, for checks: nothing fails, and nothing is counted."""
+        """A file's undamaged bytes from a position on, for checks: no call fails, and no read is counted."""
         return bytes(memoryview(self._names.files[path].sound())[position:])
 
     def contents(self) -> dict[str, Content]:
@@ -233,7 +233,7 @@ class SimDisk:
         return self._names.files
 
     def unsynced_logs(self) -> list[str]:
-        """Segment files with bytes that a power loss may take."""
+        """Segment files with unsynced bytes."""
         return [
             path
             for path in self._names.files
@@ -244,7 +244,7 @@ class SimDisk:
         """Set one byte of a file to another value, as a bad sector would."""
         self._names.files[path].data[position] = value
 
-    # ------------------------------------------------------------------------------------------------ Disk seam
+    # ------------------------------------------------------------------------------------------------ Disk port
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
         """A file by name."""
@@ -303,7 +303,7 @@ class SimDisk:
         return bytes(content.data)
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Replace a small file, durably."""
+        """Replace a small file durably."""
         self.may_fail("write_file", path)
         with self.writing:
             self._replace(path, data).sync()
@@ -311,7 +311,7 @@ class SimDisk:
         self.syncs += 1
 
     def write_file_lazily(self, path: str, data: bytes) -> None:
-        """Replace a small file; its content may be lost in a crash."""
+        """Replace a small file; a crash may lose the new content."""
         self.may_fail("write_file", path)
         with self.writing:
             self._replace(path, data)
@@ -339,7 +339,7 @@ class SimDisk:
         self._handles.pop(path, None)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all in it; no error when it is absent."""
+        """Remove a directory and everything in it; no error if it is absent."""
         prefix = path + "/"
         for name in [name for name in self._names.files if name.startswith(prefix)]:
             self.remove(name)
@@ -349,7 +349,7 @@ class SimDisk:
                     self._names.remove_directory(name)
 
     def sync_directory(self, path: str) -> None:
-        """Make the names in it durable."""
+        """Make the directory's names durable."""
         self.may_fail("sync", path)
         with self.writing:
             self._names.settle(path)
@@ -363,7 +363,7 @@ class SimDisk:
                 content.sync()
 
     def free_bytes(self, path: str) -> int:  # noqa: ARG002
-        """Bytes that are left."""
+        """Free bytes."""
         return self._total_bytes - sum(len(content.data) for content in self._names.files.values())
 
     def total_bytes(self, path: str) -> int:  # noqa: ARG002
@@ -371,7 +371,7 @@ class SimDisk:
         return self._total_bytes
 
     def lock(self, path: str) -> SimLock:
-        """Take a lock file; BlockingIOError when it is held."""
+        """Take a lock file. Raises BlockingIOError if it is locked."""
         self._need_parent(path)
         if path in self.locks:
             raise BlockingIOError(errno.EWOULDBLOCK, "locked", path)
@@ -380,7 +380,7 @@ class SimDisk:
         self.locks[path] = None
         return SimLock(self, path)
 
-    # -------------------------------------------------------------------------------------------------- insides
+    # ------------------------------------------------------------------------------------------------ internals
 
     def _need_parent(self, path: str) -> None:
         if posixpath.dirname(path) not in self._names.directories:

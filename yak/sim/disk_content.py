@@ -1,8 +1,8 @@
-"""A file's bytes as the page cache has them and as the device does, and what of them a power loss leaves.
+"""A file's bytes in the page cache and on the device, and the outcome of a power loss.
 
-The device has what was synced last. Of what was written since it may have all, nothing, a part that ends anywhere, or single
-sectors: those that it does not have hold zeros, or what stood there before the file was cut. A cut that was not synced may be
-undone. What is damaged remembers what was right, for the checks and for whoever mends it.
+The device has the bytes of the last sync. Of later writes it may have all, none, a prefix, or single sectors. Missing
+sectors hold zeros, or the bytes from before a truncation. An unsynced truncation may be undone. Damage keeps the right
+bytes, for the checks and for repairs.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from yak.seams.dice import Dice
 
 SECTORS = (64, 512, 4096)
-"""What reaches the device at once: a cache line of persistent memory, a sector, a page."""
+"""The unit of a device write: a cache line of persistent memory, a sector, a page."""
 
 
 class Content:
-    """`synced` bytes are on the device; `cut` is what the device still has behind them, until the next sync."""
+    """`synced` bytes are on the device; `cut` holds truncated bytes that the device keeps until the next sync."""
 
     __slots__ = ("cut", "data", "is_broken", "synced", "wounds")
 
@@ -23,12 +23,12 @@ class Content:
         self.synced = 0
         self.cut = b""
         self.is_broken = False
-        """A sync failed: the page cache takes the bytes for clean, and no later sync brings them to the device."""
+        """A sync failed: the page cache marks the bytes clean, and no later sync writes them to the device."""
         self.wounds: list[tuple[int, bytes]] = []
-        """(position, what was right there), in the order of the damage."""
+        """(position, right bytes), in the order of the damage."""
 
     def truncate(self, size: int) -> None:
-        """Cut the page cache's bytes; the device's are cut with the next sync."""
+        """Truncate the page cache; the next sync truncates the device."""
         if size < self.synced:
             self.cut = bytes(self.data[size : self.synced]) + self.cut
             self.synced = size
@@ -36,7 +36,7 @@ class Content:
         self._forget_wounds(size)
 
     def damage(self, position: int, wrong: bytes) -> bool:
-        """Let these bytes stand there, as far as the file reaches, in place of what was written; tells whether they differ."""
+        """Replace bytes by wrong ones, as far as the file reaches. Returns whether they differ."""
         right = bytes(self.data[position : position + len(wrong)])
         wrong = wrong[: len(right)]
         if right == wrong:
@@ -46,7 +46,7 @@ class Content:
         return True
 
     def sound(self) -> bytearray:
-        """The bytes as they would be without damage."""
+        """The bytes without damage."""
         if not self.wounds:
             return self.data
         data = self.data[:]
@@ -58,13 +58,13 @@ class Content:
         self.wounds = [(position, right[: size - position]) for position, right in self.wounds if position < size]
 
     def sync(self) -> None:
-        """Bring everything to the device."""
+        """Write everything to the device."""
         if not self.is_broken:
             self.synced = len(self.data)
             self.cut = b""
 
     def lose_power(self, dice: Dice) -> str:
-        """What the device has is all there is: tells which kind of tear it was, empty when there was nothing to lose."""
+        """Keep only the device's bytes. Returns the kind of tear, empty if there was nothing to lose."""
         self._forget_wounds(self.synced)
         tail = len(self.data) - self.synced
         if not tail and not self.cut:
@@ -81,7 +81,7 @@ class Content:
         return kind
 
     def _tear(self, dice: Dice) -> None:
-        """Each sector of the unsynced tail reached the device or did not; the file ends anywhere in it, or where it did."""
+        """Each sector of the unsynced tail reached the device or not; the file may also end anywhere in the tail."""
         sector, begin, end = SECTORS[dice.below(len(SECTORS))], self.synced, len(self.data)
         old = self.cut + bytes(max(0, end - begin - len(self.cut)))
         position = begin

@@ -1,7 +1,7 @@
-"""Names of files and directories that are not on the device yet: the journal of changes, in order, each with its way back.
+"""File and directory names that are not on the device yet: an undo journal of changes, in order.
 
-`sync_directory` makes the changes in that directory durable, nothing else does, not even a sync of the file itself (POSIX
-promises no more). A power loss undoes a part of the others, the newest first, as a journalling file system loses its end.
+Only `sync_directory` makes the changes in that directory durable. A sync of the file itself does not (POSIX promises no
+more). A power loss undoes some of the other changes, the newest first, as a journalling file system loses its end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class Change(Enum):
-    """What became of a name."""
+    """A change of a name."""
 
     MADE = "made"
     MADE_DIRECTORY = "made directory"
@@ -34,13 +34,13 @@ class _Entry:
         self.change = change
         self.path = path
         self.content = content
-        """What bore the name before."""
+        """The content under that name before."""
         self.old = old
         """The name before a rename."""
 
 
 class Names:
-    """All names of a disk, and which changes of them may still be lost."""
+    """All names of a disk, and the changes of them that may still be lost."""
 
     def __init__(self) -> None:
         self.files: dict[str, Content] = {}
@@ -51,7 +51,7 @@ class Names:
         self._journal.append(_Entry(change, path, content, old))
 
     def make(self, path: str) -> Content:
-        """A new, empty file; what bore the name is gone."""
+        """A new, empty file; it replaces a file of that name."""
         content, before = Content(), self.files.get(path)
         self.files[path] = content
         self._note(Change.MADE if before is None else Change.REPLACED, path, before)
@@ -65,23 +65,23 @@ class Names:
             path = posixpath.dirname(path)
         for each in reversed(missing):
             self.directories[each] = None
-            # a file system is mounted there, or somebody made it before the broker came
+            # a mount point, or a directory that existed before the broker
             if posixpath.dirname(each) != "/":
                 self._note(Change.MADE_DIRECTORY, each)
 
     def remove(self, path: str) -> None:
-        """A file's name goes; no error when it is absent."""
+        """Remove a file's name; no error if it is absent."""
         content = self.files.pop(path, None)
         if content is not None:
             self._note(Change.REMOVED, path, content)
 
     def remove_directory(self, path: str) -> None:
-        """An empty directory's name goes."""
+        """Remove an empty directory's name."""
         del self.directories[path]
         self._note(Change.REMOVED_DIRECTORY, path)
 
     def rename(self, old: str, new: str) -> None:
-        """A file or directory has another name; what bore that is gone."""
+        """Rename a file or directory; it replaces a file of the new name."""
         before = self.files.pop(new, None)
         self._move(old, new)
         self._note(Change.RENAMED, new, before, old)
@@ -103,7 +103,7 @@ class Names:
         self._journal.clear()
 
     def lose_power(self, dice: Dice) -> int:
-        """Undo a part of what was not on the device, the newest first; returns how many names are as they were before."""
+        """Undo some of the changes that are not on the device, newest first. Returns how many names changed back."""
         count = len(self._journal)
         if not count:
             return 0
@@ -115,7 +115,7 @@ class Names:
         return lost
 
     def _undo(self, entry: _Entry) -> bool:
-        """Tells whether there was something to undo: its directory may be gone for good by now."""
+        """Returns whether there was something to undo: the directory may be gone for good."""
         path = entry.path
         match entry.change:
             case Change.MADE:
@@ -147,7 +147,7 @@ class Names:
 
 
 def _follow(path: str, old: str, new: str) -> str:
-    """A name below a directory that has another name now."""
+    """The new name of a path below a renamed directory."""
     return new + path[len(old) :] if path.startswith(old + "/") else path
 
 

@@ -1,10 +1,9 @@
-"""What the members of groups were told, and what must hold of it at each step (I13).
+"""The delivery history of consumer groups, and the checks of each step (I13).
 
-- what was committed is found again: nobody who asks is told less than the last acknowledged commit, but where another commit
-  was under way beside it, or later, whose end nobody knows;
-- in a generation there is one assignment, and in it one owner of each partition;
-- nobody commits for a generation once another was given out;
-- a commit is acknowledged only once the high watermark of the coordinator's partition has passed its record.
+- A lookup returns no less than the last acknowledged commit, except the offset of a concurrent or unresolved commit.
+- A generation has one assignment, and in it one owner of each partition.
+- No member commits for a generation after a newer one was handed out.
+- A commit is acknowledged only after the high watermark of the coordinator's partition has passed its record.
 """
 
 from __future__ import annotations
@@ -27,24 +26,24 @@ if TYPE_CHECKING:
 
 
 class _Group:
-    """One group: its commits by partition, and what its generations were assigned."""
+    """One group: its commits by partition, and the assignments of its generations."""
 
     def __init__(self) -> None:
         self.commits: dict[Place, list[Committing]] = {}
         self.acked: dict[Place, Committing] = {}
-        """The commit of each partition that was acknowledged last."""
+        """The last acknowledged commit of each partition."""
         self.newest = -1
         self.tokens: dict[int, bytes] = {}
         self.owners: dict[tuple[int, Place], str] = {}
 
     @property
     def is_remembered(self) -> bool:
-        """Whether something of it was acknowledged: before that a coordinator may forget it, and count generations anew."""
+        """Whether a commit was acknowledged. Before, a coordinator may forget the group and restart its generations."""
         return bool(self.acked)
 
 
 class GroupBooks:
-    """The books of all groups of a run."""
+    """The delivery histories of all groups of a run."""
 
     def __init__(self, cluster: Cluster, books: ClusterBooks) -> None:
         self._cluster = cluster
@@ -56,17 +55,17 @@ class GroupBooks:
         self._topic_id: uuid.UUID | None = None
 
     def of(self, group: str) -> _Group:
-        """The books of one group."""
+        """The history of one group."""
         return self._groups.setdefault(group, _Group())
 
     def groups(self) -> list[str]:
-        """All of them."""
+        """The ids of all groups."""
         return list(self._groups)
 
-    # --------------------------------------------------------------------------------------------- what is promised
+    # --------------------------------------------------------------------------------------------------- guarantees
 
     def key(self, group: str) -> Key | None:
-        """The partition that remembers a group; None while it is not known."""
+        """The `__consumer_offsets` partition of a group; None while it is not known."""
         for key, copies in self._cluster.history.copies.items():
             for copy in copies.values():
                 if copy.topic_partition.topic != OFFSETS_TOPIC:
@@ -82,14 +81,15 @@ class GroupBooks:
         return sum(1 for topic_id, _partition in self._cluster.store.state.partitions if topic_id == wanted)
 
     def promises(self, group: str) -> bool:
-        """Whether the partition that remembers the group did not lose more than it promises to survive."""
+        """Whether the group's `__consumer_offsets` partition is not forfeited."""
         key = self.key(group)
         return key is None or key not in self._cluster.history.forfeited
 
     def leads(self, group: str, node_id: NodeId) -> bool:
-        """Whether this broker is the group's coordinator as the store has it: one that was deposed may not know it yet.
+        """Whether this broker is the group's coordinator in the store, which a broker may not know yet.
 
-        Whoever is no member then hears of commits as they were, as in Kafka; a member cannot have joined there.
+        A former coordinator shows old commits to clients that are not members, as in Kafka; no member can have joined
+        there.
         """
         key = self.key(group)
         row = None if key is None else self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
@@ -98,7 +98,7 @@ class GroupBooks:
     # -------------------------------------------------------------------------------------------------- assignments
 
     def assigned(self, group: str, generation: int, owner: str, token: bytes, places: Sequence[Place]) -> None:
-        """A member of a classic group was told its part of a generation's assignment. `owner` outlives a restart."""
+        """A member of a classic group got its part of a generation's assignment. `owner` survives a restart."""
         held = self.of(group)
         if not held.is_remembered or not self.promises(group):
             return
@@ -108,7 +108,7 @@ class GroupBooks:
         self.owns(group, generation, owner, places)
 
     def owns(self, group: str, generation: int, owner: str, places: Sequence[Place]) -> None:
-        """A member was told that these are its own in a generation, or in its epoch."""
+        """A member got these partitions as its own in a generation, or in its epoch."""
         held = self.of(group)
         if not held.is_remembered or not self.promises(group):
             return
@@ -121,7 +121,7 @@ class GroupBooks:
     # ------------------------------------------------------------------------------------------------------ commits
 
     def commits(self, process: str, group: str, generation: int, offsets: Mapping[Place, Offset]) -> Committing:
-        """Offsets are on their way."""
+        """A member sends a commit."""
         held = self.of(group)
         commit = self._recorder.commits(process, group, offsets)
         for place in offsets:
@@ -131,7 +131,7 @@ class GroupBooks:
         return commit
 
     def committed(self, group: str, commit: Committing, outcome: Outcome, *, is_classic: bool) -> None:
-        """How it ended."""
+        """The outcome of a commit."""
         held = self.of(group)
         self._recorder.committed(commit, outcome)
         self._books.count(f"commits: {outcome}")
@@ -162,7 +162,7 @@ class GroupBooks:
             )
 
     def fetched(self, group: str, asked_at: float, starts: Mapping[Place, Offset], who: str) -> None:
-        """A member asked what is committed, and this is the answer: -1 where nothing is."""
+        """A member fetched these committed offsets; -1 where there is none."""
         self._books.count("commits found")
         if not self.promises(group):
             return
@@ -182,7 +182,7 @@ class GroupBooks:
         raise Violation(f"I13: {group} had committed {last.offsets[place]} of {place}, and {who} was told {start}")
 
     def must_hold(self, group: str, place: Place) -> list[Offset]:
-        """What a coordinator may have for a partition, least first: the last acknowledged commit, and all that may follow it."""
+        """The offsets that a coordinator may have for a partition: the last acknowledged commit first, then later ones."""
         held = self.of(group)
         last = held.acked.get(place)
         if last is None or not self._books.promises(*place):

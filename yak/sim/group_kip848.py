@@ -1,6 +1,6 @@
-"""A member of a group of the consumer protocol (KIP-848): one request says all, and the coordinator decides who reads what.
+"""A member of a consumer group (KIP-848): heartbeats carry its state, and the coordinator assigns the partitions.
 
-It gives back what is no longer its own before it takes what is new, and says so in its next heartbeat.
+It revokes partitions before it takes new ones, and reports that in its next heartbeat.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ConsumerMember(GroupMember):
 
     def _body(self, epoch: int, member_id: str) -> Any:
         group = self._group
-        # after an answer that got lost all is said again, so that the coordinator says all again
+        # after a lost response the member sends its full state, so that the coordinator does the same
         is_joining = epoch == JOINING or self._says_all
         owned: dict[Any, list[int]] = {}
         for topic, partition in self._own:
@@ -78,7 +78,7 @@ class ConsumerMember(GroupMember):
         for topic in answer.assignment.topic_partitions:
             name = self._group.topic_name(topic.topic_id)
             if name is None:
-                # made a moment ago: we do not know its name yet, and ask again
+                # created a moment ago: the view does not have its name yet, so refresh and send the full state again
                 self._group.view.refresh(lambda: None)
                 self._says_all = True
                 continue
@@ -87,7 +87,7 @@ class ConsumerMember(GroupMember):
         self._take(places)
 
     def _take(self, places: list[Place]) -> None:
-        """Give back first, then take what is new."""
+        """Revoke first, then take the new partitions."""
         gone = [place for place in self._own if place not in places]
 
         def given_back() -> None:

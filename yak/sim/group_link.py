@@ -1,4 +1,4 @@
-"""A member's way to its coordinator: asked for, connected to, and asked for anew when it is another."""
+"""A member's connection to its coordinator: found, opened, and found again after a move."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOVED = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_availabl
 
 
 class CoordinatorLink:
-    """One connection to whoever coordinates a group now."""
+    """One connection to the current coordinator of a group."""
 
     def __init__(self, view: View, dice: SeededDice, group: str) -> None:
         self._cluster = view.cluster
@@ -25,11 +25,11 @@ class CoordinatorLink:
 
     @property
     def node_id(self) -> int:
-        """Whom it is connected to; -1 when nobody."""
+        """The broker that it is connected to; -1 if none."""
         return -1 if self._connection is None else self._connection.node_id
 
     def send(self, api_key: int, body: Any, done: Done) -> None:
-        """Send one request; `done` gets its answer's body, or None when there is no coordinator or no answer."""
+        """Send one request; `done` gets the response body, or None without a coordinator or a response."""
         connection = self._connection
         if connection is not None and connection.is_open:
             connection.send(api_key, VERSIONS[api_key], body, done)
@@ -51,12 +51,12 @@ class CoordinatorLink:
         )
 
     def heard(self, code: ErrorCode) -> None:
-        """An answer had this code: it may mean that another broker is to be asked."""
+        """Handle a response's error code: it may mean that the coordinator has moved."""
         if code in MOVED:
             self.close()
 
     def close(self) -> None:
-        """Give up the connections; what was asked on them stays unanswered."""
+        """Close the connections; their pending requests get no response."""
         for connection in (self._connection, self._finder):
             if connection is not None:
                 connection.close()

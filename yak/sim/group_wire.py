@@ -1,4 +1,4 @@
-"""What a simulated member of a group says, as kio's structures."""
+"""Requests of a simulated group member, as kio's structures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Place = tuple[str, int]
 
 
 def request(api_key: int, **fields: Any) -> Any:
-    """A request's body, of the version that members speak."""
+    """A request's body, in the version that members speak."""
     return build(request_class(api_key, VERSIONS[api_key]), fields)
 
 
@@ -47,7 +47,7 @@ def subscription(topics: Sequence[str]) -> bytes:
 
 
 def assignment(places: Sequence[Place], token: bytes) -> bytes:
-    """ConsumerProtocolAssignment v0; `token` says which leader decided it when, in the place for such things."""
+    """ConsumerProtocolAssignment v0; its user data is `token`, which identifies the leader's decision."""
     named = by_topic(places)
     out = b"\0\0" + struct.pack(">i", len(named))
     for topic, partitions in named.items():
@@ -70,7 +70,7 @@ def read_assignment(data: bytes) -> tuple[list[Place], bytes]:
 
 
 def by_topic(places: Sequence[Place]) -> dict[str, list[int]]:
-    """Partitions of each topic."""
+    """The partitions of each topic."""
     named: dict[str, list[int]] = {}
     for topic, partition in places:
         named.setdefault(topic, []).append(partition)

@@ -1,4 +1,4 @@
-"""Groups of a simulated cluster: members that come, crash, leave and come back, and whether all is well in the end (L3)."""
+"""Consumer groups of a simulated cluster: members join, crash, leave and rejoin, and must be healthy in the end (L3)."""
 
 from __future__ import annotations
 
@@ -26,37 +26,39 @@ if TYPE_CHECKING:
 SESSIONS_MS = (1_500, 3_000, 6_000)
 COMMIT_US = (200_000, 700_000, 2_000_000)
 PAUSE_US, HURRY_US = 1_000_000, 50_000
-"""Pauses of members between two fetches; the shorter one after everything healed: a fetch ends with a segment, and a log of a
-few hundred tiny ones must be read in the time that L3 gives."""
+"""Members' pauses between two fetches, the shorter one after everything healed.
+
+A fetch ends with a segment, and a log of a few hundred tiny ones must be read in L3's time limit.
+"""
 LOOK_US = 500_000
-"""How often an administrator looks what is committed, in the end."""
+"""How often an administrator fetches the committed offsets, in the end."""
 
 
 class _Readings:
-    """The books for what members read: nothing that is not committed; who counts as having seen it is the plain consumer."""
+    """The reports of members' reads: they must be committed, but only the partition's own consumer counts as a reader."""
 
     def __init__(self, books: ClusterBooks) -> None:
         self._books = books
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
-        """The same for all."""
+        """As for every consumer."""
         self._books.log_begins(topic, partition, log_start_offset)
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
-        """A member got a record."""
+        """A member read a record."""
         self._books.read_by_another(topic, partition, offset, value, high_watermark)
 
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
-        """The same for all."""
+        """As for every consumer."""
         return self._books.position_lost(topic, partition, position, log_start_offset)
 
     def damaged(self, topic: str, partition: int, offset: int) -> None:
-        """The same for all."""
+        """As for every consumer."""
         self._books.damaged(topic, partition, offset)
 
 
 class SimGroup:
-    """One group, of whichever protocol."""
+    """One group of either protocol."""
 
     def __init__(
         self,
@@ -77,11 +79,11 @@ class SimGroup:
         self.readings = _Readings(cluster_books)
         self.session_ms = dice.choice(SESSIONS_MS)
         self.rebalance_ms = dice.choice((1_500, 3_000))
-        # who hears of a rebalance later than it waits for him never gets in
+        # a member that learns of a rebalance after its time-out never gets in
         self.beat_us = min(self.session_ms, self.rebalance_ms) * 1000 // 3
         self.commit_us = dice.choice(COMMIT_US)
         self.dealt: dict[int, list[Place]] = {}
-        """What leaders of the classic protocol dealt out, by generation: not each came to be written."""
+        """Assignments that classic leaders computed, by generation; some were never written."""
         self._cluster_books = cluster_books
         self._dice = dice
         self._tokens = 0
@@ -101,22 +103,22 @@ class SimGroup:
         self._cluster_books.count(what)
 
     def next_token(self) -> int:
-        """A number for an assignment."""
+        """A new number for an assignment."""
         self._tokens += 1
         return self._tokens
 
     def partitions(self) -> list[Place]:
-        """What there is to be read, as far as its members know."""
+        """The partitions of its topics that its members know."""
         return sorted(place for place in self.view.leaders if place[0] in self.topics)
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
-        """The topic of an assignment of the new protocol."""
+        """The topic name in an assignment of KIP-848."""
         return next((name for name in self.topics if self.view.topic_ids.get(name) == topic_id), None)
 
-    # ---------------------------------------------------------------------------------------------------- its life
+    # --------------------------------------------------------------------------------------------------- lifecycle
 
     def start(self) -> None:
-        """Let the members come."""
+        """Start the members."""
         for member in self.members:
             self._later(self._dice.between(0, 1_000_000), member.start)
         self._later(self._dice.between(1_000, self._pause_us), self._trouble)
@@ -137,7 +139,7 @@ class SimGroup:
         self._later(self._dice.between(1_000, self._pause_us), self._trouble)
 
     def heal(self) -> None:
-        """Nobody crashes any more, all are there, and nobody dawdles."""
+        """Stop all crashes, start all members, and shorten their pauses."""
         self._is_stopped = True
         self.fetch_pause_us = HURRY_US
         for member in self.members:
@@ -148,7 +150,7 @@ class SimGroup:
     # ----------------------------------------------------------------------------------------------------- the end
 
     def trouble(self, ends: dict[Place, Offset]) -> str | None:
-        """What is not as it should be after everything healed: not stable, behind, or other commits than its members think."""
+        """The first problem after everything healed: unsettled members, lag, or commits that differ from the members'."""
         owners: dict[Place, GroupMember] = {}
         for member in self.members:
             if not member.is_settled:
@@ -168,7 +170,7 @@ class SimGroup:
         return None
 
     def _look_up(self) -> None:
-        """Ask the coordinator what is committed, as an administrator does, again and again."""
+        """Fetch the committed offsets again and again, as an administrator does."""
         places = self.partitions()
         asked_at = self.recorder.now
         link = CoordinatorLink(self.view, self._dice.fork("look-up"), self.group_id)
@@ -193,7 +195,7 @@ class SimGroup:
 
 
 class Groups:
-    """All groups of a run; in every second run there is none."""
+    """All groups of a run; half of the runs have none."""
 
     def __init__(
         self, view: View, dice: SeededDice, books: ClusterBooks, topics: list[str], leaves_out: Callable[[str], bool]
@@ -214,17 +216,17 @@ class Groups:
                 self.groups.append(group)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the members of all groups."""
         for group in self.groups:
             group.start()
 
     def heal(self) -> None:
-        """Everything works from now on."""
+        """All faults are over."""
         for group in self.groups:
             group.heal()
 
     def trouble(self) -> str | None:
-        """L3: every group that still promises something is stable, and read and committed everything."""
+        """L3: every group that is not forfeited is stable, and has read and committed everything."""
         state, history = self._cluster.store.state, self._cluster.history
         committed = {(str(key.topic_id), key.partition): chain for key, chain in history.committed.items()}
         for group in self.groups:
@@ -237,7 +239,7 @@ class Groups:
                     continue
                 chain = committed.get((topic_id, partition))
                 ends[place] = 0 if chain is None else chain.end
-            # of an empty partition there is nothing to commit
+            # an empty partition has no offset to commit
             found = group.trouble({place: end for place, end in ends.items() if end})
             if found is not None:
                 return found

@@ -1,4 +1,4 @@
-"""How long what a broker does beside its turns takes."""
+"""The durations of a broker's background work."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 from yak.sim.dice import SeededDice
 
 MARKS_US: Final = 500
-"""From the moment a broker is ready until it noted under which start of the machine its directories are used."""
+"""From a broker's readiness until it has recorded the machine's boot id in its directories."""
 
 
 def job_delay_us(dice: SeededDice, kind: str, ordered_us: Mapping[str, int]) -> int:
-    """Until a job of this kind runs: as `ordered_us` has it, else as the dice say; one in twenty is slow."""
+    """The delay of a job: from `ordered_us`, or else random; one in twenty is slow."""
     if kind in ordered_us:
         return ordered_us[kind]
     slow = dice.chance(5)

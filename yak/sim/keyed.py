@@ -1,7 +1,7 @@
-"""Records of the topic that is compacted: their keys, and how a reader knows a tombstone again.
+"""Records of the compacted topic: their keys, and how a reader identifies a tombstone.
 
-A value says by itself under which key it is sent and whether as a tombstone, so nobody has to remember it. A tombstone has its
-value in a header instead.
+A value itself determines its key, and whether it is sent as a tombstone, so no state is needed. A tombstone carries its
+value in a header.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from yak.sim.wire import record_batch
 
 COMPACT = "t-compact"
 KEYS = 5
-"""Few, so that most records are replaced soon."""
+"""Few keys, so that most records are replaced soon."""
 TOMBSTONE_ONE_IN = 4
 _NAME = b"value"
 
 
 def key_of(value: bytes) -> bytes:
-    """The key that this value is sent under."""
+    """The key of this value."""
     return b"key %d" % (zlib.crc32(value) % KEYS)
 
 
 def is_tombstone(value: bytes) -> bool:
-    """Whether it is sent as a tombstone."""
+    """Whether the value is sent as a tombstone."""
     return (zlib.crc32(value) >> 8) % TOMBSTONE_ONE_IN == 0
 
 
@@ -39,7 +39,7 @@ def batch_for(
     epoch: int = -1,
     sequence: int = -1,
 ) -> bytes:
-    """A batch of these values as the topic takes them: with keys where it is compacted."""
+    """A batch of these values as the topic needs it: with keys for the compacted topic."""
     if topic != COMPACT:
         return record_batch(values, timestamp_ms, producer_id=producer_id, epoch=epoch, sequence=sequence)
     return build_batch(
@@ -53,7 +53,7 @@ def batch_for(
 
 
 def value_in(record: WalkedRecord) -> bytes:
-    """The value that a record stands for."""
+    """The value of a record, for a tombstone from its header."""
     if record.value is None:
         return dict(record.headers).get(_NAME) or b""
     return record.value

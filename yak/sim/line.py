@@ -1,4 +1,4 @@
-"""One connection: two streams in order between a caller and a broker."""
+"""One connection: two ordered streams between a caller and a broker."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 End: TypeAlias = Literal["reset", "closed"]
 Item: TypeAlias = bytes | str
-"""A frame, or how the sender ended; "accepted" comes first from the side that accepts."""
+"""A frame, or the sender's end of the connection; the accepting side sends "accepted" first."""
 ACCEPTED = "accepted"
 REPEAT_US = 1_000_000
-"""How often a kernel sends again what nobody confirmed."""
+"""How often a kernel retransmits unacknowledged data."""
 
 
 class Stream:
-    """One direction: what is put in comes out in order, after a delay, and not while the way is cut."""
+    """One direction: items arrive in order, after a delay, and not while the network blocks it."""
 
     __slots__ = ("_deliver", "_due", "_network", "_pumping", "_waiting", "way")
 
@@ -33,7 +33,7 @@ class Stream:
         self._pumping = False
 
     def put(self, item: Item) -> None:
-        """Send."""
+        """Send an item."""
         world = self._network.world
         self._due = max(self._due, world.now_us + self._network.delay(*self.way))
         self._waiting.append((self._due, item))
@@ -42,11 +42,11 @@ class Stream:
             world.after(self._due - world.now_us, self.pump)
 
     def drop(self) -> None:
-        """Lose what is on its way."""
+        """Lose everything in flight."""
         self._waiting.clear()
 
     def pump(self) -> None:
-        """Deliver what has arrived, as one read."""
+        """Deliver the items that have arrived, as one read."""
         network = self._network
         self._pumping = False
         if not self._waiting:
@@ -81,19 +81,19 @@ class Line:
         self._node_lives = True
 
     def accept(self) -> None:
-        """The broker's kernel takes the connection."""
+        """The broker's kernel accepts the connection."""
         self._connection_id = self.node.accept(self)
         self._down.put(ACCEPTED)
 
     # ------------------------------------------------------------------------------------------ the caller's end
 
     def send(self, frame: bytes) -> None:
-        """A request, without its length prefix."""
+        """Send a request, without its length prefix."""
         if self._caller_lives:
             self._up.put(frame)
 
     def close(self) -> None:
-        """The caller closes, after what it sent; it hears nothing more."""
+        """The caller closes the connection after its last request; it receives nothing more."""
         self._caller_ends("closed")
 
     def _at_caller(self, items: list[Item]) -> None:
@@ -130,12 +130,12 @@ class Line:
     # -------------------------------------------------------------------------------------------- the node's end
 
     def reply(self, frame: bytes) -> None:
-        """An answer, with its length prefix."""
+        """Send a response, with its length prefix."""
         if self._node_lives:
             self._down.put(frame)
 
     def node_closes(self) -> None:
-        """The broker closes, after what it sent."""
+        """The broker closes the connection after its last response."""
         self._node_ends("closed")
 
     def _at_node(self, items: list[Item]) -> None:
@@ -167,7 +167,7 @@ class Line:
             self._node_ends(how)
 
     def end_vanishes(self, party: str) -> None:
-        """The machine at one end is gone, and what it had sent and not delivered with it."""
+        """The machine at one end is gone, with everything that it had in flight."""
         if party == self.source:
             self._up.drop()
             self._caller_ends(None)
@@ -176,7 +176,7 @@ class Line:
             self._node_ends(None)
 
     def reset(self) -> None:
-        """Something between the ends breaks the connection: both are told, and what was on its way is lost."""
+        """The network breaks the connection: both ends get a reset, and everything in flight is lost."""
         self._up.drop()
         self._down.drop()
         if self._caller_lives:
@@ -187,7 +187,7 @@ class Line:
     def _answer_for_the_dead(
         self, party: str, back: Stream, items: list[Item], again: Callable[[list[Item]], None]
     ) -> None:
-        """A kernel resets what comes for a connection that it does not know; without power there is none."""
+        """A kernel resets data for an unknown connection; without power there is no kernel to do so."""
         network = self._network
         if not any(isinstance(item, bytes) or item == ACCEPTED for item in items):
             return

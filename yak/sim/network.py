@@ -1,15 +1,15 @@
-"""The network: connections between brokers, clients and the store, with delays, cuts and losses.
+"""The network: connections between brokers, clients and the store, with delays, blocks and losses.
 
-A connection is what TCP gives: two streams, each in order. What happens to them follows from what happens to the two
-ends and to the way between them:
+A connection is as in TCP: two streams, each in order. Its fate follows from the two ends and the directions between
+them:
 
-- a way that is *cut* holds everything back; when it heals, what was sent comes after all, in order, as TCP repeats it.
-  A connect that cannot get through for two seconds ends with `timeout`;
-- a process that ends has its connections closed or reset at once, a machine that loses power says nothing: whoever
-  sends to it later, when it is back, is told `reset`;
-- a process that is stopped (SIGSTOP) still has a kernel that accepts connections and takes in what is sent.
+- A direction that is *cut* delays everything; when it heals, all data arrives in order, as TCP retransmits it. A
+  connect that does not get through for two seconds ends with `timeout`.
+- A process that ends has its connections closed or reset at once. A machine that loses power sends nothing; data sent
+  to it after its restart gets a `reset`.
+- A paused process (SIGSTOP) still has a kernel that accepts connections and data.
 
-Parties are named: `n1` for broker 1, `clients`, `store`. Ways have a direction.
+Parties are named: `n1` for broker 1, `clients`, `store`. A `Way` is one direction between two.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ Way = tuple[str, str]
 
 
 class Caller(Protocol):
-    """The end of a connection that asked for it."""
+    """The end of a connection that opened it."""
 
     def connected(self, line: Line) -> None:
         """The other end accepted."""
 
     def answered(self, frames: list[bytes]) -> None:
-        """Whole answers came, with their length prefixes."""
+        """Whole responses arrived, with their length prefixes."""
 
     def lost(self, how: PeerEnd, reason: str) -> None:
         """The connection ended, or could not be made."""
 
 
 class Dial:
-    """A connect under way; `line` is there once the other end accepted."""
+    """A pending connect; `line` is set once the other end accepted."""
 
     __slots__ = ("is_abandoned", "line")
 
@@ -53,14 +53,14 @@ class Dial:
         self.is_abandoned = False
 
     def close(self) -> None:
-        """Give up, or close; nothing more is told."""
+        """Abandon or close the connection; no callback follows."""
         self.is_abandoned = True
         if self.line is not None:
             self.line.close()
 
 
 class Network:
-    """All ways and all connections."""
+    """All parties and connections."""
 
     def __init__(self, world: World, dice: SeededDice) -> None:
         self.world = world
@@ -76,14 +76,14 @@ class Network:
         self._lines: dict[Line, None] = {}
 
     def add(self, node: SimNode) -> None:
-        """A broker, reachable by its host's name."""
+        """Add a broker, reachable by its host name."""
         self._nodes[node.host] = node
         self._parties[node.party] = node
 
     # ---------------------------------------------------------------------------------------------- connections
 
     def connect(self, source: str, host: str, port: int, caller: Caller) -> Dial:
-        """Begin to connect; `caller` hears of it."""
+        """Begin to connect; `caller` gets the result."""
         dial = Dial()
         node = self._nodes.get(host)
         if node is None or port != node.port:
@@ -104,7 +104,7 @@ class Network:
             elif not node.is_powered and self._dice.chance(50):
                 self._fail(dial, caller, "unreachable", self._dice.between(1_000, 500_000))
             else:
-                # the kernel repeats its first packet after a second
+                # the kernel repeats its SYN after a second
                 again_us = CONNECT_TIMEOUT_US // 2 - waited_us
                 self.world.after(again_us, lambda: self._arrive(dial, source, node, caller, begun_us))
             return
@@ -127,12 +127,12 @@ class Network:
         self._lines.pop(line, None)
 
     def process_ended(self, party: str) -> None:
-        """The kernel closes or resets what a process had open."""
+        """The kernel closes or resets a process's connections."""
         for line in self._lines_of(party):
             line.end_dies(party, self._dice.choice(("reset", "reset", "closed")))
 
     def power_lost(self, party: str) -> None:
-        """A machine is gone without a word."""
+        """A machine is gone; its connections get no close or reset."""
         for line in self._lines_of(party):
             line.end_vanishes(party)
 
@@ -142,7 +142,7 @@ class Network:
         return node is None or node.is_powered
 
     def break_connections(self, one: str, other: str, percent: int) -> int:
-        """Reset about so many percent of the connections between two parties; how many it were."""
+        """Reset about `percent` of the connections between two parties; returns how many."""
         broken = 0
         for line in self._lines_of(one):
             if other in (line.source, line.node.party) and self._dice.chance(percent):
@@ -153,10 +153,10 @@ class Network:
     def _lines_of(self, party: str) -> list[Line]:
         return [line for line in self._lines if party in (line.source, line.node.party)]
 
-    # ----------------------------------------------------------------------------------------------------- ways
+    # ----------------------------------------------------------------------------------------------- directions
 
     def delay(self, source: str, target: str) -> int:
-        """How long a message takes, in µs."""
+        """The delay of a message, in µs."""
         dice = self._dice
         delay_us = dice.between(30, 800)
         if self.is_rough and dice.chance(3):
@@ -165,15 +165,15 @@ class Network:
         return delay_us if slow_us is None else delay_us + dice.between(slow_us // 2, slow_us)
 
     def is_cut(self, way: Way) -> bool:
-        """Whether nothing gets through now."""
+        """Whether this direction is blocked."""
         return way in self._cuts
 
     def cut(self, source: str, target: str) -> None:
-        """Let nothing through in this direction. Cuts add up."""
+        """Block this direction. Blocks add up."""
         self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
 
     def heal(self, source: str, target: str) -> None:
-        """Take one cut back; what waited comes now."""
+        """Undo one block; delayed data arrives now."""
         way = (source, target)
         self._cuts[way] -= 1
         if self._cuts[way]:
@@ -185,12 +185,12 @@ class Network:
             heal()
 
     def slow_down(self, source: str, target: str, delay_us: int) -> None:
-        """Make this way slow; 0 ends it."""
+        """Slow down this direction; 0 ends it."""
         if delay_us:
             self._slow[source, target] = delay_us
         else:
             self._slow.pop((source, target), None)
 
     def hold(self, stream: Stream) -> None:
-        """A stream cannot go on before its way heals."""
+        """Keep a stream until its direction heals."""
         self._held.setdefault(stream.way, []).append(stream)

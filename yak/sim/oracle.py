@@ -1,7 +1,6 @@
-"""kio as the oracle of what is placed by hand: while `kio_encodes` holds, Produce and Fetch answers and the followers'
-Fetch requests are kio's own.
+"""kio as the oracle of the hand-written encoders for Produce and Fetch responses and the followers' Fetch requests.
 
-A run must have the same trace either way, byte for byte.
+While `kio_encodes` is active, kio encodes them. A run must have the same trace either way, byte for byte.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ FETCH = 1
 
 @contextlib.contextmanager
 def kio_encodes() -> Iterator[None]:
-    """Replace the hand-placed encoders."""
+    """Replace the hand-written encoders."""
     replaced: list[tuple[Any, str, Any]] = [
         (produce, "produce_response", _produce_response),
         (fetch, "fetch_response", _fetch_response),
@@ -176,7 +175,7 @@ def _wanted(partition_class: Any, wanted: WantedPartition) -> Any:
 
 
 def _structure(cls: Any, name: str, value: Any) -> dict[str, Any]:
-    """A tagged structure from a named tuple with the same field names; nothing where it is absent or the version has none."""
+    """A tagged structure from a named tuple with the same field names; empty if it is absent or the version has none."""
     if value is None or name not in cls.__dataclass_fields__:
         return {}
     return {name: nested(cls, name)(**value._asdict())}

@@ -1,8 +1,8 @@
-"""Batches of compacted topics as their leaders wrote them: what any replica still has of one is held against that.
+"""Batches of compacted topics as their leaders wrote them, for comparison with every replica's copy.
 
-To the other checks a batch that lost records to compaction is still the one that was written, and one that compaction left
-nothing of still stands in its place: so a compacted log is compared with another as if nothing had gone. What may go is looked
-at in `yak.sim.checks.compaction_keeps_last`.
+For the other checks a compacted batch is still the one that was written, and a batch that compaction removed entirely
+is still in its place. So they compare compacted logs as if nothing had been removed.
+`yak.sim.checks.compaction_keeps_last` checks what may be removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Left(NamedTuple):
-    """What is left of a batch: the offsets of its records, and from when on its tombstones may go, on whose clock."""
+    """The rest of a batch: the offsets of its records, and its delete horizon by that broker's clock."""
 
     offsets: tuple[Offset, ...]
     horizon_ms: int | None
@@ -38,7 +38,7 @@ class Original:
         self.lefts = {header.crc: Left(tuple(record.offset for record in records), header.delete_horizon_ms)}
 
     def take(self, header: BatchHeader, batch: bytes) -> bool:
-        """Whether these bytes are what compaction may leave of it: some of its records, each as it was, at its offset."""
+        """Whether these bytes are a legitimate rest: some of the batch's records, unchanged and at their offsets."""
         if header.crc in self.lefts:
             return True
         records = records_of(batch)
@@ -52,7 +52,7 @@ class Original:
 
 
 def records_of(batch: bytes) -> tuple[WalkedRecord, ...] | None:
-    """All records of a batch; None when its bytes are damaged."""
+    """All records of a batch; None if its bytes are damaged."""
     header_crc = int.from_bytes(batch[17:21], "big")
     if compute_crc(batch) != header_crc:
         return None
@@ -63,7 +63,7 @@ def records_of(batch: bytes) -> tuple[WalkedRecord, ...] | None:
 
 
 def _place(header: BatchHeader) -> tuple[int, ...]:
-    """What compaction never changes."""
+    """The fields that compaction never changes."""
     return (
         header.base_offset,
         header.partition_leader_epoch,
@@ -75,17 +75,17 @@ def _place(header: BatchHeader) -> tuple[int, ...]:
 
 
 class Originals:
-    """The batches of one partition, by leader epoch and base offset. `committed` finds what is committed of it."""
+    """The batches of one partition, by leader epoch and base offset. `committed` has its committed chain."""
 
     def __init__(self, committed: Mapping[Key, Chain], key: Key) -> None:
         self._committed = committed
         self._key = key
         self._written: dict[tuple[int, Offset], Original] = {}
         self.taken: dict[Offset, int] = {}
-        """Committed offsets that compaction took from any replica, and when first, in simulated microseconds."""
+        """Committed offsets that compaction removed from any replica, and when first, in simulated microseconds."""
 
     def crc_of(self, header: BatchHeader, batch: bytes) -> int:
-        """The checksum that the batch was written with; its own when it is no legitimate rest of what was written."""
+        """The checksum that the batch was written with; its own if it is no legitimate rest of the original."""
         place = (header.partition_leader_epoch, header.base_offset)
         original = self._written.get(place)
         if original is not None:
@@ -100,7 +100,7 @@ class Originals:
         return self._written.get((epoch, base_offset))
 
     def fill(self, chain: Chain, end: Offset) -> None:
-        """Have a chain go on to `end` with what was committed there, when that is how it goes on."""
+        """Extend a chain to `end` with the committed batches there, if they continue it."""
         committed = self.committed
         if committed is None or end <= chain.end or committed.at(end) is None:
             return
@@ -109,7 +109,7 @@ class Originals:
 
     @property
     def committed(self) -> Chain | None:
-        """What was committed; None for nothing."""
+        """The committed chain; None if nothing is committed."""
         return self._committed.get(self._key)
 
     def records_in(self, chain: Chain, begin: Offset = 0) -> Iterator[WalkedRecord]:

@@ -1,4 +1,4 @@
-"""One broker's connections to other brokers: the peer effects carried out, and what comes back as events."""
+"""One broker's connections to other brokers: carries out the peer effects, and returns responses as events."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from yak.sim.node import SimNode
 
 _ERROR_CODE = slice(13, 15)
-"""Of a Fetch answer: behind the length, the correlation id, no tags, and the throttle time."""
+"""In a Fetch response: after the length, the correlation id, no tags, and the throttle time."""
 
 
 class Peers:
-    """The connections of one life of a broker."""
+    """The connections of one incarnation of a broker."""
 
     def __init__(self, node: SimNode, network: Network | None) -> None:
         self._node = node
@@ -36,7 +36,7 @@ class Peers:
         peer.dial = self._network.connect(self._node.party, host, port, peer)
 
     def send(self, peer_id: int, frame: bytes) -> None:
-        """One whole request with its length prefix; nothing happens when the peer is lost."""
+        """Send one whole request with its length prefix; does nothing if the peer is lost."""
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4, "the request's length prefix is wrong"
         self._node.world.trace("ask", frame)
         peer = self._peers.get(peer_id)
@@ -45,22 +45,22 @@ class Peers:
             peer.line.send(frame[4:])
 
     def look(self, frame: bytes) -> None:
-        """Count the fetch sessions that the other end does not know any more."""
+        """Count the fetch sessions that the other end no longer knows."""
         if int.from_bytes(frame[_ERROR_CODE], "big") == ErrorCode.fetch_session_id_not_found:
             self.sessions_lost += 1
 
     def close(self, peer_id: int) -> None:
-        """Close; nothing follows."""
+        """Close the connection; no event follows."""
         peer = self._peers.pop(peer_id, None)
         if peer is not None and peer.dial is not None:
             peer.dial.close()
 
     def forget(self, peer_id: int) -> None:
-        """It is lost."""
+        """The connection is lost."""
         self._peers.pop(peer_id, None)
 
     def end(self) -> None:
-        """The process is gone; its connections were told already."""
+        """The process is gone; the network has ended its connections already."""
         for peer in self._peers.values():
             if peer.dial is not None:
                 peer.dial.is_abandoned = True
@@ -68,7 +68,7 @@ class Peers:
         self._last_id = 0
 
     def is_open(self, peer: _Peer) -> bool:
-        """Whether the core still wants to hear of it."""
+        """Whether the broker has not closed or lost this connection."""
         return self._peers.get(peer.peer_id) is peer
 
 
@@ -83,7 +83,7 @@ class _Peer:
         self._node = node
 
     def connected(self, line: Line) -> None:
-        """Accepted."""
+        """The other end accepted."""
 
         def tell() -> None:
             if self._peers.is_open(self):
@@ -93,7 +93,7 @@ class _Peer:
         self._node.enter(tell)
 
     def answered(self, frames: list[bytes]) -> None:
-        """Answers came."""
+        """Responses arrived."""
 
         def tell() -> None:
             for frame in frames:
@@ -104,7 +104,7 @@ class _Peer:
         self._node.enter(tell)
 
     def lost(self, how: events.PeerEnd, reason: str) -> None:
-        """Ended, or never made."""
+        """The connection ended, or could not be made."""
 
         def tell() -> None:
             if self._peers.is_open(self):

@@ -1,7 +1,7 @@
-"""Bugs of ours, planted in a running broker: an unexpected exception at a random place, and what the rule says of it.
+"""Simulated bugs of the broker's own code: an unexpected exception at a random place, and the check of its effect.
 
-The rule (`yak.fail_stop`): one that is raised while a single request is served ends that request's connection and nothing else;
-any other stops the broker. A bug that does neither was swallowed, and the broker went on with what was half done.
+The rule (`yak.fail_stop`): a bug in the service of a single request ends only that request's connection; any other bug
+stops the broker. A bug without either effect was swallowed, and the broker went on with half-changed state.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ EVENTS: Final = (
     events.PeerConnected,
     events.PeerLost,
 )
-"""Those that serve no request: a bug in one of them stops the broker."""
+"""Events that serve no request: a bug in one of them stops the broker."""
 STATE_JOBS: Final = ("flush", "checkpoint", "image", "cut")
 CALLS_BEFORE: Final = (1, 5, 40)
-"""The bug strikes after at most so many calls of the place it is in."""
+"""The bug is raised after at most so many calls of its place."""
 
 
 class PlantedBug(Exception):
-    """What no code of the broker expects."""
+    """An exception that no code of the broker expects."""
 
 
 @dataclass(slots=True, eq=False)
 class _Plan:
-    """One bug: where it is, what it may cost, and after how many calls of its place it strikes."""
+    """One bug: its place, its allowed effect, and how many calls of its place come before it."""
 
     place: str
     costs: Costs
@@ -54,7 +54,7 @@ class _Plan:
 
 
 class PlantedBugs:
-    """The bug that waits in one broker, or has just struck there."""
+    """The pending bug of one broker, or the one that was just raised."""
 
     def __init__(self, node: SimNode) -> None:
         self._node = node
@@ -70,7 +70,10 @@ class PlantedBugs:
     # --------------------------------------------------------------------------------------------------- planting
 
     def plant(self, dice: SeededDice) -> bool:
-        """Let one of the next calls of some place raise; False where one waits already, or the disk is about to end it."""
+        """Make a later call of some place raise.
+
+        Returns False if a bug is pending, or the disk will end the process.
+        """
         node = self._node
         broker = node.broker
         if broker is None or self._waiting is not None or isinstance(node.disk.writing, Death):
@@ -105,7 +108,7 @@ class PlantedBugs:
         return True
 
     def withdraw(self) -> None:
-        """It strikes no more."""
+        """Cancel the pending bug."""
         self._waiting = None
         if isinstance(self._node.disk.writing, _Write):
             self._node.disk.end_inside(None)
@@ -124,7 +127,7 @@ class PlantedBugs:
         handlers[kind] = wrap(handlers[kind])
 
     def _in_job(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:  # noqa: ARG002
-        """In its thread."""
+        """In the job's thread."""
         run = broker.jobs.run
 
         def run_broken(kind: events.JobKind, work: Callable[[], object], on_done: Any) -> None:
@@ -133,16 +136,16 @@ class PlantedBugs:
         broker.jobs.run = run_broken  # type: ignore[method-assign]
 
     def _in_write(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:  # noqa: ARG002
-        """Right after the bytes are in the file: in an append of a leader, a follower or a coordinator."""
+        """After the bytes are in the file: in an append of a leader, a follower or a coordinator."""
         assert self._waiting is not None
         self._node.disk.writing = _Write(self, self._waiting)
 
     def _in_effect(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
-        """In the middle of anything."""
+        """In the middle of any step."""
         _put(broker, dice.choice(("emit", "notice", "advanced")), wrap)
 
     def strike(self, plan: _Plan) -> None:
-        """One call of the place: raises PlantedBug when it is the one."""
+        """Count one call of the place; raises PlantedBug when it is the bug's turn."""
         if plan is not self._waiting:
             return
         plan.wait -= 1
@@ -155,7 +158,7 @@ class PlantedBugs:
     # ------------------------------------------------------------------------------------------------------ the rule
 
     def stopped(self, failure: FailStop) -> None:
-        """The broker stopped. Raises what stopped it, unless that was planted where it may."""
+        """The broker stopped. Raises the cause, unless it is a bug that may stop the broker."""
         plan = self._plan_of(failure.__cause__)
         if plan is None:
             raise failure.__cause__ or AssertionError(failure.what)
@@ -163,7 +166,7 @@ class PlantedBugs:
             raise Violation(f"a bug in {plan.place}, which serves one request, stopped the broker") from failure
 
     def request_failed(self, notice: events.Notice) -> None:
-        """One request failed. Raises what it failed by, unless that was planted where it may, and its connection ended."""
+        """One request failed. Raises the cause, unless that bug may fail a request and its connection has ended."""
         plan = self._plan_of(notice.error)
         if plan is None:
             raise notice.error or AssertionError(notice.event)
@@ -175,7 +178,7 @@ class PlantedBugs:
             raise Violation(f"a bug in {plan.place} did not end the connection that it served")
 
     def check_noticed(self, event: events.Event) -> None:
-        """A step ended, and the broker runs. Raises Violation when a bug struck in it, or in its job, and nothing came of it."""
+        """A step ended, and the broker runs. Raises Violation if a bug in it, or in its job, was swallowed."""
         plan = self._struck
         if plan is not None and (
             plan.place != "a job" or (type(event) is events.JobDone and event.error is plan.error)
@@ -183,12 +186,12 @@ class PlantedBugs:
             raise Violation(f"a bug in {plan.place} was swallowed")
 
     def process_ended(self) -> None:
-        """Whatever waited there is gone."""
+        """The process is gone, and its bugs with it."""
         self.withdraw()
         self._struck = None
 
     def _plan_of(self, error: BaseException | None) -> _Plan | None:
-        """The bug that this is, which now counts as noticed; None for one that nobody planted."""
+        """The bug behind this error, which counts as noticed now; None if the error was not planted."""
         plan = self._struck
         if plan is None or error is None or plan.error is not error:
             return None
@@ -201,7 +204,7 @@ def _put(owner: Any, name: str, wrap: Wrap) -> None:
 
 
 class _Handlers:
-    """The table of handlers, each of them with the bug around it."""
+    """The table of handlers, each wrapped with the bug."""
 
     def __init__(self, table: Any, wrap: Wrap) -> None:
         self._table, self._wrap = table, wrap

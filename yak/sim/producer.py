@@ -1,7 +1,7 @@
-"""An idempotent producer with several requests under way, as librdkafka and the Java client have them.
+"""An idempotent producer with several batches in flight, like librdkafka and the Java client.
 
-It numbers its batches once. What is answered with an error, or not at all, is sent again with the same sequence, in
-order, when nothing is under way any more; so each value must end up in the log once, after those before it.
+Each batch gets its sequence once. After an error or a lost response the producer waits until nothing is in flight, and
+resends in order with the same sequences. So each value must be in the log once, after those before it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Batch:
 
 
 class SimProducer:
-    """Sends values to one partition until it has sent its share, at most `window` batches ahead of the answers."""
+    """Sends values to one partition until it has sent its share, with at most `window` batches in flight."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class SimProducer:
         self._is_known = False
         """Whether a batch of the present producer id was acknowledged.
 
-        Until then one at a time: a broker takes any sequence of a producer that it does not know, as Kafka does, so when
-        the first of several batches is refused the second becomes the first.
+        Until then one batch is in flight at a time: a broker accepts any sequence of an unknown producer, as Kafka
+        does. So if it refused the first of several batches, it would accept the second as the first.
         """
 
     @property
@@ -74,7 +74,7 @@ class SimProducer:
         return self._topic, self._partition
 
     def start(self) -> None:
-        """Begin."""
+        """Request a producer id, then send."""
         self._go_on()
 
     def _go_on(self) -> None:
@@ -110,7 +110,7 @@ class SimProducer:
         return True
 
     def _halt(self) -> None:
-        """Something went wrong: wait for what is under way, then send again all that is not acknowledged."""
+        """After an error: wait for the batches in flight, then resend everything unacknowledged."""
         self._is_halted = True
         if not self._under_way:
             self.channel.world.after(self._retry_us, self._resume)
@@ -182,7 +182,7 @@ class SimProducer:
                 self.channel.world.after(self.channel.dice.between(0, self._pause_us), self._go_on)
             return
         if result.error_code in _GONE and self._unacked and self._unacked[0] is batch:
-            # The broker lost what was never promised to be durable (or the id expired): begin anew without these.
+            # The broker lost batches without a durability guarantee (or the id expired): start again without them.
             self._books.lost_sequence(self._topic, self._partition)
             self._producer = None
             self._unacked = []

@@ -1,4 +1,4 @@
-"""Somebody who has records of a replicated topic deleted, up to the end of some batch, or all that is committed."""
+"""A client that deletes records of a replicated topic, up to the end of some batch or the high watermark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HIGH_WATERMARK = -1
 
 
 class RecordsDeleter:
-    """Asks now and then, until it is stopped. What it is told is a low watermark that no high watermark is below."""
+    """Sends DeleteRecords now and then, until it is stopped. The returned low watermark must be committed."""
 
     def __init__(self, channel: Channel, books: ClusterBooks, topic: str, partition: int, *, pause_us: int) -> None:
         self._channel = channel
@@ -30,7 +30,7 @@ class RecordsDeleter:
         self._is_stopped = False
 
     def start(self) -> None:
-        """Begin, in a while."""
+        """Schedule the next deletion."""
         self._channel.world.after(self._channel.dice.between(self._pause_us // 4, self._pause_us), self._delete)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Plain values for the requests that simulated clients send most, and kio's structures from them."""
+"""Plain values for the most frequent requests of simulated clients, and kio's structures from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker to ask questions of, one at a time: for tests of single APIs and for trying things by hand.
+"""A broker that takes requests one at a time: for tests of single APIs and for manual trials.
 
 rig = Rig()
 rig.create_topic("orders", partitions=2)
@@ -27,7 +27,7 @@ __all__ = ["Pending", "Rig", "build", "fetch_fields", "produce_fields"]
 
 
 class Pending:
-    """A request under way: `answer` is its body once it came, `is_lost` says that the connection went instead."""
+    """A pending request: `answer` is the response body once it arrived, `is_lost` says that the connection was lost."""
 
     def __init__(self) -> None:
         self.answer: Any = None
@@ -35,17 +35,17 @@ class Pending:
 
     @property
     def is_lost(self) -> bool:
-        """Whether no answer will come."""
+        """Whether no response will come."""
         return self.is_done and self.answer is None
 
     def take(self, answer: Any | None) -> None:
-        """The answer came, or the connection was lost."""
+        """The response arrived, or the connection was lost."""
         self.answer = answer
         self.is_done = True
 
 
 class Rig:
-    """One simulated broker, ready to serve, and as many clients as wanted."""
+    """One simulated broker, ready to serve, and any number of clients."""
 
     def __init__(
         self, *, seed: int = 1, settings: dict[str, str] | None = None, directories: tuple[str, ...] = (DATA_DIRECTORY,)
@@ -69,20 +69,20 @@ class Rig:
         self.client = self.new_client()
 
     def new_client(self) -> Channel:
-        """One more connection."""
+        """Open another connection."""
         channel = Channel(self.world, self.node, self._dice.fork(f"channel {len(self.channels)}"))
         self.channels.append(channel)
         return channel
 
     def begin(self, api_key: int, version: int, *, client: Channel | None = None, **fields: Any) -> Pending:
-        """Send a request with kio's fields of that version; dicts become the structures they stand for."""
+        """Send a request with kio's fields of that version; dicts become kio's structures."""
         pending = Pending()
         body = build(request_class(api_key, version), fields)
         (client or self.client).send(api_key, version, body, pending.take)
         return pending
 
     def ask(self, api_key: int, version: int, *, client: Channel | None = None, **fields: Any) -> Any:
-        """Send a request and run the world until its answer; None when the connection was closed instead."""
+        """Send a request and run the world until its response; None if the connection was lost."""
         pending = self.begin(api_key, version, client=client, **fields)
         self.world.run(lambda: pending.is_done, check=lambda: None, events_max=EVENTS_MAX)
         return pending.answer
@@ -112,7 +112,7 @@ class Rig:
         self.run_until_ready()
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
-        """A topic; config names with underscores for dots."""
+        """Create a topic; config names with underscores for dots."""
         named = {key.replace("_", "."): value for key, value in configs.items()}
         answer = self.ask(19, 5, **create_fields(name, named, partitions))
         assert answer.topics[0].error_code == 0, answer
@@ -120,19 +120,19 @@ class Rig:
     def produce(
         self, topic: str, values: Sequence[bytes | None], *, partition: int = 0, acks: int = -1, **batch: Any
     ) -> Any:
-        """One batch; the answer of its partition."""
+        """Send one batch; returns the response of its partition."""
         records = record_batch(values, batch.pop("timestamp_ms", self.world.now_ms), **batch)
         return self.produce_raw(topic, records, partition=partition, acks=acks)
 
     def produce_raw(self, topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1) -> Any:
-        """Whatever bytes; the answer of the partition."""
+        """Send any bytes as records; returns the response of the partition."""
         answer = self.ask(0, 9, **produce_fields(topic, records, partition=partition, acks=acks))
         return None if answer is None else answer.responses[0].partition_responses[0]
 
     def fetch(
         self, topic: str, offset: int, *, partition: int = 0, max_wait_ms: int = 0, max_bytes: int = 1 << 20
     ) -> Any:
-        """What one partition has from `offset` on."""
+        """Fetch one partition from `offset` on."""
         fields = fetch_fields(topic, offset, partition=partition, max_wait_ms=max_wait_ms, max_bytes=max_bytes)
         return self.ask(1, 12, **fields).responses[0].partitions[0]
 

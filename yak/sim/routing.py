@@ -1,4 +1,4 @@
-"""How clients of a cluster find leaders: one view of the metadata, shared, and channels that follow it."""
+"""How clients of a cluster find leaders: one shared view of the metadata, and channels that follow it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Done = Callable[[Any | None], None]
 
 
 class Connection:
-    """One connection to one broker: requests out, answers by correlation id, everything void when it ends."""
+    """One connection to one broker; responses match by correlation id, and all pending requests fail when it ends."""
 
     def __init__(self, cluster: Cluster, node_id: int) -> None:
         self.node_id = node_id
@@ -50,11 +50,11 @@ class Connection:
 
     @property
     def is_busy(self) -> bool:
-        """Whether answers are due."""
+        """Whether responses are pending."""
         return bool(self._pending)
 
     def send(self, api_key: int, version: int, body: Any, done: Done) -> None:
-        """Send a request; `done` gets its answer's body, or None when the connection or the patience ended."""
+        """Send a request; `done` gets the response body, or None after a lost connection or a timeout."""
         self._correlation += 1
         self._pending[self._correlation] = (api_key, version, self._world.now_us, done)
         frame = request_frame(api_key, version, self._correlation, body, self.client_id)
@@ -65,7 +65,7 @@ class Connection:
         self._watch()
 
     def tell(self, api_key: int, version: int, body: Any) -> None:
-        """Send what is not answered."""
+        """Send a request that gets no response."""
         self._correlation += 1
         frame = request_frame(api_key, version, self._correlation, body, self.client_id)
         if self._line is None:
@@ -74,14 +74,14 @@ class Connection:
             self._line.send(frame)
 
     def connected(self, line: Line) -> None:
-        """Send what waited."""
+        """Send the queued requests."""
         self._line = line
         for frame in self._unsent:
             line.send(frame)
         self._unsent.clear()
 
     def answered(self, frames: list[bytes]) -> None:
-        """Hand answers to who waits for them."""
+        """Hand responses to their requests."""
         for frame in frames:
             held = self._pending.pop(int.from_bytes(frame[4:8], "big"), None)
             if held is not None:
@@ -89,20 +89,20 @@ class Connection:
                 done(read_answer(api_key, version, frame)[1])
 
     def lost(self, how: str, reason: str) -> None:  # noqa: ARG002
-        """What was asked stays unanswered."""
+        """All pending requests fail."""
         self.is_open = False
         pending, self._pending = self._pending, {}
         for _api_key, _version, _sent_us, done in pending.values():
             done(None)
 
     def close(self) -> None:
-        """Give up on it."""
+        """Close the connection."""
         if self.is_open:
             self._dial.close()
             self.lost("closed", "")
 
     def _watch(self) -> None:
-        """One timer a connection: the oldest request must be answered in time."""
+        """One timer per connection: the oldest request must get its response in time."""
         if not self._watched and self._pending:
             self._watched = True
             oldest_us = next(iter(self._pending.values()))[2]
@@ -119,7 +119,7 @@ class Connection:
 
 
 class Leader(NamedTuple):
-    """Who leads a partition, as the clients believe."""
+    """The leader of a partition in the clients' view."""
 
     node_id: int
     epoch: int
@@ -139,7 +139,7 @@ class View:
         self._is_asking = False
 
     def refresh(self, then: Callable[[], None]) -> None:
-        """Ask who leads what; `then` is called when that was answered, or failed."""
+        """Request the metadata; `then` is called after the response or a failure."""
         self._waiting.append(then)
         if not self._is_asking:
             self._is_asking = True
@@ -180,9 +180,9 @@ class View:
 
 
 class Channel:
-    """Requests about one partition, to its leader; or to any broker, for requests about none.
+    """Requests for one partition, to its leader; or to any broker, for requests without a partition.
 
-    It has the face of `yak.sim.clients.Channel`, so the same producers and consumers use both.
+    It has the interface of `yak.sim.clients.Channel`, so the same producers and consumers use both.
     """
 
     def __init__(self, view: View, dice: SeededDice, partition: tuple[str, int] | None = None) -> None:
@@ -195,11 +195,11 @@ class Channel:
         self._is_refreshing = False
 
     def send(self, api_key: int, version: int, body: Any, done: Done) -> None:
-        """Send to whom the view names; `done` gets the answer's body, or None."""
+        """Send to the leader in the view; `done` gets the response body, or None."""
         target = self._target()
         connection = self._connection
         if connection is not None and connection.is_busy and connection.node_id != target:
-            # what was sent to the old leader comes first, so nothing may overtake it on the way to the new one
+            # requests to the old leader come first, so later ones to the new leader may not overtake them
             connection.close()
             self._is_stale = True
         if target is None or self._is_stale or self._is_refreshing:
@@ -218,9 +218,9 @@ class Channel:
         connection.send(api_key, version, body, answered)
 
     def tell(self, api_key: int, version: int, body: Any) -> None:
-        """Send what is not answered (acks=0); lost without a word when nobody is known to send it to.
+        """Send a request that gets no response (acks=0); it is lost silently if no leader is known.
 
-        A broker that does not like it closes the connection: then the view is asked for anew.
+        A broker that refuses it closes the connection: then the view is refreshed.
         """
         if self._is_refreshing:
             return
@@ -236,13 +236,13 @@ class Channel:
         connection.tell(api_key, version, body)
 
     def close(self) -> None:
-        """Give up the connection, and what is asked on it."""
+        """Close the connection; its pending requests fail."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def _refresh(self, done: Done) -> None:
-        """Fail this request, and all that come before the view is new."""
+        """Fail this request, and all others until the view is refreshed."""
 
         def refreshed() -> None:
             self._is_stale = self._is_refreshing = False

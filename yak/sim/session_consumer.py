@@ -1,6 +1,6 @@
-"""A consumer of all partitions of a topic through one fetch session (KIP-227), as the real clients fetch.
+"""A consumer of all partitions of a topic through one fetch session (KIP-227), as real clients fetch.
 
-It sends only what changed since its last fetch, and starts a new session when the broker does not know the old one.
+It sends only what changed since its last fetch, and starts a new session if the broker does not know the old one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from yak.sim.wire import nested, request_class
 
 
 class SimSessionConsumer:
-    """Long-polls its partitions from where it is, and notes every record."""
+    """Reads its partitions from their positions on, by long polling, and reports every record."""
 
     def __init__(self, channel: Channel, books: Books, topic: str, partitions: int) -> None:
         self.channel = channel
@@ -24,16 +24,16 @@ class SimSessionConsumer:
         self._topic = topic
         self._positions = dict.fromkeys(range(partitions), 0)
         self._told: dict[int, int] = {}
-        """Where the broker's session believes each partition to be."""
+        """The position of each partition in the broker's session."""
         self._session_id = 0
         self._epoch = 0
 
     def start(self) -> None:
-        """Begin."""
+        """Send the first fetch."""
         self._fetch()
 
     def rewind(self, books: Books) -> None:
-        """The broker came back: go to the first offset that was acknowledged and not seen."""
+        """The broker has restarted: go to the first offset that was acknowledged and not read."""
         for partition, position in self._positions.items():
             self._positions[partition] = min(position, books.of(self._topic, partition).next_wanted())
 

@@ -1,7 +1,7 @@
-"""Make a failing run small: fewer brokers, faults, kinds of clients, topics, producers and values, while the same check fails.
+"""Shrink a failing run: fewer brokers, faults, kinds of clients, topics, producers and values, with the same failure.
 
-Delta debugging (Zeller's ddmin) on the faults; everything else is tried one by one, and halved. A run counts as the same
-failure when the same check, or the same assertion, ends it. The result is a `Spec`, and its command replays it.
+Delta debugging (Zeller's ddmin) reduces the faults; everything else is removed one by one, or halved. A run has the
+same failure if the same check, or the same assertion, ends it. The result is a `Spec`, and its command replays it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from yak.sim.verdict import Verdict
 
 TRIES_MAX = 400
 PRODUCERS_MOST, VALUES_MOST = 16, 60
-"""More than these no run has, or each producer sends."""
+"""The most producers of any run, and the most values of any producer."""
 NODE_SEEDS = 20
-"""With fewer brokers everything is drawn anew: so many seeds from this one on are tried for the same failure."""
+"""A seed draws everything differently with fewer brokers: so many seeds from it on are tried for the same failure."""
 
 
 class NothingToShrink(Exception):
-    """The run holds."""
+    """The run does not fail."""
 
 
 @dataclass(slots=True)
 class Shrunk:
-    """What came of it. Both verdicts are failures of the same check."""
+    """The result. Both reports are failures of the same check."""
 
     before: Verdict
     after: Verdict
@@ -34,7 +34,7 @@ class Shrunk:
 
 
 class Shrinker:
-    """Holds the smallest run so far. `on_try` hears of each try: how many there were, and the smallest."""
+    """Keeps the smallest run so far. `on_try` gets the number of tries and the smallest run."""
 
     def __init__(
         self, spec: Spec, *, tries_max: int = TRIES_MAX, on_try: Callable[[int, Spec], None] | None = None
@@ -47,7 +47,7 @@ class Shrinker:
             raise NothingToShrink(spec.command())
 
     def run(self) -> Shrunk:
-        """Make it as small as it gets within the tries."""
+        """Shrink the run as far as the tries allow."""
         self._fewer_brokers()
         while True:
             before = self._best.spec
@@ -78,7 +78,7 @@ class Shrinker:
                     return
 
     def _fewer_faults(self) -> None:
-        """ddmin: leave out ever smaller parts of the faults that are left."""
+        """ddmin: leave out ever smaller subsets of the remaining faults."""
         kept = (
             list(self._best.spec.keep) if self._best.spec.keep is not None else list(range(1, self._best.strikes + 1))
         )
@@ -101,12 +101,12 @@ class Shrinker:
                 self._fails(replace(spec, without=(*spec.without, part)))
 
     def _fewer(self, bounded: Callable[[Spec, int], Spec], now: int) -> None:
-        """The smallest bound, of those that double from 1 on, with which it still fails."""
+        """Find the smallest bound, doubling from 1 on, with which the run still fails."""
         bound = 1
         while bound < now and not self._fails(bounded(self._best.spec, bound)):
             bound *= 2
 
 
 def shrink(spec: Spec, *, tries_max: int = TRIES_MAX, on_try: Callable[[int, Spec], None] | None = None) -> Shrunk:
-    """Make a failing run small. Raises NothingToShrink when it holds."""
+    """Shrink a failing run. Raises NothingToShrink if it does not fail."""
     return Shrinker(spec, tries_max=tries_max, on_try=on_try).run()

@@ -1,10 +1,10 @@
-"""A writer without a producer id, which never sends again what failed. What it is promised depends on its acks.
+"""A producer without a producer id, which never retries. Its guarantees depend on its acks.
 
-- acks=0: nothing, and no answer;
-- acks=1: nothing that a new leader has to keep, which makes logs diverge;
-- acks=all: what was acknowledged stays, where it was said to stand.
+- acks=0: none, and no response
+- acks=1: a new leader need not keep the record, which makes logs diverge
+- acks=all: acknowledged records stay at their offsets
 
-Whatever the acks: nothing is read that was not sent, nothing is there twice, and nothing that was refused for good.
+For all acks: readers get only records that were sent, no duplicates, and no record that was refused for good.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from yak.sim.routing import Channel
 from yak.sim.wire import request_class
 
 NAMES = {0: "z", 1: "s", -1: "a"}
-"""What the values of a writer begin with, by its acks: no digit, so that nobody takes them for an idempotent producer's."""
+"""Prefixes of a writer's values, by its acks. No digit: those mark idempotent producers."""
 DEFINITE = frozenset({ErrorCode.not_enough_replicas, ErrorCode.invalid_record, ErrorCode.message_too_large})
 """Errors that prove that nothing was appended."""
 
 
 class SloppyWriter:
-    """Writes a record after the other to whoever it takes for the leader."""
+    """Writes one record after the other to the leader in its view."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class SloppyWriter:
         self._is_stopped = False
 
     def start(self) -> None:
-        """Write the next one."""
+        """Write the next record."""
         if self._is_stopped:
             return
         self._number += 1

@@ -1,4 +1,4 @@
-"""What is run: a seed, and what was made smaller than the seed says. All of it is one command line."""
+"""The specification of a run: a seed, and restrictions of it. One command line expresses all of it."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ SIZES = (2, 3, 3, 3, 4, 5)
 
 
 def drawn_size(seed: int) -> int:
-    """How many brokers a seed has where the size is drawn too: most often three."""
+    """The number of brokers of a seed, if that is drawn too: most often three."""
     return SeededDice(f"size {seed}").choice(SIZES)
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One run. Everything that is not named here comes from the seed."""
+    """One run. The seed determines everything that is not set here."""
 
     seed: int
     brokers: int = 1
     faults: tuple[str, ...] | None = None
-    """The only classes of faults that strike, in place of those that the seed draws."""
+    """The only classes of faults that occur, in place of the seed's draw."""
     mutant: str = ""
-    """A rule that is taken out of the broker (`yak.sim.mutants`)."""
+    """A rule that is removed from the broker (`yak.sim.mutants`)."""
     keep: tuple[int, ...] | None = None
-    """The only faults that strike, by their number in the seed's order, from 1 on; None for all."""
+    """The only faults that occur, by their number in the seed's order, from 1 on; None for all."""
     values_max: int | None = None
-    """At most so many values are sent by each producer."""
+    """The most values that each producer sends."""
     producers_max: int | None = None
     without: tuple[str, ...] = ()
     """Topics and kinds of clients that are left out (`Spec.leaves_out`)."""
@@ -38,7 +38,7 @@ class Spec:
         return part in self.without
 
     def count(self, drawn: int) -> int:
-        """How many values a producer sends that was to send so many."""
+        """How many of the drawn number of values a producer sends."""
         return drawn if self.values_max is None else min(drawn, self.values_max)
 
     def has_producer(self, number: int) -> bool:
@@ -46,11 +46,11 @@ class Spec:
         return self.producers_max is None or number < self.producers_max
 
     def strikes(self, number: int) -> bool:
-        """Whether the fault of this number strikes."""
+        """Whether the fault of this number occurs."""
         return self.keep is None or number in self.keep
 
     def command(self) -> str:
-        """What to type to see this run again."""
+        """The command that replays this run."""
         words = [f"yak sim run --seed {self.seed}"]
         if self.brokers > 1:
             words.append(f"--brokers {self.brokers}")

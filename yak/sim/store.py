@@ -1,6 +1,7 @@
-"""The metadata store in memory: for the simulator and for unit tests; the same answers as the scripts in Redis.
+"""The metadata store in memory, for the simulator and for unit tests; it returns the same results as the scripts in
+Redis.
 
-Pure and deterministic: time comes with each call. Faults are methods: the store is down, restarts, forgets its newest
+Pure and deterministic: each call passes the time. Faults are methods: the store is down, restarts, loses its newest
 records (a restore from a backup, an unsynced append-only file), or everything.
 """
 
@@ -20,12 +21,12 @@ _NOT_JOURNALLED = frozenset({"verify", "report_hw", "seed_status", "seed_read"})
 _OWN_CHECKS = frozenset(
     {"bootstrap", "seed_begin", "seed_offer", "seed_status", "seed_read", "seed_commit", "seed_abort"}
 )
-"""Scripts that are for a store without the caller's history."""
+"""Scripts that also run on a store without the caller's history."""
 
 
 @dataclass(slots=True)
 class StoreState:
-    """All that the store holds: the same as the keys in Redis."""
+    """The whole content of the store: the same as the keys in Redis."""
 
     cluster: dict[str, Any] = field(default_factory=dict)
     brokers: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -44,10 +45,10 @@ class StoreState:
     log: list[TailedRecord] = field(default_factory=list)
     snapshot: TailedRecord | None = None
     seed: dict[str, Any] = field(default_factory=dict)
-    """A restore under way (`yak.sim.store_seeding`)."""
+    """A pending restore (`yak.sim.store_seeding`)."""
 
     def append(self, kind: str, payload: dict[str, Any], now_ms: int) -> int:
-        """One more record under the chain; returns its offset."""
+        """Append a record to the hash chain; returns its offset."""
         offset: int = self.cluster["mo"] + 1
         body = json.dumps({"version": 0} | payload, sort_keys=True)
         previous_hash = self.cluster["h"]
@@ -57,7 +58,7 @@ class StoreState:
         return offset
 
     def entry(self, offset: int) -> TailedRecord | None:
-        """The record at an offset, None when it is not there or was trimmed."""
+        """The record at an offset; None if it is absent or was trimmed."""
         if not self.log or offset < self.log[0].offset or offset > self.log[-1].offset:
             return None
         return self.log[offset - self.log[0].offset]
@@ -65,7 +66,7 @@ class StoreState:
 
 @dataclass(slots=True, frozen=True)
 class _Done:
-    """A call that was done, and the log's end after it."""
+    """An executed call, and the log's end after it."""
 
     request: StoreRequest
     now_ms: int
@@ -73,7 +74,7 @@ class _Done:
 
 
 class SimStore:
-    """The store. `call` is what a script call is in Redis: it happens whole, or is refused and changes nothing."""
+    """The store. `call` is atomic like a script call in Redis: a refused call changes nothing."""
 
     def __init__(self) -> None:
         self.state = StoreState()
@@ -84,11 +85,11 @@ class SimStore:
 
     @property
     def process_id(self) -> str:
-        """Another one after each restart."""
+        """Differs after each restart."""
         return f"sim-store-{self._boots}"
 
     def call(self, request: StoreRequest, now_ms: int) -> StoreOutcome:
-        """Run a script at `now_ms`. Only while `up`."""
+        """Run a script at `now_ms`. The store must be `up`."""
         assert self.up, "the caller knows that the store is down"
         outcome = _run(self.state, request, now_ms)
         if outcome.code == "OK" and request.script not in _NOT_JOURNALLED:
@@ -96,7 +97,7 @@ class SimStore:
         return outcome
 
     def records_after(self, offset: int, limit: int = 500) -> list[TailedRecord]:
-        """Records behind `offset`, in order; where they were trimmed, the snapshot comes first."""
+        """Records after `offset`, in order; if they were trimmed, the snapshot comes first."""
         state = self.state
         if not state.log:
             return []
@@ -108,21 +109,21 @@ class SimStore:
         return state.log[start : start + limit]
 
     def saved(self) -> tuple[StoreState, list[_Done]]:
-        """A copy of all it holds, for `bring_back`."""
+        """A copy of the whole content, for `bring_back`."""
         return copy.deepcopy(self.state), list(self._journal)
 
     def bring_back(self, saved: tuple[StoreState, list[_Done]]) -> None:
-        """Start again with what was saved (an operator's restore)."""
+        """Start again with saved content (an operator's restore)."""
         self.state, self._journal = saved
         self.restart()
 
     def restart(self) -> None:
-        """Another process with the same data; the counters stand in the data too."""
+        """Start another process with the same data, which include the counters."""
         self._boots += 1
         self.up = True
 
     def lose_last(self, count: int) -> None:
-        """Roll back at least the newest `count` records; a call that wrote several goes as a whole."""
+        """Roll back at least the newest `count` records; the records of one call are lost together."""
         target = max(0, self.state.cluster.get("mo", 0) - count)
         self._journal = list(takewhile(lambda done: done.offset <= target, self._journal))
         self.state = StoreState()
@@ -132,7 +133,7 @@ class SimStore:
         self._boots += 1
 
     def flush_all(self) -> None:
-        """Forget everything (`FLUSHALL`)."""
+        """Delete everything (`FLUSHALL`)."""
         self.state = StoreState()
         self._journal.clear()
 
@@ -151,7 +152,7 @@ def _run(state: StoreState, request: StoreRequest, now_ms: int) -> StoreOutcome:
         code = "OK"
     except Refused as refusal:
         code, value = refusal.code, refusal.value
-    # What goes out must not be the store's own object, and must be what JSON can carry.
+    # the result must not share objects with the store, and must survive JSON
     return StoreOutcome(code, state.cluster.get("mo", 0), state.cluster.get("h", ""), json.loads(json.dumps(value)))
 
 
@@ -178,11 +179,11 @@ def _check_history(state: StoreState, request: StoreRequest) -> None:
     if request.known_offset > 0:
         entry = state.entry(request.known_offset)
         if entry is None and state.snapshot is not None and state.snapshot.offset == request.known_offset:
-            # A history that was restored, or trimmed, begins with a snapshot.
+            # a restored or trimmed history begins with a snapshot
             entry = state.snapshot
         following = state.entry(request.known_offset + 1)
         if entry is None and following is not None and following.previous_hash == request.known_hash:
-            # A later trim put another snapshot in its place, and all records behind it may still be there.
+            # a later trim replaced the snapshot, and all records after it may still be there
             return
         if entry is None or (entry is state.snapshot and entry.chain_hash != request.known_hash):
             raise Refused("TRIMMED")

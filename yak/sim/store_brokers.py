@@ -25,7 +25,7 @@ PRODUCER_ID_BLOCK = 1000
 
 
 def bootstrap(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Make the cluster unless there is one."""
+    """Create the cluster unless there is one."""
     cluster = state.cluster
     if cluster:
         if a.get("cluster_id") and a["cluster_id"] != cluster["cluster_id"]:
@@ -53,7 +53,7 @@ def bootstrap(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def verify(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
-    """Say what the store holds; the history was compared already."""
+    """Return the cluster's state; the caller's history was checked before."""
     cluster = state.cluster
     value: Value = {k: cluster[k] for k in ("cluster_id", "incarnation_id", "incarnation")}
     value |= {"controller_id": cluster["ctl_id"], "controller_epoch": cluster["ctl_epoch"], "secret": state.secret}
@@ -64,10 +64,10 @@ def verify(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # no
 
 
 def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """A boot of a broker gets its epoch, and starts FENCED; so does a broker that renews after it was fenced."""
+    """Give a broker incarnation its epoch in state FENCED; a broker that was fenced and renews gets a new one too."""
     old = state.brokers.get(a["node_id"])
     if old is not None and old["state"] != "CLOSED":
-        # Without an epoch, or with one that is gone by now, a renewal is the repeat of one that was done.
+        # a renewal without an epoch, or with an outdated one, repeats one that was done
         renews = a.get("renew") and a["broker_epoch"] in (0, old["broker_epoch"])
         if old["boot_id"] == a["boot_id"] and not renews:
             return {"broker_epoch": old["broker_epoch"], "lossy": old["lossy"], "secret": _agree_on_secret(state, a)}
@@ -75,7 +75,7 @@ def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
             _check_takeover(state, a, old)
     epoch = state.cluster["mo"] + 1
     named = {k: a[k] for k in ("boot_id", "directories", "host", "port", "rack", "role")}
-    # Who was unregistered left nothing: what he was a member of before must not count for him.
+    # an unregistered broker left nothing: its former ISR memberships must not count
     returns = state.unregistered.pop(a["node_id"], False)
     lossy = bool(a["lossy"]) or returns or (old is not None and _lost_something(a, old))
     state.brokers[a["node_id"]] = named | {
@@ -100,7 +100,7 @@ def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def _agree_on_secret(state: StoreState, a: Mapping[str, Any]) -> str:
-    """The first registration's secret stays; every later one gets it."""
+    """Keep the first registration's secret; every later one gets it."""
     state.secret = state.secret or a.get("secret", "")
     return state.secret
 
@@ -110,7 +110,10 @@ def _directories(text: str) -> list[str]:
 
 
 def _check_takeover(state: StoreState, a: Mapping[str, Any], old: dict[str, Any]) -> None:
-    """Another boot has this node id. A shared directory proves that it is dead: its lock was free."""
+    """Check another incarnation with this node id.
+
+    A shared directory proves the old one dead: its lock was free.
+    """
     counter = state.heartbeats.get(a["node_id"], 0)
     shared = set(_directories(old["directories"])) & set(_directories(a["directories"]))
     if not shared and a.get("observed_heartbeat") != counter:
@@ -119,13 +122,13 @@ def _check_takeover(state: StoreState, a: Mapping[str, Any], old: dict[str, Any]
 
 
 def _lost_something(a: Mapping[str, Any], old: dict[str, Any]) -> bool:
-    """Whether a directory is missing, or the disk is from before the newest boot that may have acknowledged records."""
+    """Whether a directory is missing, or the disk is older than the last incarnation that may have acknowledged."""
     missing = set(_directories(old["directories"])) - set(_directories(a["directories"]))
     return bool(missing) or a.get("last_epoch", 0) < old["acted_epoch"]
 
 
 def unfence(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """A FENCED broker becomes ACTIVE, once it has its own registration on disk."""
+    """Make a FENCED broker ACTIVE, once it has its own registration on disk."""
     check_controller(state, a)
     broker = target_broker(state, a)
     if a["target_id"] != a["node_id"] and broker["persisted"] < broker["broker_epoch"]:
@@ -137,7 +140,7 @@ def unfence(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def fence(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """A broker that is not heard from loses its say; on mere suspicion (`fast`) only so many of them in a while."""
+    """Fence a broker without heartbeats. On mere suspicion (`fast`) the number of recent fencings is limited."""
     check_controller(state, a)
     broker = target_broker(state, a)
     if broker["state"] in ("ACTIVE", "STOPPING"):
@@ -150,7 +153,7 @@ def fence(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def begin_stop(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """A broker stops in order; CLOSED is its last word."""
+    """A broker begins or ends its controlled shutdown (STOPPING, CLOSED)."""
     broker = check_broker(state, a)
     if a["state"] not in ("STOPPING", "CLOSED"):
         raise Refused("BAD_REQUEST", message="state")
@@ -163,7 +166,7 @@ def begin_stop(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def unregister(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Forget a broker that will not come back."""
+    """Remove a broker that will not come back."""
     check_broker(state, a)
     broker = state.brokers.get(a["target_id"])
     if broker is None:
@@ -180,7 +183,7 @@ def unregister(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def alloc_pid(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Give away a block of producer ids."""
+    """Allocate a block of producer ids."""
     check_broker(state, a)
     first = state.cluster["next_pid"]
     state.cluster["next_pid"] = first + PRODUCER_ID_BLOCK
@@ -190,7 +193,7 @@ def alloc_pid(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def trim(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Keep a snapshot, and drop records that everyone has on disk."""
+    """Keep a snapshot, and drop records that every broker except CLOSED ones has on disk."""
     check_controller(state, a)
     entry = state.entry(a["snapshot_offset"])
     if entry is None or entry.chain_hash != a["snapshot_hash"]:

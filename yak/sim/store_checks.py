@@ -1,4 +1,4 @@
-"""What the scripts of the store in memory share: who asks, which members count, and how a change is written down."""
+"""The common part of the store's scripts in memory: checks of the caller and of members, and records of changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Value = dict[str, Any]
 
 
 class Refused(Exception):
-    """A script said no."""
+    """A script refuses a call."""
 
     def __init__(self, code: str, **value: Any) -> None:
         super().__init__(code)
@@ -26,7 +26,7 @@ class Refused(Exception):
 
 
 def check_broker(state: StoreState, a: Mapping[str, Any]) -> dict[str, Any]:
-    """The caller's registration; refuses a boot that is not the current one."""
+    """The caller's registration; refuses a broker epoch that is not the current one."""
     broker = state.brokers.get(a["node_id"])
     if broker is None or broker["broker_epoch"] != a["broker_epoch"] or broker["state"] == "CLOSED":
         raise Refused("STALE_BROKER_EPOCH")
@@ -34,20 +34,20 @@ def check_broker(state: StoreState, a: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_controller(state: StoreState, a: Mapping[str, Any]) -> None:
-    """Refuses who does not hold the office in the epoch it names."""
+    """Refuses a caller that is not the controller in the epoch that it names."""
     check_broker(state, a)
     if state.cluster["ctl_id"] != a["node_id"] or state.cluster["ctl_epoch"] != a["controller_epoch"]:
         raise Refused("FENCED_CONTROLLER", controller_id=state.cluster["ctl_id"])
 
 
 def check_size(a: Mapping[str, Any]) -> None:
-    """Refuses a call of no partitions, or of more than a script should hold the store for."""
+    """Refuses a call with no partitions, or with more than one script run should handle."""
     if not 0 < len(a["partitions"]) <= MAX_PARTITIONS:
         raise Refused("BAD_REQUEST", message="a call takes 1 to 200 partitions")
 
 
 def target_broker(state: StoreState, a: Mapping[str, Any]) -> dict[str, Any]:
-    """The broker a controller's call is about; refuses when it has booted since."""
+    """The broker that a controller's call is about; refuses if it has registered again since."""
     broker = state.brokers.get(a["target_id"])
     if broker is None or broker["broker_epoch"] != a["target_epoch"]:
         raise Refused("STALE_EPOCH")
@@ -55,14 +55,14 @@ def target_broker(state: StoreState, a: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def change_broker(state: StoreState, node_id: int, new: str, now_ms: int) -> None:
-    """Another state for a broker, and its record."""
+    """Change a broker's state, and append the record."""
     broker = state.brokers[node_id]
     broker["state"] = new
     state.append("BrokerChange", {"node_id": node_id, "broker_epoch": broker["broker_epoch"], "state": new}, now_ms)
 
 
 def may_fence_fast(state: StoreState, target_id: int, now_ms: int) -> bool:
-    """Whether one more broker may be fenced on suspicion: never more than half of them within ten seconds."""
+    """Whether one more broker may be fenced on suspicion: never more than half of all within ten seconds."""
     registered = {node_id: broker for node_id, broker in state.brokers.items() if broker["state"] != "CLOSED"}
     lately = sum(
         node_id != target_id
@@ -74,25 +74,24 @@ def may_fence_fast(state: StoreState, target_id: int, now_ms: int) -> bool:
 
 
 def is_current(state: StoreState, member: IsrMember, *states: str) -> bool:
-    """Whether a member of an ISR is that broker's present boot, in one of the states."""
+    """Whether an ISR member is the broker's current epoch, in one of the states."""
     broker = state.brokers.get(member.node_id)
     return broker is not None and broker["broker_epoch"] == member.broker_epoch and broker["state"] in states
 
 
 def kept_all(state: StoreState, member: IsrMember) -> bool:
-    """Whether the broker still has all that it had as this member: no boot since may have lost anything."""
+    """Whether the broker still has everything that it had as this member: no later incarnation may have lost data."""
     broker = state.brokers.get(member.node_id)
     return broker is not None and member.broker_epoch >= broker["lossy_epoch"]
 
 
 def has_node(members: Iterable[IsrMember], node_id: int) -> bool:
-    """Whether a node is among the members, in whatever epoch."""
+    """Whether a node is among the members, in any epoch."""
     return any(member.node_id == node_id for member in members)
 
 
 def min_isr(state: StoreState, topic_id: str, leader: int, replicas: tuple[int, ...]) -> int:
-    """How large an ISR may commit under this leader: the configs in the store, then what the leader was started with; and
-    no more than there are replicas."""
+    """The ISR size that may commit under this leader: from the store's configs, else its own; at most all replicas."""
     names = ("topic:" + state.topics[topic_id]["name"], f"broker:{leader}", "broker:")
     set_values = (state.configs.get(name, {}).get(MIN_ISR) for name in names)
     started_with = state.brokers.get(leader, {}).get("min_isr", 1)
@@ -100,10 +99,10 @@ def min_isr(state: StoreState, topic_id: str, leader: int, replicas: tuple[int, 
 
 
 def next_elr(state: StoreState, partition: Mapping[str, Any], isr: Iterable[IsrMember], minimum: int) -> str:
-    """The ELR after a change to `isr` (KIP-966): empty once the ISR can commit, else what left it since.
+    """The ELR after a change to `isr` (KIP-966): empty once the ISR can commit, else the former members since then.
 
-    `partition` still has the ISR and ELR of before, and already the leader and replicas of after. `minimum` must not be
-    above what the leader goes by: a former member is eligible only while nothing could be committed without it.
+    `partition` has the ISR and ELR before the change, and the leader and replicas after it. `minimum` must not be above
+    the leader's own: a former member is eligible only while nothing could be committed without it.
     """
     isr = list(isr)
     if len(isr) >= minimum:
@@ -124,6 +123,6 @@ def change_of(topic_id: str, partition: Mapping[str, Any], *, unclean: bool = Fa
 
 
 def append_changes(state: StoreState, changes: list[dict[str, Any]], now_ms: int) -> None:
-    """PartitionChange records for these, if any, of a bounded size each."""
+    """Append PartitionChange records for these changes, if any, of a bounded size each."""
     for start in range(0, len(changes), MAX_PARTITIONS):
         state.append("PartitionChange", {"changes": changes[start : start + MAX_PARTITIONS]}, now_ms)

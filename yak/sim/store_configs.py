@@ -38,9 +38,9 @@ def alter_configs(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value
 
 
 def _clear_elrs(state: StoreState, kind: str, resource: str, now_ms: int) -> None:
-    """The minimum ISR is part of the commit rule: whoever knows the old one must fail its next change.
+    """Raise partition epochs: the minimum ISR is part of the commit rule, so a leader with the old one must fail.
 
-    While nobody is in the ISR nothing is committed: who may lead then may still.
+    An empty ISR commits nothing, so its ELR stays eligible.
     """
     names = [resource] if kind == "topic" else sorted(state.topic_ids)
     changes = []
@@ -52,7 +52,7 @@ def _clear_elrs(state: StoreState, kind: str, resource: str, now_ms: int) -> Non
             partition = state.partitions.get((topic_id, number))
             if partition is None or partition.get("held"):
                 continue
-            # What is set on one broker counts where it leads.
+            # a broker's own config counts for the partitions that it leads
             if kind == "topic" or resource in ("", str(partition["leader"])):
                 if partition["isr"]:
                     partition["elr"] = ""

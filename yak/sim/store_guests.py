@@ -1,4 +1,4 @@
-"""Scripts of the store in memory: guests, the brokers that are no YAK brokers."""
+"""Scripts of the store in memory: external brokers (static registrations), which are no YAK brokers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WHERE = ("host", "port", "rack", "security_protocol")
 
 
 def register_guest(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """List a broker that is no YAK broker. A registration has an id of its own: the same again is a repeat, or too late."""
+    """Register an external broker. Each registration has its own id: the same id again is a repeat, or too late."""
     check_broker(state, a)
     node_id = a["target_id"]
     if node_id in state.brokers or node_id in state.unregistered:
@@ -40,7 +40,7 @@ def register_guest(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Valu
 
 
 def change_guest(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Change a guest, or close it: compare its epoch, and count it up. The same nonce again is a repeat."""
+    """Change or close an external broker: compare and increment its epoch. The same nonce again is a repeat."""
     check_broker(state, a)
     node_id = a["target_id"]
     guest = state.guests.get(node_id)
@@ -60,6 +60,6 @@ def change_guest(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def _told(node_id: int, guest: Mapping[str, Any]) -> dict[str, Any]:
-    """What its records say of a guest."""
+    """The fields of an external broker in its records."""
     named = {name: guest[name] for name in ("broker_epoch", *_WHERE)}
     return named | {"version": 1, "guest": True, "node_id": node_id}

@@ -1,6 +1,8 @@
-"""Scripts of the store in memory: heartbeats, and the controller's lease, which is a counter that its heartbeats move.
+"""Scripts of the store in memory: heartbeats, and the controller's lease, a counter that the controller's heartbeats
+increment.
 
-Nothing here expires: whoever wants the office watches the counter on its own clock, and claims with what it saw.
+Nothing here expires: a candidate for controller watches the counter on its own clock, and claims with the value that it
+saw.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def note_acted(broker: dict[str, Any]) -> None:
-    """A broker that was let in and has its registration on disk may act, so a later boot must know of this one."""
+    """Note that an unfenced broker with its registration on disk may act: later incarnations must know of this one."""
     if broker["state"] in ("ACTIVE", "STOPPING") and broker["persisted"] >= broker["broker_epoch"]:
         broker["acted_epoch"] = broker["broker_epoch"]
 
 
 def heartbeat(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
-    """Count up; the controller's also renews its lease, and it gets everyone's counters."""
+    """Increment the heartbeat counter. The controller also renews its lease, and gets all brokers' counters."""
     broker = check_broker(state, a)
     state.heartbeats[a["node_id"]] = state.heartbeats.get(a["node_id"], 0) + 1
     broker["persisted"] = a["persisted"]
@@ -42,7 +44,7 @@ def heartbeat(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  #
 
 
 def acquire_lease(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Take the controller's office when it is free or rightly claimed; a repeat by its holder changes nothing."""
+    """Become controller if there is none or the claim is valid; a repeat by the controller changes nothing."""
     me = check_broker(state, a)
     cluster = state.cluster
     if not _is_holder(state, a):
@@ -71,15 +73,15 @@ def _is_free(state: StoreState, a: Mapping[str, Any], me: dict[str, Any]) -> boo
     holder = state.brokers.get(cluster["ctl_id"])
     if holder is None or holder["broker_epoch"] != cluster["ctl_broker_epoch"] or cluster["ctl_id"] == a["node_id"]:
         return True
-    # A FENCED holder is one that has just come and lets itself in next; if it is dead, its lease stands still.
+    # a FENCED controller has just started and unfences itself next; if it is dead, its lease stops
     preferred = me["role"] == "leader" and me["state"] == "ACTIVE" and holder["role"] == "follower"
     return bool(preferred or holder["state"] == "CLOSED")
 
 
 def _fence_holder(state: StoreState, a: Mapping[str, Any], me: dict[str, Any], now_ms: int) -> None:
-    """Fence the holder that the caller takes for dead; refuses when the claim is not good.
+    """Fence the controller that the caller considers dead; refuses an invalid claim.
 
-    A lease that stood still is anybody's: after a failure of all brokers nobody who is alive is ACTIVE.
+    Any broker may claim a lease that stopped: after a failure of all brokers no live one is ACTIVE.
     """
     cluster = state.cluster
     holder_id = cluster["ctl_id"]

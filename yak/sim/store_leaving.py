@@ -1,4 +1,4 @@
-"""A script of the store in memory: a broker takes itself out of partitions whose logs it cannot serve."""
+"""A script of the store in memory: a broker leaves the ISR of partitions whose logs it cannot serve."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def leave_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Its log directory failed, or (`lost`) its log is gone and what it had does not count any more."""
+    """Remove a broker whose log directory failed, or (`lost`) whose log is gone and no longer counts."""
     check_broker(state, a)
     check_size(a)
     codes, changes = [], []
@@ -68,9 +68,9 @@ def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: 
 def _is_last(
     state: StoreState, node_id: int, members: tuple[tuple[IsrMember, ...], tuple[IsrMember, ...]], *, is_lost: bool
 ) -> bool:
-    """Whether nobody could lead without it.
+    """Whether no other replica could lead.
 
-    An eligible or in-sync one that may have lost something since does not stand in for the last one that has all.
+    An ISR or ELR member that may have lost data does not replace the last one that has everything.
     """
     isr, elr = members
     rest = _without(isr, node_id)

@@ -1,8 +1,8 @@
-"""One broker's way to the metadata store: calls and their answers in order, and the tail of the log.
+"""One broker's connection to the metadata store: calls and their results in order, and the tail of the log.
 
-As in `yak/server/redis_store.py`: when a call is not answered for five seconds, or the store goes away, the broker is told
-`StoreLost`, and connecting begins again with growing pauses. A call that was on its way then may be executed all the
-same, later, from a socket that nobody reads any more (reliability F18); its answer is lost.
+As in `yak/server/redis_store.py`: after five seconds without a response, or when the store goes down, the broker gets
+`StoreLost`, and reconnects with growing pauses. A call in flight may still be executed later, from a socket that has no
+reader any more (reliability F18); its result is lost.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class StoreLine:
         network: Network | None = None,
     ) -> None:
         self.late_percent = 0
-        """How many of the calls that are on their way when a connection ends are executed all the same."""
+        """The percentage of calls in flight at the end of a connection that are still executed."""
         self.break_percent = 0
-        """How many of the calls that change something have the connection break while they are on their way, or their answer."""
+        """The percentage of writing calls that lose their connection while the call or its result is in flight."""
         self.late_count = 0
-        """How many were, so far."""
+        """How many calls were executed late so far."""
         self.slow_us = 0
         """How much longer a call takes at most."""
         self.is_blocked = False
-        """The store does not answer this broker, and it is told at once when that changes."""
+        """The store does not answer this broker, which gets `StoreLost`; it reconnects as soon as that ends."""
         self.is_deaf = False
-        """Whether it hears nothing of new records, until it does not any more and `store_moved` is called."""
+        """Whether it gets no new records; after that `store_moved` must be called."""
         self.on_call: Callable[[StoreRequest, StoreOutcome], None] = lambda _request, _outcome: self.store_moved()
-        """Told of each call that was executed; whoever tails the log has to be told in turn."""
+        """Called after each executed call; it must notify all that tail the log."""
         self._world = world
         self._dice = dice
         self._store = store
@@ -67,7 +67,7 @@ class StoreLine:
         if network is not None:
             network.on_heal.append(self._way_healed)
 
-    # -------------------------------------------------------------------------------------------- what the node does
+    # -------------------------------------------------------------------------------------------- called by the node
 
     def start(self) -> None:
         """The process starts: connect."""
@@ -84,7 +84,7 @@ class StoreLine:
             self._connection = None
 
     def call(self, nonce: int, request: StoreRequest) -> None:
-        """Send a call; without a connection `StoreLost` was told already."""
+        """Send a call; without a connection the broker has got `StoreLost` already."""
         connection = self._connection
         if connection is None:
             return
@@ -102,21 +102,21 @@ class StoreLine:
         if self._connection is not None:
             self._connection.tail(after)
 
-    # ------------------------------------------------------------------------------------------ what the world does
+    # ------------------------------------------------------------------------------------------------------- faults
 
     def block(self) -> None:
-        """The store stops answering this broker, which is told."""
+        """The store stops answering this broker, which gets `StoreLost`."""
         self.is_blocked = True
         self.lose("simulated outage")
 
     def unblock(self) -> None:
-        """It answers again."""
+        """The store answers again."""
         self.is_blocked = False
         if self._runs and self._connection is None:
             self._attempt(self._attempts)
 
     def lose(self, reason: str) -> None:
-        """The connection ends; the broker tries again by itself."""
+        """End the connection; the broker reconnects by itself."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.end()
@@ -130,22 +130,22 @@ class StoreLine:
         if self._connection is not None:
             self._connection.bring_later()
 
-    # ------------------------------------------------------------------------------------------------------- inside
+    # ---------------------------------------------------------------------------------------------------- internals
 
     def reaches(self) -> bool:
         """Whether a connection can be made now."""
         return self._store.up and not self.is_blocked and not self.is_cut_there() and not self.is_cut_back()
 
     def is_cut_there(self) -> bool:
-        """Whether nothing gets from the broker to the store."""
+        """Whether the direction from the broker to the store is blocked."""
         return self._network is not None and self._network.is_cut((self._party, STORE))
 
     def is_cut_back(self) -> bool:
-        """Whether nothing gets from the store to the broker."""
+        """Whether the direction from the store to the broker is blocked."""
         return self._network is not None and self._network.is_cut((STORE, self._party))
 
     def delay(self) -> int:
-        """How long one way takes, in µs."""
+        """The delay of one direction, in µs."""
         delay_us = self._dice.between(20, 2_000)
         return delay_us + self._dice.between(0, self.slow_us) if self.slow_us else delay_us
 
@@ -171,7 +171,7 @@ class StoreLine:
         self._post(events.StoreConnected(self._store.process_id, ()))
 
     def timed_out(self, connection: _Connection) -> None:
-        """A call was not answered in time."""
+        """A call got no response in time."""
         if connection is self._connection:
             self.lose("simulated: no answer in time")
 
@@ -226,7 +226,7 @@ class _Connection:
             self._answer(nonce, outcome)
 
     def _time_out_unless_healed(self) -> None:
-        """A cut that heals in time costs only the time."""
+        """Time out calls and results that are still blocked after the call timeout."""
 
         def look() -> None:
             if self._held_calls or self._held_answers:
@@ -235,7 +235,7 @@ class _Connection:
         self._world.after(CALL_TIMEOUT_US, look)
 
     def _too_late(self, request: StoreRequest) -> None:
-        """The connection ended while the call was on its way: it is executed late, or never."""
+        """The connection ended with the call in flight: it is executed late, or never."""
         if self._dice.chance(self._line.late_percent):
 
             def execute() -> None:
@@ -267,14 +267,14 @@ class _Connection:
             self._post(events.StoreReplied(nonce, outcome))
 
     def end(self) -> None:
-        """Closed: what a cut held back may still get through."""
+        """The connection is closed; blocked calls may still get through."""
         self.is_open = False
         held_calls, self._held_calls = self._held_calls, []
         for _nonce, request in held_calls:
             self._too_late(request)
 
     def go_on(self) -> None:
-        """A cut healed: what it held goes on."""
+        """The network healed: blocked calls and results go on."""
         if not self._line.is_cut_there():
             held_calls, self._held_calls = self._held_calls, []
             for nonce, request in held_calls:

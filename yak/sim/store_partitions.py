@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def elect(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """New leaders, each by compare and set; what cannot be done has its code in `codes`."""
+    """Elect leaders, each by compare and set; `codes` has each result."""
     check_controller(state, a)
     check_size(a)
     codes, changes = [], []
@@ -80,7 +80,7 @@ def _elect(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -
 
 
 def _clean_candidates(state: StoreState, partition: dict[str, Any]) -> list[int]:
-    """Former members that are ACTIVE and kept all they had: with no member alive, any of them may lead."""
+    """Former members that are ACTIVE and lost nothing: if no member is alive, any of them may lead."""
     return [
         member.node_id
         for member in [*parse_isr(partition["isr"]), *parse_isr(partition["elr"])]
@@ -89,7 +89,7 @@ def _clean_candidates(state: StoreState, partition: dict[str, Any]) -> list[int]
 
 
 def alter_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """The leader changes ISRs, each by compare and set; a reassignment whose targets are all in is completed."""
+    """The leader changes ISRs, each by compare and set; a reassignment with all targets in the ISR is completed."""
     check_broker(state, a)
     check_size(a)
     results, changes = [], []
@@ -114,7 +114,7 @@ def alter_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def _is_repeat(a: Mapping[str, Any], item: Mapping[str, Any], partition: dict[str, Any]) -> bool:
-    """Whether this very call was done before; refuses who does not lead, and who knows another partition epoch."""
+    """Whether this call was done before; refuses a caller that does not lead, or has another partition epoch."""
     if partition["partition_epoch"] == item["partition_epoch"] + 1 and partition["nonce"] == item["nonce"] != "":
         return True
     if partition["leader"] != a["node_id"] or partition["leader_epoch"] != item["leader_epoch"]:
@@ -133,7 +133,7 @@ def _alter_isr(state: StoreState, a: Mapping[str, Any], item: dict[str, Any], pa
         raise Refused("INELIGIBLE_REPLICA", message="a replica is in the new ISR twice")
     inside = parse_isr(partition["isr"])
     for member in isr:
-        # A broker that stops may stay until it has gone, but not come in (KIP-841).
+        # a stopping broker may stay in the ISR until it is gone, but not join it (KIP-841)
         states = ("ACTIVE", "STOPPING") if member in inside else ("ACTIVE",)
         if member.node_id not in replicas or not is_current(state, member, *states):
             raise Refused("INELIGIBLE_REPLICA", message=f"replica {member.node_id}@{member.broker_epoch}")
@@ -145,7 +145,7 @@ def _alter_isr(state: StoreState, a: Mapping[str, Any], item: dict[str, Any], pa
 
 
 def barrier(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Raise the partition epoch, so that an older change still under way must fail."""
+    """Raise the partition epoch, so that an older pending change must fail."""
     check_broker(state, a)
     partition = state.partitions.get((a["topic_id"], a["partition"]))
     if partition is None:
@@ -164,7 +164,7 @@ def barrier(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def report_hw(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
-    """Take high watermarks, which never go back, and the replicas' log ends; neither is taken from an older epoch."""
+    """Store high watermarks, which never fall, and the replicas' log ends; reports of older epochs are ignored."""
     check_broker(state, a)
     for topic_id, number, leader_epoch, high_watermark, log_end_offsets in a["partitions"]:
         where = (topic_id, number)

@@ -1,7 +1,7 @@
-"""Scripts of the store in memory: other replicas for a partition (KIP-455).
+"""Scripts of the store in memory: partition reassignments (KIP-455).
 
-While a reassignment is under way, `replicas` are the target and then those that will go; `adding` and `removing` say
-which are which. It is complete once every target replica is in the ISR.
+During a reassignment `replicas` has the target replicas, then those that will be removed; `adding` and `removing` name
+both kinds. It is complete once every target replica is in the ISR.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def complete(state: StoreState, partition: dict[str, Any]) -> None:
-    """End a reassignment when every target replica is a live member of the ISR and one of them can lead."""
+    """Complete a reassignment once every target replica is a live ISR member and one of them can lead."""
     if not partition["adding"] and not partition["removing"]:
         return
     removing = parse_nodes(partition["removing"])
@@ -40,7 +40,7 @@ def complete(state: StoreState, partition: dict[str, Any]) -> None:
     if leader is None:
         return
     _take_replicas(partition, target, leader)
-    # As many as there are replicas: enough to commit by any minimum, so nobody outside may be eligible.
+    # this ISR is large enough for any minimum, so no other replica may be eligible
     partition |= {"isr": format_isr(tuple(isr)), "elr": "", "adding": "", "removing": ""}
 
 
@@ -51,7 +51,7 @@ def _limited(partition: dict[str, Any], replicas: tuple[int, ...]) -> list[IsrMe
 def _leader_of(
     state: StoreState, partition: dict[str, Any], replicas: tuple[int, ...], isr: list[IsrMember]
 ) -> int | None:
-    """Who leads when only these are replicas: the leader if it stays, else the first ACTIVE member; None for nobody."""
+    """The leader among these replicas: the present one if it stays, else the first ACTIVE member, else None."""
     if partition["leader"] in replicas:
         return int(partition["leader"])
     active = [member for member in isr if is_current(state, member, "ACTIVE")]
@@ -59,8 +59,11 @@ def _leader_of(
 
 
 def _take_replicas(partition: dict[str, Any], replicas: tuple[int, ...], leader: int) -> None:
-    """Take these replicas and this leader. Its epoch moves on when another leads, and when a replica goes: a fetch that is
-    on its way from there must not count for it when it is back with an empty log (Kafka's PartitionChangeBuilder)."""
+    """Set these replicas and this leader. The leader epoch rises with a new leader, and when a replica is removed.
+
+    A fetch in flight from a removed replica must not count for it when it returns with an empty log (Kafka's
+    PartitionChangeBuilder).
+    """
     goes = any(node_id not in replicas for node_id in parse_nodes(partition["replicas"]))
     if leader != partition["leader"] or goes:
         partition["leader"] = leader
@@ -69,7 +72,7 @@ def _take_replicas(partition: dict[str, Any], replicas: tuple[int, ...], leader:
 
 
 def alter_replicas(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Begin, replace or cancel reassignments, each by compare and set; `codes` has what came of each."""
+    """Begin, replace or cancel reassignments, each by compare and set; `codes` has each result."""
     check_broker(state, a)
     check_size(a)
     codes, changes = [], []
@@ -127,7 +130,8 @@ def _change_replicas(
     isr = _limited(partition, replicas)
     leader = partition["leader"]
     if len(isr) < len(parse_isr(partition["isr"])):
-        # Replicas of an earlier target go. They may have what nobody else has, unless a live member stays.
+        # replicas of an earlier target are removed; without a live member left they may be the only ones with some
+        # records
         if not any(is_current(state, member, "ACTIVE", "STOPPING") for member in isr):
             return "INELIGIBLE_REPLICA", False
         stays = _leader_of(state, partition, replicas, isr)

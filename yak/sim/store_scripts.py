@@ -1,7 +1,7 @@
 """The store's scripts in Python: each one mirrors `yak/server/redis_scripts/<name>.lua`, check by check.
 
-`tests/integration/store` holds both to the same answers. A script checks everything first and
-changes afterwards, as in Redis, where nothing is rolled back.
+`tests/integration/store` compares the results of both. A script checks everything before it changes anything, as in
+Redis, which has no rollback.
 """
 
 from __future__ import annotations

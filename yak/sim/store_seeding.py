@@ -1,4 +1,4 @@
-"""Scripts of the store in memory: rebuilding it from what brokers offer, after it lost its history."""
+"""Scripts of the store in memory: the restore of a lost history from the brokers' offers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def is_held_for(state: StoreState, node_id: int) -> bool:
-    """Whether a restore holds partitions back until this broker has answered."""
+    """Whether a restore keeps partitions quarantined until this broker has answered."""
     return str(node_id) in state.cluster.get("held_for", "").split(",")
 
 
 def incarnation_for(state: StoreState, a: Mapping[str, Any]) -> Value:
-    """The present incarnation, for a broker of another one: whether it took part in its making, and as what."""
+    """The cluster's present incarnation, for a broker of another one, with that broker's part in the restore."""
     cluster, node_id = state.cluster, a["node_id"]
     broker = state.brokers.get(node_id, {})
     value: Value = {name: cluster[name] for name in ("incarnation", "incarnation_id")}
@@ -72,7 +72,7 @@ def _check_lost(state: StoreState, a: Mapping[str, Any]) -> None:
 
 
 def _check_seed(state: StoreState, a: Mapping[str, Any]) -> dict[str, Any]:
-    """The restore under way; refuses who does not take part in it."""
+    """The pending restore; refuses a caller that does not take part in it."""
     cluster = state.cluster
     if not cluster:
         raise Refused("NO_CLUSTER")
@@ -84,7 +84,7 @@ def _check_seed(state: StoreState, a: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def seed_offer(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
-    """One piece of what a broker offers; it counts when all its pieces are here."""
+    """Store one piece of a broker's offer; the offer counts once all its pieces are there."""
     seed = _check_seed(state, a)
     node = str(a["node_id"])
     if a["chunk"] == 0:
@@ -104,7 +104,7 @@ def _offers_digest(seed: Mapping[str, Any]) -> str:
 
 
 def seed_status(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
-    """How far a restore is: who offered what, and what the store itself held when it began."""
+    """The progress of a restore: the offers, and the store's own content when it began."""
     if not state.cluster or state.cluster["state"] != "SEEDING":
         return {"seed_nonce": ""}
     seed = state.seed
@@ -126,7 +126,7 @@ def seed_read(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  #
 
 
 def seed_commit(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Write the merged state in slices. It is used only after the last one; who begins anew takes a half-written one over."""
+    """Write the merged state in slices. The last one makes it live; a new `begin` replaces a half-written state."""
     seed = _check_seed(state, a)
     if a["step"] == "begin":
         if _offers_digest(seed) != a["offers_digest"]:
@@ -172,7 +172,7 @@ def _write_guest(state: StoreState, item: Mapping[str, Any]) -> None:
 
 def _write_topic(state: StoreState, item: Mapping[str, Any]) -> None:
     state.topic_ids[item["name"]] = item["topic_id"]
-    # Who was creating it is not known any more: a half-made one is nobody's.
+    # the creator is unknown now: an incomplete topic has none
     topic = {name: item[name] for name in ("name", "total", "made", "complete")}
     state.topics[item["topic_id"]] = topic | {"creator_id": -1, "creator_epoch": 0}
 
@@ -226,12 +226,12 @@ def _go_live(state: StoreState, a: Mapping[str, Any], now_ms: int) -> None:
     }
     state.seed = {}
     ids = {name: cluster[name] for name in ("cluster_id", "incarnation_id", "incarnation")}
-    # How much went on although acknowledged records may be missing stands in the log for good.
+    # the log keeps how many partitions went on although acknowledged records may be missing
     state.append("Cluster", ids | {"format": 0, "lost": a["lost"]}, now_ms)
 
 
 def seed_abort(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
-    """Give a restore up that wrote nothing yet: the store is as it was."""
+    """Abort a restore that wrote nothing yet: the store is as before."""
     seed = _check_seed(state, a)
     if "token" in seed:
         raise Refused("HALF_DONE")

@@ -1,4 +1,4 @@
-"""Scripts of the store in memory: topics, and how many partitions they have."""
+"""Scripts of the store in memory: topics and their partition counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REMOVALS_LOOKED_AT = 1000
 
 
 def _new_partitions(state: StoreState, a: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The slice's partitions that are not there yet, checked."""
+    """The slice's partitions that do not exist yet, checked."""
     check_size(a)
     if len({item["partition"] for item in a["partitions"]}) < len(a["partitions"]):
         raise Refused("BAD_REQUEST", message="a partition is named twice")
@@ -59,17 +59,17 @@ def _add_partitions(state: StoreState, topic_id: str, new: list[dict[str, Any]],
 
 
 def _is_abandoned(state: StoreState, topic: dict[str, Any]) -> bool:
-    """Whether its creator died between two slices, so that nobody has ever seen it whole.
+    """Whether the topic's creator died between two slices, so that no client has ever seen the topic complete.
 
-    A killed one is FENCED until it is started again, which may be never; one that is fenced and alive finds the topic
-    gone, and begins anew.
+    A killed creator is FENCED until its restart, which may never come. A creator that is fenced and alive finds the
+    topic gone, and starts again.
     """
     creator = IsrMember(topic["creator_id"], topic["creator_epoch"])
     return not topic["complete"] and not is_current(state, creator, "ACTIVE", "STOPPING")
 
 
 def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Create a topic with its first partitions; the same id again is a repeat, and brings back no deleted topic."""
+    """Create a topic with its first partitions; the same id again is a repeat, and restores no deleted topic."""
     check_broker(state, a)
     held = state.topic_ids.get(a["name"])
     half_made = None
@@ -108,7 +108,7 @@ def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def create_partitions(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """More partitions of a topic: further slices of a new one, or growth."""
+    """Add partitions to a topic: further slices of a new one, or growth."""
     check_broker(state, a)
     topic = state.topics.get(a["topic_id"])
     if topic is None:
@@ -136,7 +136,7 @@ def _remove(state: StoreState, topic_id: str, now_ms: int) -> None:
 
 
 def delete_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Delete a topic by id; one that is gone already is a repeat."""
+    """Delete a topic by id; if it is gone already, the call is a repeat."""
     check_broker(state, a)
     removed = a["topic_id"] in state.topics
     if removed:
@@ -145,7 +145,7 @@ def delete_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def undo_half_made(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Remove a topic that its dead creator left half made; of one that stopped growing, say what is missing."""
+    """Remove an incomplete topic of a dead creator; of a topic with incomplete growth, return the missing partitions."""
     check_controller(state, a)
     topic = state.topics.get(a["topic_id"])
     if topic is None or topic["made"] >= topic["total"]:

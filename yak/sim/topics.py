@@ -1,4 +1,4 @@
-"""Makes the topics of a run, through CreateTopics like any client."""
+"""Creates the topics of a run, through CreateTopics like any client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CREATE_TOPICS = 19
 
 
 class TopicMaker:
-    """Asks until every topic is there."""
+    """Retries until every topic exists."""
 
     def __init__(self, channel: Channel, topics: dict[str, tuple[int, dict[str, str]]]) -> None:
         """`topics`: name -> number of partitions, configs."""
@@ -23,7 +23,7 @@ class TopicMaker:
         self.is_done = False
 
     def start(self) -> None:
-        """Begin."""
+        """Send CreateTopics."""
         cls = request_class(CREATE_TOPICS, 5)
         topic_class = nested(cls, "topics")
         config_class = nested(topic_class, "configs")

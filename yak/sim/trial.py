@@ -1,4 +1,4 @@
-"""One run of whatever kind its spec asks for, from start to verdict."""
+"""One run of any kind of spec, from start to report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from yak.sim.verdict import Verdict
 
 
 def run_spec(spec: Spec, *, lines: list[str] | None = None) -> Verdict:
-    """Run it; what was violated is in the verdict's `error`. `lines` collects the run for a reader."""
+    """Run it; a violation is in the report's `error`. `lines` collects the log lines of the run."""
     run = run_alone if spec.brokers == 1 else run_cluster
     if not spec.mutant:
         return run(spec, lines=lines)

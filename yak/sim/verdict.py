@@ -1,4 +1,4 @@
-"""How a run of the simulator ended, and how to see it again."""
+"""The report of a simulator run, and the command that replays it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from yak.sim.world import Stuck
 
 @dataclass(slots=True)
 class Verdict:
-    """The end of one run. `error` says what was violated, `found_by` which check or assertion said so."""
+    """The result of one run. `error` is the violation, `found_by` the check or assertion that found it."""
 
     spec: Spec
     trace_hash: str
@@ -21,9 +21,9 @@ class Verdict:
     simulated_s: float
     counts: dict[str, int] = field(default_factory=dict)
     strikes: int = 0
-    """How many faults the seed had."""
+    """The number of the seed's faults."""
     parts: tuple[str, ...] = ()
-    """What could be left out of the run (`Spec.without`)."""
+    """Parts that `Spec.without` can leave out of the run."""
     error: str | None = None
     found_by: str = ""
 
@@ -33,7 +33,7 @@ class Verdict:
         return self.spec.seed
 
     def fail(self, error: Exception, lines: list[str] | None) -> Verdict:
-        """The run ended by this; `lines` gets the traceback."""
+        """The run ended by this error; `lines` gets the traceback."""
         self.error = f"{type(error).__name__}: {error}"
         self.found_by = found_by(error)
         if lines is not None:
@@ -42,7 +42,7 @@ class Verdict:
 
 
 def found_by(error: BaseException) -> str:
-    """Which check, or which assertion of the broker, an error is from; empty for an error that nobody foresaw."""
+    """The check, or the broker's assertion, that raised an error; empty for an unexpected error."""
     modules = [str(frame.f_globals.get("__name__", "")) for frame, _line in traceback.walk_tb(error.__traceback__)]
     last = modules[-1] if modules else ""
     if isinstance(error, Stuck):
@@ -60,12 +60,12 @@ def found_by(error: BaseException) -> str:
 
 
 def replay_command(verdict: Verdict) -> str:
-    """What to type to see a run again."""
+    """The command that replays a run."""
     return verdict.spec.command()
 
 
 def as_dict(verdict: Verdict) -> dict[str, Any]:
-    """The verdict for machines."""
+    """The report as JSON fields."""
     return {
         "seed": verdict.seed,
         "brokers": verdict.spec.brokers,

@@ -1,4 +1,4 @@
-"""Requests and answers as a client sees them: frames, encoded and decoded by kio, not by the code under test."""
+"""Requests and responses as a client sees them: frames, encoded and decoded by kio, not by the code under test."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _reader(api_key: int, version: int) -> Any:
 
 
 def nested(cls: Any, field_name: str) -> Any:
-    """The class of the structures in a field of a kio class, be it one, many, or none."""
+    """The class of the structures in a field of a kio class: single, array or optional."""
     declared = next(field.type for field in dataclasses.fields(cls) if field.name == field_name)
     unseen: list[Any] = [declared]
     while unseen:
@@ -55,7 +55,7 @@ def request_frame(api_key: int, version: int, correlation_id: int, body: Any, cl
 
 
 def read_answer(api_key: int, version: int, frame: bytes) -> tuple[int, Any]:
-    """(correlation id, body) of an answer with its length prefix; asserts that it is whole."""
+    """(correlation id, body) of a response with its length prefix; asserts that the frame is complete."""
     (length,) = _LENGTH.unpack_from(frame)
     assert length == len(frame) - 4, "the answer's length prefix is wrong"
     (correlation_id,) = _LENGTH.unpack_from(frame, 4)

@@ -1,7 +1,7 @@
-"""The queue and the clock: what happens next, and when.
+"""The event queue and the clock.
 
-Things due at one time happen in the order they were put in; nothing ever depends on an object's address or on hash
-order.
+Events that are due at the same time run in the order in which they were scheduled. No order depends on an object's
+address or on hash order.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import TypeAlias
 Action: TypeAlias = Callable[[], None]
 
 START_MS = 1_750_000_000_000
-"""Where the simulated clock starts: any date will do, but it must be one."""
+"""The simulated clock's start. The value is arbitrary but fixed, so that runs are reproducible."""
 
 
 class Stuck(AssertionError):
-    """The run did not come to its end in the events or the time that it was given."""
+    """The run did not end within its limit of events."""
 
 
 class World:
-    """Time in microseconds, and everything that is still to happen."""
+    """The time in microseconds, and the queue of future events."""
 
     def __init__(self) -> None:
         self.now_us = START_MS * 1000
@@ -31,9 +31,9 @@ class World:
         self._sequence = 0
         self._trace = hashlib.sha256()
         self.log: list[str] | None = None
-        """Lines of the run when someone wants to read them."""
+        """Log lines of the run, if a reader asked for them."""
         self.traced: bytearray | None = None
-        """All that the trace is a hash of, when someone wants to compare it."""
+        """The bytes that the trace hashes, if a comparison of runs asked for them."""
 
     @property
     def now_ms(self) -> int:
@@ -41,12 +41,12 @@ class World:
         return self.now_us // 1000
 
     def after(self, delay_us: int, action: Action) -> None:
-        """Let `action` happen `delay_us` from now."""
+        """Schedule `action` for `delay_us` from now."""
         self._sequence += 1
         heapq.heappush(self._queue, (self.now_us + max(0, delay_us), self._sequence, action))
 
     def trace(self, kind: str, data: bytes = b"") -> None:
-        """Add something that crossed a border to the hash of the run."""
+        """Add data that crossed the broker's border to the hash of the run."""
         head = f"{self.now_us} {kind} {len(data)}\n".encode()
         self._trace.update(head)
         self._trace.update(data)
@@ -55,16 +55,19 @@ class World:
             self.traced += data
 
     def say(self, text: str) -> None:
-        """A line for a reader."""
+        """Add a log line for a reader."""
         if self.log is not None:
             self.log.append(f"{(self.now_us - START_MS * 1000) / 1e6:10.6f} {text}")
 
     def trace_hash(self) -> str:
-        """The hash of all that was traced so far."""
+        """The hash of everything traced so far."""
         return self._trace.hexdigest()
 
     def run(self, until: Callable[[], bool], *, check: Action, events_max: int) -> None:
-        """Let things happen until `until` holds, with `check` after each; Stuck when they end or grow too many."""
+        """Run events until `until` holds, with `check` after each.
+
+        Raises Stuck without further events or after `events_max`.
+        """
         for _ in range(events_max):
             if until():
                 return

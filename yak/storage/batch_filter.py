@@ -1,8 +1,8 @@
-"""What compaction leaves of one batch: Kafka's MemoryRecords.filterTo and the rules of its Cleaner.java.
+"""What compaction keeps of one batch: Kafka's MemoryRecords.filterTo and the rules of its Cleaner.java.
 
-A record stays when no later one has its key. A tombstone that stays gets a delete horizon for its batch at the first
-compaction that sees it, and goes at the first one past that (KIP-534). What stays keeps its offsets: base offset and last
-offset delta of a batch never change, and with them the producer's sequences.
+A record stays when no later record has its key. A tombstone gets a delete horizon for its batch at the first compaction
+that sees it, and is removed by the first compaction past that horizon (KIP-534). Offsets stay: the base offset and last
+offset delta of a batch never change, and so the producer's sequences do not either.
 """
 
 import struct
@@ -33,16 +33,16 @@ from yak.seams.disk import Buffer
 from yak.storage.offset_map import OffsetMap
 
 _EMPTY_BITS = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
-"""The attributes that a batch without records keeps."""
+"""The attributes that an emptied batch keeps."""
 
 
 def readable_records(header: BatchHeader, batch: Buffer) -> bytes:
-    """The records of a batch whose checksum fits, uncompressed. Raises ProtocolViolation when they were never well packed."""
+    """The uncompressed records of a batch whose checksum is right. Raises ProtocolViolation on a wrong encoding."""
     return bytes(decompress(header.codec, memoryview(batch)[HEADER_BYTES:]))
 
 
 class _Left(NamedTuple):
-    """What stays of a batch: its records, how many they are, and whether a tombstone is among them."""
+    """The remainder of a batch: its records, their count, and whether a tombstone is among them."""
 
     records: bytes | bytearray
     records_count: int
@@ -50,12 +50,12 @@ class _Left(NamedTuple):
 
 
 class BatchFilter:
-    """Decides about the batches of one round of compaction, and counts.
+    """Filters the batches of one round of compaction, and counts.
 
-    `last_offsets` has the end of each active producer's newest batch: that batch stays, if need be without records, since
-    it holds the last sequence. So does one that begins at one of `epoch_starts`: a replica that copies the log learns from it where a
-    leader epoch begins, and tells others by that where theirs part from it. So does the batch that ends at `end_offset`, where the segment ends: without it a start could
-    not tell what was compacted away from what a crash took. (Kafka keeps the last batch of a round only.)
+    Three kinds of batches stay, without records if need be. The newest batch of an active producer (`last_offsets`)
+    holds its last sequence. A batch that begins at one of `epoch_starts` shows replicas where a leader epoch begins,
+    and so where logs diverge. The batch that ends at `end_offset` ends its segment: without it a start could not tell a
+    compaction gap from crash loss. (Kafka keeps only the last batch of a round.)
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class BatchFilter:
         self._new_horizon_ms = now_ms + delete_retention_ms
         self.dropped_records = 0
         self.unreadable_batches = 0
-        """Kept as they are: no record can be found in what was appended."""
+        """Batches that stay unchanged, because their appended bytes cannot be decoded into records."""
 
     def filter(self, header: BatchHeader, batch: Buffer) -> Buffer | None:
-        """The batch, or what is left of it; the very same object when nothing changes, None when nothing is left."""
+        """The batch or its remainder; the same object when nothing changes, None when nothing remains."""
         if header.base_offset > self._offsets.latest_offset:
             return batch
         if not header.records_count:
@@ -132,7 +132,7 @@ def _emptied(header: BatchHeader) -> bytes:
 
 
 def _rebuilt(header: BatchHeader, left: _Left, horizon_ms: int | None) -> bytes:
-    """The batch with these records only, under the codec it had; `horizon_ms` becomes its base timestamp."""
+    """The batch with these records only, in its codec; `horizon_ms`, if any, becomes its base timestamp."""
     attributes, max_timestamp = header.attributes, header.max_timestamp
     records = bytes(left.records)
     kept = partial(spans, records, left.records_count, header.last_offset_delta)
@@ -148,7 +148,7 @@ def _rebuilt(header: BatchHeader, left: _Left, horizon_ms: int | None) -> bytes:
 
 
 def _sealed(header: BatchHeader, records: bytes) -> bytes:
-    """Header and records as one batch, with the length and the CRC that belong to them."""
+    """Header and records as one batch, with the right length and CRC."""
     batch = bytearray(HEADER_BYTES)
     HEADER.pack_into(batch, 0, *header._replace(batch_length=HEADER_BYTES + len(records) - LENGTH_OVERHEAD))
     batch += records

@@ -16,16 +16,16 @@ _VERSION = "0"
 
 
 class BadCheckpoint(ValueError):
-    """The bytes are not a file of this kind."""
+    """The bytes are not a valid file of this kind."""
 
 
 def id_to_text(value: uuid.UUID) -> str:
-    """An id in Kafka's 22 characters."""
+    """An id as Kafka's 22 characters."""
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode("ascii")
 
 
 def id_from_text(text: str) -> uuid.UUID:
-    """The id in Kafka's 22 characters; BadCheckpoint when it is none."""
+    """The id in Kafka's 22 characters. Raises BadCheckpoint."""
     try:
         return uuid.UUID(bytes=base64.b64decode(text.encode("ascii") + b"==", altchars=b"-_", validate=True))
     except (binascii.Error, ValueError) as error:
@@ -47,13 +47,13 @@ def _counted_lines(data: bytes) -> list[str]:
 
 
 def format_offsets(offsets: Iterable[tuple[TopicPartition, Offset]]) -> bytes:
-    """Recovery points, log start offsets or high watermarks of one log directory."""
+    """A checkpoint of recovery points, log start offsets, high watermarks or cleaner offsets of one log directory."""
     lines = [f"{partition.topic} {partition.partition} {offset}\n" for partition, offset in offsets]
     return f"{_VERSION}\n{len(lines)}\n{''.join(lines)}".encode()
 
 
 def parse_offsets(data: bytes) -> dict[TopicPartition, Offset]:
-    """The opposite of `format_offsets`; BadCheckpoint when it is not that."""
+    """The inverse of `format_offsets`. Raises BadCheckpoint."""
     result: dict[TopicPartition, Offset] = {}
     for line in _counted_lines(data):
         fields = line.split()
@@ -66,13 +66,13 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, Offset]:
 
 
 def format_epochs(entries: Sequence[tuple[LeaderEpoch, Offset]]) -> bytes:
-    """Leader epochs and where they begin."""
+    """A checkpoint of leader epochs and their start offsets."""
     lines = [f"{epoch} {start_offset}\n" for epoch, start_offset in entries]
     return f"{_VERSION}\n{len(lines)}\n{''.join(lines)}".encode()
 
 
 def parse_epochs(data: bytes) -> list[tuple[LeaderEpoch, Offset]]:
-    """The opposite of `format_epochs`; BadCheckpoint when it is not that, or does not rise."""
+    """The inverse of `format_epochs`. Raises BadCheckpoint, also when the epochs do not ascend."""
     entries: list[tuple[LeaderEpoch, Offset]] = []
     for line in _counted_lines(data):
         try:
@@ -86,12 +86,12 @@ def parse_epochs(data: bytes) -> list[tuple[LeaderEpoch, Offset]]:
 
 
 def format_partition_metadata(topic_id: uuid.UUID) -> bytes:
-    """`partition.metadata`: which topic a folder belongs to."""
+    """The content of `partition.metadata`, which holds the folder's topic id."""
     return f"version: 0\ntopic_id: {id_to_text(topic_id)}".encode()
 
 
 def parse_partition_metadata(data: bytes) -> uuid.UUID:
-    """The topic id in `partition.metadata`; BadCheckpoint when it is none."""
+    """The topic id in `partition.metadata`. Raises BadCheckpoint."""
     fields = {
         key.strip(): value.strip()
         for key, colon, value in (line.partition(":") for line in data.decode("utf-8", "replace").splitlines())
@@ -103,12 +103,12 @@ def parse_partition_metadata(data: bytes) -> uuid.UUID:
 
 
 def format_clean_shutdown(broker_epoch: BrokerEpoch) -> bytes:
-    """The mark that all was flushed, with the broker epoch that did it."""
+    """The clean shutdown mark, with the broker epoch of the stop."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 
 def parse_clean_shutdown(data: bytes) -> BrokerEpoch:
-    """The broker epoch in the mark; -1 when the mark has none that can be read (it still counts as a mark)."""
+    """The broker epoch in the mark; -1 when it has no readable one (the stop still counts as clean)."""
     try:
         epoch = json.loads(data)["brokerEpoch"]
     except (ValueError, KeyError, TypeError):

@@ -1,7 +1,7 @@
-"""Which part of a log compaction may look at, and whether it is worth it: Kafka's LogCleanerManager.scala.
+"""Which part of a log compaction may clean, and whether it is worth it: Kafka's LogCleanerManager.scala.
 
-Clean is what an earlier round went through, dirty what came since. Never touched: the active segment, what is not below
-the high watermark, what is not on the device yet, and what is younger than `min.compaction.lag.ms`.
+The clean part went through an earlier round; the dirty part came after it. Compaction never touches the active segment,
+records at or above the high watermark, records not yet synced, or records younger than `min.compaction.lag.ms`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class Cleanable(NamedTuple):
-    """A log's dirty part, [first_dirty_offset, end_offset), and its size beside that of the clean part, in bytes."""
+    """A log's dirty part, [first_dirty_offset, end_offset), and the sizes of the clean and dirty parts in bytes."""
 
     first_dirty_offset: Offset
     end_offset: Offset
     clean_bytes: int
     dirty_bytes: int
     is_overdue: bool
-    """Whether something dirty is older than `max.compaction.lag.ms`."""
+    """Whether a dirty record is older than `max.compaction.lag.ms`."""
     due_ms: int | None
-    """When more may be cleaned though nothing is written, or what is dirty is overdue; None when time changes nothing."""
+    """When more may be cleaned without a write, or the dirty part becomes overdue; None when time changes nothing."""
 
     @property
     def dirty_ratio(self) -> float:
-        """Share of the dirty part."""
+        """Dirty bytes divided by all bytes."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
@@ -47,17 +47,17 @@ def is_compacted(config: LogConfig) -> bool:
 
 
 def may_have_gaps(log: Log) -> bool:
-    """Whether a leader may leave out offsets: those that its compaction left nothing of."""
+    """Whether a leader may leave out offsets because its compaction removed their batches."""
     return log.cleaned_offset is not None or is_compacted(log.config)
 
 
 def longest_segment_ms(config: LogConfig) -> int:
-    """After what time a segment is closed: what is in the active one is not compacted (LogConfig.maxSegmentMs)."""
+    """The age at which the active segment rolls, since compaction cannot clean it (LogConfig.maxSegmentMs)."""
     return min(config.segment_ms, config.max_compaction_lag_ms) if is_compacted(config) else config.segment_ms
 
 
 def cleanable(log: Log, high_watermark: Offset, now_ms: int) -> Cleanable:
-    """What may be cleaned of a log now. Raises LogDirectoryFailure."""
+    """The part of a log that can be cleaned now. Raises LogDirectoryFailure."""
     config = log.config
     first_dirty_offset = max(log.cleaned_offset or 0, log.segments[0].base_offset)
     safe_offset = min(high_watermark, log.recovery_point)
@@ -88,7 +88,7 @@ def cleanable(log: Log, high_watermark: Offset, now_ms: int) -> Cleanable:
 
 
 def _first_timestamp(log: Log, segment: Segment) -> int:
-    """When the segment was begun, as far as `max.compaction.lag.ms` wants to know; NEVER when it does not say."""
+    """The segment's first timestamp, as `max.compaction.lag.ms` needs it; NEVER when it is not needed or not known."""
     if log.config.max_compaction_lag_ms == NEVER or not segment.size:
         return NEVER
     if segment.first_timestamp == UNKNOWN_TIMESTAMP:

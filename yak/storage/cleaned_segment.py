@@ -1,6 +1,6 @@
-"""Writing the segment that takes the place of others: files with `.cleaned` behind their names, until they are whole.
+"""Writing the segment that replaces others: its files have the suffix `.cleaned` until they are complete.
 
-The indexes are made as appends make them. A `.cleaned` file that a stop left behind is removed at the next start.
+The indexes are built as in appends. The next start removes `.cleaned` files that a stop left.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from yak.storage.segment import FILE_BYTES_MAX, Segment
 
 
 class Overgrown(Exception):
-    """What was to fit in one file does not: recompressed batches and new tombstone times may take more room."""
+    """The batches do not fit in one file: recompression and new tombstone times may need more bytes."""
 
 
 class CleanedSegment:
-    """A segment in the making. Used by one thread at a time; every method but `discard` raises OSError."""
+    """A segment under construction. One thread uses it at a time; every method raises OSError."""
 
     def __init__(self, disk: Disk, folder: str, base_offset: Offset, config: LogConfig, created_ms: int) -> None:
         self._disk = disk
@@ -34,7 +34,7 @@ class CleanedSegment:
         self.segment.index_due_position = self._interval_bytes
 
     def append(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
-        """Write these batches, in one go. Raises Overgrown."""
+        """Append these batches in one write. Raises Overgrown."""
         segment = self.segment
         buffers = []
         for header, batch in batches:
@@ -52,7 +52,7 @@ class CleanedSegment:
             segment.open().append([b"".join(buffers)])
 
     def finish(self) -> Segment:
-        """Put all of it on the device; waits for that."""
+        """Complete the indexes and sync all files; blocks on the device."""
         segment = self.segment
         segment.close_for_appends()
         for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
@@ -63,6 +63,6 @@ class CleanedSegment:
         return segment
 
     def discard(self) -> None:
-        """Remove the files, if they are there."""
+        """Remove the files, if they exist."""
         for suffix in SEGMENT_SUFFIXES:
             self._disk.remove(self.segment.path(suffix))

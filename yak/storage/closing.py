@@ -7,7 +7,7 @@ from yak.storage.truncation import sync_cut
 
 
 def close_log(log: Log) -> None:
-    """Make one log ready for a clean start: everything on the device, the end of it known without reading it.
+    """Sync one log completely, so that the next start knows its end without reading it.
 
     Raises OSError, LogDirectoryFailure.
     """
@@ -24,7 +24,7 @@ def close_log(log: Log) -> None:
     try:
         log.active.close_for_appends()
     except IndexUnreadable:
-        # left unmarked by an impossible size: the next start makes it anew
+        # an index of an impossible size: the next start rebuilds it
         log.active.offset_index.reset()
         log.active.time_index.reset()
     plan.run()

@@ -1,11 +1,11 @@
-"""One round of compaction of one log: of each key only the last record stays (Kafka's Cleaner.java).
+"""One round of compaction of one log: only the last record of each key stays (Kafka's Cleaner.java).
 
-`Compaction.work` does it piece by piece, in threads: it yields after each piece, so that whoever drives it can pause, go on,
-or give it up. First the dirty part is read, for the last offset of each key. Then the segments are rewritten, oldest first
-and several small ones into one; each that is ready is yielded, for the step to put it in its place (`swap`) before going on.
+`Compaction.work` runs in pieces, in threads, and yields after each one, so that its caller can pause, resume or abandon
+it. First it reads the dirty part for the last offset of each key. Then it rewrites the segments, oldest first, several
+small ones into one. It yields each segment that is ready, and the step swaps it in (`swap`) before the work continues.
 
-What a later record replaced goes before that record can go, because the segments are swapped in order; so a crash between
-two swaps leaves nothing that was deleted.
+The segments are swapped in order, so a replaced record goes before the record that replaced it can go. A crash between
+two swaps therefore brings no deleted record back.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from yak.storage.log import Log
 
 PIECE_BYTES = 128 * 1024
-"""What is read between two yields: one to three milliseconds of a processor for records of a hundred bytes."""
+"""Bytes read between two yields: one to three milliseconds of CPU for records of a hundred bytes."""
 _LISTED_RECORDS_MAX = 10_000
-"""Of a larger batch the records are walked twice instead of remembered."""
+"""The records of a larger batch are walked twice instead of held in a list."""
 
 
 class Abandoned(Exception):
-    """The log was cut, deleted or moved meanwhile: nothing of this round counts any more."""
+    """The log was truncated, deleted or moved in the meantime: the results of this round are void."""
 
 
 class NoRoom(Exception):
-    """The file system has no room for the new files beside the old ones."""
+    """The file system has no room for the new files next to the old ones."""
 
 
 class Uncleanable(Exception):
-    """A log whose records cannot be judged: a broken structure, a transaction, or files that would be too large."""
+    """The log cannot be compacted: a broken structure, a transaction, or files that would be too large."""
 
 
 class Unreadable(Exception):
-    """A batch is not what was appended, at least as the disk gives it now: to write that down might make it so for good."""
+    """A batch differs from the appended one, at least as read now; rewriting it could make that permanent."""
 
     def __init__(self, offset: Offset, batch: DamagedBatch) -> None:
         super().__init__(f"{batch}, offset {offset}")
@@ -60,7 +60,7 @@ class Unreadable(Exception):
 
 
 class Replacement(NamedTuple):
-    """A cleaned segment that is on the device, and what it stands for."""
+    """A cleaned segment that is synced to the device, and the segments that it replaces."""
 
     replaced: list[Segment]
     cleaned: Segment
@@ -68,11 +68,11 @@ class Replacement(NamedTuple):
 
 @dataclass(slots=True)
 class CompactionResult:
-    """What a round did. `end_offset`: up to where the log is clean now."""
+    """What a round did. The log is now clean below `end_offset`."""
 
     end_offset: Offset
     is_full: bool = False
-    """Whether the map of keys was full before the dirty part ended, so that another round is due."""
+    """Whether the key map was full before the dirty part ended, so that another round is due."""
     keys: int = 0
     dropped_records: int = 0
     unreadable_batches: int = 0
@@ -83,7 +83,7 @@ class CompactionResult:
 
 
 class Compaction:
-    """A round over `scope`, some of which is dirty, with `map_bytes` for the map of keys. Made in the step, worked on in threads."""
+    """A round over `scope`, with `map_bytes` for the key map. The step creates it, threads work on it."""
 
     def __init__(self, log: Log, scope: Cleanable, map_bytes: int, now_ms: int) -> None:
         self.log = log
@@ -94,7 +94,7 @@ class Compaction:
         self._segments = [segment for segment in log.segments[:-1] if segment.base_offset < scope.end_offset]
         ends = [segment.base_offset for segment in self._segments[1:]] + [scope.end_offset]
         self._ends = {segment.base_offset: end for segment, end in zip(self._segments, ends, strict=False)}
-        """Where each segment of the round ends: by its base offset, that of the one that follows it."""
+        """The end offset of each segment of the round, by its base offset."""
         self._last_offsets = log.producers.last_offsets()
         self._epochs = EpochCache(list(log.epochs.entries))
         self._epoch_starts = frozenset(start for _epoch, start in log.epochs.entries)
@@ -104,13 +104,13 @@ class Compaction:
         self.result = CompactionResult(scope.first_dirty_offset)
 
     def is_void(self) -> bool:
-        """Whether the log is not what it was when the round began."""
+        """Whether the log was truncated, deleted or moved since the round began."""
         return self.log.path != self._path or self.log.generation != self._generation
 
     def work(self) -> Generator[Replacement | None, None, None]:
-        """The round: None after each piece, and each replacement as it is ready, which must be made before going on.
+        """Run the round: yields None after each piece, and each replacement, for the caller to make before continuing.
 
-        Raises Abandoned, NoRoom, Uncleanable, Unreadable, OSError. What was replaced by then stays so.
+        Raises Abandoned, NoRoom, Uncleanable, Unreadable, OSError. Replacements made by then stay.
         """
         yield from self._read_keys()
         filter_ = BatchFilter(
@@ -127,7 +127,7 @@ class Compaction:
             if replacement is not None:
                 yield replacement
                 self._check()
-                # from here on the next segment may lose what this one had to lose first
+                # after this sync the next segment may drop records that this one had to drop first
                 self.log.disk.sync_directory(self._path)
         result.dropped_records = filter_.dropped_records
         result.unreadable_batches = filter_.unreadable_batches
@@ -158,7 +158,7 @@ class Compaction:
         self.result.keys = len(offsets)
 
     def _take_keys(self, header: BatchHeader, batch: Buffer, start: Offset) -> bool:
-        """Note the keys of a batch; False when the map is full."""
+        """Put the keys of a batch into the map; False when the map is full."""
         offsets = self._offsets
         for span in self._records(header, batch):
             offset = header.base_offset + span.offset_delta
@@ -171,7 +171,7 @@ class Compaction:
         return True
 
     def _records(self, header: BatchHeader, batch: Buffer) -> Iterable[Span]:
-        """The records of a batch; none when they cannot be read to the last one."""
+        """The records of a batch; none when one of them cannot be read."""
         if not header.records_count:
             return ()
         try:
@@ -189,9 +189,9 @@ class Compaction:
     # ------------------------------------------------------------------------------------------------ the segments
 
     def _groups(self) -> Iterator[tuple[list[Segment], Offset]]:
-        """Neighbours that fit in one segment together (Cleaner.groupSegmentsBySize), as far as the keys are known.
+        """Adjacent segments that fit into one (Cleaner.groupSegmentsBySize), as far as the key map reaches.
 
-        Each with the offset that follows it.
+        Each group comes with the offset that follows it.
         """
         config = self._config
         bytes_max = min(config.segment_bytes, FILE_BYTES_MAX)
@@ -218,7 +218,7 @@ class Compaction:
             yield group, end_of_last
 
     def _rewrite(self, group: list[Segment], filter_: BatchFilter) -> Generator[None, None, Replacement | None]:
-        """Write what is left of these; returns None when that is all there was."""
+        """Write the surviving batches of these segments; returns None when every batch survives unchanged."""
         disk, config = self.log.disk, self._config
         size = sum(segment.size for segment in group)
         if disk.free_bytes(self.log.directory) < size + COMPACTION_SPARE_BYTES:
@@ -268,7 +268,7 @@ class Compaction:
     def _batches(
         self, segment: Segment, position: FilePosition, end_offset: Offset
     ) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """Each batch of a segment, which ends at `end_offset`, from a position on."""
+        """Each batch of a segment that ends at `end_offset`, from a position on."""
         file, size = segment.open(), segment.size
         expected = segment.base_offset
         while position < size:
@@ -280,12 +280,12 @@ class Compaction:
                 if header.batch_length < BATCH_LENGTH_MIN or header.last_offset_delta < 0:
                     raise Uncleanable(f"{file.path} at byte {position + at} is no batch")
                 if header.is_transactional or header.is_control:
-                    # whether its records count depends on how its transaction ended
+                    # whether its records count depends on the end of its transaction
                     raise Uncleanable(f"{file.path} at byte {position + at} belongs to a transaction")
                 if at + header.size_bytes > len(chunk):
                     break
                 if header.base_offset < expected or header.last_offset >= end_offset:
-                    # what was to be written elsewhere would count as newer, or older, than it is
+                    # a batch at a wrong offset would count as newer, or older, than it is
                     raise Uncleanable(
                         f"{file.path} at byte {position + at}: offset {header.base_offset} cannot be there"
                     )
@@ -299,7 +299,7 @@ class Compaction:
     def _read_surely(
         self, file: File, position: FilePosition, header: BatchHeader, batch: Buffer
     ) -> tuple[BatchHeader, Buffer]:
-        """A batch as it was appended, read once more where it is not: a disk may give wrong what it has right."""
+        """The batch as it was appended. A damaged one is read once more, because a disk may return wrong bytes once."""
         if not self._damage(header, batch):
             return header, batch
         again = file.read(header.size_bytes, position)
@@ -309,7 +309,7 @@ class Compaction:
         raise Unreadable(header.base_offset, DamagedBatch(file.path, position, reason))
 
     def _damage(self, header: BatchHeader, batch: Buffer) -> str:
-        """What shows that a batch is not what was appended; the checksum does not cover its leader epoch."""
+        """How a batch differs from the appended one, else ""; the checksum does not cover the leader epoch."""
         if compute_crc(batch) != header.crc:
             return "the CRC-32C does not fit"
         epoch, known = header.partition_leader_epoch, self._epochs.epoch_for(header.base_offset)
@@ -319,7 +319,7 @@ class Compaction:
 
 
 def _read_whole(file: File, position: FilePosition, size: FilePosition) -> bytes:
-    """A piece of a file from a batch's start on, with at least that batch if it is whole."""
+    """A piece of a file from a batch's start on; it contains at least that batch if it is whole."""
     chunk = file.read(min(PIECE_BYTES, size - position), position)
     if len(chunk) >= HEADER_BYTES:
         need = read_header(chunk).size_bytes

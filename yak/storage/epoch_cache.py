@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset in one log: what followers ask for to find where they diverged.
+"""The start offset of each leader epoch in one log; followers ask for it to find where their logs diverged.
 
 Rules: Kafka's LeaderEpochFileCache.java (KIP-101, KIP-279). The file is `leader-epoch-checkpoint`.
 """
@@ -16,7 +16,7 @@ _start_offset = itemgetter(1)
 
 
 class EpochCache:
-    """Rising (epoch, start offset) pairs. `dirty` says that the file is behind; `latest` is -1 when empty."""
+    """Ascending (epoch, start offset) pairs. `dirty`: the file is out of date. `latest` is -1 when empty."""
 
     __slots__ = ("dirty", "entries", "latest")
 
@@ -26,7 +26,7 @@ class EpochCache:
         self.dirty = False
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Begin `epoch` at `start_offset`. A known epoch changes nothing; entries it contradicts are dropped."""
+        """Begin `epoch` at `start_offset` and drop entries that contradict it. The latest epoch changes nothing."""
         entries = self.entries
         if epoch < 0 or (entries and epoch == entries[-1][0] and start_offset >= entries[-1][1]):
             return
@@ -37,7 +37,7 @@ class EpochCache:
         self.dirty = True
 
     def end_offset_for(self, requested_epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
-        """(epoch, end offset) of the largest epoch at or below the requested one; (-1, -1) when that is unknown."""
+        """(epoch, end offset) of the largest epoch at or below the requested one; (-1, -1) when unknown."""
         entries = self.entries
         if requested_epoch == UNKNOWN_EPOCH or not entries:
             return UNKNOWN_EPOCH, UNKNOWN_OFFSET
@@ -53,7 +53,7 @@ class EpochCache:
         raise AssertionError("the latest epoch is above the requested one")
 
     def epoch_for(self, offset: Offset) -> LeaderEpoch:
-        """The epoch that wrote `offset`; -1 when it is before all entries."""
+        """The epoch that wrote `offset`; -1 when the offset is before all entries."""
         entries = self.entries
         if entries and entries[-1][1] <= offset:
             return self.latest
@@ -69,7 +69,7 @@ class EpochCache:
         self.latest = entries[-1][0] if entries else UNKNOWN_EPOCH
 
     def begin_with(self, found: Sequence[tuple[LeaderEpoch, Offset]]) -> None:
-        """Rising epochs from before the first entry, which they may also have begin earlier; what contradicts it is left out."""
+        """Add ascending epochs before the first entry, or an earlier start of that entry; ignore contradicting ones."""
         entries = self.entries
         if not entries:
             return
@@ -84,7 +84,7 @@ class EpochCache:
             self.dirty = True
 
     def truncate_from_start(self, start_offset: Offset) -> None:
-        """Drop epochs that ended at or below `start_offset`; the one that holds it now begins there."""
+        """Drop epochs that ended at or below `start_offset`; the one that contains it now begins there."""
         entries = self.entries
         gone = 0
         while gone < len(entries) and entries[gone][1] <= start_offset:
@@ -95,7 +95,7 @@ class EpochCache:
         self.dirty = True
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all epochs."""
         self.dirty = self.dirty or bool(self.entries)
         self.entries = []
         self.latest = UNKNOWN_EPOCH

@@ -1,7 +1,8 @@
-"""Epochs that the cache lacks at its front, from the batch headers.
+"""Restoring leader epochs that the cache lacks at its front, from the batch headers.
 
-A log start that deleted records had moved is in a file that is written later than the epoch cache, which was cut at it. After a
-crash the log may begin earlier again, before all that the cache tells of; nobody could then be told where such an epoch ended.
+When deleted records move the log start, the epoch cache is truncated first and the log start checkpoint is written
+later. After a crash the log may begin earlier again, before the first cached epoch. Followers need the end of such
+epochs too.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from yak.storage.segment import Segment
 
 
 def restore_front(epochs: EpochCache, segments: Sequence[Segment], log_start_offset: Offset) -> None:
-    """Let `epochs` begin where the log does; an empty cache stays empty. Reads the disk; raises OSError, DamagedBatch."""
+    """Extend `epochs` down to the log start, unless empty. Reads the disk; raises OSError, DamagedBatch."""
     if not epochs.entries or epochs.entries[0][1] <= log_start_offset:
         return
     end_offset = epochs.entries[0][1]

@@ -1,6 +1,6 @@
-"""Making a log durable: what to sync is decided in the step, synced in a thread, and counted in the step again.
+"""Making a log durable: the step plans the sync, a thread runs it, and the step then moves the recovery point.
 
-An fsync that failed is never tried again (reliability: the page may be clean and gone): the log directory goes offline.
+A failed fsync is never retried, because the page may be marked clean and its data lost: the log directory goes offline.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FlushPlan:
                 _sync_if_there(disk, segment.path(TIME_INDEX_SUFFIX))
             if self._active is not None:
                 self._sync_records(self._active)
-            # looked up late: a topic that was deleted has another folder by now, and its old one may be its heir's
+            # read late: a deleted topic's folder was renamed, and its old path may belong to a new log of that name
             path = self._log.path
             for offset in self._snapshots:
                 _sync_if_there(disk, f"{path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
@@ -75,7 +75,7 @@ class FlushPlan:
             raise LogDirectoryFailure(self._directory, error) from error
 
     def _sync_records(self, segment: Segment) -> None:
-        """Sync a segment, unless retention took it away meanwhile: then nothing of it needs to be durable."""
+        """Sync a segment, unless retention removed it in the meantime: then it need not be durable."""
         try:
             segment.open().sync()
         except FileNotFoundError:
@@ -84,7 +84,7 @@ class FlushPlan:
 
 
 def _sync_if_there(disk: Disk, path: str) -> None:
-    """Sync a file that may have been taken away meanwhile, with what it belongs to."""
+    """Sync a file, unless it was removed in the meantime together with its segment."""
     try:
         disk.open(path).sync()
     except FileNotFoundError:
@@ -95,7 +95,7 @@ def flush_plan(log: Log, *, include_active: bool) -> FlushPlan:
     """See `Log.flush_plan`."""
     unsynced: list[Segment] = []
     index = len(log.segments) - 1
-    # a segment that was closed just after a flush has its indexes still to be synced
+    # a segment that was closed just after a flush has indexes that are not synced yet
     while index > 0 and log.segments[index].base_offset >= log.recovery_point:
         index -= 1
         unsynced.append(log.segments[index])
@@ -116,7 +116,7 @@ def flush_plan(log: Log, *, include_active: bool) -> FlushPlan:
 
 
 def flushed(log: Log, plan: FlushPlan, now_ms: int | None) -> None:
-    """See `Log.flushed`. A plan made before a truncation counts for nothing."""
+    """See `Log.flushed`. A plan made before a truncation is void."""
     if plan.generation != log.generation:
         return
     log.recovery_point = max(log.recovery_point, min(plan.up_to_offset, log.log_end_offset))

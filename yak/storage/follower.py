@@ -1,4 +1,4 @@
-"""Appending what a leader sent: batches keep their offsets and epochs, and are checked, since they came over a network."""
+"""Appending fetched batches: they keep the leader's offsets and epochs, and are checked as network input."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def append(log: Log, batches: Buffer, now_ms: int, epoch_max: LeaderEpoch) -> Of
             _write(log, view, run, run_start, position, now_ms)
             run, run_start = [], position
             if is_far:
-                # no segment that begins here could name it: begin one behind the gap (UnifiedLog.maybeRoll)
+                # a segment that begins here cannot index that offset: start one after the gap (UnifiedLog.maybeRoll)
                 log.log_end_offset = header.base_offset
             log.roll(now_ms)
         run.append((position, header))
@@ -64,7 +64,7 @@ def append(log: Log, batches: Buffer, now_ms: int, epoch_max: LeaderEpoch) -> Of
 
 
 def _append_one(log: Log, view: memoryview, now_ms: int, epoch_max: LeaderEpoch) -> bool:
-    """Append what is one batch that follows the log's end in the active segment: mostly it is. False: it is not."""
+    """Append a single batch that follows the log end and fits the active segment, the common case; False otherwise."""
     if len(view) < HEADER_BYTES:
         return False
     header = read_header(view)
@@ -130,7 +130,7 @@ def _must_roll(
 
 
 def _write(log: Log, view: memoryview, run: list[tuple[int, BatchHeader]], start: int, stop: int, now_ms: int) -> None:
-    """One write for a run of batches that fit the active segment, then their entries."""
+    """Write a run of batches that fit the active segment in one go, then index them."""
     if not run:
         return
     segment = log.active

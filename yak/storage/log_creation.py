@@ -1,4 +1,4 @@
-"""A new, empty log on disk: its folder, its first segment, and whose it is."""
+"""Creates a new, empty log on disk: its folder, its first segment, and its topic id."""
 
 import uuid
 
@@ -24,7 +24,7 @@ def create_log(
     *,
     is_durable: bool,
 ) -> Log:
-    """Make it; waits for the device when it must be durable at once. Raises OSError; DiskFull where no folder is left behind."""
+    """Create the log; blocks on the device if `is_durable`. Raises OSError; after DiskFull no folder remains."""
     path = directory.file(str(topic_partition))
     has_stale_points = directory.has_points_of(topic_partition)
     disk.make_directory(path)
@@ -35,7 +35,7 @@ def create_log(
         write = disk.write_file if is_durable else disk.write_file_lazily
         write(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
     except DiskFull:
-        # each repeated attempt would otherwise keep the folder of the last one as a stray log
+        # otherwise each retry would turn the previous attempt's folder into a stray log
         disk.remove_tree(path)
         raise
     if is_durable:

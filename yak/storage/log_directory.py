@@ -1,6 +1,7 @@
-"""One log directory: whose it is (`meta.properties`), its lock, its checkpoints, and the mark of a clean stop.
+"""One log directory: its owner (`meta.properties`), its lock, its checkpoints, and the clean shutdown mark.
 
-Looking changes nothing; `claim` is the first write. Formats and names are Kafka's (MetaProperties.java, LogManager.scala).
+`examine` changes nothing; `claim` is the first write. Formats and names are Kafka's (MetaProperties.java,
+LogManager.scala).
 """
 
 import uuid
@@ -37,11 +38,11 @@ from yak.storage.names import (
 
 META_VERSION = "1"
 LOWERED_RECOVERY_POINTS = RECOVERY_POINT_CHECKPOINT + ".lowered"
-"""Recovery points that a truncation lowered since the last checkpoint; ours, Kafka does not look at it."""
+"""Recovery points that truncations lowered since the last checkpoint. YAK's file; Kafka ignores it."""
 
 
 class LogDirectory:
-    """`failure` is None while the directory is online. `cluster_id` is None before the node joined a cluster."""
+    """One log directory. `failure` is None while it is online; `cluster_id` is None before the node joins a cluster."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self.disk = disk
@@ -50,11 +51,11 @@ class LogDirectory:
         self.directory_id: uuid.UUID | None = None
         self.failure: OSError | None = None
         self.clean_epoch: BrokerEpoch | None = None
-        """Broker epoch of the clean stop before this start; None when the stop was not clean."""
+        """Broker epoch of the clean stop before this start; None when the stop was unclean."""
         self.machine_restarted = False
-        """Whether the stop was not clean and the machine was started anew since: what was not synced may be gone."""
+        """Whether the stop was unclean and the machine rebooted since: unsynced writes may be lost."""
         self.machine_went_on = False
-        """Whether the machine is known not to have been started anew since: what was written is there, but for a last write."""
+        """Whether the machine certainly did not reboot: all writes are there, except perhaps the last one."""
         self._node_id: NodeId = -1
         self._lock: Lock | None = None
         self._boot_to_mark: str | None = None
@@ -66,7 +67,7 @@ class LogDirectory:
 
     @property
     def offline_reason(self) -> str:
-        """Why its logs cannot be served."""
+        """Why the directory's logs cannot be served."""
         return f"its log directory is offline: {self.failure}"
 
     def file(self, name: str) -> str:
@@ -76,7 +77,7 @@ class LogDirectory:
     # ------------------------------------------------------------------------------------------------- ownership
 
     def examine(self, node_id: NodeId) -> None:
-        """Read `meta.properties` and refuse what is not this node's; touches nothing. Raises StartRefused."""
+        """Read `meta.properties` and refuse another node's directory; changes nothing. Raises StartRefused."""
         disk = self.disk
         self._node_id = node_id
         try:
@@ -156,7 +157,7 @@ class LogDirectory:
             raise self._unusable(error) from error
 
     def set_cluster_id(self, cluster_id: str) -> None:
-        """Write the cluster's id once it is known. Raises StartRefused when the data is another cluster's, OSError."""
+        """Write the cluster's id once it is known. Raises OSError, and StartRefused on another cluster's data."""
         if self.cluster_id == cluster_id:
             return
         if self.cluster_id is not None:
@@ -181,7 +182,7 @@ class LogDirectory:
         )
 
     def release(self) -> None:
-        """Let the lock go."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -205,7 +206,7 @@ class LogDirectory:
         return partitions, aside, others
 
     def take_clean_mark(self) -> None:
-        """Learn whether the last stop was clean, and remove the mark durably: from here on it is not. Raises OSError."""
+        """Read whether the last stop was clean, and durably remove the mark while the broker runs. Raises OSError."""
         path = self.file(CLEAN_SHUTDOWN)
         if self.disk.exists(path):
             self.clean_epoch = parse_clean_shutdown(self.disk.read_file(path))
@@ -213,10 +214,10 @@ class LogDirectory:
             self.disk.sync_directory(self.path)
 
     def take_boot_mark(self, kernel_boot_id: str) -> None:
-        """Learn whether the machine was started anew since a stop that was not clean; before `take_clean_mark`.
+        """Detect a reboot of the machine since an unclean stop; call it before `take_clean_mark`.
 
-        Where nothing follows from it the mark is renewed at once. Else it stays until `renew_boot_mark`, so that a crash
-        before the cluster was told cannot hide what this start found. Raises OSError.
+        Without such a reboot the mark is renewed at once. Otherwise it stays until `renew_boot_mark`, so that a crash
+        before the cluster knows of the loss cannot hide it. Raises OSError.
         """
         path = self.file(BOOT_MARK)
         marked = self.disk.read_file(path).decode("ascii", "replace").strip() if self.disk.exists(path) else ""
@@ -230,34 +231,34 @@ class LogDirectory:
 
     @property
     def has_loss_to_tell(self) -> bool:
-        """Whether this start found that the machine went down, and `renew_boot_mark` did not follow yet."""
+        """Whether this start found an unclean reboot, and `renew_boot_mark` was not called yet."""
         return self.machine_restarted and self._boot_to_mark is not None
 
     def renew_boot_mark(self) -> None:
-        """Note durably under which start of the machine this directory is used, if it is not. Raises OSError."""
+        """Durably write the machine's present boot id, unless the mark has it. Raises OSError."""
         if self._boot_to_mark is not None:
             self.disk.write_file(self.file(BOOT_MARK), f"{self._boot_to_mark}\n".encode())
             self._boot_to_mark = None
 
     def write_clean_mark(self, broker_epoch: BrokerEpoch) -> None:
-        """Mark the stop as clean, durably; the last write of all. Raises OSError."""
+        """Durably write the clean shutdown mark, as the last write of all. Raises OSError."""
         self.disk.write_file(self.file(CLEAN_SHUTDOWN), format_clean_shutdown(broker_epoch))
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 
     def read_offsets(self, name: str) -> dict[TopicPartition, Offset]:
-        """One checkpoint file; empty when it is absent. Raises OSError, BadCheckpoint."""
+        """The offsets in one checkpoint file; empty when it is absent. Raises OSError, BadCheckpoint."""
         path = self.file(name)
         offsets = parse_offsets(self.disk.read_file(path)) if self.disk.exists(path) else {}
         self._pointed.update(offsets)
         return offsets
 
     def has_points_of(self, topic_partition: TopicPartition) -> bool:
-        """Whether a checkpoint on disk names this partition, or may soon."""
+        """Whether a checkpoint on disk has an entry of this partition, or may soon."""
         return topic_partition in self._pointed or topic_partition in self._being_pointed
 
     def read_recovery_points(self) -> dict[TopicPartition, Offset]:
-        """The checkpoint, with what truncations lowered since. Raises OSError, BadCheckpoint."""
+        """The recovery point checkpoint, lowered by truncations since. Raises OSError, BadCheckpoint."""
         points = self.read_offsets(RECOVERY_POINT_CHECKPOINT)
         self._lowered = self.read_offsets(LOWERED_RECOVERY_POINTS)
         for topic_partition, offset in self._lowered.items():
@@ -267,9 +268,9 @@ class LogDirectory:
         return points
 
     def lowering_plan(self, points: Iterable[tuple[TopicPartition, Offset]]) -> Callable[[], None]:
-        """A job that makes lowered recovery points durable, before the cuts that lower them; it raises LogDirectoryFailure.
+        """A job that makes lowered recovery points durable, before the truncations; it raises LogDirectoryFailure.
 
-        Called in the step. One may be under way at a time: they write the same file.
+        Called in the step. Only one may run at a time, because they write the same file.
         """
         for topic_partition, offset in points:
             self._lowered[topic_partition] = min(offset, self._lowered.get(topic_partition, offset))
@@ -292,7 +293,7 @@ class LogDirectory:
         high_watermarks: Iterable[tuple[TopicPartition, Offset]],
         cleaned: Iterable[tuple[TopicPartition, Offset]] = (),
     ) -> Callable[[], None]:
-        """A job that writes the checkpoint files that changed; it raises LogDirectoryFailure. Called in the step."""
+        """A job that writes the changed checkpoint files; it raises LogDirectoryFailure. Called in the step."""
         self.forget_lowered()
         contents = {
             RECOVERY_POINT_CHECKPOINT: list(recovery_points),
@@ -322,7 +323,7 @@ class LogDirectory:
         return run
 
     def forget_lowered(self) -> None:
-        """Remove the file of lowered points when a finished checkpoint knew them all. Raises LogDirectoryFailure."""
+        """Remove the file of lowered points once a finished checkpoint covers them all. Raises LogDirectoryFailure."""
         if self._lowered and self._lowerings_covered == self._lowerings_written == self._lowerings:
             self._lowered.clear()
             try:
@@ -332,7 +333,7 @@ class LogDirectory:
 
 
 def other_cluster(path: str, found: str, wanted: str) -> StartRefused:
-    """The refusal of a directory that holds another cluster's data."""
+    """The StartRefused for a directory with another cluster's data."""
     return StartRefused(
         "data-dir-other-cluster",
         f"{path} belongs to cluster {found}, not {wanted}",
@@ -342,7 +343,7 @@ def other_cluster(path: str, found: str, wanted: str) -> StartRefused:
 
 
 def all_of(jobs: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    """One job of several that concern a directory each: it raises the first LogDirectoryFailure after the others are done."""
+    """One job from one job per directory; it raises the first LogDirectoryFailure after it ran them all."""
 
     def run() -> None:
         first: LogDirectoryFailure | None = None

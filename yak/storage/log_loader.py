@@ -1,4 +1,4 @@
-"""Opening one partition's folder: what is there, what of it is trusted, and the `Log` over it (Kafka's LogLoader.java)."""
+"""Opening one partition's folder: its files, which of them to trust, and the `Log` over it (Kafka's LogLoader.java)."""
 
 import bisect
 import uuid
@@ -42,7 +42,7 @@ _LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)
 
 @dataclass(slots=True)
 class LoadedLog:
-    """A log, and what had to be done to it. `warnings` are lines for a person; damage is the serious kind."""
+    """A log and the repairs to it. `warnings` and `damage` are lines for the log; damage is the serious kind."""
 
     log: Log
     recovered: Recovered | None = None
@@ -51,7 +51,7 @@ class LoadedLog:
 
 
 class LogLoader:
-    """Loads one folder. `recovery_point`, `log_start_offset` and `cleaned_offset` are the checkpoints' words, None without one."""
+    """Loads one folder. The three offsets come from the checkpoints; None when they have no entry."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class LogLoader:
         self._damage: list[str] = []
 
     def load(self) -> LoadedLog:
-        """Raises OSError, and DamagedLog when the folder must be left as it is."""
+        """Load the log. Raises OSError, and DamagedLog when the folder must stay as it is."""
         try:
             return self._load()
         except DamagedBatch as damaged:
@@ -111,7 +111,7 @@ class LogLoader:
         if end_offset is None:
             recovered, end_offset, snapshots = self._recover(segments, epochs, producers, snapshots)
         else:
-            # one of a tail that was cut, brought back by a power loss, would be believed once the log is as long again
+            # a power loss may bring back a truncated tail's snapshot; it would count once the log is as long again
             trusted = [offset for offset in snapshots if offset <= end_offset]
             self._drop_snapshots(snapshots, trusted)
             snapshots = trusted
@@ -130,7 +130,7 @@ class LogLoader:
     # ------------------------------------------------------------------------------------------------- files
 
     def _clear_leftovers(self) -> None:
-        """Finish what a stop interrupted: deletes, and swaps of cleaned segments (as Kafka does)."""
+        """Complete interrupted deletions, and swaps of cleaned segments (as Kafka does)."""
         swaps = False
         for name in list(self._sizes):
             if name.endswith(_LEFTOVER_SUFFIXES):
@@ -188,7 +188,7 @@ class LogLoader:
             return EpochCache(parse_epochs(self._disk.read_file(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}")))
         except BadCheckpoint as error:
             self._warnings.append(f"{LEADER_EPOCH_CHECKPOINT}: {error}; its epochs are taken from the batches")
-            # everything is read again, which finds the epochs
+            # recovery reads everything again and finds the epochs
             self._was_clean = False
             self._recovery_point = min(self._recovery_point or 0, self._log_start_offset or 0)
             return EpochCache()
@@ -200,7 +200,7 @@ class LogLoader:
         return [self._segment(base) for base in bases]
 
     def _drop_deleted(self, segments: list[Segment]) -> None:
-        """Remove what is below the log's start: a power loss may bring files back that retention had removed."""
+        """Remove segments below the log start: a power loss may bring back files that retention removed."""
         while len(segments) > 1 and segments[1].base_offset <= (self._log_start_offset or 0):
             base = segments.pop(0).base_offset
             for suffix in SEGMENT_SUFFIXES:
@@ -217,7 +217,7 @@ class LogLoader:
         if not segment.size:
             segment.index_due_position = self._config.index_interval_bytes
             if index_bytes or time_bytes:
-                # what was cut off before a crash is still in them
+                # the indexes still cover the bytes that were truncated before a crash
                 segment.offset_index.reset()
                 segment.time_index.reset()
             return segment
@@ -243,10 +243,10 @@ class LogLoader:
     # ---------------------------------------------------------------------------------------------- what to trust
 
     def _known_end(self, segments: list[Segment]) -> Offset | None:
-        """The log end offset when nothing has to be read to know it: all was flushed, or there is nothing."""
+        """The log end offset, if it is known without reading batches: everything was flushed, or the log is empty."""
         active = segments[-1]
         if not active.size and (self._recovery_point or 0) > active.base_offset:
-            # records that were flushed are gone: recovery tells of it
+            # flushed records are missing: recovery reports it
             return None
         if len(segments) == 1 and not active.size:
             return active.base_offset
@@ -257,14 +257,14 @@ class LogLoader:
         return self._recovery_point if self._recovery_point > active.base_offset else None
 
     def _check_owner(self, segments: list[Segment]) -> None:
-        """Records of an unknown topic are never given out, nor replaced by an empty log."""
+        """Refuse records of an unknown topic: they are never served, nor replaced by an empty log."""
         held = next((segment for segment in segments if segment.size), None)
         if self.topic_id == NO_TOPIC_ID and held is not None:
             path = f"{self._path}/{PARTITION_METADATA}"
             raise DamagedLog(path, 0, held.base_offset, "it does not tell which topic these records belong to")
 
     def _mend_indexes(self, segments: list[Segment]) -> None:
-        """Make index files anew that are missing or of an impossible size, though the stop was clean."""
+        """Rebuild index files that are missing or of an impossible size, though the stop was clean."""
         for segment in segments:
             if segment.size and segment.offset_index.saved_count < 0:
                 trouble = rebuild_indexes(segment, self._config, allows_gaps=self._cleaned_offset is not None)
@@ -277,9 +277,9 @@ class LogLoader:
     ) -> tuple[Recovered, Offset, list[Offset]]:
         recovery_point = segments[0].base_offset
         if (self._recovery_point or 0) > (self._log_start_offset or 0):
-            # else nothing that is still wanted was flushed: the point only followed the log's start
+            # otherwise no record above the log start was flushed: the recovery point only followed the log start
             recovery_point = max(recovery_point, self._recovery_point or 0)
-        # left: what was rolled right after a flush has its indexes not yet on the device
+        # left: the indexes of a segment that rolled right after a flush may not be on the device
         first = max(0, bisect.bisect_left(segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
         base = segments[first].base_offset
         self._mend_indexes(segments[:first])
@@ -329,7 +329,7 @@ class LogLoader:
     ) -> Log:
         start = max(self._log_start_offset or 0, segments[0].base_offset)
         if end_offset < start:
-            # deleted records whose batches were never flushed: what is lost was not wanted
+            # the missing batches were never flushed, and their records are deleted
             self._warnings.append(f"ended at offset {end_offset}, below its log start offset: begins anew at {start}")
             for segment in segments:
                 for suffix in SEGMENT_SUFFIXES:

@@ -1,7 +1,7 @@
 """All logs of a node, over one or several log directories: Kafka's LogManager.scala.
 
-Opening looks at every directory before it changes anything in one. A directory that fails later goes offline with its logs,
-for good; the others go on.
+Opening examines every directory before it changes any. A directory that fails later goes offline with its logs until
+restart; the other directories stay online.
 """
 
 import errno
@@ -30,7 +30,7 @@ from yak.storage.store_report import DirectoryUsage, OpenReport, StoreEvent, Una
 
 
 class LogStore:
-    """`logs` are those that can be served; `unavailable` those that are on a disk but cannot be: damaged, or offline.
+    """The logs of this node: `logs` can be served; `unavailable` are on a disk but damaged or offline.
 
     `high_watermarks` are the checkpointed ones, as of the last stop.
     """
@@ -48,7 +48,7 @@ class LogStore:
         self.directories = directories
         self.logs: dict[TopicPartition, Log] = {}
         self.rivals: dict[TopicPartition, Log] = {}
-        """Second logs of a name, of another topic: one was deleted and made again while its directory was offline."""
+        """Second logs of a name, of another topic: it was deleted and created again while its directory was offline."""
         self.unavailable: dict[TopicPartition, Unavailable] = {}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         self.report = OpenReport()
@@ -70,11 +70,11 @@ class LogStore:
         kernel_boot_id: str | None = None,
         is_replicated: Callable[[TopicPartition], bool] = lambda _topic_partition: False,
     ) -> "LogStore":
-        """Lock, check and load everything; blocks, before serving begins.
+        """Lock, check and load everything; blocks, before the broker serves.
 
-        `progress` is called with (logs done, logs in all). `kernel_boot_id` is other after each start of the machine; None
-        where nobody can tell, and then no restart of it is noticed. `is_replicated`: whether a partition has other replicas, too.
-        Raises StartRefused, with nothing touched when the directories are not ours.
+        `progress` is called with (logs done, total logs). `kernel_boot_id` differs after each boot of the machine; with
+        None no reboot is detected. `is_replicated`: whether a partition has other replicas. Raises StartRefused, with
+        nothing touched when the directories belong to another node or cluster.
         """
         found = [LogDirectory(disk, path.rstrip("/") or "/") for path in dict.fromkeys(directories)]
         store_opening.claim(found, node_id, make_uuid, cluster_id)
@@ -100,7 +100,7 @@ class LogStore:
         return epochs.pop() if len(epochs) == 1 else None
 
     def lacks_cluster_id(self) -> bool:
-        """Whether some directory was not told its cluster yet."""
+        """Whether some online directory has no cluster id yet."""
         return any(directory.cluster_id is None for directory in self.online())
 
     def directory_ids(self) -> list[uuid.UUID]:
@@ -110,7 +110,7 @@ class LogStore:
     def set_cluster_id(self, cluster_id: str) -> None:
         """Write the cluster's id into each `meta.properties` that lacks it.
 
-        Waits for the device. Raises StartRefused when the data is another cluster's, LogDirectoryFailure.
+        Blocks on the device. Raises StartRefused when the data belongs to another cluster, and LogDirectoryFailure.
         """
         for directory in self.online():
             try:
@@ -119,7 +119,7 @@ class LogStore:
                 raise LogDirectoryFailure(directory.path, error) from error
 
     def renew_boot_marks(self) -> None:
-        """Once the cluster knows what a restart of the machine cost; waits for the device. Raises LogDirectoryFailure."""
+        """Write the boot marks once the cluster knows of the loss. Blocks on the device. Raises LogDirectoryFailure."""
         for directory in self.online():
             try:
                 directory.renew_boot_mark()
@@ -127,7 +127,7 @@ class LogStore:
                 raise LogDirectoryFailure(directory.path, error) from error
 
     def release(self) -> None:
-        """Let all locks go; the store is not used afterwards."""
+        """Release all locks; the store must not be used afterwards."""
         for directory in self.directories:
             directory.release()
 
@@ -143,11 +143,12 @@ class LogStore:
         is_new: bool = True,
         is_durable: bool = True,
     ) -> Log:
-        """A new, durable, empty log in the online directory with the fewest partitions, of those that have room if some have.
+        """Create an empty log in the online directory with the fewest partitions, if possible one with free space.
 
-        Data of another topic under the same name is moved aside as stray, never deleted. May run in a thread; waits for the
-        device, unless `is_durable` is false and many are made durable at once by `sync_created`. Raises LogDirectoryFailure, also when this very log exists but is unavailable, or may do so in a directory
-        that is offline (unless it `is_new`): an empty one in its place would hide its data.
+        Data of another topic under the same name becomes a stray folder and is never deleted. May run in a thread.
+        Blocks on the device, unless `is_durable` is false and one `sync_created` makes many logs durable. Raises
+        LogDirectoryFailure, also when this very log is unavailable, or may exist in an offline directory (unless it
+        `is_new`): an empty log would hide its data.
         """
         hidden = self.unavailable.get(topic_partition)
         if hidden is not None and hidden.topic_id in (topic_id, NO_TOPIC_ID):
@@ -186,7 +187,7 @@ class LogStore:
         return log
 
     def sync_created(self) -> list[LogDirectoryFailure]:
-        """Make logs that were created without waiting durable, all at once; the directories that failed at it."""
+        """Make all logs created without `is_durable` durable at once; returns the directories' failures."""
         failures = []
         for directory in self.online():
             try:
@@ -196,14 +197,14 @@ class LogStore:
         return failures
 
     def adopt(self, log: Log) -> None:
-        """Count a log as one of ours."""
+        """Add a log to the store."""
         if log.topic_partition in self.logs:
             self.rivals[log.topic_partition] = log
         else:
             self.logs[log.topic_partition] = log
 
     def settle(self, log: Log) -> bool:
-        """Whether a log that a thread created may be used: not when its directory failed meanwhile."""
+        """Whether a log that a thread created may be used: not when its directory failed in the meantime."""
         directory = self._directory(log.directory)
         if directory.failure is None:
             return True
@@ -212,7 +213,7 @@ class LogStore:
         return False
 
     def delete(self, log: Log, *, keep: bool = False) -> Callable[[], None]:
-        """Rename a log's folder out of the way; the job removes it, or only syncs the name of one to `keep` as stray.
+        """Rename a log's folder; the returned job deletes the folder, or with `keep` only syncs its new name (stray).
 
         Raises LogDirectoryFailure.
         """
@@ -241,7 +242,7 @@ class LogStore:
         return remove
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
-        """Keep a damaged log, if there is one, as stray, so that another may begin. Raises LogDirectoryFailure."""
+        """Rename a damaged log, if any, to stray, so that a new log can be created. Raises LogDirectoryFailure."""
         held = self.unavailable.get(topic_partition)
         if held is not None and (directory := self._directory(held.directory)).failure is None:
             if self.disk.exists(directory.file(str(topic_partition))):
@@ -276,11 +277,11 @@ class LogStore:
     # ----------------------------------------------------------------------------------------------- directories
 
     def online(self) -> list[LogDirectory]:
-        """Directories that did not fail."""
+        """Directories that have not failed."""
         return [directory for directory in self.directories if directory.failure is None]
 
     def has_room(self) -> bool:
-        """Whether a new log can be made in one of the directories."""
+        """Whether some directory has space for a new log."""
         return any(map(self._has_room, self.online()))
 
     def _has_room(self, directory: LogDirectory) -> bool:
@@ -293,19 +294,19 @@ class LogStore:
         return next(directory for directory in self.directories if directory.path == path)
 
     def directory_failed(self, path: str, error: OSError | None = None) -> list[Log]:
-        """Take a directory offline until restart; returns the logs that went with it, none the second time."""
+        """Take a directory offline until restart; returns the logs in it, none the second time."""
         directory = self._directory(path)
         if directory.failure is not None:
             return []
         directory.failure = error or OSError(errno.EIO, "Input/output error")
-        # a thread may be creating logs: a list of them is taken at once
+        # a thread may be creating logs: copy the list at once
         lost = [log for log in list(self.logs.values()) if log.directory == path]
         for log in lost:
             self.make_unavailable(log, directory.offline_reason)
         return lost
 
     def make_unavailable(self, log: Log, reason: str) -> None:
-        """Serve a log no more, and leave it as it is, with what is known of it."""
+        """Stop serving a log; its files stay unchanged, and its offsets stay known."""
         log.generation += 1
         points = log.recovery_point, log.log_start_offset, log.cleaned_offset
         del self.logs[log.topic_partition]
@@ -322,9 +323,9 @@ class LogStore:
         return self._directory(directory).lowering_plan([(log.topic_partition, log.recovery_point) for log in logs])
 
     def checkpoint_plan(self, high_watermarks: Mapping[TopicPartition, Offset]) -> Callable[[], None]:
-        """A job that writes recovery points, log starts and high watermarks of every online directory.
+        """A job that checkpoints recovery points, log starts, high watermarks and cleaner offsets, where online.
 
-        It raises LogDirectoryFailure for the first that failed, after the others were written.
+        It raises the first LogDirectoryFailure after it wrote the other directories.
         """
         logs = list(self.logs.values())
         return all_of([self._directory_checkpoint(directory, logs, high_watermarks) for directory in self.online()])
@@ -334,7 +335,7 @@ class LogStore:
     ) -> Callable[[], None]:
         mine = [log for log in logs if log.directory == directory.path]
         fresh = [log for log in mine if log.has_stale_points]
-        # what is damaged keeps its points: without them its next recovery would take the damage for a torn tail
+        # damaged logs keep their offsets: without them the next recovery would take the damage for a torn tail
         kept = self._damaged_in(directory)
         write = directory.checkpoint_plan(
             [(log.topic_partition, log.recovery_point) for log in mine]
@@ -342,7 +343,7 @@ class LogStore:
             [
                 (log.topic_partition, log.log_start_offset)
                 for log in mine
-                # also where the first segment begins there: a power loss may bring the removed ones back
+                # also when the first segment begins there: a power loss may bring the removed ones back
                 if log.log_start_offset
             ]
             + [(tp, held.log_start_offset) for tp, held in kept if held.log_start_offset is not None],
@@ -374,11 +375,11 @@ class LogStore:
     def close_plan(
         self, broker_epoch: BrokerEpoch, high_watermarks: Mapping[TopicPartition, Offset] | None = None
     ) -> Callable[[], None]:
-        """A job for a clean stop: sync everything, write indexes, snapshots and checkpoints, then the clean mark.
+        """A job for a clean stop: sync everything, write indexes, snapshots, checkpoints, then the clean shutdown mark.
 
-        Nothing may be appended any more. The mark of a directory is written only when all of its logs were closed and
-        none in it is damaged, for a damaged one must be looked at again, and when the cluster was told what this start found;
-        the job raises LogDirectoryFailure for the first that failed, after the others are done.
+        No append may follow. A directory gets the mark only when all of its logs were closed, none in it is damaged
+        (the next start must check that one again), and the cluster knows of the loss that this start found. The job
+        raises the first LogDirectoryFailure after it closed the other directories.
         """
         logs = list(self.logs.values())
         marks = high_watermarks if high_watermarks is not None else self.high_watermarks

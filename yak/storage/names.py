@@ -23,7 +23,7 @@ OWN_FOLDER_PREFIX = "__yak_"
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 FRESH_MARK = "fresh.yak"
-"""In a partition's folder: the checkpoints may still hold the points of an earlier log of its name. Ours, not Kafka's."""
+"""In a partition's folder: the checkpoints may still hold offsets of an earlier log of its name. YAK's, not Kafka's."""
 PARTITION_METADATA = "partition.metadata"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
@@ -31,7 +31,7 @@ HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 BOOT_MARK = "boot.yak"
-"""In a log directory: under which start of the machine it was last used. Ours, not Kafka's."""
+"""In a log directory: the machine's boot id when it was last used. YAK's, not Kafka's."""
 META_PROPERTIES = "meta.properties"
 LOCK = ".lock"
 
@@ -40,7 +40,7 @@ _OFFSET_DIGITS = 20
 
 
 def offset_name(offset: Offset) -> str:
-    """An offset as files are named by it: 20 digits."""
+    """An offset as file names contain it: 20 digits."""
     return f"{offset:020d}"
 
 
@@ -63,11 +63,11 @@ def parse_partition_folder(name: str) -> TopicPartition | None:
 
 
 def set_aside_name(topic_partition: TopicPartition, unique: uuid.UUID, suffix: str) -> str:
-    """`<topic>-<partition>.<hex><suffix>`, the topic cut so that the name stays within 255 bytes."""
+    """`<topic>-<partition>.<hex><suffix>`; the topic is shortened so that the name stays within 255 bytes."""
     tail = f"-{topic_partition.partition}.{unique.hex}{suffix}"
     return topic_partition.topic[: _NAME_MAX - len(tail)] + tail
 
 
 def is_set_aside(name: str) -> bool:
-    """Whether a folder was renamed by a delete, a stray check or a move between directories."""
+    """Whether a delete, a stray check or a move between directories renamed this folder."""
     return name.endswith((DELETE_FOLDER_SUFFIX, STRAY_FOLDER_SUFFIX, FUTURE_FOLDER_SUFFIX))

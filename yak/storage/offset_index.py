@@ -1,7 +1,7 @@
-"""The `.index` file of a segment: sparse pairs of (last offset of a batch, where that batch starts).
+"""The `.index` file of a segment: sparse pairs of (last offset of a batch, file position where the batch starts).
 
-8-byte big-endian entries: i32 offset minus base offset, i32 file position (Kafka's OffsetIndex.java). An entry is
-made for a batch when more than `index.interval.bytes` were written since the batch of the entry before.
+8-byte big-endian entries: i32 offset minus base offset, i32 file position (Kafka's OffsetIndex.java). A batch gets an
+entry when more than `index.interval.bytes` were written since the last indexed batch.
 """
 
 import struct
@@ -15,9 +15,9 @@ ENTRY_BYTES = 8
 
 
 class OffsetIndex:
-    """One segment's entries, in memory once `load` was called or while they are being made.
+    """One segment's entries, in memory after `load` or while they are being built.
 
-    `count` is known without loading. `saved_count` entries are in the file; -1 when the file must be written anew.
+    `count` is known without loading. `saved_count` entries are in the file; -1 when the file must be rewritten.
     """
 
     __slots__ = ("base_offset", "count", "entries", "saved_count")
@@ -36,29 +36,29 @@ class OffsetIndex:
         return True
 
     def unload(self) -> None:
-        """Forget the entries of a segment that is closed and saved; they are read again at need."""
+        """Free the entries of a segment that is closed and saved; they are read again on demand."""
         if self.count and self.saved_count == self.count:
             self.entries = None
 
     def reset(self) -> None:
-        """Start from nothing: a rebuild follows."""
+        """Drop all entries before a rebuild."""
         self.entries = bytearray()
         self.count = 0
         self.saved_count = -1
 
     def append(self, offset: Offset, position: FilePosition) -> None:
-        """Add an entry; the caller keeps both rising and has loaded the index."""
+        """Add an entry. The caller has loaded the index and keeps offset and position ascending."""
         assert self.entries is not None
         self.entries += _pack(offset - self.base_offset, position)
         self.count += 1
 
     def lookup(self, offset: Offset) -> FilePosition:
-        """Start of the batch of the last entry at or below `offset`; 0 when there is none."""
+        """Start of the last indexed batch whose last offset is at or below `offset`; 0 when there is none."""
         assert self.entries is not None
         return lookup(self.entries, offset - self.base_offset)
 
     def floor_position(self, position: FilePosition) -> FilePosition:
-        """The last batch start at or below `position` that is in the index; 0 when there is none."""
+        """The last indexed batch start at or below `position`; 0 when there is none."""
         assert self.entries is not None
         return floor_position(self.entries, position)
 
@@ -73,7 +73,7 @@ class OffsetIndex:
 
 
 def is_plausible(data: bytes | bytearray) -> bool:
-    """Whether the first and last entries rise: the check that Kafka's `sanityCheck` makes, and one more."""
+    """Whether the first and last entries ascend: the check of Kafka's `sanityCheck`, and one more."""
     if len(data) % ENTRY_BYTES:
         return False
     if not data:

@@ -1,7 +1,7 @@
-"""The newest offset of each key in the part of a log that was not compacted yet, within bounded memory.
+"""The newest offset of each key in the dirty part of a log, within bounded memory.
 
-Kafka's SkimpyOffsetMap.java keeps MD5 sums of the keys; whoever finds two keys of one sum could there have a stranger's
-record dropped. Here short keys are kept themselves, and of long ones a sum of 33 bytes, which no short key can be.
+Kafka's SkimpyOffsetMap.java holds MD5 sums of the keys, so a client with two colliding keys could have another client's
+record dropped. This map holds short keys themselves, and a 33-byte hash of long ones, which equals no short key.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ import hashlib
 from yak.ids import Offset
 
 ENTRY_BYTES = 200
-"""Memory of one key, at most: a bytes object, an integer, and their share of the table, also while it grows."""
+"""Memory of one key, at most: a bytes object, an integer, and their share of the table, also while the table grows."""
 _KEY_BYTES_MAX = 32
 _SUM_BYTES = _KEY_BYTES_MAX + 1
 NO_OFFSET = -1
@@ -28,13 +28,13 @@ class OffsetMap:
         self._offsets: dict[bytes, Offset] = {}
         self._keys_max = max(1, limit_bytes // ENTRY_BYTES)
         self.latest_offset: Offset = NO_OFFSET
-        """The last offset whose record was looked at; of later ones the map knows nothing."""
+        """The last offset in the map's range; the map knows nothing of later records."""
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     def put(self, key: bytes, offset: Offset) -> bool:
-        """Remember a later offset of a key; False when the map is full and the key is not in it."""
+        """Store a later offset of a key; False when the map is full and the key is new."""
         short = key if len(key) <= _KEY_BYTES_MAX else _sum(key)
         offsets = self._offsets
         if len(offsets) >= self._keys_max and short not in offsets:
@@ -43,5 +43,5 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> Offset:
-        """The newest offset of a key; -1 when it was not seen."""
+        """The newest offset of a key; -1 when the map does not contain it."""
         return self._offsets.get(key if len(key) <= _KEY_BYTES_MAX else _sum(key), NO_OFFSET)

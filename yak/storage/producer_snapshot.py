@@ -1,7 +1,7 @@
 """The `.snapshot` file: producers as of an offset, byte for byte Kafka's version 1 (ProducerSnapshot.json).
 
-i16 version, u32 CRC-32C of all after it, i32 count, then 58 bytes a producer. Of the remembered batches only the last
-is in it.
+i16 version, u32 CRC-32C of everything after it, i32 count, then 58 bytes per producer. It holds only the last batch of
+each producer.
 """
 
 import struct
@@ -31,7 +31,7 @@ class ProducerSnapshotEntry(NamedTuple):
 
 
 class BadSnapshot(ValueError):
-    """The file is torn, of another version, or its CRC does not fit."""
+    """The file is torn, of another version, or its CRC does not match."""
 
 
 def format_snapshot(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
@@ -42,7 +42,7 @@ def format_snapshot(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
 
 
 def parse_snapshot(data: bytes) -> Iterator[ProducerSnapshotEntry]:
-    """The entries in a file's content; BadSnapshot when it is not whole."""
+    """The entries in a file's content. Raises BadSnapshot."""
     if len(data) < CRC_END + _COUNT.size:
         raise BadSnapshot(f"only {len(data)} bytes")
     version, crc = _HEADER.unpack_from(data)

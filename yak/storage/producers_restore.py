@@ -1,4 +1,4 @@
-"""Producer state from disk: the newest good snapshot at or below an offset, then the batch headers after it."""
+"""Restoring producer state from disk: the newest valid snapshot up to an offset, then the batch headers after it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from yak.storage.log import Log
 
 LOOK_BACK_BYTES = 8 * 1024 * 1024
-"""How far before a snapshot batches are looked for: the most that a producer of large batches has under way."""
+"""How far before a snapshot to search: the most that a producer of large batches has in flight."""
 
 
 def restore_producers(
@@ -34,11 +34,11 @@ def restore_producers(
     *,
     looks_back: bool = True,
 ) -> None:
-    """Bring `producers` to what they were at `end_offset`. Reads the disk; raises OSError, DamagedBatch.
+    """Restore `producers` as of `end_offset`. Reads the disk; raises OSError, DamagedBatch.
 
-    A snapshot holds the last batch of each producer; the earlier ones that still count are looked for in the log before it,
-    or, when nothing may be read there now (`looks_back`), once a producer sends something that does not fit. On a disk that
-    gave a snapshot wrong, what is read in its place is checked.
+    A snapshot holds the last batch of each producer. The earlier ones that still count are read from the log before it,
+    or, without `looks_back`, only once a producer sends a sequence that does not follow. If a snapshot was corrupt, the
+    batches read in its place are checked against their CRC.
     """
     producers.clear()
     bad_snapshot = ""
@@ -75,7 +75,7 @@ def restore_producers(
 
 
 def earlier_batches(segments: Sequence[Segment], before: Offset, epochs: Mapping[ProducerId, int]) -> list[BatchHeader]:
-    """The newest batches before an offset that producers of these epochs may still send again, newest first.
+    """The newest batches before an offset that producers of these epochs may still retry, newest first.
 
     Reads up to `LOOK_BACK_BYTES` of the disk; raises OSError.
     """
@@ -101,9 +101,10 @@ def earlier_batches(segments: Sequence[Segment], before: Offset, epochs: Mapping
 
 
 def search_plan(log: Log, before: Offset) -> Callable[[], list[BatchHeader]]:
-    """A job that searches a log as it is now for `earlier_batches`; it holds the log only while it waits and runs.
+    """A job that searches the present log for `earlier_batches`; it references the log only until it has run.
 
-    What retention takes meanwhile, or cannot be read, is not found: the producer is refused as if it had expired.
+    Batches that retention removes in the meantime, or that are unreadable, are not found. Their producer is then
+    rejected as if it had expired.
     """
     segments, epochs = list(log.segments), log.producers.known()
 
@@ -125,7 +126,7 @@ def replay_producers(
     *,
     checks: bool = False,
 ) -> None:
-    """Take the batches of one segment within [start, end) into `producers`. Raises OSError, DamagedBatch."""
+    """Add the batches of one segment within [start, end) to `producers`. Raises OSError, DamagedBatch."""
     for header in headers_within(segment, start_offset, end_offset, checks=checks):
         if header.producer_id != NO_PRODUCER_ID and header.base_offset >= start_offset:
             producers.update(header, header.base_offset, header.last_offset, now_ms)

@@ -1,4 +1,4 @@
-"""Which segments a log gives up, by age, size and log start offset: Kafka's UnifiedLog.deleteOldSegments."""
+"""Which segments retention removes, by age, size and log start offset: Kafka's UnifiedLog.deleteOldSegments."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def remove_segments(log: Log, segments: list[Segment], now_ms: int) -> Callable[
 
 
 def advance_log_start(log: Log, offset: Offset) -> bool:
-    """See `Log.advance_log_start`; an offset past the log's end is our own bug."""
+    """See `Log.advance_log_start`. An offset past the log end is a bug of the caller."""
     assert offset <= log.log_end_offset
     if offset <= log.log_start_offset:
         return False

@@ -1,4 +1,4 @@
-"""What closing a segment and beginning the next one needs beside `Log.roll`. Kafka's LogSegment.shouldRoll and UnifiedLog.roll."""
+"""Helpers of `Log.roll`: the age limit and the producer snapshot. Kafka's LogSegment.shouldRoll and UnifiedLog.roll."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def roll_after_ms(log: Log) -> int:
-    """How long the active segment is appended to, from its first timestamp on."""
+    """How long after its first timestamp the active segment takes appends, in ms."""
     config, segment_ms = log.config, longest_segment_ms(log.config)
     if not config.segment_jitter_ms:
         return segment_ms
-    # Kafka draws the jitter; a hash of the segment's name spreads as well and needs no dice
+    # Kafka draws the jitter; a hash of the segment's name spreads as well and needs no random source
     seed = crc32c.crc32c(f"{log.topic_partition} {log.active.base_offset}".encode())
     return segment_ms - int(seed) % min(config.segment_jitter_ms, segment_ms)
 

@@ -1,4 +1,4 @@
-"""Walking the batch headers of a segment file, in a thread or before serving begins: it reads the disk."""
+"""Walking the batch headers of a segment file. It reads the disk: only in a thread, or before the broker serves."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,9 @@ CHUNK_BYTES = 256 * 1024
 
 
 def scan_headers(file: File, position: FilePosition, limit: FilePosition) -> Iterator[tuple[FilePosition, BatchHeader]]:
-    """(position, header) of each batch that begins in [position, limit); ends early at one that cannot be, or not there.
+    """(position, header) of each batch that begins in [position, limit); ends early at an impossible or missing header.
 
-    Only headers are looked at; the last batch may be cut. Raises OSError.
+    Reads only headers; the last batch may be incomplete. Raises OSError.
     """
     expected = -1
     while position + HEADER_BYTES <= limit:
@@ -35,11 +35,11 @@ def scan_headers(file: File, position: FilePosition, limit: FilePosition) -> Ite
 def headers_within(
     segment: Segment, start_offset: Offset, end_offset: Offset, *, checks: bool = False
 ) -> Iterator[BatchHeader]:
-    """Headers of the batches that hold or follow `start_offset`, and of a few before it, up to `end_offset`.
+    """Headers of the batches from `start_offset` on, and of a few before it, up to `end_offset`.
 
-    Where the index does not help, from the segment's first batch on. Raises OSError, and DamagedBatch after the last header
-    where what follows is no batch: who takes less for all would not know of producers and epochs that are there. With `checks`
-    also where a batch is not what its CRC says, for which all of it is read.
+    Without a usable index it starts at the segment's first batch. Raises OSError. Raises DamagedBatch after the last
+    header if the bytes after it are no batch, so that the caller does not miss producers and epochs there. With
+    `checks` it reads each batch completely, and raises DamagedBatch also for a wrong CRC.
     """
     try:
         reached = position_of(segment, start_offset, segment.size, cached=False)

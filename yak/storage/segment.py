@@ -1,7 +1,7 @@
-"""One segment of a log: the `.log` file, its two indexes, and what is known of its content (Kafka's LogSegment.java).
+"""One segment of a log: the `.log` file, its two indexes, and its timestamps (Kafka's LogSegment.java).
 
-A segment is written by the step alone. Reads happen in the step (cached) and in threads (cold); those only use the file
-and positions they were given, never what changes.
+Only the step writes a segment. The step reads from the page cache, threads read from the disk; threads use only the
+file and positions that they were given, never mutable state.
 """
 
 from yak.config.log_config import LogConfig
@@ -22,15 +22,15 @@ from yak.storage.time_index import TimeIndex
 RELATIVE_OFFSET_MAX = 2**31 - 1
 FILE_BYTES_MAX = 2**31 - 1
 UNKNOWN_TIMESTAMP = -2
-"""`first_timestamp` before the first batch's header was read."""
+"""`first_timestamp` while the first batch's header is unread."""
 
 
 class IndexUnreadable(Exception):
-    """An index file is not what it was announced to be: the segment's indexes must be rebuilt from the log."""
+    """An index file does not match the known entries: the segment's indexes must be rebuilt from the log."""
 
 
 class Segment:
-    """A run of batches from `base_offset` on. `size` is in bytes, timestamps in ms, -1 when there is none."""
+    """A run of batches from `base_offset` on. `size` is in bytes; timestamps are in ms, -1 when there is none."""
 
     __slots__ = (
         "aside",
@@ -53,7 +53,7 @@ class Segment:
         self.folder = folder
         self.base_offset = base_offset
         self.aside = ""
-        """Behind the names of its files while it is not part of the log: before it replaces others, and once it is replaced."""
+        """Suffix of its files while it is no part of the log: before it replaces others, and once it is replaced."""
         self.created_ms = created_ms
         self.file: File | None = None
         self.size: FilePosition = 0
@@ -67,9 +67,9 @@ class Segment:
 
     @classmethod
     def create(cls, disk: Disk, folder: str, base_offset: Offset, config: LogConfig, now_ms: int) -> "Segment":
-        """An empty segment with its three files. Raises OSError; DiskFull where none of them is left behind.
+        """An empty segment with its three files. Raises OSError; after DiskFull none of them remains.
 
-        A `.log` left behind would end the segment before it at the next start, although that was appended to since.
+        A remaining `.log` would make the next start end the previous segment there, although it got more batches since.
         """
         segment = cls(disk, folder, base_offset, now_ms)
         segment.index_due_position = config.index_interval_bytes
@@ -94,7 +94,7 @@ class Segment:
         return segment
 
     def path(self, suffix: str) -> str:
-        """The segment's file with this suffix."""
+        """The path of the segment's file with this suffix."""
         return f"{self.folder}/{offset_name(self.base_offset)}{suffix}{self.aside}"
 
     def open(self) -> File:
@@ -102,12 +102,12 @@ class Segment:
         if self.file is None:
             file = self.disk.open(self.path(LOG_SUFFIX))
             if self.file is None:
-                # else the segment was replaced while a thread was here, and the name is another file's by now
+                # else the segment was replaced while a thread was here, and the name may be another file's now
                 self.file = file
         return self.file
 
     def read_index(self, suffix: str) -> bytes:
-        """An index file as it is on disk: for threads, while the segment may be replaced by another. Raises OSError."""
+        """An index file's bytes, for threads: the segment may be replaced during the read. Raises OSError."""
         while True:
             aside = self.aside
             data = self.disk.read_file(self.path(suffix))
@@ -117,7 +117,7 @@ class Segment:
     # ------------------------------------------------------------------------------------------------ indexes
 
     def is_index_full(self, config: LogConfig) -> bool:
-        """Whether one more entry could exceed `segment.index.bytes` (time index: one is kept for the closing entry)."""
+        """Whether one more entry could exceed `segment.index.bytes` (the time index reserves its closing entry)."""
         limit = config.segment_index_bytes
         return (
             self.offset_index.count >= limit // offset_index.ENTRY_BYTES
@@ -125,19 +125,19 @@ class Segment:
         )
 
     def note_timestamp(self, timestamp_ms: int, offset: Offset) -> None:
-        """Keep the largest timestamp and the last offset of the batch that has it."""
+        """Remember the largest timestamp and the last offset of its batch."""
         if timestamp_ms > self.max_timestamp:
             self.max_timestamp = timestamp_ms
             self.max_timestamp_offset = offset
 
     def add_index_entry(self, last_offset: Offset, position: FilePosition, interval_bytes: int) -> None:
-        """Index the batch that starts at `position`; both indexes are in memory."""
+        """Index the batch that starts at `position`; both indexes must be loaded."""
         self.offset_index.append(last_offset, position)
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         self.index_due_position = position + interval_bytes
 
     def load_indexes(self) -> None:
-        """Read both index files when they are not in memory. Raises OSError, IndexUnreadable."""
+        """Load both index files unless they are in memory. Raises OSError, IndexUnreadable."""
         if self.offset_index.entries is None and not self.offset_index.load(
             self.disk.read_file(self.path(OFFSET_INDEX_SUFFIX))
         ):
@@ -148,7 +148,7 @@ class Segment:
             raise IndexUnreadable(self.path(TIME_INDEX_SUFFIX))
 
     def load_offset_index_cached(self) -> bool:
-        """Take the offset index into memory if that needs no wait; tells whether it is there."""
+        """Load the offset index from the page cache; returns whether it is in memory."""
         index = self.offset_index
         if index.entries is not None:
             return True
@@ -161,14 +161,14 @@ class Segment:
         return True
 
     def close_for_appends(self) -> None:
-        """The segment gets no more batches: add Kafka's closing time entry and write the indexes. Raises OSError."""
+        """End appends to the segment: add Kafka's closing time entry and write the indexes. Raises OSError."""
         if self.max_timestamp > self.time_index.last_timestamp:
             self.load_indexes()
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         self.save_indexes()
 
     def save_indexes(self) -> None:
-        """Bring both index files up to memory, without a sync. Raises OSError."""
+        """Write new index entries to both files, without a sync. Raises OSError."""
         for index, suffix, entry_bytes in (
             (self.offset_index, OFFSET_INDEX_SUFFIX, offset_index.ENTRY_BYTES),
             (self.time_index, TIME_INDEX_SUFFIX, time_index.ENTRY_BYTES),
@@ -185,7 +185,7 @@ class Segment:
     # ------------------------------------------------------------------------------------------------- changes
 
     def truncate(self, offset: Offset, position: FilePosition, config: LogConfig) -> None:
-        """Cut the file to `position`, where the batch with `offset` begins, and the indexes with it. Raises OSError."""
+        """Truncate the file and its indexes to `position`, where the batch with `offset` begins. Raises OSError."""
         self.load_indexes()
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -197,9 +197,10 @@ class Segment:
             self.first_timestamp = NO_TIMESTAMP
 
     def set_aside(self, aside: str) -> list[str]:
-        """Put the segment's files under their names with `aside` behind; returns those that exist. Raises OSError.
+        """Rename the segment's files to have the suffix `aside`; returns the new paths. Raises OSError.
 
-        The `.log` goes last: where it is, the indexes are too. Who has the file open reads on.
+        The `.log` is renamed last, so where it exists, its indexes exist too. Readers with the file open are not
+        affected.
         """
         before, self.aside = [self.path(suffix) for suffix in reversed(SEGMENT_SUFFIXES)], aside
         renamed = []

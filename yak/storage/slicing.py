@@ -1,4 +1,4 @@
-"""Naming batches instead of reading them: parts of a segment's file that the kernel sends by itself."""
+"""Fetching batches without reading them: file ranges of a segment for `sendfile`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def slice_of(log: Log, offset: Offset, max_bytes: int, up_to: Offset) -> FileSlice | None:
-    """See `Log.slice`. It names bytes below `up_to`, which must not be cut off before they are sent."""
+    """See `Log.slice`. The range is below `up_to`, and must not be truncated before it is sent."""
     if not log.log_start_offset <= offset < up_to:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a LogStore tells about itself: what opening found and did, what cannot be served, and sizes."""
+"""What a LogStore reports: the events of its opening, the logs it cannot serve, and sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class StoreEvent:
-    """One line for the log about what opening found or did."""
+    """One log event about what opening found or did."""
 
     level: Literal["info", "warning", "error"]
     event: str
@@ -25,9 +25,9 @@ class StoreEvent:
 
 @dataclass(slots=True)
 class OpenReport:
-    """What `LogStore.open` found and did. `leftovers` are jobs that remove what a stop left half deleted.
+    """What `LogStore.open` found and did. `leftovers` are jobs that finish the deletions that a stop interrupted.
 
-    `lossy`: the machine went down without a clean stop, and records that were not synced one by one may be gone.
+    `lossy`: the machine rebooted without a clean stop, and records that were not synced one by one may be lost.
     """
 
     was_clean: bool = True
@@ -41,7 +41,7 @@ class OpenReport:
 
 @dataclass(slots=True)
 class DirectoryUsage:
-    """One log directory, as DescribeLogDirs tells it: sizes in bytes (-1 offline), its logs, and why it is offline."""
+    """One log directory for DescribeLogDirs: sizes in bytes (-1 offline), its logs, and why it is offline."""
 
     path: str
     total_bytes: int
@@ -52,9 +52,9 @@ class DirectoryUsage:
 
 @dataclass(slots=True)
 class Unavailable:
-    """A log that is left as it was found: where, whose (the zero id: not known), and why.
+    """A log that stays as it was found: its directory, its topic (the zero id: unknown), and the reason.
 
-    The three offsets are what its directory's checkpoints say of a damaged log, to be kept there.
+    The three offsets are a damaged log's entries in its directory's checkpoints, which keep them.
     """
 
     directory: str
@@ -66,7 +66,7 @@ class Unavailable:
 
 
 def usage_of(directory: LogDirectory, logs: Sequence[Log]) -> DirectoryUsage:
-    """One directory with its sizes, and those of the logs that are in it."""
+    """One directory with its sizes, and those of its logs."""
     total = usable = -1
     failure = directory.failure
     if failure is None:

@@ -1,7 +1,7 @@
-"""Putting a cleaned segment in the place of those it was made of: Kafka's LocalLog.replaceSegments.
+"""Replacing segments by the cleaned segment made of them: Kafka's LocalLog.replaceSegments.
 
-Whatever the moment of a crash, a start finds either the old segments or the new one: what is called `.cleaned` is dropped,
-what is called `.swap` is finished (`log_loader`), what is called `.deleted` is gone.
+After a crash at any moment, a start finds either the old segments or the new one. It deletes `.cleaned` and `.deleted`
+files and completes the swap of `.swap` files (`log_loader`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def holds(log: Log, segments: Sequence[Segment]) -> bool:
-    """Whether these closed segments are still in the log, one after the other."""
+    """Whether these closed segments are still in the log and adjacent."""
     if segments[0] not in log.segments or segments[-1] is log.active:
         return False
     index = log.segments.index(segments[0])
@@ -26,20 +26,20 @@ def holds(log: Log, segments: Sequence[Segment]) -> bool:
 
 
 def replace(log: Log, segments: Sequence[Segment], cleaned: Segment) -> Callable[[], None]:
-    """Have `cleaned` instead of `segments` from now on; the job removes their files, `file.delete.delay.ms` later.
+    """Replace `segments` by `cleaned` now; the returned job deletes their files, `file.delete.delay.ms` later.
 
-    Quick: files are only renamed. Who reads the old ones reads on. The job waits for the device first, so that the old bytes
-    stay until the new ones are sure to be found. Raises LogDirectoryFailure.
+    Fast: files are only renamed, and reads of the old ones continue. `Compaction.work` syncs the directory next, so
+    that the new names are durable. Raises LogDirectoryFailure.
     """
     assert holds(log, segments), "only segments of the log can be replaced"
     disk = log.disk
     log.swaps += 1
-    # one name for each swap: what the last one left may still be read
+    # a new suffix for each swap: readers may still use the files that the last swap left
     aside = f".{log.swaps}{DELETED_SUFFIX}"
     removed: list[str] = []
     try:
         for segment in segments:
-            # a thread that is about to open one by its name finds it open
+            # open now: a thread could not open the file by its old name after the rename
             segment.open()
         cleaned.set_aside(SWAP_SUFFIX)
         for segment in segments:

@@ -1,7 +1,7 @@
-"""The `.timeindex` file of a segment: (largest timestamp so far, last offset of the batch that has it), both rising.
+"""The `.timeindex` file of a segment: (largest timestamp so far, last offset of its batch), both ascending.
 
-12-byte big-endian entries: i64 timestamp in ms, i32 offset minus base offset (Kafka's TimeIndex.java). Made together
-with an entry of the offset index, and once more when the segment is closed.
+12-byte big-endian entries: i64 timestamp in ms, i32 offset minus base offset (Kafka's TimeIndex.java). An entry is
+added with each entry of the offset index, and once more when the segment is closed.
 """
 
 import struct
@@ -16,10 +16,10 @@ ENTRY_BYTES = 12
 
 
 class TimeIndex:
-    """One segment's entries, in memory once `load` was called or while they are being made.
+    """One segment's entries, in memory after `load` or while they are being built.
 
     `count` and `last_timestamp` are known without loading. `saved_count` entries are in the file; -1 when the file must
-    be written anew.
+    be rewritten.
     """
 
     __slots__ = ("base_offset", "count", "entries", "last_timestamp", "saved_count")
@@ -32,7 +32,7 @@ class TimeIndex:
         self.entries: bytearray | None = None if count else bytearray()
 
     def load(self, data: bytes) -> bool:
-        """Take the file's content; False when it cannot be the index that was announced."""
+        """Take the file's content; False when it does not match `count` and `last_timestamp`."""
         if len(data) != self.count * ENTRY_BYTES:
             return False
         if data and _unpack_from(data, len(data) - ENTRY_BYTES)[0] != self.last_timestamp:
@@ -41,19 +41,19 @@ class TimeIndex:
         return True
 
     def unload(self) -> None:
-        """Forget the entries of a segment that is closed and saved; they are read again at need."""
+        """Free the entries of a segment that is closed and saved; they are read again on demand."""
         if self.count and self.saved_count == self.count:
             self.entries = None
 
     def reset(self) -> None:
-        """Start from nothing: a rebuild follows."""
+        """Drop all entries before a rebuild."""
         self.entries = bytearray()
         self.count = 0
         self.saved_count = -1
         self.last_timestamp = NO_TIMESTAMP
 
     def maybe_append(self, timestamp_ms: int, offset: Offset) -> bool:
-        """Add an entry when the timestamp is above the last one's; tells whether it did."""
+        """Add an entry when the timestamp is above the last one's; returns whether it did."""
         if timestamp_ms <= self.last_timestamp:
             return False
         assert self.entries is not None

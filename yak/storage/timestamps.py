@@ -1,7 +1,7 @@
-"""Finding records by time, as ListOffsets asks for it: jobs that read the disk and look inside one batch.
+"""Finding records by timestamp for ListOffsets: jobs that read the disk and look inside one batch.
 
-Kafka's LogSegment.findOffsetByTimestamp and FileRecords.searchForTimestamp: the first *record* at or after the time counts,
-with its own timestamp.
+Kafka's LogSegment.findOffsetByTimestamp and FileRecords.searchForTimestamp: the result is the first *record* at or
+after the timestamp, with its own timestamp.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def offset_of_max_timestamp(log: Log) -> Callable[[], TimestampOffset | None]:
 
     def run() -> TimestampOffset | None:
         best: TimestampOffset | None = None
-        # a segment's largest timestamp is an upper bound: the record that has it may be below the log start
+        # a segment's largest timestamp is an upper bound: its record may be below the log start
         for segment, size in sorted(segments, key=lambda item: (-item[0].max_timestamp, item[0].base_offset)):
             if best is not None and segment.max_timestamp <= best.timestamp:
                 break
@@ -117,7 +117,7 @@ def _find_max_in_segment(segment: Segment, size: FilePosition, log_start_offset:
 
 
 def _start_position(segment: Segment, timestamp_ms: int, log_start_offset: Offset) -> FilePosition:
-    """From where to scan: the indexes are only ever a shortcut, so an unusable one means the segment's beginning."""
+    """Where the scan starts; the segment's start if an index is unusable, as indexes are only a shortcut."""
     entries: bytes | bytearray | None = segment.time_index.entries
     if entries is None:
         try:

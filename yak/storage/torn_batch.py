@@ -1,6 +1,6 @@
-"""Telling a write that its process did not finish from a batch whose length is wrong: the one may be cut, the other is damage.
+"""Distinguishing an incomplete last write, which may be truncated, from a batch with a wrong length, which is damage.
 
-A process that ends while it writes leaves the beginning of the batch that comes next, and nothing behind it.
+A process that ends during a write leaves the beginning of the next batch, and nothing after it.
 """
 
 from yak.ids import Offset
@@ -18,7 +18,7 @@ _LENGTH_BITS = 31
 
 
 def is_torn(data: bytes, left: int, expected: Offset, *, allows_gaps: bool) -> bool:
-    """Whether the last `left` bytes of a file, which begin with `data`, may be such a write; `expected` is the next offset."""
+    """Whether a file's last `left` bytes, beginning with `data`, may be such a write; `expected` is the next offset."""
     if left < HEADER_BYTES:
         return True
     header = read_header(data)
@@ -26,7 +26,7 @@ def is_torn(data: bytes, left: int, expected: Offset, *, allows_gaps: bool) -> b
         return False
     if header.base_offset < expected or (header.base_offset != expected and not allows_gaps):
         return False
-    # not what follows the offset that it says: that may be as wrong as its length
+    # search after `expected`, not after the header's offset: that may be as wrong as its length
     return not _is_whole_but_for_its_length(data, header.batch_length, header.crc) and not _holds_a_batch(
         data, expected
     )
@@ -38,7 +38,7 @@ def _is_whole_but_for_its_length(data: bytes, length: int, crc: int) -> bool:
 
 
 def _holds_a_batch(data: bytes, after: Offset) -> bool:
-    """Whether a whole batch with a later offset is in it: it was written, so what is before it was too."""
+    """Whether `data` contains a whole batch with a later offset: then the write before it was complete."""
     magic = data.find(MAGIC_V2, HEADER_BYTES + _MAGIC_AT)
     while magic >= 0:
         position = magic - _MAGIC_AT

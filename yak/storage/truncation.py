@@ -1,8 +1,8 @@
-"""Cutting the end of a log: a follower that diverged, or starts anew. Kafka's LocalLog.truncateTo.
+"""Truncating the end of a log: a follower diverged, or resyncs fully. Kafka's LocalLog.truncateTo.
 
-Two things wait for the device, and neither is done here, in a turn: jobs do them (`yak.broker.cuts`). Before: the lowered
-recovery point is on it, for after a crash it must not promise bytes that were cut. After: the cut is on it before anything is
-appended, for a power loss must not bring old records back behind new ones.
+Two things wait for the device, and jobs do both outside the step (`yak.broker.cuts`). Before the truncation, the
+lowered recovery point must be durable: after a crash it must not cover truncated bytes. After it, the truncation must
+be durable before the next append: a power loss must not bring old records back behind new ones.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 def lowest_kept(log: Log, offset: Offset) -> Offset:
-    """How low the recovery point must be before the log is cut at `offset`. Raises LogDirectoryFailure, DamagedLog."""
+    """The recovery point that a truncation to `offset` needs. Raises LogDirectoryFailure, DamagedLog."""
     if offset < log.segments[0].base_offset:
         return min(offset, log.log_start_offset)
     return max(log.log_start_offset, _find(log, offset)[2])
 
 
 def lower_recovery_point(log: Log, offset: Offset) -> None:
-    """Count no more than what is below `offset` as flushed; a flush under way counts for nothing."""
+    """Count only offsets below `offset` as flushed; a flush in progress is void."""
     log.generation += 1
     log.recovery_point = min(offset, log.recovery_point)
 
@@ -47,7 +47,7 @@ def truncate_to(log: Log, offset: Offset) -> Offset:
         return offset
     segment, position, end_offset = _find(log, offset)
     if end_offset < log.log_start_offset:
-        # only deleted records are left
+        # only deleted records remain
         truncate_fully_and_start_at(log, log.log_start_offset, log.last_flush_ms)
         return log.log_end_offset
     try:
@@ -60,9 +60,9 @@ def truncate_to(log: Log, offset: Offset) -> Offset:
 
 
 def _find(log: Log, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
-    """The segment to cut, where in it, and where the log ends then: no batch is cut in two.
+    """(segment to truncate, position in it, resulting log end offset); no batch is split.
 
-    Raises LogDirectoryFailure, and DamagedLog where what stands there does not tell.
+    Raises LogDirectoryFailure, and DamagedLog when the bytes there do not show where the batch begins.
     """
     segment = next(segment for segment in reversed(log.segments) if segment.base_offset <= offset)
     end_offset = offset
@@ -82,9 +82,10 @@ def _find(log: Log, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
 
 
 def _whole_or_next(segment: Segment, position: FilePosition, offset: Offset) -> BatchHeader:
-    """The header there. Raises DamagedBatch where the batch is not the one that begins with `offset`, and not whole either.
+    """The header at `position`. Raises DamagedBatch when the batch does not begin with `offset` and is corrupt as well.
 
-    Then it only says that it holds `offset`, and what is below would go with it; or that compaction left a gap before it.
+    A corrupt header may wrongly claim to hold `offset`, which would truncate valid records below it, or claim a
+    compaction gap.
     """
     file = segment.open()
     header = read_header(file.read(HEADER_BYTES, position))
@@ -121,17 +122,17 @@ def _truncate(log: Log, segment: Segment, position: FilePosition, end_offset: Of
             looks_back=False,
         )
     if last_end < end_offset:
-        # cut where compaction left nothing: the name of a segment tells the end after a crash, no batch does
+        # truncated inside a compaction gap: after a crash a segment's name gives the log end, because no batch does
         try:
             log.roll(log.last_flush_ms)
         except LogDirectoryFailure as failure:
-            # not DiskFull: the log was cut already, and a repeated cut would not roll
+            # not DiskFull: the log is truncated already, and a retry would not roll
             error = failure.error
             raise OSError(error.errno, error.strerror, error.filename) from failure
 
 
 def truncate_fully_and_start_at(log: Log, offset: Offset, now_ms: int) -> None:
-    """See `Log.truncate_fully_and_start_at`. After DiskFull the log holds what it held."""
+    """See `Log.truncate_fully_and_start_at`. DiskFull leaves the log unchanged."""
     try:
         _begin(log, min(offset, log.log_start_offset))
         removed = log.segments
@@ -156,19 +157,19 @@ def truncate_fully_and_start_at(log: Log, offset: Offset, now_ms: int) -> None:
 
 
 def cut_plan(log: Log) -> FlushPlan:
-    """What must be synced before anything is appended to a log that was cut."""
+    """The files to sync before the next append to a truncated log."""
     return FlushPlan(log, log.log_end_offset, [], log.unsynced_cut, None, [], sync_names=True)
 
 
 def cut_synced(log: Log, plan: FlushPlan) -> None:
-    """A plan's `run` returned: the log may be appended to, unless it was cut once more."""
+    """Allow appends after a plan's `run` returned, unless the log was truncated again."""
     if plan.generation == log.generation:
         log.unsynced_cut = None
         log.set_roll_limits()
 
 
 def sync_cut(log: Log) -> None:
-    """Sync the cut here and now: somebody appends before a job has done it, or the log is closed. Raises LogDirectoryFailure."""
+    """Sync the truncation now, for an append before the job's sync or for a clean stop. Raises LogDirectoryFailure."""
     plan = cut_plan(log)
     plan.run()
     cut_synced(log, plan)
@@ -183,7 +184,7 @@ def _begin(log: Log, offset: Offset) -> None:
 
 
 def _settle(log: Log, end_offset: Offset) -> None:
-    """Everything but the files follows the new end."""
+    """Adjust everything but the files to the new end."""
     log.unsynced_cut = log.active
     log.log_end_offset = end_offset
     log.log_start_offset = min(log.log_start_offset, end_offset)
@@ -207,7 +208,7 @@ def _remove(log: Log, segments: list[Segment]) -> None:
 
 
 def _find_max_timestamp(segment: Segment) -> Offset:
-    """Look behind the last time index entry for a larger timestamp that is still there; tells where the last batch ends."""
+    """Search after the last time index entry for a larger timestamp; returns the end offset of the last batch."""
     assert segment.offset_index.entries is not None
     end_offset = segment.base_offset
     start = segment.offset_index.lookup(segment.max_timestamp_offset)

@@ -1,17 +1,17 @@
-"""Kafka clusters for tests: a pytest plugin (`yak.testing.plugin`), and `run_cluster` for everybody else.
+"""Kafka clusters for tests: a pytest plugin (`yak.testing.plugin`), and `run_cluster` for other uses.
 
-plugin          what pytest sees: fixtures, options, the marker, the brokers' logs in a failing test's report
-asked_for       which cluster and topic a test asks for
-session         the clusters of one run: lent to one test at a time, looked over before the next one
-cluster         one cluster, as a test holds it
-shape           what a cluster is made of: clusters of one shape can stand in for each other
-checking        what each broker says of the cluster, and whether they agree
-broker_logs     what the brokers printed since a test began
-workspace       the folder and the metadata store under all of it
-guardian        a process that cleans up when the test run was killed
+plugin          fixtures, options, the marker, the brokers' logs in a failing test's report
+asked_for       the cluster and topic that a test requests
+session         the clusters of one run: lent to one test at a time, checked before the next one
+cluster         a test's cluster
+shape           size and configs of a cluster: clusters of one shape are interchangeable
+checking        each broker's view of the cluster, and whether the brokers agree
+broker_logs     the brokers' log output since a test began
+workspace       the folder and the metadata store of all clusters
+guardian        a process that cleans up after a killed test run
 
-pytest imports the plugin at every start where YAK is installed, so nothing of the rest is loaded before a test asks for a
-cluster, and nothing but `plugin` and `asked_for` imports pytest.
+pytest imports the plugin at every start where YAK is installed. So the other modules are loaded only when a test needs a
+cluster, and only `plugin` and `asked_for` import pytest.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ _HOMES = {"Cluster": "yak.testing.cluster", "Node": "yak.testing.cluster", "run_
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is public when it is first asked for."""
+    """Import a public name on its first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

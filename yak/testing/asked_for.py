@@ -1,7 +1,7 @@
-"""Which cluster and topic a test asks for: from its parameter, its markers, the command line and the ini file.
+"""The cluster and topic that a test requests: by its parameter, its markers, the command line and the ini file.
 
-The nearest says most: an indirect parameter before the function's marker, before the class's, before the module's, before
-the command line, before the ini file.
+Precedence, highest first: indirect parameter, the function's marker, the class's, the module's, the command line, the
+ini file.
 """
 
 import re
@@ -22,22 +22,22 @@ _TOPIC_WORDS: Final = ("partitions", "replication_factor", "topic_configs")
 _MERGED: Final = ("configs", "topic_configs")
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
 _NAME_LENGTH_MAX: Final = 100
-"""Of the part of a topic's name that tells whose it is: Kafka takes 249 in all."""
+"""Limit of the readable part of a topic's name: Kafka allows 249 characters in all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What holds for tests that say nothing."""
+    """The defaults for tests that request nothing."""
 
     brokers: int = _BROKERS
     configs: tuple[tuple[str, str], ...] = ()
     fresh: bool = False
     log_lines: int = _LOG_LINES
-    """Of each broker's log, in the report of a test that failed."""
+    """Lines of each broker's log in the report of a failed test."""
 
     @classmethod
     def of(cls, config: pytest.Config) -> "Defaults":
-        """From the command line and the ini file. Raises UsageError of pytest."""
+        """From the command line and the ini file. Raises pytest's UsageError."""
         pairs = [*config.getini("yak_configs"), *(config.getoption("yak_configs") or [])]
         found = cls(
             brokers=_number(config, "yak_brokers", _BROKERS, least=1),
@@ -54,7 +54,7 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class WantedCluster:
-    """What `yak_cluster` is to be."""
+    """The requested `yak_cluster`."""
 
     shape: Shape
     fresh: bool
@@ -62,7 +62,7 @@ class WantedCluster:
 
 @dataclass(frozen=True, slots=True)
 class WantedTopic:
-    """What `yak_topic` is to be."""
+    """The requested `yak_topic`."""
 
     partitions: int
     replication_factor: int | None
@@ -70,7 +70,7 @@ class WantedTopic:
 
 
 def wanted_cluster(request: pytest.FixtureRequest, *, fresh: bool = False) -> WantedCluster:
-    """The cluster of a test, and in any case a new one if `fresh`; fails the test for words that are none."""
+    """The cluster of a test, always a new one if `fresh`; fails the test for unknown words."""
     words = _words(request, _CLUSTER_WORDS, "brokers")
     defaults = Defaults.of(request.config)
     try:
@@ -81,22 +81,22 @@ def wanted_cluster(request: pytest.FixtureRequest, *, fresh: bool = False) -> Wa
 
 
 def wanted_topic(request: pytest.FixtureRequest) -> WantedTopic:
-    """The topic of a test; fails the test for words that are none."""
+    """The topic of a test; fails the test for unknown words."""
     words = _words(request, _TOPIC_WORDS, "partitions")
     return WantedTopic(words.get("partitions", 1), words.get("replication_factor"), words.get("topic_configs", {}))
 
 
 def topic_name(node: pytest.Item) -> str:
-    """A name that Kafka takes and no other topic has, and that tells whose it is.
+    """A valid, unique topic name that includes the test's name.
 
-    It has no dot or underscore, which Kafka's metrics could not tell apart (Topic.hasCollision).
+    It has no dot or underscore, which collide in Kafka's metrics (Topic.hasCollision).
     """
     readable = _NOT_IN_A_NAME.sub("-", node.name).strip("-")[:_NAME_LENGTH_MAX]
     return f"{readable or 'test'}-{uuid.uuid4().hex[:12]}"
 
 
 def _words(request: pytest.FixtureRequest, known: tuple[str, ...], of_a_number: str) -> dict[str, Any]:
-    """What markers and the parameter say about one of the two fixtures."""
+    """The words of the markers and the parameter for one of the two fixtures."""
     found: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers(MARKER))):
         _take(found, mark.args, mark.kwargs, f"@pytest.mark.{MARKER}")

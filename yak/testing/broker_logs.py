@@ -1,4 +1,4 @@
-"""What the brokers of a cluster printed since a test began, for the report of one that fails."""
+"""The brokers' log output since a test began, for the report of a failed test."""
 
 import os
 from collections.abc import Mapping
@@ -8,18 +8,18 @@ _READ_AT_MOST_BYTES: Final = 256 * 1024
 
 
 class BrokerLogs:
-    """The log files of a cluster by node, and how long each was when `mark` was called last."""
+    """The log files of a cluster by node, and the length of each at the last `mark`."""
 
     def __init__(self, paths: Mapping[int, str]) -> None:
         self._paths = dict(paths)
         self._marks = dict.fromkeys(paths, 0)
 
     def mark(self) -> None:
-        """What is in the logs now is of the past."""
+        """Exclude the present content from later reads."""
         self._marks = {node_id: _size(path) for node_id, path in self._paths.items()}
 
     def read(self, node_id: int) -> str:
-        """What a broker printed since the mark; the last 256 KiB of it when that is more."""
+        """A broker's output since the mark, at most the last 256 KiB."""
         path = self._paths[node_id]
         size = _size(path)
         begin = self._marks[node_id] if self._marks[node_id] <= size else 0
@@ -31,7 +31,7 @@ class BrokerLogs:
             return ""
 
     def tails(self, lines_max: int) -> dict[int, str]:
-        """The last lines of what each broker printed since the mark."""
+        """The last lines of each broker's output since the mark."""
         return {node_id: last_lines(self.read(node_id), lines_max) for node_id in self._paths}
 
 

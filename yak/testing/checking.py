@@ -1,7 +1,7 @@
-"""What each broker says of the cluster, and waiting until they agree.
+"""Each broker's view of the cluster, and waiting until they agree.
 
-A client may ask any broker, and one that was not told yet answers of the past. So what a test is told is true of all
-brokers that run.
+A client may ask any broker, and a broker with old metadata gives stale answers. So a test gets only answers that hold
+for all running brokers.
 """
 
 import time
@@ -17,11 +17,11 @@ _ANSWER_SECONDS: Final = 2.0
 _T = TypeVar("_T")
 
 Views = dict[str, ClusterReplicas]
-"""What each broker said, by its address."""
+"""Each broker's view, by its address."""
 
 
 def wait_until(addresses: Sequence[str], found: Callable[[Views], _T | str], timeout_s: float, what: str) -> _T:
-    """Ask all brokers again and again, until `found` gives something and not the reason why there is nothing yet.
+    """Ask all brokers repeatedly, until `found` returns a result instead of a reason (a string).
 
     Raises NothingInTime (`test-cluster`) with the last reason; `what` completes "… in 30 s".
     """
@@ -42,7 +42,7 @@ def wait_until(addresses: Sequence[str], found: Callable[[Views], _T | str], tim
 
 
 def partition_in(view: ClusterReplicas, topic: str, partition: int) -> PartitionReplicas | str:
-    """One partition as one broker sees it, or why there is none."""
+    """One partition as one broker sees it, or the reason why there is none."""
     for each in view.partitions:
         if (each.topic, each.partition) == (topic, partition):
             return each
@@ -50,7 +50,7 @@ def partition_in(view: ClusterReplicas, topic: str, partition: int) -> Partition
 
 
 def whole(views: Views, nodes: int) -> bool | str:
-    """True when every broker knows all nodes and a controller, and every partition is in sync; else what is missing."""
+    """True when every broker knows all nodes and a controller, and every partition is in sync; else the problem."""
     for address, view in views.items():
         if len(view.brokers) < nodes or view.controller_id not in view.brokers:
             return f"{address} knows {len(view.brokers)} of {nodes} brokers, and controller {view.controller_id}"
@@ -61,7 +61,7 @@ def whole(views: Views, nodes: int) -> bool | str:
 
 
 def has_topic(views: Views, topic: str) -> bool | str:
-    """True when every broker knows a topic with all its replicas in sync."""
+    """True when every broker knows a topic with all its replicas in sync; else the problem."""
     for address, view in views.items():
         found = view.of_topic(topic)
         if not found:
@@ -73,7 +73,7 @@ def has_topic(views: Views, topic: str) -> bool | str:
 
 
 def agreed_leader(views: Views, topic: str, partition: int, running: Sequence[int]) -> int | str:
-    """The node that leads by the word of every broker, and runs."""
+    """The running node that every broker names as the leader; else the problem."""
     leaders = set()
     for view in views.values():
         found = partition_in(view, topic, partition)

@@ -1,4 +1,4 @@
-"""One cluster, as a test holds it: where it listens, who leads, and what can be done to its brokers."""
+"""A test's cluster: its addresses, its leaders, and the operations on its brokers."""
 
 import shutil
 import socket
@@ -24,7 +24,7 @@ _DYNAMIC: Final = ("broker", "default broker")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One broker now. `pid` is None when it does not run; `state` is running, paused, stopped, or dead."""
+    """One broker's present state. `pid` is None when it does not run; `state` is running, paused, stopped, or dead."""
 
     node_id: int
     address: str
@@ -45,8 +45,8 @@ class Node:
 class Cluster:
     """Real brokers on 127.0.0.1, numbered from 1. Ports stay the same over kills and restarts.
 
-    A method that names a node raises UsageError (`unknown-node`) where there is none; every method raises YakError when
-    the cluster refuses what it asks, with its reason.
+    A method that names a node raises UsageError (`unknown-node`) for an unknown node. Every method raises YakError with
+    the reason when the cluster refuses a request.
     """
 
     def __init__(self, shape: Shape, folder: str, store_url: str) -> None:
@@ -62,7 +62,7 @@ class Cluster:
     def __repr__(self) -> str:
         return f"<Cluster {self.bootstrap}>"
 
-    # ---------------------------------------------------------------------------------------------- what it is
+    # ---------------------------------------------------------------------------------------------- properties
 
     @property
     def bootstrap(self) -> str:
@@ -71,12 +71,12 @@ class Cluster:
 
     @property
     def brokers(self) -> tuple[Node, ...]:
-        """All brokers, by node id, as they are now."""
+        """The present state of all brokers, by node id."""
         return tuple(map(_node, self._local.status().brokers))
 
     @property
     def data_dir(self) -> str:
-        """Where its files are; `yak up --status --data-dir` looks at it. Gone with the cluster."""
+        """The folder of its files, also for `yak up --status --data-dir`. Deleted with the cluster."""
         return self._local.data_dir
 
     def broker(self, node: int) -> Node:
@@ -92,7 +92,7 @@ class Cluster:
         )
 
     def log(self, node: int) -> str:
-        """What a broker printed since the test began."""
+        """A broker's log output since the test began."""
         return self._logs.read(self.broker(node).node_id)
 
     def log_tails(self, lines_max: int) -> dict[int, str]:
@@ -110,7 +110,7 @@ class Cluster:
         *,
         timeout_s: float = TIMEOUT_SECONDS,
     ) -> str:
-        """Create a topic and wait until every broker that runs knows it; gives its name.
+        """Create a topic, wait until every running broker knows it, and return its name.
 
         Without a replication factor it has three replicas, or as many as there are brokers.
         """
@@ -132,10 +132,10 @@ class Cluster:
         return name
 
     def leader_of(self, topic: str, partition: int = 0, *, timeout_s: float = TIMEOUT_SECONDS) -> int:
-        """The node that leads a partition, by the word of every broker that runs; itself one that runs.
+        """The running node that leads a partition, as confirmed by every running broker.
 
-        After `kill` and `pause` of the leader this waits for the new one: tens of milliseconds after a kill, about 6 s (the
-        session of a broker) after a pause. Raises NothingInTime.
+        After `kill` or `pause` of the leader this waits for the new one: tens of milliseconds after a kill, about 6 s
+        (the broker session timeout) after a pause. Raises NothingInTime.
         """
         from yak.testing import checking
 
@@ -148,7 +148,7 @@ class Cluster:
         )
 
     def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:
-        """The nodes in sync for a partition, in order, as its leader (else any broker) says at this moment."""
+        """The present ISR of a partition in ascending order, from its leader, else from any broker."""
         from yak.client.replica_offsets import read_metadata
         from yak.testing import checking
 
@@ -164,7 +164,7 @@ class Cluster:
     def wait_until_healthy(self, *, timeout_s: float = TIMEOUT_SECONDS) -> None:
         """Wait until every broker knows all the others, and every partition has a leader and all replicas in sync.
 
-        Raises CheckFailed at once while a broker is killed or paused, NothingInTime when it takes longer.
+        Raises CheckFailed at once while a broker is killed or paused, NothingInTime on a timeout.
         """
         from yak.testing import checking
 
@@ -176,7 +176,7 @@ class Cluster:
             "the cluster was not healthy",
         )
 
-    # -------------------------------------------------------------------------------------------- what is done to it
+    # ---------------------------------------------------------------------------------------------------- operations
 
     def kill(self, node: int) -> None:
         """`kill -9` a broker and wait until it is gone."""
@@ -184,23 +184,23 @@ class Cluster:
         self._local.kill(self.broker(node).node_id)
 
     def pause(self, node: int) -> None:
-        """Let a broker hang (SIGSTOP): connections to it stay open, and nothing is answered."""
+        """Pause a broker (SIGSTOP): its connections stay open, and it answers nothing."""
         self.is_disturbed = True
         self._local.pause(self.broker(node).node_id)
 
     def resume(self, node: int) -> None:
-        """Undo `pause`."""
+        """Resume a paused broker."""
         self._local.resume(self.broker(node).node_id)
 
     def restart(self, node: int) -> None:
         """Start a broker on the same data and port, and wait until it answers clients.
 
-        One that runs, or is paused, is first stopped in order (SIGTERM). `kill` and then `restart` is a crash.
+        A running or paused broker is first stopped in order (SIGTERM). `kill` and then `restart` is a crash.
         """
         self.is_disturbed = True
         self._local.restart(self.broker(node).node_id)
 
-    # ----------------------------------------------------------------------------------------------- its life
+    # --------------------------------------------------------------------------------------------- life cycle
 
     def start(self) -> None:
         """Start all brokers at once and wait until they answer clients and know each other."""
@@ -220,11 +220,11 @@ class Cluster:
             self.wait_until_healthy()
 
     def mark_logs(self) -> None:
-        """A test begins: what was printed before is not part of its report."""
+        """A test begins: earlier output is not part of its report."""
         self._logs.mark()
 
     def make_empty(self) -> bool:
-        """Delete the last test's topics; False when the cluster is not as it was made, and another is needed."""
+        """Delete the last test's topics; False when the cluster was disturbed, and a new one is needed."""
         if self.is_disturbed or any(each.state != "running" for each in self.brokers):
             return False
         try:
@@ -233,7 +233,7 @@ class Cluster:
             return False
 
     def end(self) -> None:
-        """Kill all brokers: nothing of theirs is of use to anybody. The files stay until `delete`."""
+        """Kill all brokers, since their data is not needed any more. The files stay until `delete`."""
         self._admin = None
         known = load(self._local.data_dir)
         for broker in known.brokers if known is not None else []:
@@ -244,10 +244,10 @@ class Cluster:
         self._held = []
 
     def delete(self) -> None:
-        """Delete the files of a cluster that was ended."""
+        """Delete the files of an ended cluster."""
         shutil.rmtree(self._local.data_dir, ignore_errors=True)
 
-    # ------------------------------------------------------------------------------------------------- inside
+    # ----------------------------------------------------------------------------------------------- internal
 
     def _configs_are_untouched(self) -> bool:
         return not any(

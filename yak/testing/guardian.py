@@ -1,11 +1,12 @@
-"""A process that ends a killed test run's brokers and deletes its files: `python -m yak.testing.guardian PARENT FOLDER`.
+"""Ends a killed test run's brokers and deletes its files: `python -m yak.testing.guardian PARENT FOLDER`.
 
-A run that ends by itself cleans up by itself and says so by one byte on our standard input. Where that ends without the
-byte, or the parent is gone, nobody is left to do it: not after `kill -9`, a time-out of the CI, or `os._exit`.
+A run that ends normally cleans up itself and reports it by one byte on this process's standard input. When the input
+ends without the byte, or the parent is gone, the guardian cleans up: after `kill -9`, a timeout of the CI, or
+`os._exit`.
 
-The processes are found by the folder, which was made for this run and is in each broker's arguments or is the working
-directory of the Redis server. So one that was started in the very moment of the end, and is written down nowhere, is
-found too.
+It finds the processes by the folder, which was made for this run. The folder is in each broker's arguments, and is the
+working directory of the Redis server. So even a process that started at the very end, and is in no state file, is
+found.
 """
 
 import os
@@ -18,7 +19,7 @@ from yak.local.leftovers import end_processes_of
 
 ALL_CLEAN: Final = b"."
 _LOOK_EVERY_SECONDS: Final = 1.0
-"""For the parent's death: the pipe tells at once, unless a process that the parent forked still holds it."""
+"""Interval of the parent check: the pipe ends at once, unless a process that the parent forked still holds it."""
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
 
 
 def wait_for_end(parent: int) -> bool:
-    """Wait for the end of the run; whether it cleaned up by itself."""
+    """Wait for the end of the run; return whether it cleaned up itself."""
     while os.getppid() == parent:
         readable, _, _ = select.select([0], [], [], _LOOK_EVERY_SECONDS)
         if readable:

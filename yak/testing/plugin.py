@@ -1,6 +1,6 @@
-"""The pytest plugin: fixtures, options, the marker, and the brokers' logs in the report of a test that fails.
+"""The pytest plugin: fixtures, options, the marker, and the brokers' logs in the report of a failed test.
 
-pytest imports this file at every start, so it imports nothing of ours before something of it is used.
+pytest imports this file at every start, so it imports other YAK modules only when they are used.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _CLUSTER: "pytest.StashKey[Cluster]" = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options, each also for the ini file."""
+    """Register the options, each also for the ini file."""
     group = parser.getgroup("yak", "Kafka clusters (yak.testing)")
     group.addoption("--yak-brokers", dest="yak_brokers", metavar="N", help="brokers of a test's cluster [1]")
     group.addoption(
@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say what the marker is, and refuse options that make no sense before any test runs."""
+    """Register the marker, and refuse invalid options before any test runs."""
     config.addinivalue_line("markers", _MARKER)
     if any(config.getoption(name) is not None or config.getini(name) for name in _NAMES):
         from yak.testing.asked_for import Defaults
@@ -85,7 +85,7 @@ def yak_cluster(request: pytest.FixtureRequest, _yak_session: "Session") -> Iter
 
 @pytest.fixture(scope="session")
 def yak_session_cluster(request: pytest.FixtureRequest, _yak_session: "Session") -> Iterator["Cluster"]:
-    """A cluster of its own for the whole session, as the options say: for what is set up once. Nothing is undone in it."""
+    """A separate cluster for the whole session, configured by the options, for one-time setup. It is never reset."""
     from yak.testing.asked_for import wanted_cluster
 
     cluster = _lend(_yak_session, wanted_cluster(request, fresh=True))
@@ -114,7 +114,7 @@ def yak_topic(request: pytest.FixtureRequest, yak_cluster: "Cluster") -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what the brokers printed since the test began to the report of a test that failed."""
+    """Add the brokers' output since the test began to the report of a failed test."""
     report = yield
     if report.failed and _CLUSTER in item.stash:
         from yak.testing.asked_for import Defaults
@@ -132,7 +132,7 @@ def _lend(session: "Session", wanted: "WantedCluster") -> "Cluster":
 
 @contextlib.contextmanager
 def _told_plainly() -> Iterator[None]:
-    """A cluster that cannot be had fails the test with three lines, as `yak` prints them, and no traceback of ours."""
+    """Fail the test with the three lines that `yak` prints, without a traceback, when the cluster is unavailable."""
     from yak.errors import YakError
 
     try:

@@ -1,4 +1,4 @@
-"""The clusters of one test run: started when a test asks for one, lent to one test at a time, ended with the run."""
+"""The clusters of one test run: started on request, lent to one test at a time, ended with the run."""
 
 import contextlib
 import importlib
@@ -11,11 +11,11 @@ from yak.testing.shape import Shape
 from yak.testing.workspace import Workspace
 
 _IDLE_MAX: Final = 3
-"""Clusters that run and that no test has: of as many shapes tests can take turns without a start."""
+"""Limit of idle clusters: tests can alternate between this many shapes without a start."""
 
 
 class Session:
-    """All clusters of one process. Not for threads."""
+    """All clusters of one process. Not thread-safe."""
 
     def __init__(self) -> None:
         self._workspace: Workspace | None = None
@@ -24,9 +24,9 @@ class Session:
         self._ended: list[Cluster] = []
 
     def lend(self, shape: Shape, *, fresh: bool = False) -> Cluster:
-        """A cluster that is whole and empty: a new one if `fresh`, else one that stands idle, where there is one.
+        """A healthy, empty cluster: a new one if `fresh`, else an idle one if there is any.
 
-        Raises YakError when a broker does not start, with the broker's own reason.
+        Raises YakError with the broker's reason when a broker does not start.
         """
         self._delete_ended()
         cluster = None if fresh else self._empty_one(shape)
@@ -38,7 +38,7 @@ class Session:
         return cluster
 
     def give_back(self, cluster: Cluster, *, fresh: bool = False) -> None:
-        """A test is over. Its logs can still be read until the next cluster is lent."""
+        """Return a cluster after a test. Its logs stay readable until the next cluster is lent."""
         self._lent.remove(cluster)
         if fresh or cluster.is_disturbed:
             self._end(cluster)
@@ -48,7 +48,7 @@ class Session:
             self._end(self._idle.pop(0))
 
     def close(self) -> None:
-        """End everything."""
+        """End all clusters."""
         try:
             for cluster in (*self._lent, *self._idle):
                 cluster.end()
@@ -70,14 +70,14 @@ class Session:
             workspace.wait_for_server()
         except BaseException:
             self._end(cluster)
-            workspace.wait_for_server()  # where that did not start, it is the better reason
+            workspace.wait_for_server()  # a failure of the store explains more than the brokers' failure
             raise
         finally:
             warm_up.join()
         return cluster
 
     def _empty_one(self, shape: Shape) -> Cluster | None:
-        """One that stands idle, without the topics of the test before; those that are not as they were made are ended."""
+        """An idle cluster without the topics of the last test; disturbed ones are ended."""
         for cluster in [each for each in reversed(self._idle) if each.shape == shape]:
             self._idle.remove(cluster)
             if cluster.make_empty():
@@ -97,7 +97,7 @@ class Session:
 
 
 def _import_clients(several: bool) -> None:
-    """What the test's first topic will need, while the brokers load."""
+    """Import the modules of the test's first topic while the brokers load."""
     for name in ("yak.client.admin", "confluent_kafka.admin", *(("yak.testing.checking",) if several else ())):
         importlib.import_module(name)
     if several:
@@ -108,10 +108,10 @@ def _import_clients(several: bool) -> None:
 
 @contextlib.contextmanager
 def run_cluster(brokers: int = 1, configs: Mapping[str, object] | None = None) -> Iterator[Cluster]:
-    """A cluster for as long as a `with` block lasts, for tests without pytest and for scripts.
+    """A cluster for the duration of a `with` block, for tests without pytest and for scripts.
 
-    `configs` are broker configs by Kafka's names. Raises YakError when a broker does not start, ValueError for a number of
-    brokers that cannot be.
+    `configs` are broker configs by Kafka's names. Raises YakError when a broker does not start, ValueError for an
+    invalid number of brokers.
     """
     shape = Shape.of(brokers, configs)
     session = Session()

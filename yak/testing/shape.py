@@ -1,7 +1,7 @@
-"""What a cluster for a test is made of, as a value: clusters of one shape can stand in for each other.
+"""The shape of a test's cluster as a value: clusters of one shape are interchangeable.
 
-The configs here are what YAK's brokers get in tests where they differ from a broker in production; what a test asks for
-wins over them. One that has no effect in this version of YAK is left out.
+The configs here are the differences of a test's brokers from production. A test's own configs override them. A config
+without effect in this version of YAK is left out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,26 +21,26 @@ TEST_CONFIGS: Final[Mapping[str, str]] = {
     "offsets.topic.num.partitions": str(_SMALL),
     "transaction.state.log.num.partitions": str(_SMALL),
 }
-"""As in Kafka one partition where a topic asks for none; leaders stay where a test moved them; who hangs leaves the ISR
-soon; deleted files do not stay; a group does not wait for more members; topics of Kafka's own are small."""
+"""One partition by default, as in Kafka. Leaders stay where a test moved them. A paused replica leaves the ISR soon.
+Deleted files go soon. A group does not wait for more members. Internal topics are small."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A number of brokers, and the broker configs that were asked for, sorted by name."""
+    """A number of brokers, and the requested broker configs, sorted by name."""
 
     brokers: int = 1
     configs: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, brokers: int = 1, configs: Mapping[str, object] | None = None) -> "Shape":
-        """From configs as a test writes them. Raises ValueError for a number of brokers that cannot be."""
+        """From configs as a test writes them. Raises ValueError for an invalid number of brokers."""
         if isinstance(brokers, bool) or not isinstance(brokers, int) or not 1 <= brokers <= BROKERS_MAX:
             raise ValueError(f"brokers={brokers!r}: a cluster has 1 to {BROKERS_MAX}")
         return cls(brokers, tuple(sorted((name, config_text(value)) for name, value in (configs or {}).items())))
 
     def broker_configs(self) -> tuple[str, ...]:
-        """All as `name=value`, for `yak serve -c`."""
+        """All configs as `name=value`, for `yak serve -c`."""
         return tuple(f"{name}={value}" for name, value in {**dict(self._usual()), **dict(self.configs)}.items())
 
     def _usual(self) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What all clusters of a test run stand on: a folder, one metadata store, and a guardian that outlives a killed run."""
+"""The base of all clusters of a test run: a folder, a metadata store, and a guardian that outlives a killed run."""
 
 import contextlib
 import os
@@ -16,20 +16,19 @@ from yak.local.redis_server import EmbeddedRedis
 from yak.testing.guardian import ALL_CLEAN
 
 _DATABASES: Final = 16
-"""What a Redis server has when nothing else is said."""
-"""Unix socket paths end near 104 bytes (macOS) or 108 (Linux); then a TCP port has to do."""
+"""The default number of databases of a Redis server."""
 _GUARDIAN_SECONDS: Final = 5.0
 
 
 class Workspace:
-    """A folder under TMPDIR with a Redis server in it that is started when a cluster first needs it.
+    """A folder under TMPDIR with a Redis server that starts when a cluster first needs it.
 
-    Each cluster has a database of the server to itself. It listens on a unix socket, so that no other test run can be given
-    its port between the choice and the start.
+    Each cluster has its own database of the server. The server listens on a unix socket, so that no other test run can
+    take its port between the choice and the start.
     """
 
     def __init__(self) -> None:
-        # The real path: the kernel tells the guardian no other.
+        # The real path, since the kernel reports only that to the guardian.
         self.folder = os.path.realpath(tempfile.mkdtemp(prefix="yak-testing-"))
         self._servers: list[EmbeddedRedis] = []
         self._starting = ThreadPoolExecutor(1, "yak-testing-redis")
@@ -46,12 +45,12 @@ class Workspace:
         )
 
     def new_folder(self) -> str:
-        """A path for one more cluster; nothing is there yet."""
+        """A path for one more cluster; nothing exists there yet."""
         self._clusters += 1
         return os.path.join(self.folder, f"cluster-{self._clusters}")
 
     def lend_database(self) -> str:
-        """The address of an empty database that nobody else has. Its server may be starting; see `wait_for_server`.
+        """The address of an empty, unused database. Its server may still be starting; see `wait_for_server`.
 
         Raises UsageError (`no-redis-server`).
         """
@@ -75,11 +74,11 @@ class Workspace:
             raise
 
     def give_back_database(self, url: str) -> None:
-        """Its cluster's brokers are gone. It is emptied when there is no other one."""
+        """Return the database of an ended cluster. It is emptied when no other database is free."""
         self._used.append(url)
 
     def close(self) -> None:
-        """End the servers, delete the folder, and let the guardian go."""
+        """End the servers, delete the folder, and end the guardian."""
         self._starting.shutdown()
         for server in self._servers:
             server.kill()
@@ -93,9 +92,9 @@ class Workspace:
         self._guardian.wait(_GUARDIAN_SECONDS)
 
     def _new_databases(self) -> list[str]:
-        """Start one more server, in a thread: brokers take longer to load than it takes to answer, and wait for it.
+        """Start another server in a thread: brokers take longer to load than Redis takes to answer, and wait for it.
 
-        Raises UsageError (`no-redis-server`) at once where there is no program to start.
+        Raises UsageError (`no-redis-server`) at once when there is no server program.
         """
         redis_child.find_server()
         server = EmbeddedRedis(os.path.join(self.folder, f"redis-{len(self._servers) + 1}"))

@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33, v0-2): replace all configs that are set on a resource by those given. v2: flexible."""
+"""AlterConfigs (key 33, v0-2): replace all configs set on a resource by the given ones. v2: flexible."""
 
 from __future__ import annotations
 

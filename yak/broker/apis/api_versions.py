@@ -1,4 +1,4 @@
-"""ApiVersions (key 18, v0-4): what this broker serves, from the one table.
+"""ApiVersions (key 18, v0-4): the APIs and versions that this broker serves.
 
 v1: throttle time. v3: flexible, client software; the answer's header stays v0 (KIP-511). v4: features with minimum 0.
 """
@@ -19,7 +19,7 @@ KEY, NAME, VERSIONS = 18, "ApiVersions", range(5)
 ABSENT = ("finalized features: there are none",)
 
 ADVERTISED_MIN = {0: 0}
-"""Produce is advertised from 0 though 0 to 2 are refused: older librdkafka else sends gzip uncompressed (KAFKA-18659)."""
+"""Produce v0 to v2 are advertised but refused: otherwise older librdkafka sends gzip uncompressed (KAFKA-18659)."""
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _OFFSET = re.compile(r"[0-9]{1,19}")
@@ -28,9 +28,9 @@ _SOFTWARE_VERSION = 3
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """The table; INVALID_REQUEST when the client's software name is not one (KIP-511).
+    """Answer with the table, or INVALID_REQUEST if the client's software name or version is malformed (KIP-511).
 
-    Another broker asks it for a sign of life, and is answered when we know what it knows (`yak.broker.pulse`).
+    A liveness probe of another broker is answered once the image is as new as the probe's (`yak.broker.pulse`).
     """
     if call.version >= _SOFTWARE_VERSION:
         request = call.request
@@ -51,7 +51,7 @@ def _served() -> Outcome:
 def refuse_version(broker: Broker, call: Call) -> Outcome:
     """The v0 answer to an ApiVersions version that is not served.
 
-    Key 18's maximum is given below the one that was refused: a client that takes it at its word else asks for ever.
+    It gives v3 as the maximum of key 18, below any refused version: else a client that retries with it may never stop.
     """
     del broker, call
     return Now({"error_code": ErrorCode.unsupported_version, "api_keys": _ranges(_REFUSED_MAX)})

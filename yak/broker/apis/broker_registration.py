@@ -1,11 +1,11 @@
-"""BrokerRegistration (key 62, v3-4), from this process only: a guest is listed, or what is known of it is changed.
+"""BrokerRegistration (key 62, v3-4), in-process only: register an external broker, or change its registration.
 
-In Kafka a broker tells the controller so that it is there. YAK brokers do that in the metadata store; this is the door for
-the metadata service, and brings in guests (`yak.cluster.guests`). It is not offered on the broker's port: no Kafka client
-asks for it, and a Kafka broker that joined by mistake would believe that it is a member.
+Kafka brokers register with the controller by this API. YAK brokers register in the metadata store; here the metadata
+service registers external brokers (`yak.cluster.guests`). The broker's port does not offer the API: no Kafka client
+uses it, and a Kafka broker that registered by mistake would believe that it is a member.
 
-`incarnation_id` names the registration, one listener says where the guest is. With `previous_broker_epoch` (v3) the guest of
-that epoch is changed, else it is registered.
+`incarnation_id` names the registration; the one listener has the external broker's address. `previous_broker_epoch`
+(v3) changes the registration of that epoch; without it a new one is made.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TIMEOUT_MS = 10_000
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Ask the store; the answer has the guest's epoch."""
+    """Send the change to the metadata store; the answer has the external broker's epoch."""
     node_id = call.request.broker_id
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:

@@ -1,6 +1,6 @@
-"""ConsumerGroupDescribe (key 69, v0-1): the state of groups of the consumer protocol and their members (KIP-848).
+"""ConsumerGroupDescribe (key 69, v0-1): the state and members of consumer groups (KIP-848).
 
-v1: which protocol each member speaks. Groups of the classic protocol are described by DescribeGroups.
+v1: each member's protocol. DescribeGroups describes classic groups.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOT_ASKED = -(2**31)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Each group by itself."""
+    """Describe each group, with its own error code."""
     return Now({"groups": [_describe(broker, call, group_id) for group_id in call.request.group_ids]})
 
 

@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat (key 68, v0-1): join a group, stay in it, leave it, and hear what to consume (KIP-848).
+"""ConsumerGroupHeartbeat (key 68, v0-1): join, stay in and leave a consumer group, and get its assignment (KIP-848).
 
-v1: regular expressions, and member ids that the client makes. The answer leaves when the records that it rests on are committed.
+v1: regular expressions, and member ids made by the client. The answer is sent when the records behind it are committed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ABSENT = ("racks: they are kept and described, but no assignor looks at them",)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Let the group decide, and answer when that is safe."""
+    """Let the group decide, and answer when the decision is committed."""
     request = call.request
     try:
         for text in (request.member_id, request.instance_id or "", request.rack_id or ""):

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35, v1-5): the log directories, what is in them, and how much room there is.
+"""DescribeLogDirs (key 35, v1-5): the log directories, their replicas, and their total and usable bytes.
 
 v2: flexible. v3: a top-level error. v4: bytes of the file system. v5: cordoned directories, of which there are none.
 """
@@ -19,7 +19,7 @@ ABSENT = ("moving replicas between directories: no future replicas are shown",)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Describe every directory; only the partitions asked for, all when none is named."""
+    """Describe every directory, with the requested partitions, or all if the topics are null."""
     asked = call.request.topics
     wanted = None if asked is None else {(topic.topic, index) for topic in asked for index in topic.partitions}
     return Now(

@@ -1,6 +1,6 @@
 """DescribeProducers (key 61, v0): the producers that wrote to a partition, with their epochs and sequences.
 
-A follower answers with what its replica knows (Kafka's Partition.activeProducerState).
+A follower answers from its own replica (Kafka's Partition.activeProducerState).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ElectLeaders (key 43, v0-2): leaders as a person wants them; null topics ask for all partitions.
+"""ElectLeaders (key 43, v0-2): preferred or unclean leader elections on request; null topics mean all partitions.
 
-v0: preferred leaders. v1: unclean elections too (KIP-460), a top-level error. v2: flexible. Only the controller may elect; the
-answer leaves when the image holds the new leaders. With null topics those that are in order already are left out.
+v0: preferred leaders. v1: unclean elections (KIP-460), a top-level error. v2: flexible. Only the controller elects. The
+answer is sent when the image has the new leaders. With null topics it omits partitions that need no election.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Elect, if this broker is the controller."""
+    """Elect the leaders; only the controller may."""
     request = call.request
     election_type = getattr(request, "election_type", PREFERRED)
     wanted = _wanted(broker, call)

@@ -1,9 +1,9 @@
 """FindCoordinator (key 10, v0-6): which broker coordinates a group.
 
-v1: key types. v3: flexible. v4: several keys. It is the leader of the group's partition of `__consumer_offsets`, which is made when it is
-first asked for. Transactions are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which is final in every client;
-COORDINATOR_NOT_AVAILABLE would be retried for ever. Keys of the share coordinator, which only brokers look for, are refused as
-by a Kafka broker without one (`KafkaApis.getCoordinator`).
+v1: key types. v3: flexible. v4: several keys. The coordinator is the leader of the group's `__consumer_offsets`
+partition; the first request creates that topic. Transactional ids get TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which is
+final in every client; COORDINATOR_NOT_AVAILABLE would be retried for ever. Keys of the share coordinator, which only
+brokers look up, get INVALID_REQUEST, as from a Kafka broker without one (`KafkaApis.getCoordinator`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REFUSED = {
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Name the leader of each group's partition."""
+    """Answer with the leader of each group's partition."""
     if getattr(call.request, "key_type", _GROUP) != _GROUP:
         return _answer(broker, call, None)
     if OFFSETS_TOPIC in broker.image.topics:
@@ -49,7 +49,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         if OFFSETS_TOPIC in broker.image.topics:
             return _when_decided(broker, call)
         if refusal is not None and refusal.error_code == ErrorCode.topic_already_exists:
-            # somebody else made it a moment ago: it is on its way to us
+            # another broker created it a moment ago; the image does not have it yet
             return Later(TopicWaiting(broker, call))
         return _answer(broker, call, refusal)
 
@@ -62,7 +62,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 
 class TopicWaiting(Waiting):
-    """A question for a coordinator while the topic of offsets is there but not known to us yet."""
+    """A delayed FindCoordinator: `__consumer_offsets` exists, but the image does not have it yet."""
 
     __slots__ = ()
 
@@ -71,19 +71,19 @@ class TopicWaiting(Waiting):
         broker.coordinator.awaiting_topic[self] = None
 
     def is_done(self) -> bool:
-        """Only the coordinator ends it, when the topic came."""
+        """Never: the coordinator finishes this request."""
         return False
 
     def answer(self, broker: Broker) -> Outcome:
-        """Who leads now."""
+        """Answer with the present leader."""
         return _when_decided(broker, self.call)
 
     def on_expiry(self, broker: Broker) -> Outcome:
-        """It did not come in time."""
+        """Answer COORDINATOR_NOT_AVAILABLE."""
         return _answer(broker, self.call, None)
 
     def leave(self, broker: Broker) -> None:
-        """Wake me no more."""
+        """Stop waiting for the topic."""
         broker.coordinator.awaiting_topic.pop(self, None)
 
 

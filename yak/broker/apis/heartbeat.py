@@ -1,4 +1,4 @@
-"""Heartbeat (key 12, v0-4): a member of a classic group is alive, and hears whether it must join anew.
+"""Heartbeat (key 12, v0-4): keep a classic group's member alive, and tell it if it must rejoin.
 
 v3: static members (KIP-345). v4: flexible.
 """
@@ -19,14 +19,14 @@ ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Begin the member's session anew."""
+    """Renew the member's session."""
     request = call.request
     try:
         try:
             held = broker.coordinator.of(request.group_id)
         except PeerError as refusal:
             if refusal.error_code == ErrorCode.coordinator_load_in_progress:
-                # the session begins anew when it is loaded, whatever we say (KafkaApis: no error while loading)
+                # loading renews the session, whatever the answer (KafkaApis: no error while loading)
                 return Now({"error_code": ErrorCode.none})
             raise
         group = held.shard.groups.get(request.group_id)

@@ -1,6 +1,6 @@
 """InitProducerId (key 22, v0-5): a producer id and epoch for an idempotent producer.
 
-v2: flexible. v3: a producer that lost its epoch sends what it had, and gets the next epoch (KIP-360). v5: as v4 here.
+v2: flexible. v3: a producer may send its present id and epoch (KIP-360), and gets a new id here. v5: as v4 here.
 v6 is unstable in Kafka and not advertised. Ids come in blocks of 1,000 from the metadata store and are never reused.
 """
 
@@ -24,11 +24,11 @@ _TIMEOUT_MS = 10_000
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """A fresh id, also for a producer that has one: only a transactional id keeps its own (TransactionCoordinator.scala)."""
+    """Give a new id, even to a producer that has one: only transactional ones keep it (TransactionCoordinator)."""
     request = call.request
     transactional_id = request.transactional_id
     if transactional_id is not None:
-        # Final in every client, as FindCoordinator's refusal; librdkafka retries INVALID_TXN_STATE here.
+        # Final in every client, as in FindCoordinator; librdkafka would retry INVALID_TXN_STATE here.
         code = ErrorCode.transactional_id_authorization_failed if transactional_id else ErrorCode.invalid_request
         return Now(_refused(code))
     producer_id = getattr(request, "producer_id", -1)
@@ -45,7 +45,7 @@ def _refused(error_code: ErrorCode) -> Fields:
 
 
 class ProducerIdWaiting(Waiting):
-    """A producer that waits for an id; most often there is one in the block at hand."""
+    """A delayed InitProducerId; mostly the current block has an id at once."""
 
     __slots__ = ("error", "producer_id")
 
@@ -55,17 +55,17 @@ class ProducerIdWaiting(Waiting):
         self.error: PeerError | None = None
 
     def is_done(self) -> bool:
-        """Whether there is an id, or a refusal."""
+        """Whether there is an id, or an error."""
         return self.producer_id >= 0 or self.error is not None
 
     def answer(self, broker: Broker) -> Outcome:
-        """The id with epoch 0, or the refusal."""
+        """The id with epoch 0, or the error."""
         del broker
         if self.error is not None:
             return Now(_refused(self.error.error_code))
         return Now({"error_code": ErrorCode.none, "producer_id": self.producer_id, "producer_epoch": 0})
 
     def on_expiry(self, broker: Broker) -> Outcome:
-        """No block of ids came in time: a retriable refusal."""
+        """Answer with a retriable error: no block of ids came in time."""
         del broker
         return Now(_refused(ErrorCode.coordinator_load_in_progress))

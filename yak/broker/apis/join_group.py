@@ -1,7 +1,7 @@
-"""JoinGroup (key 11, v0-9): come into a group, or come again; answered when all its members have.
+"""JoinGroup (key 11, v0-9): join or rejoin a group; answered when all members have joined.
 
-v1: a rebalance time-out of its own. v4: a new member is given an id first (KIP-394). v5: static members (KIP-345). v6: flexible.
-v7: the protocol type in the answer. v8: a reason. v9: a static leader may be told to keep its assignment (KIP-814).
+v1: own rebalance time-out. v4: a new member gets an id first (KIP-394). v5: static members (KIP-345). v6: flexible.
+v7: the protocol type in the answer. v8: a reason. v9: a static leader may be told to skip assigning (KIP-814).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MS = dt.timedelta(milliseconds=1)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Check what can be checked without the group, then let the group decide."""
+    """Check the request without the group, then let the group decide."""
     request = call.request
     try:
         asked = _join_of(call)
@@ -89,7 +89,7 @@ def _join_of(call: Call) -> Join:
 
 
 def _join_consumer_group(broker: Broker, call: Call, held: Led, group: Group, asked: Join) -> Outcome:
-    """A member that speaks the classic protocol comes into a group of the other one: nobody is waited for."""
+    """A member of the classic protocol joins a consumer group; the answer does not wait for other members."""
     request = ClassicJoin(
         asked.member_id,
         asked.instance_id,
@@ -114,7 +114,7 @@ def _join_consumer_group(broker: Broker, call: Call, held: Led, group: Group, as
 
 
 def client_host(call: Call) -> str:
-    """Where the client is, as Kafka shows it: a slash and the address."""
+    """The client's address as Kafka shows it, after a slash."""
     return "/" + call.connection.peer.rpartition(":")[0].strip("[]")
 
 

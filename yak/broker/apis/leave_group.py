@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13, v0-5): members go, by themselves or taken out by an administrator.
+"""LeaveGroup (key 13, v0-5): members leave, or an administrator removes them.
 
 v3: several members, static ones by their instance id (KIP-345). v4: flexible. v5: a reason (KIP-800).
 """
@@ -25,7 +25,7 @@ _SEVERAL_VERSION = 3
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Take each member out; those that stay share anew, once."""
+    """Remove each member; the remaining members rebalance once."""
     request = call.request
     if call.version >= _SEVERAL_VERSION:
         leaving = [(each.member_id, each.group_instance_id, getattr(each, "reason", None)) for each in request.members]

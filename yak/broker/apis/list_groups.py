@@ -18,7 +18,7 @@ ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """All groups, as far as they are known; filters do not mind the case of letters."""
+    """List the groups, or COORDINATOR_LOAD_IN_PROGRESS while a partition is loading. Filters ignore case."""
     coordinator = broker.coordinator
     if coordinator.is_loading():
         return Now({"error_code": ErrorCode.coordinator_load_in_progress, "groups": []})

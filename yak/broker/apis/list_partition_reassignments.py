@@ -1,6 +1,6 @@
-"""ListPartitionReassignments (key 46, v0): partitions on their way to other replicas (KIP-455); null topics ask for all.
+"""ListPartitionReassignments (key 46, v0): reassignments in progress (KIP-455); null topics mean all.
 
-Partitions that rest, and those that do not exist, are left out. Any broker may be asked.
+Partitions without a reassignment, and those that do not exist, are left out. Any broker answers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """What the image has under way."""
+    """List the reassignments of the image."""
     asked, topics = call.request.topics, broker.image.topics
     if asked is None:
         wanted: list[tuple[TopicInfo, Iterable[int]]] = [

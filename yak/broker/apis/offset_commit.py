@@ -1,8 +1,8 @@
-"""OffsetCommit (key 8, v2-10): how far a group has come; answered when that is committed.
+"""OffsetCommit (key 8, v2-10): store a group's offsets; answered when they are committed.
 
-The empty group id is one like any other here, as it always was in Kafka (GroupCoordinatorService.commitOffsets).
-v3: throttle time. v5: no retention time of its own any more. v6: the leader epoch. v7: static members. v8: flexible. v9: members of
-the new protocol (KIP-848). v10: topic ids.
+The empty group id is valid here, as in Kafka (GroupCoordinatorService.commitOffsets). v3: throttle time. v5: no own
+retention time any more. v6: the leader epoch. v7: static members. v8: flexible. v9: members of consumer groups
+(KIP-848). v10: topic ids.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Place = tuple[str, int, Committed]
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Check who commits, and then every offset by itself."""
+    """Check the member, then each offset on its own."""
     request = call.request
     try:
         held, group = _group_of(broker, call)
@@ -66,7 +66,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 
 def _group_of(broker: Broker, call: Call) -> tuple[Led, Group]:
-    """The group, if this one may commit for it; of a generation below zero it need not exist (a "simple" consumer)."""
+    """The group; a "simple" consumer (generation below zero) creates it. Raises PeerError if it may not commit."""
     request = call.request
     held = broker.coordinator.of(request.group_id, may_be_empty=True)
     group = held.shard.groups.get(request.group_id)
@@ -114,7 +114,7 @@ def _checked(broker: Broker, call: Call, topic: Any, places: list[_Place]) -> Fi
 
 
 def _is_too_long(metadata: str, limit: int) -> bool:
-    """The limit, though named in bytes, is one of Java's characters; and a record has room for so many bytes."""
+    """The limit counts Java characters, though named in bytes; a record has room for GROUP_STRING_BYTES_MAX bytes."""
     return len(metadata.encode("utf-16-le")) // 2 > limit or len(metadata.encode()) > GROUP_STRING_BYTES_MAX
 
 
@@ -127,7 +127,7 @@ def _topic(topic: Any, partitions: list[Fields]) -> Fields:
 
 
 def _failed(fields: Fields, error_code: ErrorCode) -> Fields:
-    """The same answer, with an error for what was to be written."""
+    """The same answer, with an error for the offsets that were to be written."""
     for topic in fields["topics"]:
         for answer in topic["partitions"]:
             if answer["error_code"] == ErrorCode.none:

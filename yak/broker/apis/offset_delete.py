@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47, v0): forget what a group committed of partitions that no member consumes (KIP-496)."""
+"""OffsetDelete (key 47, v0): delete a group's offsets of topics that no member consumes (KIP-496)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Each partition by itself; one of which nothing is committed is no error."""
+    """Delete the offset of each partition; a partition without one is no error."""
     request = call.request
     try:
         held = broker.coordinator.of(request.group_id)

@@ -1,7 +1,7 @@
-"""OffsetFetch (key 9, v1-10): what groups have committed; -1 where there is nothing, of unknown groups too.
+"""OffsetFetch (key 9, v1-10): the committed offsets of groups; -1 where there is none, also for unknown groups.
 
-v2: all topics of a group, a top-level error. v5: the leader epoch. v6: flexible. v7: only stable offsets (there are no transactions yet,
-so all are). v8: several groups. v9: members of the new protocol (KIP-848). v10: topic ids.
+v2: all topics of a group, a top-level error. v5: the leader epoch. v6: flexible. v7: only stable offsets (all are, as
+there are no transactions yet). v8: several groups. v9: members of consumer groups (KIP-848). v10: topic ids.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NOTHING = Committed(-1, -1, "", 0)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Answer when all that the answer rests on is committed."""
+    """Answer when all records behind the answer are committed."""
     request = call.request
     several = call.version >= _SEVERAL_GROUPS_VERSION
     asked = list(request.groups) if several else [request]
@@ -85,7 +85,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 
 def _check(asked: Any, group: Group | None) -> None:
-    """Whether this one may ask; who says that it is a member must be one (v9, KIP-848)."""
+    """Raise PeerError if the request names an unknown member, or another epoch of it (v9, KIP-848)."""
     member_id, member_epoch = getattr(asked, "member_id", None), getattr(asked, "member_epoch", -1)
     if group is not None:
         group.check_fetch(member_id, member_epoch)

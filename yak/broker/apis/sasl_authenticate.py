@@ -1,8 +1,8 @@
-"""SaslAuthenticate (key 36, v0-2): the two steps by which another broker proves itself (`yak.protocol.peer_proof`).
+"""SaslAuthenticate (key 36, v0-2): the two steps that authenticate another broker (`yak.protocol.peer_proof`).
 
-v1: session lifetime, 0 here: a proof holds as long as its connection. v2: flexible. Without a handshake the answer is
-ILLEGAL_SASL_STATE, as Kafka's. The answer to a wrong proof is SASL_AUTHENTICATION_FAILED, and says no more: the reason is
-in the log of this broker. The connection is what it was, one of a client.
+v1: session lifetime, 0 here: a proof is valid as long as its connection. v2: flexible. Without a handshake the answer
+is ILLEGAL_SASL_STATE, as in Kafka. A wrong proof gets SASL_AUTHENTICATION_FAILED without the reason, which is in this
+broker's log. The connection remains a client's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ABSENT = ("authentication of clients",)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """The caller's hello, then the caller's proof."""
+    """Answer the caller's hello, then its proof."""
     connection, said = call.connection, bytes(call.request.auth_bytes)
     proving = connection.proving
     if proving is None:
@@ -42,16 +42,16 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 
 def _exchange(broker: Broker, said: bytes) -> tuple[Exchange, Incarnation]:
-    """Our hello, with a nonce of this connection. Raises ProtocolViolation."""
+    """Begin an exchange with this broker's hello and a nonce of this connection. Raises ProtocolViolation."""
     caller = Hello.decode(said).broker
     hello = Hello(broker.peers.incarnation(), broker.dice.secret_bytes(NONCE_BYTES))
     return Exchange(broker.image.cluster_id, said, hello.encode()), caller
 
 
 def _verify(broker: Broker, connection: Connection, exchange: Exchange, caller: Incarnation, proof: bytes) -> bytes:
-    """Our proof, for a caller that has given its own. Raises ProtocolViolation.
+    """Verify the caller's proof, and return this broker's. Raises ProtocolViolation.
 
-    A caller that our image does not show yet may be newer than the image: what it may do is decided by each request.
+    A caller that is not in the image may be newer than the image: each request decides what the caller may do.
     """
     secret = broker.peers.secret
     if secret is None:

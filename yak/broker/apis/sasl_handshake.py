@@ -1,4 +1,4 @@
-"""SaslHandshake (key 17, v0-1): choose how to authenticate; here only brokers do, to each other (`yak.protocol.peer_proof`).
+"""SaslHandshake (key 17, v0-1): choose a mechanism; only brokers authenticate (`yak.protocol.peer_proof`).
 
 A client gets ILLEGAL_SASL_STATE, as from a Kafka listener without SASL (KafkaApis.handleSaslHandshakeRequest).
 """
@@ -19,11 +19,11 @@ KEY, NAME, VERSIONS = 17, "SaslHandshake", range(2)
 ABSENT = ("mechanisms for clients: there is no authentication of clients yet",)
 
 _FRAMED_VERSION = 1
-"""Before it, what follows the handshake has no Kafka header (KIP-152)."""
+"""Before v1, the bytes after the handshake have no Kafka header (KIP-152)."""
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Begin the proof of a broker."""
+    """Begin the authentication of a broker."""
     del broker
     connection = call.connection
     is_first = connection.proving is None and connection.proven is None

@@ -1,7 +1,7 @@
-"""SyncGroup (key 14, v0-5): the leader brings the assignment, everybody takes its own part.
+"""SyncGroup (key 14, v0-5): the leader sends the assignment, and each member gets its part.
 
-v3: static members (KIP-345). v4: flexible. v5: protocol type and name, to find clients that confuse groups. The answer leaves when the
-assignment is committed.
+v3: static members (KIP-345). v4: flexible. v5: protocol type and name, to refuse clients that confuse groups. The
+answer is sent when the assignment is committed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PROTOCOL_VERSION = 5
 
 
 def _of_consumer_group(broker: Broker, call: Call, held: Led, group: Group) -> Outcome:
-    """A member that speaks the classic protocol in a group of the other one."""
+    """A member of the classic protocol in a consumer group."""
 
     def operation(then: Then) -> Fields:
         answer = broker.coordinator.consumers.sync_classic(group, call.request)
@@ -38,7 +38,7 @@ def _of_consumer_group(broker: Broker, call: Call, held: Led, group: Group) -> O
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Hand it to the group."""
+    """Pass the request to the group."""
     request = call.request
     try:
         if call.version >= _PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):

@@ -1,6 +1,6 @@
-"""UnregisterBroker (key 64, v0): forget a broker that will not come back, or close a guest (`yak.cluster.guests`).
+"""UnregisterBroker (key 64, v0): remove a broker that will not come back, or an external one (`yak.cluster.guests`).
 
-Any broker may be asked.
+Any broker takes the request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIMEOUT_MS = 10_000
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Forget the broker, unless it is alive."""
+    """Unregister the broker, unless it is alive."""
     node_id = call.request.broker_id
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:

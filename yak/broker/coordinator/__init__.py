@@ -1,1 +1,1 @@
-"""The coordinator of groups: each broker is that of the groups whose partition of `__consumer_offsets` it leads."""
+"""The group coordinator: a broker coordinates the groups of each `__consumer_offsets` partition that it leads."""

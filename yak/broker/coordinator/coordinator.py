@@ -1,8 +1,8 @@
-"""The groups of this broker: which it coordinates, their records, and their clock.
+"""The groups that this broker coordinates, their records, and their timers.
 
-A broker coordinates the groups of a partition of `__consumer_offsets` from when it has read it (`loading`) until it no longer leads
-it. Decide, append, replay: a request is decided on what is in memory, its records are written, what they say is taken into memory, and
-the answer leaves when they are committed. If we lose the partition, all of that is dropped, and the next leader reads it from the log.
+A broker coordinates the groups of a `__consumer_offsets` partition once it has read the partition (`loading`), until it
+no longer leads it. A request is decided on the state in memory; its records are appended, then replayed. The answer is
+sent when they are committed. A broker that loses the partition drops the state, and the next leader reads the log.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UTF8_BYTES_MAX: Final = 4
 
 
 class Led:
-    """A partition of `__consumer_offsets` that we lead: its groups, once `loading` is None."""
+    """A `__consumer_offsets` partition that this broker leads. Its groups are complete once `loading` is None."""
 
     __slots__ = ("loading", "partition", "shard", "started_ms")
 
@@ -50,7 +50,7 @@ class Led:
 
 
 class Coordinator:
-    """What the group APIs ask; also the `Port` of every classic group here."""
+    """The entry point of the group APIs, and the `Port` of every classic group here."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -63,26 +63,26 @@ class Coordinator:
         )
         self.led: dict[int, Led] = {}
         self._loading: dict[int, Loading] = {}
-        """Those of them that are still read, by partition."""
+        """Partitions that are still being read, by number."""
         self._due: dict[ClassicGroup | ConsumerGroup, int] = {}
-        """When each group wants to be looked at."""
+        """When each group's next timer is due."""
         self._heap: list[tuple[int, int, ClassicGroup | ConsumerGroup]] = []
         self._pushes = 0
         self.awaiting_topic: dict[Waiting, None] = {}
-        """Requests that wait until the topic of offsets is known here."""
+        """Requests that wait until the image has `__consumer_offsets`."""
         self.consumers = ConsumerGroups(broker, self)
         self.expiry = OffsetExpiry(broker, self)
 
     # ------------------------------------------------------------------------------------------------ which groups
 
     def topics_changed(self, names: Iterable[str]) -> None:
-        """These topics are new, or changed."""
+        """Finish the requests that wait for `__consumer_offsets`, if these topics include it."""
         if self.awaiting_topic and OFFSETS_TOPIC in names:
             for waiting in list(self.awaiting_topic):
                 self._broker.finish(waiting)
 
     def look(self, partition: Partition) -> None:
-        """The leadership, the log or the existence of a partition of `__consumer_offsets` may have changed."""
+        """Load or resign: the leadership, log or existence of a `__consumer_offsets` partition may have changed."""
         index = partition.topic_partition.partition
         held = self.led.get(index)
         leads = partition.is_leader and partition.log is not None and not self._broker.maintenance.is_stopping
@@ -104,7 +104,7 @@ class Coordinator:
         now_ms = self._broker.now_ms
         end_offset = held.shard.forgotten_end = held.partition.log_end_offset
         for group in held.shard.groups.values():
-            # what was read may not be committed yet
+            # the records read may not be committed yet
             group.uncommitted_end = end_offset
             group.members.arm(now_ms)
             self.consumers.loaded(group)
@@ -136,7 +136,7 @@ class Coordinator:
             self._forget(group, ErrorCode.not_coordinator)
 
     def stop(self) -> None:
-        """The broker leads nothing any more: whoever waits here is sent to the next coordinator."""
+        """Resign from every partition; waiting requests get NOT_COORDINATOR."""
         for index, held in list(self.led.items()):
             self._resign(index, held)
 
@@ -151,7 +151,7 @@ class Coordinator:
         return ClassicGroup(group_id, self, self._settings)
 
     def of(self, group_id: str, *, may_be_empty: bool = False) -> Led:
-        """Where a client's group belongs. Raises PeerError: INVALID_GROUP_ID, and what `find` does."""
+        """The partition of a client's group. Raises PeerError: INVALID_GROUP_ID, and the errors of `find`."""
         if (not group_id and not may_be_empty) or len(group_id) > GROUP_STRING_BYTES_MAX // _UTF8_BYTES_MAX:
             self._check_id(group_id)
         return self.find(group_id)
@@ -161,7 +161,7 @@ class Coordinator:
             raise PeerError(ErrorCode.invalid_group_id)
 
     def find(self, group_id: str) -> Led:
-        """Where a group belongs. Raises PeerError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+        """The partition of a group. Raises PeerError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
         topic = self._broker.image.topics.get(OFFSETS_TOPIC)
         if topic is None:
             raise PeerError(ErrorCode.not_coordinator)
@@ -173,31 +173,31 @@ class Coordinator:
         return held
 
     def is_loading(self) -> bool:
-        """Whether some groups of ours are not known yet."""
+        """Whether a partition is still being read."""
         return bool(self._loading)
 
     @changes_state
     def deleted(self, held: Led, group: Group, error_code: ErrorCode) -> None:
-        """A group's records are gone: so is the group."""
+        """Drop a group whose records were deleted."""
         held.shard.drop(group)
         self._forget(group, error_code)
 
     @changes_state
     def put_classic(self, group: Group, error_code: ErrorCode, classic: ClassicGroup | None = None) -> None:
-        """Begin a group as another classic one, an empty one where none is given; who waits is told the error."""
+        """Replace a group by `classic`, or by an empty classic group. Waiting requests get the error."""
         self._forget(group, error_code)
         group.consumer = None
         group.members = classic or self.make_group(group.group_id)
 
-    # ------------------------------------------------------------------------------------------------- their records
+    # ------------------------------------------------------------------------------------------------------- records
 
     @changes_state
     def append(
         self, held: Led, group: Group, records: Sequence[Record], replay: Callable[[], None], then: Then
     ) -> None:
-        """Write a group's records, take in what they say (`replay`), and call `then` when they are committed.
+        """Append a group's records, `replay` them into memory, and call `then` when they are committed.
 
-        When nothing could be written, `then` is called with the error, and nothing is taken in.
+        If nothing could be written, `then` gets the error and `replay` is not called.
         """
         if self.led.get(held.partition.topic_partition.partition) is not held:
             then(ErrorCode.not_coordinator)
@@ -212,17 +212,17 @@ class Coordinator:
         writing.when_counted(held.partition, appended, lambda code: then(writing.as_coordinator(code)))
 
     def when_committed(self, held: Led, group_id: str, then: Then) -> None:
-        """Call `then` when all that is known of a group is committed."""
+        """Call `then` when all records behind a group's state are committed."""
         writing.when_committed(
             held.partition,
             held.shard.end_of(group_id),
             lambda code: then(writing.as_coordinator(code)),
         )
 
-    # ------------------------------------------------------------------------------------------------- a group's port
+    # --------------------------------------------------------------------------------------- port of classic groups
 
     def write(self, group: ClassicGroup, assignments: Mapping[str, bytes] | None, then: Then) -> None:
-        """A group's own record, at the end of a rebalance."""
+        """Append a group's metadata record at the end of a rebalance."""
         try:
             held = self.find(group.group_id)
         except PeerError as error:
@@ -236,7 +236,7 @@ class Coordinator:
         self.append(held, entry, (record,), _nothing, then)
 
     def schedule(self, group: ClassicGroup | ConsumerGroup, due_ms: int) -> None:
-        """Look at a group at `due_ms`, unless it is looked at before."""
+        """Run a group's timer at `due_ms`, unless it is already due earlier."""
         present = self._due.get(group)
         if present is None or due_ms < present:
             self._due[group] = due_ms
@@ -248,28 +248,28 @@ class Coordinator:
                 heapq.heapify(self._heap)
 
     def new_member_id(self, prefix: str) -> str:
-        """The client's name and something random, as Kafka's are."""
+        """A member id like Kafka's: the prefix, a dash and a random UUID."""
         unique = f"-{self._broker.dice.uuid4()}"
         return prefix.encode()[: GROUP_STRING_BYTES_MAX - len(unique)].decode(errors="ignore") + unique
 
     @property
     def now_ms(self) -> int:
-        """The time of the step under way."""
+        """The time of the current step."""
         return self._broker.now_ms
 
     @property
     def wall_ms(self) -> int:
-        """The wall clock in the step under way."""
+        """The wall clock in the current step."""
         return self._broker.wall_ms
 
     def say(self, event: str, **fields: object) -> None:
-        """A line for the log."""
+        """Emit an info log event."""
         self._broker.notice("info", event, **fields)
 
-    # ------------------------------------------------------------------------------------------------------ time
+    # -------------------------------------------------------------------------------------------------------- timers
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due next, in ms; None if never."""
         dues = [self._heap[0][0]] if self._heap else []
         dues.extend(loading.due_ms for loading in self._loading.values() if loading.due_ms is not None)
         if self.led:
@@ -277,7 +277,7 @@ class Coordinator:
         return min(dues, default=None)
 
     def on_timer(self) -> None:
-        """Look at the groups whose time has come, go on loading, and let old offsets go."""
+        """Run due group timers, continue loading, and expire offsets."""
         now_ms = self._broker.now_ms
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
@@ -315,4 +315,4 @@ class Coordinator:
 
 
 def _nothing() -> None:
-    """The group itself is what its record says."""
+    """Replay nothing: the group already matches its record."""

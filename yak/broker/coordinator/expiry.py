@@ -1,9 +1,9 @@
-"""Committed offsets that nobody needs any more: of groups that are empty for long, and of topics that are gone.
+"""Expiry of committed offsets: of long-empty groups, and of deleted topics.
 
-The rules are those of KIP-211 (ClassicGroup.offsetExpirationCondition): the time of a group without members counts from when the last one
-left; that of one which never had any, or of a topic that no member consumes, from the commit. What was committed of a topic that is gone
-is forgotten at once, or with the next round. A topic that a restored image lacks may come back, as its logs are kept: its
-offsets expire like any others.
+The rules are KIP-211's (ClassicGroup.offsetExpirationCondition). For an empty group, retention runs from when its last
+member left. For a group that never had members, and for a topic that no member consumes, it runs from the commit.
+Offsets of a deleted topic are removed at once, or in the next round. A topic that a restored image lacks may come back,
+since its logs are kept: its offsets expire like any others.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _SLICE_GAP_MS: Final = 10
 RECORDS_AT_ONCE: Final = 1_000
-"""Tombstones in one batch: well below what a topic takes."""
+"""Tombstones per batch: with ordinary group ids far below `max.message.bytes`."""
 
 
 class OffsetExpiry:
-    """Looks at one partition's groups at a time, all of them every `offsets.retention.check.interval.ms`."""
+    """Expires offsets partition by partition, in rounds that are `offsets.retention.check.interval.ms` apart."""
 
     def __init__(self, broker: Broker, coordinator: Coordinator) -> None:
         self._broker = broker
@@ -37,7 +37,7 @@ class OffsetExpiry:
         self.due_ms = broker.now_ms + self._interval_ms
 
     def run(self) -> None:
-        """The next partition of a round."""
+        """Expire the offsets of the round's next partition."""
         if not self._round:
             self._round.extend(self._coordinator.led)
         held = self._coordinator.led.get(self._round.popleft()) if self._round else None
@@ -47,7 +47,7 @@ class OffsetExpiry:
         self.due_ms = self._broker.now_ms + (_SLICE_GAP_MS if self._round else self._interval_ms)
 
     def topics_deleted(self, names: Iterable[str]) -> None:
-        """These topics were deleted, and what was committed of them means nothing for a new one of the name."""
+        """Remove the offsets of deleted topics: they are meaningless for a new topic of the same name."""
         removed = frozenset(names)
         for held in self._coordinator.led.values():
             if held.loading is not None:
@@ -71,7 +71,7 @@ class OffsetExpiry:
     def _is_expired(self, group: Group, topic: str, committed: Committed) -> bool:
         image = self._broker.image
         if topic not in image.topics and any(removed.name == topic for removed in image.removed_topics.values()):
-            # deleted while its tombstones could not be written, or while the group was being read
+            # the topic was deleted while tombstones could not be written, or while the group was being loaded
             return True
         return group.is_expired(topic, committed, self._broker.wall_ms, self._retention_ms)
 
@@ -106,4 +106,4 @@ class OffsetExpiry:
 
 
 def _ignore(_error_code: ErrorCode) -> None:
-    """What could not be written is found again in the next round."""
+    """Ignore a failed write: the next round finds the same offsets."""

@@ -1,6 +1,6 @@
-"""A coordinator's start: its partition of `__consumer_offsets` is read from the log's start to its end.
+"""Loading: a new coordinator reads its `__consumer_offsets` partition from log start to log end.
 
-The bytes are read in jobs, and looked at in slices of a few milliseconds each, so that nobody else waits for it.
+Jobs read the bytes. The broker processes them in slices of a few milliseconds, so that other requests are not delayed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RETRY_MS: Final = 1_000
 
 
 class Loading:
-    """Reads one partition into a shard; `done()` is called at its end, `due_ms` says when it wants `go_on`."""
+    """Reads one partition into a shard and calls `done()` at the end. Call `go_on` when `due_ms` is reached."""
 
     def __init__(self, broker: Broker, partition: Partition, shard: Shard, done: Callable[[], None]) -> None:
         log = partition.log
@@ -41,13 +41,13 @@ class Loading:
         self._restoring: Iterator[None] | None = None
         self._read_last: Read | None = None
         self._failures = 0
-        """Reads in a row that gave no whole batches at `_offset`."""
+        """Consecutive reads at `_offset` without a valid batch."""
         self._is_over = False
         self.due_ms: int | None = None
         self.records = 0
 
     def go_on(self) -> None:
-        """The next step, whatever it is."""
+        """Take the next step: read a chunk, or restore gathered records."""
         self.due_ms = None
         if self._is_over:
             return
@@ -60,7 +60,7 @@ class Loading:
             self._restore()
 
     def stop(self) -> None:
-        """Nobody wants it any more."""
+        """Stop loading."""
         self._is_over = True
         self.due_ms = None
 
@@ -73,7 +73,7 @@ class Loading:
                 data, next_offset, _, _ = read.perform(cached=False)
                 return data, read.segment_end if next_offset < 0 else next_offset
             except (NotCached, DamagedBatch, FileNotFoundError) as error:
-                # a segment was replaced while it was read, and its successor has the rest; or it is damaged
+                # the segment is damaged, or was replaced during the read: then a retry reads its successor
                 raise ProtocolViolation(f"what follows cannot be read: {type(error).__name__} {error}") from error
             except OSError as error:
                 raise LogDirectoryFailure(log.directory, error) from error
@@ -97,7 +97,7 @@ class Loading:
         self.go_on()
 
     def _failed(self, failure: ProtocolViolation) -> None:
-        """Read again in a moment; what two reads say is damage."""
+        """Read again after `RETRY_MS`. A second failure in a row reports a damaged batch."""
         self._failures += 1
         self.due_ms = self._broker.now_ms + RETRY_MS
         if self._failures == 1:
@@ -114,7 +114,7 @@ class Loading:
 
     def _gather(self, data: Buffer, end: Offset) -> None:
         if not len(data):
-            # compaction left nothing up to the end, and the log was cut there
+            # compaction left nothing up to the end, where the log was truncated
             self._offset = self._end
             return
         self._check(data, end)
@@ -127,7 +127,7 @@ class Loading:
             self._offset = header.next_offset
 
     def _check(self, data: Buffer, end: Offset) -> None:
-        """Nothing counts before all is looked at: a batch that stands in the wrong place shows by what comes behind it."""
+        """Check the whole chunk before any record is used: only a later batch reveals one at a wrong offset."""
         position, expected = 0, -1
         for position, header in iterate_headers(data):
             if compute_crc(data, position, header.size_bytes) != header.crc:

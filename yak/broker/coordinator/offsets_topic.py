@@ -1,4 +1,4 @@
-"""`__consumer_offsets` itself: made when a group is first asked for, with Kafka's settings for it."""
+"""Creation of `__consumer_offsets`: when a group is first used, with Kafka's settings for it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _FACTOR: Final = "offsets.topic.replication.factor"
 
 
 def plan_offsets_topic(broker: Broker) -> Sequence[StoreRequest]:
-    """The requests that make it. Raises PeerError, while followers are expected that are not there yet too.
+    """The requests that create the topic. Raises PeerError, also while expected followers are missing.
 
-    It has as many replicas as `offsets.topic.replication.factor` asks for. Where that is not set, it has fewer where there are fewer
-    brokers, so that one broker alone serves groups; but registered brokers that are down count, and so do those that
-    `default.replication.factor` speaks of: a broker that is down for a moment, or starts a moment later, costs no replica for ever.
+    The topic has `offsets.topic.replication.factor` replicas. If that is not set, a smaller cluster gets fewer, so that
+    a single broker serves groups. The factor is then at least the number of registered brokers, down ones included, and
+    `default.replication.factor`: a broker that is briefly down, or starts later, costs no replica for good.
     """
     config = broker.config
     replication_factor = config.offsets_topic_replication_factor

@@ -1,4 +1,4 @@
-"""Requests of group members that wait: for the others to join, for the leader's assignment, for a write to be committed."""
+"""Delayed requests of group members: they wait for other members to join, for the assignment, or for a commit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from yak.groups.classic.group import ClassicGroup
 
 AS_LONG_AS_IT_TAKES_MS: Final = 86_400_000
-"""A rebalance ends by the group's own clock; this only bounds what a mistake could cost."""
+"""The group's own timers end a rebalance; this only bounds the effect of a bug."""
 
 
 class GroupWaiting(Waiting):
-    """A request that is answered with `fields`, once they are there; `late` are those of one that took too long."""
+    """A delayed request, answered with `fields` once they are set, or with `late()` when it times out."""
 
     __slots__ = ("_broker", "fields", "late")
 
@@ -29,30 +29,30 @@ class GroupWaiting(Waiting):
         self.late = late
 
     def complete(self, fields: Fields) -> None:
-        """Give the answer; the first one counts."""
+        """Answer the request; only the first call counts."""
         if self.fields is None and not self.finished:
             self.fields = fields
             if self.call.waiting is self:
                 self._broker.finish(self)
 
     def is_done(self) -> bool:
-        """Whether the answer is there."""
+        """Whether `fields` are set."""
         return self.fields is not None
 
     def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """The answer."""
+        """Answer with `fields`."""
         assert self.fields is not None
         return Now(self.fields)
 
     def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """It took too long."""
+        """Answer with `late()`."""
         return Now(self.late())
 
 
 def answer_when_safe(
     broker: Broker, call: Call, operation: Callable[[Then], Fields], refused: Callable[[ErrorCode], Fields]
 ) -> Outcome:
-    """Do something that gives its answer at once and says later, through `then`, whether that is committed."""
+    """Send the answer of `operation` once it calls `then` with NONE, else `refused(error)`."""
     waiting = GroupWaiting(
         broker,
         call,
@@ -77,7 +77,7 @@ def answer_when_safe(
 
 
 class MemberWaiting(GroupWaiting):
-    """A JoinGroup or SyncGroup: the `Ticket` of a member. If its connection goes, the group is told."""
+    """A delayed JoinGroup or SyncGroup: the `Ticket` of a member. If its connection closes, the group is notified."""
 
     __slots__ = ("group", "shape")
 
@@ -89,16 +89,16 @@ class MemberWaiting(GroupWaiting):
         self.shape = shape
 
     def reply(self, fields: Fields) -> None:
-        """The group's answer."""
+        """Answer with the group's fields."""
         self.complete(fields)
 
     def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """It, put as this version of the request has it: here, since what fails here costs the group nothing."""
+        """Answer in the request's version. It is shaped here, since a failure here does not affect the group."""
         assert self.fields is not None
         return Now(self.shape(self.fields))
 
     def leave(self, broker: Broker) -> None:
-        """The request is over; one that was not answered has lost its connection, or its patience."""
+        """Notify the group if the request ended unanswered: disconnected, or timed out."""
         if self.fields is None:
             member = self.group.holder_of(self)
             if member is not None:

@@ -1,4 +1,4 @@
-"""The image as consumer groups see it: topics by name and by id, and how many partitions they have."""
+"""The image as consumer groups see it: topics by name and by id, and their partition counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from yak.cluster.image import Image
 
 
 class ImageTopics:
-    """A `TopicsView` of one image. Its version is the place in the metadata log, the same on every broker."""
+    """A `TopicsView` of one image."""
 
     __slots__ = ("_image",)
 
@@ -18,7 +18,7 @@ class ImageTopics:
 
     @property
     def version(self) -> int:
-        """Which moment this is."""
+        """The image's offset in the metadata log, the same on every broker."""
         return self._image.offset
 
     def topic_id(self, name: str) -> uuid.UUID | None:
@@ -31,7 +31,7 @@ class ImageTopics:
         return self._image.topic_names.get(topic_id)
 
     def num_partitions(self, topic_id: uuid.UUID) -> int:
-        """How many partitions it has, 0 when there is no such topic."""
+        """The topic's partition count; 0 for an unknown topic."""
         topic = self._image.topic_by_id(topic_id)
         return 0 if topic is None else len(topic.partitions)
 

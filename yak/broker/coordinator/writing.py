@@ -1,4 +1,4 @@
-"""Records of our own into a partition that we lead, and who waits for them to be committed."""
+"""Appending the broker's own records to a partition that it leads, and waiting for their commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NONE = ErrorCode.none
 
 
 class Commit:
-    """Something that waits until an offset of a partition is committed; stands in its queue beside the producers'."""
+    """A callback that waits for an offset's commit, in the partition's queue of delayed produce requests."""
 
     __slots__ = ("base_offset", "error_code", "finished", "then")
 
@@ -32,14 +32,14 @@ class Commit:
         self.base_offset = -1
 
     def resolve(self, broker: Broker) -> None:  # noqa: ARG002
-        """It is committed, or never will be under this leader."""
+        """Call `then`: the offset is committed, or this leader cannot commit it."""
         if not self.finished:
             self.finished = True
             self.then(self.error_code)
 
 
 def append(broker: Broker, partition: Partition, records: Sequence[Record]) -> appending.Appended:
-    """Write these in one batch, as a producer with acks=all would. Raises PeerError when nothing was written."""
+    """Append the records in one batch, as for a producer with acks=all. Raises PeerError if nothing was written."""
     log = partition.log
     if log is None:
         raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
@@ -58,7 +58,7 @@ def append(broker: Broker, partition: Partition, records: Sequence[Record]) -> a
 
 
 def when_counted(partition: Partition, appended: appending.Appended, then: Then) -> None:
-    """Call `then` when the batch counts; at once where it does already."""
+    """Call `then` when the batch may be acknowledged, perhaps at once."""
     if appended.must_wait and not appended.counts(partition):
         commit = Commit(then)
         appended.wait_in(partition, commit, commit)  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ def when_counted(partition: Partition, appended: appending.Appended, then: Then)
 
 
 def when_committed(partition: Partition, end_offset: Offset, then: Then) -> None:
-    """Call `then` when all below an offset is committed; at once where it is already."""
+    """Call `then` when everything below an offset is committed, perhaps at once."""
     if partition.high_watermark >= end_offset:
         then(_NONE)
         return
@@ -77,7 +77,7 @@ def when_committed(partition: Partition, end_offset: Offset, then: Then) -> None
 
 
 def as_coordinator(error_code: ErrorCode) -> ErrorCode:
-    """What a group's client is told when a write failed (CoordinatorOperationExceptionHelper.java)."""
+    """The error that a group's client gets for a failed write (CoordinatorOperationExceptionHelper.java)."""
     if error_code in (
         ErrorCode.not_enough_replicas,
         ErrorCode.not_enough_replicas_after_append,

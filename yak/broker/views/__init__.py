@@ -1,1 +1,1 @@
-"""What people and scrapers are shown of a broker: plain values, read from it between turns; nothing here changes it."""
+"""Read-only views of a broker for people and metric scrapers: plain values, read between turns."""

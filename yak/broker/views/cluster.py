@@ -1,4 +1,4 @@
-"""The cluster as one broker knows it: brokers, controller, store, and how many partitions are well."""
+"""The cluster as one broker knows it: brokers, controller, metadata store, and partition health counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ClusterView:
-    """Makes `GET /api/cluster`; what is counted over all partitions is counted once for an image."""
+    """Builds `GET /api/cluster`. Partition counts are computed once per image."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -25,7 +25,7 @@ class ClusterView:
         self._reassigning = 0
 
     def look(self) -> dict[str, Any]:
-        """The cluster as it is now."""
+        """The present state of the cluster."""
         image = self._broker.image
         self._count(image)
         health = self._health.look()
@@ -77,7 +77,7 @@ class ClusterView:
 
 
 def http_address(info: BrokerInfo) -> str | None:
-    """`http://HOST:PORT` of a broker; None where it answers no HTTP."""
+    """`http://HOST:PORT` of a broker; None if it serves no HTTP."""
     if not info.http_port:
         return None
     host = f"[{info.host}]" if ":" in info.host else info.host

@@ -1,4 +1,4 @@
-"""How far the groups that this broker coordinates are behind, as far as its own replicas can tell."""
+"""Lag of the groups that this broker coordinates, computed from its own replicas."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ class TopicLag:
     group_id: str
     topic: str
     messages: int = 0
-    """Records below the high watermark that the group has not committed, over the partitions that are known."""
+    """Lag in records: from the committed offset to the high watermark, summed over partitions with a replica here."""
     elsewhere: list[tuple[int, Offset]] = field(default_factory=list)
-    """(partition, committed offset) of those whose high watermark this broker does not hold."""
+    """(partition, committed offset) of the partitions without a usable replica here."""
 
     def add(self, high_watermark: Offset, committed: Offset) -> None:
-        """One more partition; a commit past the end counts as none behind."""
+        """Add a partition's lag; a commit past the high watermark counts as 0."""
         self.messages += max(0, high_watermark - committed)
 
 
 def coordinated_groups(broker: Broker) -> Iterator[Group]:
-    """The groups of this broker; those that it still reads are left out."""
+    """The groups that this broker coordinates, without those that are still loading."""
     for held in list(broker.coordinator.led.values()):
         if held.loading is None:
             yield from list(held.shard.groups.values())
 
 
 def members_count(group: Group) -> int:
-    """How many are in it."""
+    """The group's member count."""
     return len(group.members.members) if group.consumer is None else len(group.consumer.state.members)
 
 
 def topic_lag(broker: Broker, group_id: str, topic: str, committed: Mapping[int, Committed]) -> TopicLag:
-    """One group in one topic; partitions that are gone count for nothing.
+    """The lag of one group in one topic; partitions that no longer exist are skipped.
 
-    A follower's high watermark counts too: it is behind the leader's by a few milliseconds.
+    A follower's high watermark is used too: it is a few milliseconds behind the leader's.
     """
     lag = TopicLag(group_id, topic)
     info = broker.image.topics.get(topic)
@@ -63,7 +63,7 @@ def topic_lag(broker: Broker, group_id: str, topic: str, committed: Mapping[int,
 
 
 def leaders_to_ask(broker: Broker, lags: list[TopicLag]) -> dict[NodeId, dict[str, set[int]]]:
-    """Who knows the high watermarks that are missing here; partitions without a leader are in nobody's."""
+    """The partitions of `elsewhere` by leader and topic; those that have no leader, or are led here, are left out."""
     wanted: dict[NodeId, dict[str, set[int]]] = {}
     for lag in lags:
         info = broker.image.topics.get(lag.topic)

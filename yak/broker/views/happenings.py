@@ -1,8 +1,8 @@
-"""What happened in the cluster, told from two images and what lies between them. Pure.
+"""Cluster events, derived from two images and the delta between them. Pure.
 
     for happening in of_image(before, after, delta): ...
 
-Kinds are words with a dash; the word before it is the family (`broker-fenced` is of `broker`), by which listeners choose.
+A kind's family is the part before its first dash: `broker-fenced` is of `broker`. Listeners select kinds or families.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """One event: its kind, words for people, the topic that it is about if there is one, and fields for programs."""
+    """One event: its kind, a message for people, its topic if it has one, and fields for programs."""
 
     kind: str
     message: str
@@ -34,7 +34,7 @@ class Happening:
 
 
 def of_image(before: Image, after: Image, delta: Delta) -> Iterator[Happening]:
-    """What happened, causes first: brokers, the controller, then topics."""
+    """The events between two images, causes first: brokers, the controller, topics, configs."""
     for node_id in delta.brokers_changed:
         yield from _broker(node_id, before.brokers.get(node_id), after.brokers.get(node_id))
     if (before.controller_id, before.controller_epoch) != (after.controller_id, after.controller_epoch):
@@ -61,7 +61,7 @@ def _broker(node_id: NodeId, before: BrokerInfo | None, after: BrokerInfo | None
             None,
             {**fields, **where, "role": after.role},
         )
-    # a new registration begins fenced: that is no news
+    # a new registration begins fenced: no event
     known = BrokerState.FENCED if before is None or is_new else before.state
     if after.state is not known:
         kind, words = _STATES[after.state]
@@ -159,7 +159,7 @@ def _reassignment(
 def _config(before: Image, after: Image, resource_type: str, name: str) -> Iterator[Happening]:
     old, new = _configs_of(before, resource_type, name), _configs_of(after, resource_type, name)
     if old is None or new is None or old == new:
-        return  # of a topic that is new, or gone
+        return  # unchanged, or the topic is new or deleted
     changed = {key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
     words = ", ".join(f"{key}={'(default)' if value is None else value}" for key, value in changed.items())
     what = f"{resource_type} {name}" if name else "all brokers"

@@ -1,4 +1,4 @@
-"""Whether this broker is well, and why not."""
+"""Whether this broker is healthy, and if not, why."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MIN_ISR: Final = "min.insync.replicas"
 
 @dataclass(slots=True, frozen=True)
 class PartitionCounts:
-    """Of one image. `leaders` and `replicas` are this broker's; the other two count over the whole cluster."""
+    """Counts of one image: `leaders` and `replicas` of this broker, the other two of the whole cluster."""
 
     leaders: int = 0
     replicas: int = 0
@@ -29,7 +29,7 @@ class PartitionCounts:
 
 @dataclass(slots=True)
 class Health:
-    """`GET /health`."""
+    """The answer to `GET /health`."""
 
     node_id: int
     role: str
@@ -45,9 +45,9 @@ class Health:
     redis_lost_ms: int | None
     disks: list[dict[str, Any]]
     own_reasons: list[str] = field(default_factory=list)
-    """What is wrong with this broker."""
+    """Problems of this broker."""
     cluster_reasons: list[str] = field(default_factory=list)
-    """What is wrong with the cluster: no reason to ask another broker instead."""
+    """Problems of the cluster: they do not make this broker unready."""
 
     @property
     def is_ready(self) -> bool:
@@ -56,7 +56,7 @@ class Health:
 
     @property
     def reasons(self) -> list[str]:
-        """All of them; empty when all is well."""
+        """All problems; empty if healthy."""
         return self.own_reasons + self.cluster_reasons
 
     def as_json(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Health:
 
 
 class HealthView:
-    """Makes `Health`; what is counted over all partitions is counted once for an image."""
+    """Builds `Health`. Partition counts are computed once per image."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -91,7 +91,7 @@ class HealthView:
         self._counts = PartitionCounts()
 
     def look(self) -> Health:
-        """The broker as it is now."""
+        """The present health of the broker."""
         broker = self._broker
         image, membership = broker.image, broker.metadata.membership
         lost_ms = broker.metadata.store_lost_ms
@@ -123,14 +123,14 @@ class HealthView:
         return health
 
     def counts(self) -> PartitionCounts:
-        """Over the image in force."""
+        """The counts of the current image."""
         image = self._broker.image
         if image is not self._image:
             self._image, self._counts = image, _count(self._broker, image)
         return self._counts
 
     def _own_reasons(self, health: Health) -> list[str]:
-        """A store that is away is not one: the data path goes on without it."""
+        """A lost metadata store is no reason: the data path works without it."""
         broker = self._broker
         reasons = []
         if broker.maintenance.is_stopping:
@@ -145,12 +145,12 @@ class HealthView:
 
 
 def is_unavailable(info: PartitionInfo, min_isr: int) -> bool:
-    """Whether nothing can be written there with acks=all."""
+    """Whether acks=all writes fail: no leader, or under min ISR."""
     return info.leader == NO_LEADER or len(info.isr) < min(min_isr, len(info.replicas))
 
 
 class MinIsrs:
-    """`min.insync.replicas` of topics in one image; few values are set, so few are worked out."""
+    """`min.insync.replicas` of the topics of one image, resolved once per distinct override."""
 
     def __init__(self, broker: Broker, image: Image) -> None:
         self._dynamic = image.broker_configs.get(broker.node_id, {})
@@ -159,7 +159,7 @@ class MinIsrs:
         self._known: dict[str | None, int] = {}
 
     def of(self, topic: TopicInfo) -> int:
-        """That of a topic."""
+        """A topic's `min.insync.replicas`."""
         value = topic.configs.get(_MIN_ISR)
         found = self._known.get(value)
         if found is None:

@@ -1,6 +1,6 @@
-"""The cluster's metadata as JSON, its fields named as KRaft's records name them; times in seconds.
+"""The cluster's metadata as JSON, with the field names of KRaft's records and times in seconds.
 
-Pure: of an image, which is immutable, so this may run in any thread.
+Pure: an image is immutable, so this may run in any thread.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from yak.cluster.image import (
 from yak.cluster.records import BrokerState
 
 FULL_AFTER_MS: Final = 10 * 60 * 1000
-"""Who asks for the changes since an earlier time than this gets everything."""
+"""A request for the changes since a time this long ago, or longer, gets everything."""
 CLOCKS_MS: Final = 5_000
-"""How far the clocks of brokers, store and clients may be apart, without a client missing a change."""
+"""Clock skew between brokers, metadata store and clients at which a client still misses no change."""
 PLAINTEXT: Final = "PLAINTEXT"
-"""What YAK brokers speak."""
+"""The security protocol of YAK brokers."""
 STATUS: Final = {
     BrokerState.ACTIVE: "ALIVE",
     BrokerState.STOPPING: "ALIVE",
     BrokerState.FENCED: "FENCED",
     BrokerState.CLOSED: "CLOSED",
 }
-"""A broker that stops still serves. A fenced one is dead, or not yet let in: it may come back, so it is not closed."""
+"""A stopping broker still serves. A fenced one is dead or not yet unfenced: it may come back, so it is not CLOSED."""
 
 Json = dict[str, Any]
 
 
 def seconds(time_ms: int) -> float:
-    """A time as the service tells it."""
+    """A time in seconds, as the metadata service gives it."""
     return time_ms / 1000
 
 
 def broker_json(broker: BrokerInfo | GuestInfo) -> Json:
-    """A broker, YAK or guest. `internalUUID` names the boot, or the guest's registration."""
+    """A YAK or external broker. `internalUUID` names its incarnation, or the external broker's registration."""
     is_guest = isinstance(broker, GuestInfo)
     return {
         "brokerId": broker.node_id,
@@ -61,7 +61,7 @@ def broker_json(broker: BrokerInfo | GuestInfo) -> Json:
 
 
 def brokers_of(image: Image) -> list[BrokerInfo | GuestInfo]:
-    """All that are or were registered, by id: those that were unregistered too, which are CLOSED."""
+    """All brokers that are or were registered, by id; unregistered ones are CLOSED."""
     return sorted(
         [*image.brokers.values(), *image.former.values(), *image.guests.values()], key=lambda broker: broker.node_id
     )
@@ -96,7 +96,7 @@ def partition_json(topic: TopicInfo, partition: PartitionInfo) -> Json:
 
 
 def producer_json(block: ProducerBlock) -> Json:
-    """The block of producer ids that a broker gives out: from `producerId` on, below `nextProducerId`."""
+    """A broker's block of producer ids: from `producerId`, below `nextProducerId`."""
     return {
         "brokerId": block.node_id,
         "brokerEpoch": block.broker_epoch,
@@ -111,7 +111,7 @@ def _removed_json(topic_id: UUID, removed: RemovedTopic) -> Json:
 
 
 def cluster_json(image: Image) -> Json:
-    """All of an image."""
+    """The whole image."""
     return {
         "offset": image.offset,
         "timestamp": seconds(image.timestamp_ms),
@@ -122,10 +122,10 @@ def cluster_json(image: Image) -> Json:
 
 
 def changes_json(image: Image, since_ms: int, now_ms: int, told_ms: int, *, for_brokers: bool) -> Json:
-    """What changed since a time, or everything when that is long ago or cannot be told.
+    """The changes since `since_ms`, or everything if `is_full`.
 
-    `told_ms` is the time to ask from next: what is told up to then is complete. What changed just before `since_ms` may be
-    told once more, nothing is left out. Clients are told brokers, topics and partitions, brokers all that there is.
+    The answer is complete up to `told_ms`, its `timestamp`, from which the next request should ask. A change may be
+    repeated in that next answer; none is left out. Clients get brokers, topics and partitions; brokers get everything.
     """
     full = is_full(image, since_ms, now_ms)
     least_ms = 0 if full else since_ms
@@ -140,8 +140,8 @@ def changes_json(image: Image, since_ms: int, now_ms: int, told_ms: int, *, for_
 
 
 def is_full(image: Image, since_ms: int, now_ms: int) -> bool:
-    """Whether the changes since a time cannot be told by themselves: it is ten minutes ago or more, a restore came in
-    between, or so many topics were removed that the first are forgotten."""
+    """Whether only a full answer is complete: `since_ms` is at least ten minutes ago, a restore came after it, or so
+    many topics were removed since that the first removals are forgotten."""
     if now_ms - since_ms >= FULL_AFTER_MS or image.incarnation_ms >= since_ms:
         return True
     removed = image.removed_topics
@@ -149,7 +149,7 @@ def is_full(image: Image, since_ms: int, now_ms: int) -> bool:
 
 
 def told_up_to_ms(image: Image, now_ms: int, *, is_current: bool) -> int:
-    """Up to when a broker knows all that happened: about now while it follows the log (`is_current`)."""
+    """The time up to which a broker knows all changes: about now while it follows the metadata log (`is_current`)."""
     return max(image.timestamp_ms, now_ms - CLOCKS_MS) if is_current else image.timestamp_ms
 
 

@@ -1,4 +1,4 @@
-"""Records of the metadata log as JSON, their fields named as KRaft's records name them."""
+"""Records of the metadata log as JSON, with the field names of KRaft's records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from yak.seams.metadata_store import TailedRecord
 
 
 def record_json(record: TailedRecord) -> Json:
-    """A record: where and when it is, its kind, and what it says. One that a newer YAK wrote is told as it stands."""
+    """A record's offset, time, kind, hash and content; an unreadable record, from a newer YAK, keeps its payload."""
     try:
         content = parse(record)
         fields = _FIELDS[type(content)](content)

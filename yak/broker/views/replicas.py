@@ -1,7 +1,7 @@
-"""How far the replicas of each partition are: a row for each partition, as `yak isr -o json` has them.
+"""Replication progress: one row per partition, as in `yak isr -o json`.
 
-A broker knows the log ends of all replicas only where it leads (the followers tell it with each fetch); elsewhere offsets are None
-until the leader was asked.
+Only the leader knows the log end offsets of all replicas: its followers report them with each fetch. In rows of other
+partitions the offsets are None until the leader is asked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which partitions; with both `under_replicated` and `unavailable`, those of either kind."""
+    """A filter on partitions; with both `under_replicated` and `unavailable`, either is enough."""
 
     topic: str | None = None
     under_replicated: bool = False
@@ -33,7 +33,7 @@ class Wanted:
     leader: NodeId | None = None
 
     def is_wanted(self, info: PartitionInfo, min_isr: int) -> bool:
-        """Whether a partition is."""
+        """Whether a partition passes the filter."""
         if self.leader is not None and info.leader != self.leader:
             return False
         if not (self.under_replicated or self.unavailable):
@@ -43,7 +43,7 @@ class Wanted:
 
 
 def rows(broker: Broker, wanted: Wanted) -> Iterator[Row]:
-    """A row for each partition in the image in force, by topic and number; offsets of those that this broker leads."""
+    """A row per partition of the current image, by topic and number; with offsets where this broker leads."""
     image = broker.image
     min_isrs = MinIsrs(broker, image)
     for topic in _topics(image, wanted.topic):
@@ -78,7 +78,7 @@ def row(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Row:
 
 
 def led(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Partition | None:
-    """The partition, if this broker leads it in the state of the image."""
+    """The partition, if this broker leads it, also according to the image."""
     if info.leader != broker.node_id:
         return None
     partition = broker.partitions.get(TopicPartition(topic.name, info.partition))
@@ -92,7 +92,7 @@ def _known(offset: Offset | None) -> Offset | None:
 
 
 def detail(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Row:
-    """One partition with everything that this broker knows of it; what only the leader knows is None on others."""
+    """Everything that this broker knows of one partition; values that only the leader knows are None elsewhere."""
     leads = led(broker, topic, info) is not None
     found = row(broker, topic, info)
     partition = broker.partitions.get(TopicPartition(topic.name, info.partition))

@@ -1,9 +1,10 @@
-"""The Python API: what `import yak` gives, thin over librdkafka (confluent-kafka).
+"""The Python API of `import yak`: a thin layer over librdkafka (confluent-kafka).
 
-- `client`: `connect`, topics, and the way to producers and consumers
-- `producer`, `consumer`: the blocking ones; `inbox` is what a consumer holds between broker and caller
-- `serde`, `message`, `failures`, `settings`: values to bytes and back, what comes back, what can go wrong, who is asked
+- `client`: `connect`, topics, and the creation of producers and consumers
+- `producer`, `consumer`: the blocking ones; `inbox` buffers a consumer's records for its caller
+- `serde`, `message`, `failures`, `settings`: conversion to and from bytes, received records, errors, connection
+  settings
 - `asynchronous/`: the same without blocking, for any event loop; `yak.aio` and `yak.trio` bring the loop
 
-No event loop is imported here.
+This package imports no event loop.
 """

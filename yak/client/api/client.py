@@ -1,4 +1,4 @@
-"""`yak.connect`: topics, and the way to producers and consumers."""
+"""`yak.connect`: topics, and the creation of producers and consumers."""
 
 from collections.abc import Mapping
 from types import TracebackType
@@ -18,10 +18,10 @@ _Made = TypeVar("_Made", Producer, Consumer)
 
 
 class Client:
-    """A cluster, as a program sees it. Leaving its with block closes the producers and consumers that it made.
+    """A cluster. Leaving its with block closes the producers and consumers that it created.
 
-    `timeout` is how many seconds a question may take; `config` are librdkafka's settings for every connection.
-    Raises Unreachable (`unreachable`, `wrong-protocol`) when no broker answers within 3 s.
+    `timeout` limits each request, in seconds; `config` are librdkafka's settings for every connection. Raises
+    Unreachable (`unreachable`, `wrong-protocol`) when no broker answers within 3 s.
     """
 
     def __init__(
@@ -49,9 +49,10 @@ class Client:
         configs: Mapping[str, object] | None = None,
         if_not_exists: bool = False,
     ) -> None:
-        """Create a topic; it can be used when this returns. None leaves a number to the brokers.
+        """Create a topic; it is usable when this returns. None: the broker's default.
 
-        Raises YakError (`topic-exists`, `bad-topic-name`, `bad-partition-count`, `bad-replication-factor`, `bad-config`).
+        Raises YakError (`topic-exists`, `bad-topic-name`, `bad-partition-count`, `bad-replication-factor`,
+        `bad-config`).
         """
         with explaining(f'topic "{name}" was not created'):
             try:
@@ -75,18 +76,18 @@ class Client:
                     raise
 
     def topics(self, *, internal: bool = False) -> dict[str, Topic]:
-        """The topics by name, with partitions, leaders, replicas and in-sync sets. Raises YakError."""
+        """The topics by name, with partitions, leaders, replicas and ISRs. Raises YakError."""
         with explaining("the topics could not be listed"):
             found = self._admin.metadata().topics
         return {name: topic for name, topic in found.items() if internal or not topic.is_internal}
 
     def topic(self, name: str) -> Topic:
-        """One topic. Raises YakError (`unknown-topic`, with the closest name)."""
+        """One topic. Raises YakError (`unknown-topic`, which suggests the closest name)."""
         with explaining(f'topic "{name}" could not be described'):
             return self._admin.metadata().require_topic(name)
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Grow a topic to `total` partitions; keys then go to other partitions than before. Raises YakError."""
+        """Increase a topic's partitions to `total`; keys then map to other partitions than before. Raises YakError."""
         with explaining(f'topic "{name}" was not grown'):
             self._admin.add_partitions(name, total)
 
@@ -96,7 +97,7 @@ class Client:
             return {each.name: each.value for each in self._admin.configs("topic", name)}
 
     def set_topic_configs(self, name: str, configs: Mapping[str, object]) -> None:
-        """Change single configs of a topic and leave the others; None takes one back to its default. Raises YakError."""
+        """Change single configs of a topic and keep the others; None restores the default. Raises YakError."""
         with explaining(f'the configs of topic "{name}" were not changed'):
             self._admin.alter_configs(
                 "topic",
@@ -106,7 +107,7 @@ class Client:
             )
 
     def offsets(self, topic: str) -> dict[TopicPartition, tuple[Offset, Offset]]:
-        """The first offset and the end of each partition of a topic. Raises YakError."""
+        """The log start offset and the end of each partition of a topic. Raises YakError."""
         with explaining(f'the offsets of topic "{topic}" could not be read'):
             found = self._admin.metadata().require_topic(topic)
             return self._admin.watermarks([TopicPartition(topic, each.number) for each in found.partitions])
@@ -129,7 +130,7 @@ class Client:
         return made
 
     def close(self) -> None:
-        """Close what was made here and is still open: the last first. Does nothing the second time."""
+        """Close the open producers and consumers of this client, the last one first. A second call does nothing."""
         self._is_closed = True
         failures: list[Exception] = []
         while self._made:
@@ -155,7 +156,7 @@ class Client:
 
 
 def _text(value: object) -> str:
-    """A config as Kafka writes it: true and false in small letters."""
+    """A config's value as Kafka writes it: true and false in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -176,6 +177,6 @@ def create_topic(
     configs: Mapping[str, object] | None = None,
     if_not_exists: bool = False,
 ) -> None:
-    """Create one topic, without keeping a client: see `Client.create_topic`."""
+    """Create one topic without keeping a client; see `Client.create_topic`."""
     with connect(bootstrap) as client:
         client.create_topic(name, num_partitions, replication_factor, configs=configs, if_not_exists=if_not_exists)

@@ -1,7 +1,7 @@
-"""The blocking consumer: reads topics as a member of a group, or partitions that it is given; commits when it is told.
+"""The blocking consumer: reads topics as a member of a group, or assigned partitions; commits on request.
 
-Where a rule is not librdkafka's it is that of Java's KafkaConsumer: a position is the offset given next, `commit()`
-writes the positions, and a rebalance is told before it takes effect.
+Where librdkafka leaves a choice, the rules are those of Java's KafkaConsumer: a position is the offset of the next
+record for the caller, `commit()` writes the positions, and rebalance callbacks run before the rebalance takes effect.
 """
 
 import time
@@ -26,23 +26,24 @@ GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 PROPAGATION_MS = 3000
 """How long a topic may be unknown before that is an error, as for a producer."""
 NO_GROUP = "yak-without-group"
-"""librdkafka wants a group's name also of a consumer that has none; no broker ever hears it."""
+"""librdkafka needs a group name even without a group; it is never sent to a broker."""
 
 
 class Consumer:
-    """Reads records. For one thread; best used as a context manager, which leaves the group at its end.
+    """Reads records. Not thread-safe; best used as a context manager, which leaves the group at its end.
 
-    - `group_id`: the group to be a member of; None reads partitions given to `assign`, and commits nothing
-    - `auto_offset_reset`: where to begin without a committed offset, or when that one is gone
-    - `auto_commit`: commit by itself, every 5 s and at the end, what was given *before the last* call of `poll`
-    - `read_committed`: leave out records of aborted transactions
-    - `group_instance_id`: a static member (KIP-345): back within the session time-out, it has its partitions again
-    - `group_protocol`: `"consumer"` has the broker assign (KIP-848); `"classic"` has a member do it by `assignor`
-    - `timeout`: seconds that a question to a broker may take
-    - `keys`, `values`: how bytes become keys and values; text and JSON by default
-    - `config`: librdkafka's settings by their names, for what is not here
+    - `group_id`: the group to join; None reads only partitions given to `assign`, and commits nothing
+    - `auto_offset_reset`: where to start without a committed offset, or when that offset is out of range
+    - `auto_commit`: commit every 5 s and at the end, up to the records returned *before the last* call of `poll`
+    - `read_committed`: omit records of aborted transactions
+    - `group_instance_id`: a static member (KIP-345), which keeps its partitions if it returns within the session
+      timeout
+    - `group_protocol`: `"consumer"` lets the broker assign (KIP-848); `"classic"` lets a member assign by `assignor`
+    - `timeout`: limit of each request to a broker, in seconds
+    - `keys`, `values`: the serdes of keys and values; text and JSON by default
+    - `config`: other librdkafka settings, by their names
 
-    Raises Unreachable when no broker answers within 3 s, UsageError for settings that cannot be.
+    Raises Unreachable when no broker answers within 3 s, UsageError for invalid settings.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Consumer:
             is_cooperative=is_cooperative,
             auto_commit=auto_commit and group_id is not None,
         )
-        """Where messages come from; for the asynchronous consumer, which waits for them in a thread."""
+        """The source of records; public for the asynchronous consumer, which waits for it in a thread."""
         self._places = Places(self._handle, has_group=group_id is not None, reset=auto_offset_reset, timeout_s=timeout)
         self._is_subscribed = False
 
@@ -114,7 +115,7 @@ class Consumer:
     ) -> Self:
         """Read these topics with the other members of the group; a name that begins with ^ is a regular expression.
 
-        The functions are told of rebalances, inside `poll` and `close`; they may `commit`, `seek` and `pause`.
+        The functions are rebalance callbacks, run inside `poll` and `close`; they may `commit`, `seek` and `pause`.
         Replaces an earlier subscription. Raises UsageError.
         """
         self._require_group("subscribe")
@@ -131,7 +132,7 @@ class Consumer:
         return self
 
     def unsubscribe(self) -> None:
-        """Leave the group, at the next `poll` or `close`; or, after `assign`, give the partitions up now."""
+        """Leave the group, at the next `poll` or `close`; after `assign`, drop the partitions now."""
         self.reading.require_open()
         ours = self.assignment()
         with explaining("the subscription could not be ended"):
@@ -142,10 +143,11 @@ class Consumer:
                 self.reading.inbox.forget(ours)
 
     def assign(self, partitions: Mapping[TopicPartition, Where] | Iterable[TopicPartition]) -> Self:
-        """Read these partitions, without sharing them. Replaces an earlier assignment.
+        """Read these partitions outside of group management. Replaces an earlier assignment.
 
-        A mapping says where to begin. Else it is where the group committed, and without that as `auto_offset_reset` says.
-        Names are looked up now: what is sent after this returned is read from `"latest"` too. Raises YakError.
+        A mapping gives the start offsets. Otherwise reading starts at the group's committed offsets, or as
+        `auto_offset_reset` says. Names are resolved now: `"latest"` includes records that are sent after this returns.
+        Raises YakError.
         """
         self.reading.require_open()
         partitions = partitions if isinstance(partitions, Mapping) else list(partitions)
@@ -164,7 +166,7 @@ class Consumer:
         return self
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read now, by the group's decision or by `assign`."""
+        """The assigned partitions, from the group or from `assign`."""
         return self.reading.assignment()
 
     def partitions(self, topic: str) -> list[TopicPartition]:
@@ -173,10 +175,10 @@ class Consumer:
         return self._places.partitions(topic)
 
     def poll(self, timeout: float = POLL_S, max_messages: int = BATCH) -> list[Message]:
-        """Messages, as soon as there are some; an empty list when none came within `timeout` seconds.
+        """Records, as soon as there are some; an empty list after `timeout` seconds without any.
 
-        Rebalances happen in here, and the group gives the partitions to others when it is not called for
-        `max.poll.interval.ms` (5 min). Raises YakError for an error that will not heal by itself.
+        Rebalances happen in here. The group revokes the partitions of a consumer that does not poll for
+        `max.poll.interval.ms` (5 min). Raises YakError for a permanent error.
         """
         deadline = time.monotonic() + timeout
         self.reading.hear()
@@ -188,7 +190,7 @@ class Consumer:
         return taken
 
     def __iter__(self) -> Self:
-        """Every message from here on, without end; `break` loses nothing."""
+        """Every record from here on, without end; `break` loses nothing."""
         return self
 
     def __next__(self) -> Message:
@@ -198,10 +200,11 @@ class Consumer:
         return taken[0]
 
     def commit(self, up_to: Message | Mapping[TopicPartition, Offset] | None = None) -> dict[TopicPartition, Offset]:
-        """Have the group remember what was processed, and wait until it does; gives what was committed.
+        """Commit offsets, wait for the acknowledgement, and return what was committed.
 
-        Without an argument that is everything given so far. A message means itself and all before it in its partition.
-        A mapping says the offset to go on at. Raises YakError (`left-group`, `rebalance-in-progress`, `no-coordinator`…).
+        Without an argument these are the positions after all returned records. A record means itself and all before it
+        in its partition. A mapping gives the offsets to resume at. Raises YakError (`left-group`,
+        `rebalance-in-progress`, `no-coordinator`…).
         """
         self._require_group("commit")
         if up_to is None:
@@ -225,23 +228,23 @@ class Consumer:
         return offsets
 
     def _wire_before(self, partition: TopicPartition, offset: Offset) -> Any:
-        """With the epoch of the record before, so that a log that was cut meanwhile is noticed (KIP-320)."""
+        """The offset with the leader epoch of the record before it, so that a truncated log is detected (KIP-320)."""
         epoch = self.reading.inbox.epoch_before(partition, offset)
         return self._wire(*partition, offset, **({} if epoch is None else {"leader_epoch": epoch}))
 
     def committed(self, partition: TopicPartition) -> Offset | None:
-        """The offset that the group goes on at; None when it committed none. Raises YakError."""
+        """The group's committed offset; None without one. Raises YakError."""
         self._require_group("committed")
         return self._places.committed([partition])[partition]
 
     def position(self, partition: TopicPartition) -> Offset:
-        """The offset that is given next. Asks the brokers where nothing was given yet. Raises YakError."""
+        """The offset of the next record for the caller; asks the brokers before the first record. Raises YakError."""
         self.reading.require_open()
         known = self.reading.inbox.position(partition)
         return known if known is not None else self._places.own_starts([partition])[partition]
 
     def seek(self, partition: TopicPartition, to: Where) -> None:
-        """Go on at this offset. Raises UsageError (`not-assigned`) for a partition that is not ours."""
+        """Continue at this offset. Raises UsageError (`not-assigned`) for a partition that is not assigned."""
         self.reading.require_open()
         offset = self._places.resolve(partition, to)
         if partition in self.reading.rebalancing.arriving:
@@ -260,7 +263,7 @@ class Consumer:
         self.reading.inbox.seek(partition, offset)
 
     def _seek_now(self, partition: TopicPartition, offset: Offset) -> None:
-        """librdkafka refuses to seek until it fetches, which is after it was told where the group committed."""
+        """Retry the seek: librdkafka refuses it until it fetches, which is after it got the committed offset."""
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + self._timeout_s
@@ -274,11 +277,12 @@ class Consumer:
             time.sleep(0.01)
 
     def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Give nothing of these partitions (of all that are assigned) until `resume`; stay in the group meanwhile."""
+        """Return no records of these partitions (default: all assigned ones) until `resume`; stay in the group
+        meanwhile."""
         self._quieten(partitions, self.reading.inbox.pause, "pause")
 
     def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Read these partitions (all that are paused) on, where `pause` stopped."""
+        """Resume these partitions (default: all paused ones) where `pause` stopped."""
         self._quieten(
             self.reading.inbox.paused if partitions is None else partitions, self.reading.inbox.resume, "resume"
         )
@@ -292,12 +296,12 @@ class Consumer:
             getattr(self._handle, verb)(wires)
 
     def watermarks(self, partition: TopicPartition) -> tuple[Offset, Offset]:
-        """The first offset that is there, and the one that the next record gets. Raises YakError."""
+        """The log start offset, and the end: the offset of the next record. Raises YakError."""
         self.reading.require_open()
         return self._places.watermarks(partition)
 
     def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> Offset:
-        """The first offset at or after a time; the end, where everything is older. Raises YakError."""
+        """The first offset at or after a time; the end when all records are older. Raises YakError."""
         self.reading.require_open()
         return self._places.at_time(partition, timestamp_ms)
 
@@ -307,7 +311,7 @@ class Consumer:
         return self.reading.is_closed
 
     def close(self) -> None:
-        """Leave the group, at once and in order. Only `auto_commit` commits. Does nothing the second time."""
+        """Leave the group at once and in order. Only `auto_commit` commits. A second call does nothing."""
         if not self.is_closed:
             self.reading.store_given()
             self.reading.end()
@@ -320,7 +324,7 @@ class Consumer:
     ) -> None:
         if error is None:
             self.close()
-        elif not self.is_closed:  # What was given last is not done: it must come again.
+        elif not self.is_closed:  # The last records are not processed: they must come again.
             self.reading.end()
 
     def _require_group(self, verb: str) -> None:

@@ -1,6 +1,6 @@
-"""The future of one record that was sent, and the account of those whose failure nobody has looked at.
+"""The future of one sent record, and the failures whose futures were never checked.
 
-A failed send must not pass in silence, also when its future was thrown away: `flush` and `close` raise what nobody saw.
+A failed send must not stay unnoticed when its future is discarded: `flush` and `close` raise unchecked failures.
 """
 
 from collections import deque
@@ -11,13 +11,13 @@ from yak.client.api.failures import SendFailed, send_failed, with_notes
 from yak.client.api.message import Sent
 
 KEPT_FAILURES_MAX = 10_000
-"""Failed sends that are remembered until the next flush; older ones are forgotten."""
+"""Limit of the failed sends kept until the next flush; older ones are dropped."""
 
 
 class Delivery(Future[Sent]):
-    """Where a record went, as soon as that is known: `result(timeout)` gives a `Sent` or raises `SendFailed`.
+    """The outcome of one send: `result(timeout)` returns a `Sent` or raises `SendFailed`.
 
-    A sent record cannot be taken back: `cancel()` is always False.
+    A send cannot be undone: `cancel()` always returns False.
     """
 
     def __init__(self) -> None:
@@ -26,12 +26,12 @@ class Delivery(Future[Sent]):
         self.set_running_or_notify_cancel()
 
     def result(self, timeout: float | None = None) -> Sent:
-        """Where the record is. Raises SendFailed, or TimeoutError when that is not known in `timeout` seconds."""
+        """The position of the record. Raises SendFailed, or TimeoutError when it is unknown after `timeout` seconds."""
         self.exception(timeout)
         return super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What went wrong; None when the record is acknowledged. Raises TimeoutError."""
+        """The error; None when the record is acknowledged. Raises TimeoutError."""
         error = super().exception(timeout)
         self.was_looked_at = True
         return error
@@ -45,7 +45,7 @@ class Deliveries:
         self._failed: deque[Delivery] = deque(maxlen=KEPT_FAILURES_MAX)
 
     def settle(self, delivery: Delivery, topic: str, error: Any, message: Any) -> None:
-        """librdkafka's report on one record."""
+        """Process librdkafka's delivery report of one record."""
         if error is not None:
             delivery.set_exception(send_failed(error, topic))
             self._failed.append(delivery)
@@ -57,7 +57,7 @@ class Deliveries:
         )
 
     def unseen_failure(self) -> SendFailed | None:
-        """One error for all failed sends that nobody looked at, and forget them; None when there are none."""
+        """One error for all unchecked failed sends, which are then dropped; None when there are none."""
         unseen = [each for each in self._failed if not each.was_looked_at]
         self._failed.clear()
         if not unseen:

@@ -1,4 +1,4 @@
-"""Errors of the Python API: ours, never librdkafka's; with why and what to try where a traceback shows them."""
+"""Errors of the Python API: YAK's, never librdkafka's; their reason and advice appear in tracebacks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ _TRY = {
         "consumer.watermarks(partition) says what is there",
     ),
 }
-"""What a program can do, where the words for the command line would not help it."""
+"""Advice for programs, which replaces advice for the command line."""
 
 
 class SendFailed(YakError):
@@ -37,7 +37,7 @@ class SendFailed(YakError):
 
 
 def with_notes(error: _Error) -> _Error:
-    """The same error, with why and what to try as notes (PEP 678), so that every traceback says them."""
+    """The same error, with reason and advice as notes (PEP 678), so that every traceback shows them."""
     if not getattr(error, "__notes__", None):
         if error.why:
             error.add_note(f"  why:  {error.why}")
@@ -47,7 +47,7 @@ def with_notes(error: _Error) -> _Error:
 
 
 def for_python(error: YakError) -> YakError:
-    """The error with advice for a program instead of that for the command line, and with notes."""
+    """The error with advice for a program instead of the command line, and with notes."""
     if isinstance(error, KafkaUsage):
         error.try_ = ("help(yak.Producer) and help(yak.Consumer) say what can be set",)
     error.try_ = _TRY.get(error.code, error.try_)
@@ -55,12 +55,12 @@ def for_python(error: YakError) -> YakError:
 
 
 def translated(error: Any, what: str) -> YakError:
-    """For a KafkaError, as messages and partitions carry them."""
+    """A YakError for a KafkaError of a message or partition."""
     return for_python(from_kafka(error, what))
 
 
 def send_failed(error: Any, topic: str) -> SendFailed:
-    """For the KafkaError of a delivery report."""
+    """A SendFailed for the KafkaError of a delivery report."""
     written = was_written(error)
     plain = from_kafka(error, "")
     outcome = "it is not in the log" if written == "no" else "it may be in the log all the same"
@@ -75,7 +75,7 @@ def send_failed(error: Any, topic: str) -> SendFailed:
 
 @contextmanager
 def explaining(what: str) -> Iterator[None]:
-    """Turn what librdkafka's binding raises inside into a YakError: `what` did not work. Ours get their notes."""
+    """Translate exceptions of librdkafka's binding into a YakError: `what` failed. YakErrors get their notes."""
     try:
         yield
     except YakError as error:
@@ -86,7 +86,7 @@ def explaining(what: str) -> Iterator[None]:
 
 
 def closed(what: str) -> UsageError:
-    """For a call to a producer, consumer or client that was closed."""
+    """The error for a call to a closed producer, consumer or client."""
     error = UsageError(
         "closed",
         f"this {what} is closed",

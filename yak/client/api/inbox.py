@@ -1,9 +1,8 @@
-"""What a consumer holds between librdkafka and its caller, and where the caller stands in each partition.
+"""A consumer's buffered records between librdkafka and the caller, and the caller's position in each partition.
 
-Messages are taken from librdkafka many at a time and given to the caller as he asks. A position is the offset that is
-given next; `commit()` writes positions. So a message that was fetched and not given is never committed, whatever happens
-to the call that fetched it: a cancelled one leaves it here. The lock is held for single steps only, since an event loop
-takes while a thread puts.
+Records come from librdkafka in batches and go to the caller on request. A position is the offset of the next record for
+the caller; `commit()` writes positions. So a fetched record that the caller did not get is never committed: a cancelled
+call leaves it here. The lock is held only for single steps, since an event loop takes records while a thread adds them.
 """
 
 import threading
@@ -15,7 +14,7 @@ from yak.ids import LeaderEpoch, Offset, TopicPartition
 
 
 class Inbox:
-    """Fetched messages in their order, the partitions that are paused, and the caller's positions."""
+    """Buffered records in order, the paused partitions, and the caller's positions."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,12 +24,12 @@ class Inbox:
         self._committed: dict[TopicPartition, Offset] = {}
 
     def put(self, message: Message) -> None:
-        """A message came."""
+        """Add a fetched record."""
         with self._lock:
             self._waiting.append(message)
 
     def take(self, count: int) -> list[Message]:
-        """At most `count` messages of partitions that are not paused; the positions go behind them."""
+        """At most `count` records of partitions that are not paused; advances the positions past them."""
         with self._lock:
             if self._paused:
                 taken = self._unpaused(count)
@@ -52,17 +51,17 @@ class Inbox:
         return taken
 
     def has_some(self) -> bool:
-        """Whether `take` would give something."""
+        """Whether `take` would return a record."""
         with self._lock:
             return any(each.topic_partition not in self._paused for each in self._waiting)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give nothing of these partitions until `resume`; what was fetched is kept."""
+        """Return no records of these partitions until `resume`; buffered ones are kept."""
         with self._lock:
             self._paused.update(dict.fromkeys(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give messages of these partitions again."""
+        """Return records of these partitions again."""
         with self._lock:
             for each in partitions:
                 self._paused.pop(each, None)
@@ -74,7 +73,7 @@ class Inbox:
             return list(self._paused)
 
     def seek(self, partition: TopicPartition, offset: Offset | None) -> None:
-        """The caller goes on at an offset; None where that is a name such as "latest". What was fetched is dropped."""
+        """Set the position; None for a name such as "latest". Drops the partition's buffered records."""
         with self._lock:
             self._drop([partition])
             if offset is None:
@@ -83,7 +82,7 @@ class Inbox:
                 self._positions[partition] = (offset, None)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are no longer ours: their messages belong to somebody else, and so do their offsets."""
+        """Drop records, positions and committed offsets of partitions that are no longer assigned."""
         with self._lock:
             gone = list(partitions)
             self._drop(gone)
@@ -95,19 +94,19 @@ class Inbox:
         self._waiting = deque(each for each in self._waiting if each.topic_partition not in partitions)
 
     def position(self, partition: TopicPartition) -> Offset | None:
-        """The offset that is given next; None when nothing was given or sought yet."""
+        """The offset of the next record for the caller; None before the first record or seek."""
         with self._lock:
             found = self._positions.get(partition)
             return None if found is None else found[0]
 
     def epoch_before(self, partition: TopicPartition, offset: Offset) -> LeaderEpoch | None:
-        """The leader epoch of the record before an offset, where it was the last one given."""
+        """The leader epoch of the record before an offset, if that record was the last one returned."""
         with self._lock:
             found = self._positions.get(partition)
             return found[1] if found is not None and found[0] == offset else None
 
     def uncommitted(self) -> dict[TopicPartition, Offset]:
-        """The positions that differ from what was committed last."""
+        """The positions that differ from the last commit."""
         with self._lock:
             return {
                 partition: offset
@@ -116,6 +115,6 @@ class Inbox:
             }
 
     def committed(self, offsets: dict[TopicPartition, Offset]) -> None:
-        """These offsets are committed."""
+        """Note committed offsets."""
         with self._lock:
             self._committed.update(offsets)

@@ -1,4 +1,4 @@
-"""What a consumer gives and what a producer is told: one record each."""
+"""One record each: as a consumer receives it, and as a producer's acknowledgement reports it."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,7 +14,10 @@ _UNREAD: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Where an acknowledged record is. With acks=0 the offset is -1; `timestamp_ms` is -1 where the broker said none."""
+    """The position of an acknowledged record.
+
+    With acks=0 the offset is -1; `timestamp_ms` is -1 if the broker reported none.
+    """
 
     topic: str
     partition: int
@@ -23,10 +26,10 @@ class Sent:
 
 
 class Message:
-    """One record that was read.
+    """One received record.
 
-    `key` and `value` are decoded when they are first asked for, so that a record which cannot be decoded spoils nothing
-    but itself; `raw_key` and `raw_value` are the bytes. `timestamp_ms` is -1 when there is none.
+    `key` and `value` are decoded on first use, so that a record that cannot be decoded affects no other; `raw_key` and
+    `raw_value` are the bytes. `timestamp_ms` is -1 when there is none.
     """
 
     __slots__ = ("_key", "_received", "_serdes", "_value")
@@ -49,49 +52,50 @@ class Message:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and partition, as `seek`, `pause` and `commit` want them."""
+        """Topic and partition, as arguments of `seek`, `pause` and `commit`."""
         return TopicPartition(self._received.topic, self._received.partition)
 
     @property
     def offset(self) -> Offset:
-        """The record's place in its partition."""
+        """The record's offset in its partition."""
         return self._received.offset
 
     @property
     def timestamp_ms(self) -> int:
-        """Milliseconds since 1970, of the producer or of the broker as the topic says; -1 when there is none."""
+        """Milliseconds since 1970, set by the producer or the broker as the topic is configured; -1 when there is
+        none."""
         return self._received.timestamp_ms
 
     @property
     def headers(self) -> list[tuple[str, bytes | None]]:
-        """The record's headers in their order; a name may come twice."""
+        """The record's headers in order; a name may occur twice."""
         return self._received.headers
 
     @property
     def leader_epoch(self) -> LeaderEpoch | None:
-        """The leader's term in which the record was written."""
+        """The epoch of the leader that appended the record."""
         return self._received.leader_epoch
 
     @property
     def raw_key(self) -> bytes | None:
-        """The key as it was sent."""
+        """The undecoded key."""
         return self._received.key
 
     @property
     def raw_value(self) -> bytes | None:
-        """The value as it was sent."""
+        """The undecoded value."""
         return self._received.value
 
     @property
     def key(self) -> Any:
-        """The key; text unless the consumer was told otherwise. Raises YakError (`not-decoded`)."""
+        """The key; text unless the consumer has another serde. Raises YakError (`not-decoded`)."""
         if self._key is _UNREAD:
             self._key = self._decode(self._serdes[0], "key", self._received.key)
         return self._key
 
     @property
     def value(self) -> Any:
-        """The value; JSON unless the consumer was told otherwise. Raises YakError (`not-decoded`)."""
+        """The value; JSON unless the consumer has another serde. Raises YakError (`not-decoded`)."""
         if self._value is _UNREAD:
             self._value = self._decode(self._serdes[1], "value", self._received.value)
         return self._value

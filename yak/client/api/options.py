@@ -1,4 +1,4 @@
-"""The options of producers and consumers as types, for those who pass them on. `Producer` and `Consumer` explain them."""
+"""The options of producers and consumers as types; `Producer` and `Consumer` explain them."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict
@@ -10,7 +10,7 @@ from yak.client.api.serde import Serde
 
 
 class ProducerOptions(TypedDict, total=False):
-    """What `Producer` takes by name."""
+    """The keyword arguments of `Producer`."""
 
     acks: Acks
     compression: Compression
@@ -23,7 +23,7 @@ class ProducerOptions(TypedDict, total=False):
 
 
 class ConsumerOptions(TypedDict, total=False):
-    """What `Consumer` takes by name."""
+    """The keyword arguments of `Consumer`."""
 
     group_id: str | None
     auto_offset_reset: OffsetReset

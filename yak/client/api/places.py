@@ -1,4 +1,4 @@
-"""Where a consumer may begin: what is there, what is committed, and what a name or a time means as an offset."""
+"""A consumer's start offsets: the log's bounds, committed offsets, and names or times resolved to offsets."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias
@@ -13,7 +13,7 @@ OffsetReset: TypeAlias = Literal["earliest", "latest", "error"]
 
 
 class Places:
-    """Questions about offsets, asked through a consumer's librdkafka handle. Raises YakError."""
+    """Offset requests through a consumer's librdkafka handle. Raises YakError."""
 
     def __init__(self, handle: Any, *, has_group: bool, reset: OffsetReset, timeout_s: float) -> None:
         from confluent_kafka import TopicPartition as Wire
@@ -31,7 +31,7 @@ class Places:
         return [TopicPartition(topic, each.number) for each in found.partitions]
 
     def require(self, partitions: Iterable[TopicPartition]) -> None:
-        """See that they exist: librdkafka waits without a word for one that does not."""
+        """Check that the partitions exist: librdkafka waits silently for a missing one."""
         with explaining("the partitions could not be assigned"):
             metadata = read_metadata(self._handle, timeout_s=self._timeout_s)
             for each in partitions:
@@ -41,13 +41,13 @@ class Places:
                     raise YakError("unknown-partition", f"{each} does not exist", why=why)
 
     def watermarks(self, partition: TopicPartition) -> tuple[Offset, Offset]:
-        """The first offset that is there, and the one that the next record gets."""
+        """The log start offset, and the end: the offset of the next record."""
         with explaining(f"the offsets of {partition} are not known"):
             low, high = self._handle.get_watermark_offsets(self._wire(*partition), self._timeout_s)
         return int(low), int(high)
 
     def at_time(self, partition: TopicPartition, timestamp_ms: int) -> Offset:
-        """The first offset at or after a time; the end, where everything is older."""
+        """The first offset at or after a time; the end when all records are older."""
         what = f"the offsets of {partition} are not known"
         with explaining(what):
             (found,) = self._handle.offsets_for_times([self._wire(*partition, timestamp_ms)], self._timeout_s)
@@ -56,7 +56,7 @@ class Places:
         return int(found.offset) if found.offset >= 0 else self.watermarks(partition)[1]
 
     def resolve(self, partition: TopicPartition, where: Where) -> Offset:
-        """An offset for what a caller says. Raises UsageError."""
+        """Resolve an offset or a name to an offset. Raises UsageError."""
         if isinstance(where, int) and where >= 0:
             return where
         if where in ("earliest", "latest"):
@@ -71,7 +71,7 @@ class Places:
         )
 
     def own_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Offset]:
-        """Where reading begins when nobody said: where the group committed, else as `auto_offset_reset` says."""
+        """The default start offsets: the group's committed offsets, else as `auto_offset_reset` says."""
         committed = self.committed(partitions) if self._has_group else {}
         starts: dict[TopicPartition, Offset] = {}
         for each in partitions:
@@ -92,7 +92,7 @@ class Places:
         )
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Offset | None]:
-        """What the group committed; None for nothing."""
+        """The group's committed offsets; None without one."""
         what = f"what is committed for {', '.join(map(str, partitions))} is not known"
         with explaining(what):
             wires = self._handle.committed([self._wire(*each) for each in partitions], self._timeout_s)

@@ -1,8 +1,8 @@
-"""The blocking producer: `send` gives a future, a thread of its own takes the delivery reports.
+"""The blocking producer: `send` returns a future; its own thread processes the delivery reports.
 
-Idempotent with acks=all, so that a retry writes nothing twice. Keys choose partitions by murmur2 as in Java's clients
-(Kafka: `Utils.murmur2`, `BuiltInPartitioner.partitionForKey`; librdkafka: `murmur2_random`), so that every client finds a
-key in the same partition.
+Idempotent with acks=all, so that a retry writes no duplicate. Keys choose partitions by murmur2 as in Java's clients
+(Kafka: `Utils.murmur2`, `BuiltInPartitioner.partitionForKey`; librdkafka: `murmur2_random`), so that every client maps
+a key to the same partition.
 """
 
 import threading
@@ -27,24 +27,24 @@ Compression: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Headers: TypeAlias = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
 
 SERVE_S = 0.1
-"""How long one wait for delivery reports is; a report ends it at once."""
+"""The longest single wait for delivery reports; a report ends it at once."""
 PROPAGATION_MS = 3000
-"""How long a topic may be unknown before its records fail; librdkafka waits 30 s, and a wrong name looks like a hang."""
+"""How long a topic may be unknown before its records fail; with librdkafka's 30 s a wrong name looks like a hang."""
 GRACE_S = 1.0
-"""What a cancelled producer may still take to hand over what it was given."""
+"""How long a cancelled producer may still send its queued records."""
 
 
 class Producer:
-    """Sends records. Safe for several threads; best used as a context manager, which waits for the last acknowledgement.
+    """Sends records. Thread-safe; best used as a context manager, which waits for the last acknowledgement.
 
-    - `acks`: `"all"` waits for every replica in sync, 1 for the leader, 0 for nobody (no offsets are known then)
-    - `compression`: of whole batches; consumers need not know
+    - `acks`: `"all"` waits for every in-sync replica, 1 for the leader, 0 for no acknowledgement (no offsets then)
+    - `compression`: of whole batches; consumers need no setting
     - `linger_ms`: how long a record may wait for others, for larger batches (librdkafka's default is 5)
-    - `delivery_timeout`: seconds after which a record that is not acknowledged has failed
-    - `keys`, `values`: how they become bytes; text and JSON by default
-    - `config`: librdkafka's settings by their names, for what is not here
+    - `delivery_timeout`: seconds after which an unacknowledged record has failed
+    - `keys`, `values`: the serdes of keys and values; text and JSON by default
+    - `config`: other librdkafka settings, by their names
 
-    Raises Unreachable when no broker answers within 3 s, UsageError for settings that cannot be.
+    Raises Unreachable when no broker answers within 3 s, UsageError for invalid settings.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Producer:
         self._deliveries = Deliveries(has_offsets=str(settings["acks"]) != "0")
         self._is_closed = False
         stop = threading.Event()
-        # The thread must not know this object, or one that was forgotten would live for ever.
+        # The thread must not reference this object, or a discarded producer would never be collected.
         self._thread = threading.Thread(target=_serve, args=(self._handle, stop), name="yak-producer", daemon=True)
         self._thread.start()
         self._end = weakref.finalize(self, _forgotten, self._handle, stop)
@@ -101,11 +101,11 @@ class Producer:
     ) -> Delivery:
         """Send one record; the future gives its topic, partition and offset.
 
-        Records with equal keys go to one partition, in order; those without a key to any. `partition` overrules that.
-        A value of None is a tombstone. Waits while the queue is full, for `delivery_timeout` at most.
+        Records with equal keys go to one partition, in order; those without a key to any. `partition` overrides that. A
+        value of None is a tombstone. Waits while the queue is full, for `delivery_timeout` at most.
 
-        Raises UsageError for a record that cannot be sent, YakError (`queue-full`). What happens to a record later is
-        in its future; `flush` raises the failures that nobody looked at.
+        Raises UsageError for a record that cannot be sent, YakError (`queue-full`). Later errors are in the future;
+        `flush` raises the failures whose futures were not checked.
         """
         record = self.encode(value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
         deadline = time.monotonic() + self._delivery_timeout_s
@@ -124,7 +124,7 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Outgoing:
-        """A record as bytes. Raises UsageError (`not-encoded`)."""
+        """Encode a record. Raises UsageError (`not-encoded`)."""
         pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
         return Outgoing(
             value=to_bytes(self._serdes[1], "value", value),
@@ -135,7 +135,7 @@ class Producer:
         )
 
     def offer(self, topic: str, record: Outgoing) -> Delivery | None:
-        """Queue a record that `encode` made; None when the queue is full. Never waits."""
+        """Queue an encoded record; None when the queue is full. Never waits."""
         if self._is_closed:
             raise closed("producer")
         delivery = Delivery()
@@ -153,12 +153,12 @@ class Producer:
         except kafka_exceptions() as error:
             if not names_no_partition(error):
                 raise for_python(from_exception(error, f'a record for topic "{topic}" was not sent')) from None
-            # librdkafka knows the topic by now, and says at once what it would report later if it did not
+            # librdkafka has the topic's metadata by now, and raises the error that it would otherwise report later.
             self._deliveries.settle(delivery, topic, error.args[0], None)
         return delivery
 
     def __len__(self) -> int:
-        """How many records are not settled yet."""
+        """The number of records that are not settled yet."""
         return 0 if self._is_closed else len(self._handle)
 
     @property
@@ -169,8 +169,8 @@ class Producer:
     def flush(self, timeout: float | None = None) -> None:
         """Wait until every record is acknowledged or has failed; at most `timeout` seconds, else `delivery_timeout`.
 
-        Raises SendFailed for records that failed since the last flush and whose futures nobody asked, YakError
-        (`timed-out`) when some are still not settled.
+        Raises SendFailed for records that failed since the last flush and whose futures were not checked, YakError
+        (`timed-out`) when some records are still not settled.
         """
         left = self._settle(self._delivery_timeout_s + GRACE_S if timeout is None else timeout)
         failure = self._deliveries.unseen_failure()
@@ -187,7 +187,7 @@ class Producer:
             )
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, then end. Does nothing the second time. Raises as `flush` does; closed it is in any case.
+        """Flush, then end. A second call does nothing. Raises the errors of `flush`, but closes in any case.
 
         Records that are not settled in `timeout` seconds are dropped, and fail.
         """
@@ -199,7 +199,7 @@ class Producer:
             self.abandon(0.0)
 
     def abandon(self, grace_s: float = GRACE_S) -> None:
-        """End within about `grace_s`: what is not acknowledged by then is dropped, and its futures fail."""
+        """End within about `grace_s`: records that are not acknowledged by then are dropped, and their futures fail."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -215,7 +215,7 @@ class Producer:
         if self._stop.is_set():
             return 0
         deadline = time.monotonic() + timeout_s
-        # In short waits, so that Ctrl+C is heard.
+        # Wait in short steps, so that Ctrl+C takes effect.
         while left := len(self._handle):
             wait_s = min(0.2, deadline - time.monotonic())
             if wait_s <= 0:
@@ -231,12 +231,12 @@ class Producer:
     ) -> None:
         if error is None:
             self.close()
-        else:  # What went wrong in the block must not be hidden by what went wrong with its records.
+        else:  # The block's error must not be hidden by errors of its records.
             self.abandon(self._delivery_timeout_s)
 
 
 def queue_full(topic: str, waited_s: float) -> YakError:
-    """For a record that found no place in the queue."""
+    """The error for a record that found the queue full."""
     error = YakError(
         "queue-full",
         f'a record for topic "{topic}" was not sent',

@@ -1,7 +1,7 @@
-"""How a consumer's messages come: from librdkafka into the inbox, and what happens on the way.
+"""The fetch loop of a consumer: from librdkafka into the inbox, with rebalances and errors.
 
-`fetch` is the only place where librdkafka is waited for, where rebalances happen, and where its errors come up. It is
-called by one thread; `take` may be called by another, which is what the asynchronous consumer does.
+Only `fetch` waits for librdkafka, runs rebalances, and raises librdkafka's errors. One thread calls it; another may
+call `take`, as the asynchronous consumer does.
 """
 
 import time
@@ -19,10 +19,10 @@ from yak.ids import Offset, TopicPartition
 
 POLL_S = 1.0
 SLICE_S = 0.1
-"""One wait for messages; between two, Ctrl+C and cancellation are heard."""
+"""The longest single wait for records; between two waits, Ctrl+C and cancellation take effect."""
 BATCH = 500
 PASSING = {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"}
-"""Errors that librdkafka goes on after by itself."""
+"""Transient errors, which librdkafka retries by itself."""
 
 
 class Reading:
@@ -44,17 +44,17 @@ class Reading:
         self.rebalancing = self.told(Callbacks())
 
     def told(self, callbacks: Callbacks) -> Rebalancing:
-        """From now on, rebalances are told to these functions."""
+        """Set the rebalance callbacks."""
         self.rebalancing = Rebalancing(self.inbox, callbacks, is_cooperative=self._is_cooperative)
         return self.rebalancing
 
     def require_open(self) -> None:
-        """Raises UsageError (`closed`)."""
+        """Raise UsageError (`closed`) when the consumer is closed."""
         if self.is_closed:
             raise closed("consumer")
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read now, and those that are being assigned."""
+        """The assigned partitions, and those that are being assigned."""
         self.require_open()
         with explaining("the assignment is not known"):
             found = [TopicPartition(wire.topic, wire.partition) for wire in self._handle.assignment()]
@@ -62,32 +62,33 @@ class Reading:
 
     @property
     def must_hear(self) -> bool:
-        """Whether messages lie here that were fetched a while ago, and may have become somebody else's since."""
+        """Whether buffered records are so old that their partitions may have been reassigned since."""
         return time.monotonic() - self._heard_at_s > SLICE_S and self.inbox.has_some()
 
     def hear(self) -> None:
-        """Look for a rebalance or an error before old messages are given; so the group sees us work, too."""
+        """Check for a rebalance or an error before old records are returned; this also counts as a poll for the
+        group."""
         if self.must_hear:
             self.fetch(0.0, 1)
 
     def take(self, count: int) -> list[Message]:
-        """Of what was fetched, at most `count` messages, at once."""
+        """At most `count` of the buffered records, at once."""
         self.require_open()
         return self.inbox.take(count)
 
     def fetch(self, wait_s: float, count: int) -> None:
-        """One wait for messages, which `take` then gives. Everything taken before counts as done with `auto_commit`."""
+        """Wait once for records, for `take`. With `auto_commit`, all records taken before count as processed."""
         self.require_open()
         self.store_given()
         with explaining("nothing could be read"):
             message = self._handle.poll(wait_s)
             if message is not None:
                 self._accept([message])
-                # consume() waits until it has the whole batch, so it only takes what is there already.
+                # consume() waits for a full batch, so it only takes the messages that are there already.
                 self._accept(self._handle.consume(count - 1, 0) if count > 1 else [])
         self.rebalancing.raise_pending()
         failure, self._failure = self._failure, None
-        # After an error the partitions may be lost, which is heard next.
+        # After an error the partitions may be lost; force the check before the next records.
         self._heard_at_s = time.monotonic() if failure is None else 0.0
         if failure is not None:
             raise failure
@@ -102,7 +103,7 @@ class Reading:
                 self._failure = self._failure or translated(error, f"{where} could not be read")
 
     def store_given(self) -> None:
-        """With `auto_commit`: tell librdkafka, which commits now and then, what the caller has come back from."""
+        """With `auto_commit`: store the offsets of processed records, which librdkafka commits periodically."""
         if not self._auto_commit:
             return
         given = self.inbox.uncommitted()
@@ -115,7 +116,7 @@ class Reading:
             self._stored |= given
 
     def end(self) -> None:
-        """Leave the group. Raises what a function that is told of it raised."""
+        """Leave the group. Raises the error of a rebalance callback."""
         with explaining("the consumer did not end in order"):
             self._handle.close()
         self.is_closed = True

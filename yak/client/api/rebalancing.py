@@ -1,7 +1,8 @@
-"""What happens when a group gives partitions to a consumer, or takes them.
+"""Rebalances: partitions that a group assigns to a consumer, or revokes.
 
-The caller's functions run inside `poll` (and `close`), before anything takes effect: what is taken can still be
-committed, and what is given begins where the function seeks to. What they raise comes out of the call they ran in.
+The caller's functions run inside `poll` (and `close`), before the rebalance takes effect: offsets of revoked partitions
+can still be committed, and assigned partitions start where the function seeks to. The functions' errors are raised by
+the call that they ran in.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ OnRebalance: TypeAlias = Callable[[list[TopicPartition]], None]
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """The caller's functions. Without `on_lost`, partitions that were lost are told to `on_revoked` (as in Java)."""
+    """The caller's functions. Without `on_lost`, lost partitions are passed to `on_revoked` (as in Java)."""
 
     on_assigned: OnRebalance | None = None
     on_revoked: OnRebalance | None = None
@@ -24,9 +25,9 @@ class Callbacks:
 
 
 class Rebalancing:
-    """Stands between librdkafka's rebalances and the caller's functions.
+    """Passes librdkafka's rebalances to the caller's functions.
 
-    Raises nothing into librdkafka; `raise_pending` raises what a function of the caller raised.
+    Raises nothing into librdkafka; `raise_pending` raises the error of a caller's function.
     """
 
     def __init__(self, inbox: Inbox, callbacks: Callbacks, *, is_cooperative: bool) -> None:
@@ -35,10 +36,10 @@ class Rebalancing:
         self._is_cooperative = is_cooperative
         self._raised: BaseException | None = None
         self.arriving: dict[TopicPartition, Offset | None] = {}
-        """While `on_assigned` runs: what is about to be ours, and where reading shall start, if it was said."""
+        """While `on_assigned` runs: the new partitions, and their start offsets after a `seek`."""
 
     def assigned(self, handle: Any, wires: Sequence[Any]) -> None:
-        """These partitions are ours from now on. With an eager protocol they are all that is ours."""
+        """These partitions are assigned. With an eager protocol they are the whole assignment."""
         self.arriving = {TopicPartition(wire.topic, wire.partition): None for wire in wires}
         self._tell(self._callbacks.on_assigned, list(self.arriving))
         for wire in wires:
@@ -56,14 +57,14 @@ class Rebalancing:
             handle.pause(quiet)
 
     def revoked(self, _handle: Any, wires: Sequence[Any]) -> None:
-        """These are somebody else's as soon as this returns; the binding unassigns them then."""
+        """These partitions are revoked when this returns; the binding unassigns them then."""
         gone = [TopicPartition(wire.topic, wire.partition) for wire in wires]
         if gone:
             self._tell(self._callbacks.on_revoked, gone)
         self._inbox.forget(gone)
 
     def lost(self, _handle: Any, wires: Sequence[Any]) -> None:
-        """These are somebody else's already: the group did not hear from us in time. A commit would be refused."""
+        """These partitions are lost: the session timed out and the group reassigned them. A commit would be refused."""
         gone = [TopicPartition(wire.topic, wire.partition) for wire in wires]
         self._inbox.forget(gone)
         if gone:
@@ -79,7 +80,7 @@ class Rebalancing:
                 self._raised = error
 
     def raise_pending(self) -> None:
-        """Raise what a function of the caller raised, once."""
+        """Raise the error of a caller's function, once."""
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised

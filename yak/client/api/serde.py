@@ -1,7 +1,7 @@
-"""How keys and values become bytes, and bytes values again.
+"""Conversion of keys and values to bytes and back.
 
-A `Serde` is a name and two functions. `None` never reaches them: Kafka's null is None on both sides (a record whose value
-is None is a tombstone, which compaction takes as "deleted").
+A `Serde` is a name and two functions. They never get `None`: Kafka's null is None on both sides (a record whose value
+is None is a tombstone, which compaction treats as a deletion).
 """
 
 import json
@@ -15,10 +15,10 @@ from yak.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Serde:
-    """A way to write and read keys or values; `name` is for error messages.
+    """Encodes and decodes keys or values; `name` is for error messages.
 
-    `encode` raises what it likes on a value that it cannot write, `decode` on bytes that it cannot read: both become
-    errors of ours that name the record.
+    `encode` may raise any exception on a value that it cannot write, `decode` on bytes that it cannot read: both become
+    YakErrors that name the record.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Serde:
 
 
 def to_bytes(serde: Serde, what: str, value: Any) -> bytes | None:
-    """The bytes of a key or value; `what` says which. Raises UsageError (`not-encoded`)."""
+    """The bytes of a key or value; `what` says which of them. Raises UsageError (`not-encoded`)."""
     if value is None:
         return None
     try:
@@ -71,8 +71,8 @@ def _encode_bytes(value: Any) -> bytes:
 
 
 JSON = Serde("JSON", _encode_json, json.loads)
-"""JSON in UTF-8 (RFC 8259, so NaN is refused). Bytes are taken as JSON that is encoded already."""
+"""JSON in UTF-8 (RFC 8259, so NaN is refused). Bytes pass as encoded JSON."""
 TEXT = Serde("text", _encode_text, bytes.decode)
-"""A str as UTF-8. Bytes are taken as text that is encoded already."""
+"""A str as UTF-8. Bytes pass as encoded text."""
 BYTES = Serde("bytes", _encode_bytes, bytes)
 """Bytes as they are."""

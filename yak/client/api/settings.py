@@ -1,4 +1,4 @@
-"""Which brokers are asked, and with which librdkafka settings."""
+"""The bootstrap addresses and the librdkafka settings of the Python API."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -24,11 +24,12 @@ OWN_NAMES = {
     "on_delivery": "the future that send() gives",
     "on_commit": "what commit() returns",
 }
-"""librdkafka's names of what the API has its own ways for; set behind its back they would break its promises."""
+"""librdkafka settings that the API controls, with its own way for each; setting them directly would break its
+guarantees."""
 
 
 def find_bootstrap(given: Bootstrap) -> str:
-    """The addresses to ask first. Raises UsageError (`bad-address`)."""
+    """The bootstrap addresses. Raises UsageError (`bad-address`)."""
     if given is None:
         text, origin = os.environ.get(VARIABLE) or DEFAULT, VARIABLE
     else:
@@ -43,7 +44,7 @@ def find_bootstrap(given: Bootstrap) -> str:
 
 
 def check_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """librdkafka settings that a caller gave by their own names. Raises UsageError (`usage`) for those that are ours."""
+    """The caller's librdkafka settings. Raises UsageError (`usage`) for settings that the API controls."""
     given = dict(config or {})
     for name in given:
         if name in OWN_NAMES:
@@ -60,9 +61,9 @@ def check_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
 def handle_config(
     bootstrap: str, client_id: str, config: Mapping[str, Any], *, timeout_s: float, is_known: bool
 ) -> dict[str, Any]:
-    """Settings for a librdkafka handle, after a look whether a broker answers there (at most 3 s).
+    """Settings for a librdkafka handle, after a check that a broker answers (at most 3 s).
 
-    `is_known` leaves the look out. Raises Unreachable (`unreachable`, `wrong-protocol`).
+    `is_known` skips the check. Raises Unreachable (`unreachable`, `wrong-protocol`).
     """
     if not is_known and is_plain(config):
         with explaining("no broker answered"):

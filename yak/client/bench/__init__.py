@@ -1,17 +1,17 @@
-"""Load for any Kafka-compatible cluster, and what came of it.
+"""Load for any Kafka-compatible cluster, and its measurement.
 
-    load.py        what to send or read, and one client's result
+    load.py        the load's settings, and one client's result
     histogram.py   latencies in little memory, merged over clients
-    topics.py      the topic under test: made, counted, divided among clients
-    produce.py     one producing client: as fast as it can, or at a steady rate
+    topics.py      the topic under test: created, measured, divided among clients
+    produce.py     one producing client: at full speed, or at a steady rate
     consume.py     one reading client
     end_to_end.py  one client that produces and reads its own records
     clients.py     the clients as processes, started together
     result.py      all clients' results as one, in JSON and CSV
     cpu.py         CPU seconds of the brokers' processes, where they run on this machine
-    measured.py    a load with the CPU that was used under it
+    measured.py    a load with the CPU that the brokers used
     checks.py      `--assert` and `--baseline`
-    machine.py     where it was measured
+    machine.py     the machine of the measurement
 
 A client is a process: librdkafka's own threads share one interpreter lock with the Python that feeds them, so one
 Python process feeds about 1.5 million records of 100 B a second on a core of 2024, and reads about 2 million.

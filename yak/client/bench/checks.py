@@ -1,4 +1,4 @@
-"""`--assert 'p99<20ms'` and `--baseline FILE`: figures of a run held against limits, or against an earlier run."""
+"""`--assert 'p99<20ms'` and `--baseline FILE`: checks a run's figures against limits, or an earlier run."""
 
 import json
 import operator
@@ -26,7 +26,7 @@ CHECK = re.compile(r"\s*([a-z/]+|p\d+(?:\.\d+)?)\s*(<=|>=|==|<|>)\s*(\d+(?:\.\d+
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One limit, as it was written and as it is compared."""
+    """One limit, as written and as compared."""
 
     text: str
     metric: str
@@ -36,7 +36,7 @@ class Check:
     """The limit is a multiple of the baseline's figure (`p99<=1.2x`)."""
 
     def holds(self, value: float, baseline: float | None) -> bool:
-        """Whether the figure keeps the limit."""
+        """Whether the figure satisfies the limit."""
         limit = self.limit
         if self.of_baseline:
             assert baseline is not None
@@ -68,7 +68,7 @@ def parse_check(text: str) -> Check:
 
 
 def bad_check(text: str, why: str) -> UsageError:
-    """The error for an assertion that cannot be."""
+    """The error for an invalid assertion."""
     return UsageError(
         "bad-assert",
         f'"{text}" is not an assertion',
@@ -78,7 +78,7 @@ def bad_check(text: str, why: str) -> UsageError:
 
 
 def figure(document: Mapping[str, Any], metric: str) -> float | None:
-    """A figure of a run's JSON; percentiles that are not listed are read off the histogram. None: not measured."""
+    """A figure of a run's JSON; other percentiles are computed from the histogram. None: not measured."""
     if metric in RATES:
         value = document.get(RATES[metric])
         return None if value is None else float(value)
@@ -111,7 +111,7 @@ def read_baseline(path: Path) -> dict[str, Any]:
 
 
 def bad_baseline(path: Path, why: str) -> UsageError:
-    """The error for a baseline that cannot be read."""
+    """The error for an unreadable baseline."""
     return UsageError("bad-baseline", f"{path} is no baseline", why=why, try_=(f"yak bench produce -o json > {path}",))
 
 
@@ -125,7 +125,7 @@ def check_against_baseline(checks: list[Check], baseline: Mapping[str, Any] | No
 def verdicts(
     checks: list[Check], document: Mapping[str, Any], baseline: Mapping[str, Any] | None
 ) -> list[dict[str, object]]:
-    """Each check with the figure found and whether it held; a figure that was not measured does not hold."""
+    """Each check with its figure and whether it held; a figure that was not measured does not hold."""
     rows: list[dict[str, object]] = []
     for check in checks:
         value = figure(document, check.metric)

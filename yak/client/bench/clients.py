@@ -1,4 +1,4 @@
-"""The clients of a load as processes, started together, their results gathered."""
+"""The clients of a load as processes, started together, and their collected results."""
 
 import gc
 import multiprocessing
@@ -17,7 +17,7 @@ from yak.client.bench.recent import FIGURES, Moment, RecentLatency, worst
 from yak.errors import YakError
 
 READY_SECONDS = 120.0
-"""All clients are connected and warm by then, or the run fails."""
+"""If not all clients are connected and warm after this time, the run fails."""
 STOP_SECONDS = 5.0
 
 PROGRAMS: dict[Kind, ClientProgram] = {
@@ -32,7 +32,7 @@ PROGRAMS: dict[Kind, ClientProgram] = {
 class ProcessSession:
     """The session of one client process: a barrier that the parent shares, and a counter that it reads.
 
-    `recent` is where somebody watches the latencies: a few figures of the last moments for each client.
+    With `recent`, each client reports its latest latency figures there, for display.
     """
 
     barrier: Any
@@ -46,12 +46,12 @@ class ProcessSession:
         self.barrier.wait(READY_SECONDS)
 
     def measuring(self, latency: Histogram) -> None:
-        """Look into it now and then, if anybody watches."""
+        """Report from this histogram periodically, if `recent` is set."""
         if self.recent is not None:
             self.recorder = RecentLatency(latency, self.recent, self.client * len(FIGURES))
 
     def progress(self, records: int) -> None:
-        """Leave the count where the parent looks."""
+        """Publish the count to the parent."""
         self.counters[self.client] = records
         if self.recorder is not None:
             self.recorder.look()
@@ -65,11 +65,10 @@ def run_load(
     on_progress: Callable[[int], None] = lambda _records: None,
     on_moment: Callable[[Moment], None] | None = None,
 ) -> list[ClientResult]:
-    """Run all clients of the load; `on_start` is called when all are ready, `on_progress` with the records so far.
+    """Run all clients of the load; call `on_start` when all are ready, `on_progress` with the records so far.
 
-    `on_moment` gets the latencies of the last moments too, which costs the clients a little; None: they do not look.
-
-    Raises what a client raised: Unreachable, or YakError (`bench-client`) when one died.
+    `on_moment` also gets the latest latencies, at a small cost for the clients; None turns that off. Raises a client's
+    error: Unreachable, or YakError (`bench-client`) when one died.
     """
     context = process_context()
     barrier = context.Barrier(load.clients + 1)
@@ -99,7 +98,7 @@ def run_load(
             pass  # a client failed before the start; its error is in its pipe
         return gather(dict(zip(connections, processes, strict=True)), each_moment)
     except BaseException:
-        # Ended by a client's failure, by Ctrl+C, or by the caller's `on_progress`: what still runs is for nothing.
+        # After a client's failure, Ctrl+C, or an error of `on_progress` the remaining clients are of no use.
         for process in processes:
             process.terminate()
         raise
@@ -109,10 +108,10 @@ def run_load(
 
 
 def process_context() -> Any:
-    """How clients are started: forked from a server process without librdkafka handles (Linux), or spawned.
+    """The start method of clients: forked from a server process without librdkafka handles (Linux), or spawned.
 
-    A child forked from a process that has handles inherits them without their threads, and crashes when one is
-    destroyed: never fork from here.
+    A child forked from a process with handles inherits them without their threads, and crashes when one is destroyed:
+    never fork from this process.
     """
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
@@ -122,9 +121,9 @@ def process_context() -> Any:
 
 
 def client_main(load: Load, client: int, share: tuple[Slice, ...], session: ProcessSession, out: Connection) -> None:
-    """The body of a client process: its result, or the error that ended it, goes into the pipe.
+    """The body of a client process: sends its result, or the error that ended it, into the pipe.
 
-    A client makes no cycles, and a collection in the middle of a measurement is no part of it.
+    The garbage collector is off: a client creates no cycles, and a collection would disturb the measurement.
     """
     gc.freeze()
     gc.disable()
@@ -171,7 +170,7 @@ def gather(processes: Mapping[Connection, Any], each_moment: Callable[[], None])
 
 
 def died(process: Any) -> YakError:
-    """The error for a client that ended without a word."""
+    """The error for a client that ended without a result."""
     process.join(STOP_SECONDS)
     code = process.exitcode
     why = f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"

@@ -10,7 +10,7 @@ from yak.client.connection import base_config
 CONNECT_SECONDS = 10.0
 DELIVERY_TIMEOUT_MS = 60_000
 IN_FLIGHT_BYTES = 32 * 1024 * 1024
-"""Bytes a producing client keeps unacknowledged: enough for 30 full batches, little enough for 20 clients."""
+"""Limit of a producing client's unacknowledged bytes: enough for 30 full batches, small enough for 20 clients."""
 IN_FLIGHT_RECORDS_MAX = 200_000
 
 
@@ -20,7 +20,7 @@ def common(load: Load) -> dict[str, Any]:
 
 
 def in_flight_records(load: Load, batch_records: int) -> int:
-    """Records unacknowledged above which a producing client waits before it hands over a batch more."""
+    """The number of unacknowledged records above which a producing client waits before it sends another batch."""
     limit = max(1000, min(IN_FLIGHT_RECORDS_MAX, IN_FLIGHT_BYTES // max(load.size_bytes, 1)))
     queue = load.properties.get("queue.buffering.max.messages", "")
     return max(0, min(limit, int(queue) - batch_records)) if queue.isdigit() else limit
@@ -44,9 +44,9 @@ def producer_properties(load: Load) -> dict[str, Any]:
 def consumer_properties(load: Load) -> dict[str, Any]:
     """Properties of a reading client.
 
-    `queued.min.messages` and `fetch.queue.backoff.ms`: with librdkafka's defaults a client that is faster than
-    100,000 records a second stops fetching for a second whenever its queue is full. `fetch.wait.max.ms`: a fetch of
-    partitions that are at their end would hold up the others for half a second, longer than a short run takes.
+    `queued.min.messages` and `fetch.queue.backoff.ms`: with librdkafka's defaults a client that reads over 100,000
+    records a second stops fetching for a second whenever its queue is full. `fetch.wait.max.ms`: a fetch of partitions
+    that are at their end would delay the others for half a second, longer than a short run takes.
     """
     return {
         **common(load),
@@ -63,6 +63,6 @@ def consumer_properties(load: Load) -> dict[str, Any]:
 
 
 def payloads(size_bytes: int, count: int) -> list[bytes]:
-    """`count` different values of capital letters, as Kafka's ProducerPerformance makes; the same in every run."""
+    """`count` different values of capital letters, as in Kafka's ProducerPerformance; the same in every run."""
     dice = random.Random(size_bytes)  # noqa: S311 - filler, not a secret
     return ["".join(dice.choices(string.ascii_uppercase, k=size_bytes)).encode() for _ in range(count)]

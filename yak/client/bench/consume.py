@@ -1,4 +1,4 @@
-"""A reading client: reads the slices it was given once, from the first offset of each to its end."""
+"""A reading client: reads its slices once, from the first offset of each to its end."""
 
 import time
 
@@ -10,11 +10,11 @@ from yak.client.errors import from_exception
 
 BATCH_RECORDS = 1000
 IDLE_SECONDS = 10.0
-"""A reader that gets nothing for so long has lost its broker."""
+"""A reader without records for so long has lost its broker."""
 
 
 def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Session) -> ClientResult:
-    """Connect, warm up by reading some of the share, wait for the others, then read the share.
+    """Connect, warm up on part of the share, wait for the others, then read the share.
 
     Raises YakError when the brokers do not answer or refuse.
     """
@@ -46,14 +46,14 @@ def read(
 ) -> None:
     """Read all slices to their ends, or until the stop. Bytes are those of the values.
 
-    Python touches a record only in C loops (`sum`, `any`); how far each partition is, is asked once a batch.
+    Python handles records only in C loops (`sum`, `any`); the partitions' positions are checked once a batch.
     """
     ends = {each.partition: each.end for each in slices}
     expected = sum(each.records for each in slices)
     consumer.assign([TopicPartition(load.topic, each.partition, each.begin) for each in slices])
     last_s = time.monotonic()
     while ends and not (stop and stop.reached(result.records)):
-        # Never asks for more than is left: librdkafka would wait the whole time-out for records that do not exist.
+        # Never request more than is left: librdkafka would wait the whole timeout for missing records.
         messages = consumer.consume(max(1, min(BATCH_RECORDS, expected - result.records)), 0.2)
         if not messages:
             if time.monotonic() - last_s > IDLE_SECONDS:
@@ -74,7 +74,7 @@ def read(
 
 
 def without_errors(messages: list[Message], result: ClientResult) -> list[Message]:
-    """The records among them; errors are counted."""
+    """The records among the messages; errors are counted."""
     records = []
     for message in messages:
         if (error := message.error()) is None:
@@ -85,7 +85,7 @@ def without_errors(messages: list[Message], result: ClientResult) -> list[Messag
 
 
 def leave_finished(consumer: Consumer, topic: str, ends: dict[int, int]) -> int:
-    """Stop reading partitions that are at their end; returns how many records were read past it.
+    """Stop reading partitions that are at their end; return the number of records read past it.
 
     The last batch of a slice may reach into the next reader's.
     """

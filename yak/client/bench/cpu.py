@@ -1,4 +1,4 @@
-"""CPU seconds of processes on this machine, seen from outside."""
+"""CPU seconds of processes on this machine, measured from outside."""
 
 import socket
 import sys
@@ -11,8 +11,8 @@ import psutil
 def process_cpu_seconds(pid: int) -> float:
     """User and system seconds of one process, all its threads. Raises OSError or psutil.Error when it is gone.
 
-    On Linux from the process' own CPU clock (clock_getcpuclockid(3)): nanoseconds, where /proc counts in ticks of
-    10 ms, too coarse for runs of a second.
+    On Linux from the process' own CPU clock (clock_getcpuclockid(3)) in nanoseconds; /proc counts in ticks of 10 ms,
+    too coarse for runs of a second.
     """
     if sys.platform == "linux":
         return time.clock_gettime((~pid << 3) | 2)
@@ -21,15 +21,14 @@ def process_cpu_seconds(pid: int) -> float:
 
 
 def used_between(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """CPU seconds by process name; a process that was not there before counts from its start."""
+    """CPU seconds by process name; a new process counts from its start."""
     return {name: seconds - before.get(name, 0.0) for name, seconds in after.items()}
 
 
 def listeners(addresses: Mapping[str, tuple[str, int]]) -> dict[str, int]:
-    """The pids of the processes of this machine that listen at these addresses (name -> host, port).
+    """The pids of local processes that listen at these addresses (name -> host, port).
 
-    Names whose address is another machine's, or whose listener belongs to somebody whose files we may not read, are
-    left out.
+    Names with a remote address, or with a listener that this user may not inspect, are left out.
     """
     by_port: dict[int, int] = {}
     for connection in psutil.net_connections("tcp"):

@@ -1,7 +1,7 @@
-"""An end-to-end client: produces stamped records at a steady rate and reads them back itself.
+"""An end-to-end client: produces timestamped records at a steady rate and reads them back itself.
 
-Producer and consumer are in one process, so send and receive times are of one clock. Each client writes to one
-partition (its number modulo the partitions) and tells its own records by the name in their first 16 bytes.
+Producer and consumer share a process, so that send and receive times come from one clock. Each client writes to one
+partition (its number modulo the partitions) and recognizes its own records by the name in their first 16 bytes.
 """
 
 import struct
@@ -28,7 +28,7 @@ LAST_RECORDS_SECONDS = 10.0
 def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Session) -> ClientResult:
     """Connect, warm up, wait for the others, then send and receive this client's share.
 
-    `slices` names the partition to use and its end now. Raises YakError when the brokers do not answer or refuse.
+    `slices` gives the partition and its present end. Raises YakError when the brokers do not answer or refuse.
     """
     assert len(slices) == 1
     assert load.rate is not None
@@ -55,7 +55,7 @@ def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Sess
 
 
 class RoundTrips:
-    """One run of stamped records out and back."""
+    """One run of timestamped records, sent and received."""
 
     def __init__(self, load: Load, partition: int, result: ClientResult) -> None:
         self._load = load
@@ -67,7 +67,7 @@ class RoundTrips:
         self._all_sent = threading.Event()
 
     def run(self, producer: Producer, consumer: Consumer, stop: Stop, session: Session) -> None:
-        """Send until the stop, receive what was sent; what did not come back is an error."""
+        """Send until the stop, and receive; records that do not come back are errors."""
         receiver = threading.Thread(target=self._receive, args=(consumer, session), daemon=True)
         receiver.start()
         try:

@@ -1,7 +1,7 @@
-"""A histogram of latencies with a bounded relative error, in the way of HdrHistogram.
+"""A histogram of latencies with a bounded relative error, like HdrHistogram.
 
-Values up to 2047 have a bucket each; above that each power of two is cut into 1024 buckets, so a bucket is never wider
-than a thousandth of its value. Only buckets that hold something take memory. Minimum, maximum and mean are exact.
+Values up to 2047 have a bucket each; above, each power of two is split into 1024 buckets, so that a bucket is never
+wider than a thousandth of its value. Only non-empty buckets take memory. Minimum, maximum and mean are exact.
 """
 
 import math
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 SUB_BUCKET_BITS = 10
 PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
-"""What a result lists besides the extremes."""
+"""The percentiles of a result."""
 
 
 def bucket_of(value: int) -> int:
@@ -21,7 +21,7 @@ def bucket_of(value: int) -> int:
 
 
 def bucket_top(index: int) -> int:
-    """The highest value that `bucket_of` puts into this bucket."""
+    """The highest value in this bucket."""
     shift = (index >> SUB_BUCKET_BITS) - 1
     if shift <= 0:
         return index
@@ -45,7 +45,7 @@ class Histogram:
     max: int = 0
 
     def record(self, value_ns: int) -> None:
-        """Count one value; below zero (a clock that was set) counts as zero."""
+        """Count one value; a negative one (after a clock change) counts as zero."""
         value_ns = max(value_ns, 0)
         index = bucket_of(value_ns)
         self.counts[index] = self.counts.get(index, 0) + 1
@@ -56,7 +56,7 @@ class Histogram:
         self.sum_of_squares += float(value_ns) * value_ns
 
     def add(self, other: "Histogram") -> None:
-        """Count everything the other counted too."""
+        """Add the other histogram's values."""
         if other.count == 0:
             return
         for index, count in other.counts.items():
@@ -68,7 +68,7 @@ class Histogram:
         self.sum_of_squares += other.sum_of_squares
 
     def percentile(self, percent: float) -> int:
-        """The smallest bucket top that at least `percent` of the values do not pass; 0 when there are none."""
+        """The smallest bucket top that at least `percent` of the values do not exceed; 0 without values."""
         wanted = max(1, math.ceil(self.count * percent / 100))
         seen = 0
         for index in sorted(self.counts):
@@ -79,7 +79,7 @@ class Histogram:
 
     @property
     def mean(self) -> float:
-        """Average; 0 when nothing was counted."""
+        """Average; 0 without values."""
         return self.total / self.count if self.count else 0.0
 
     @property
@@ -90,12 +90,12 @@ class Histogram:
         return math.sqrt(max(self.sum_of_squares / self.count - self.mean**2, 0.0))
 
     def summary_ms(self) -> dict[str, float]:
-        """Minimum, mean, deviation, percentiles and maximum in milliseconds, under the names `--assert` knows."""
+        """Minimum, mean, deviation, percentiles and maximum in milliseconds, by the names of `--assert`."""
         figures = {"min": self.min / 1e6, "mean": self.mean / 1e6, "stddev": self.stddev / 1e6}
         figures |= {percentile_name(percent): self.percentile(percent) / 1e6 for percent in PERCENTILES}
         figures["max"] = self.max / 1e6
         return {name: round(value, 6) for name, value in figures.items()}
 
     def buckets(self) -> list[dict[str, float | int]]:
-        """The filled buckets in order: the highest value each stands for in milliseconds, and its count."""
+        """The non-empty buckets in order: each one's highest value in milliseconds, and its count."""
         return [{"upto_ms": bucket_top(index) / 1e6, "count": self.counts[index]} for index in sorted(self.counts)]

@@ -1,4 +1,4 @@
-"""What a benchmark does, and what one client of it saw. Plain data: it crosses process borders."""
+"""The settings of a benchmark, and the result of one client. Plain data that crosses process borders."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ Kind = Literal["produce", "consume", "latency", "e2e"]
 
 NO_COMPRESSION = "none"
 STAMP_BYTES = 24
-"""An end-to-end record carries 16 bytes that name the client and 8 bytes of send time."""
+"""An end-to-end record carries 16 bytes with the client's name and 8 bytes with the send time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,26 +23,26 @@ class Load:
     topic: str
     clients: int = 1
     messages: int | None = None
-    """Records in all, over all clients; None: until `duration_s` has passed."""
+    """Total records over all clients; None: until `duration_s` has passed."""
     duration_s: float | None = None
     size_bytes: int = 100
     rate: float | None = None
-    """Records a second in all; None: as fast as the clients can."""
+    """Total records per second; None: full speed."""
     acks: str = "all"
     linger_ms: float = 5.0
     compression: str = NO_COMPRESSION
     warm_up_s: float = 1.0
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Further librdkafka properties; they win over everything else."""
+    """Extra librdkafka properties, which override all others."""
 
     def share(self, client: int) -> int | None:
-        """The records of one client (0 to `clients` - 1): the total, divided as evenly as it goes."""
+        """The records of one client (0 to `clients` - 1): an even share of the total."""
         if self.messages is None:
             return None
         return self.messages // self.clients + (1 if client < self.messages % self.clients else 0)
 
     def client_rate(self) -> float | None:
-        """One client's records a second."""
+        """One client's records per second."""
         return None if self.rate is None else self.rate / self.clients
 
 
@@ -56,13 +56,13 @@ class Slice:
 
     @property
     def records(self) -> int:
-        """How many offsets it spans."""
+        """The number of its offsets."""
         return self.end - self.begin
 
 
 @dataclass(slots=True)
 class ClientResult:
-    """What one client did between the common start and its own end."""
+    """One client's measurements between the common start and its own end."""
 
     client: int
     records: int = 0
@@ -70,9 +70,9 @@ class ClientResult:
     errors: int = 0
     first_error: str = ""
     warm_up_records: int = 0
-    """Records sent before the start; they count nowhere else."""
+    """Records sent before the start, which are counted only here."""
     started_s: float = 0.0
-    """On the clock that all processes of a machine share (CLOCK_MONOTONIC)."""
+    """CLOCK_MONOTONIC, which all processes of a machine share."""
     ended_s: float = 0.0
     cpu_s: float = 0.0
     latency: Histogram = field(default_factory=Histogram)
@@ -84,30 +84,30 @@ class ClientResult:
 
     @property
     def cores(self) -> float:
-        """Cores that the client's process kept busy."""
+        """Cores that the client's process used."""
         return self.cpu_s / self.seconds
 
     def failed(self, reason: str, count: int = 1) -> None:
-        """Count errors; the first one's words are kept."""
+        """Count errors; the first reason is kept."""
         self.errors += count
         self.first_error = self.first_error or reason
 
 
 class Session(Protocol):
-    """What a client is given by whoever runs it."""
+    """The interface between a client and its runner."""
 
     def start(self) -> None:
         """Wait until every client is ready, then return in all of them at once."""
 
     def measuring(self, latency: Histogram) -> None:
-        """The client records its latencies here from now on; who watches it may look into that."""
+        """The client records its latencies in this histogram from now on; the runner may read it."""
 
     def progress(self, records: int) -> None:
-        """Tell how far this client is."""
+        """Report the client's progress."""
 
 
 class Stop:
-    """When a client has done enough: so many records, or so much time, whichever comes first."""
+    """The end of a client's load: a number of records, or a duration, whichever comes first."""
 
     __slots__ = ("deadline_s", "records")
 
@@ -117,15 +117,15 @@ class Stop:
         self.deadline_s = None if duration_s is None else time.monotonic() + duration_s
 
     def left(self, done: int) -> int | None:
-        """Records still to do; None: no limit in number."""
+        """The remaining records; None: no limit in number."""
         return None if self.records is None else self.records - done
 
     def reached(self, done: int) -> bool:
-        """Whether `done` records, now, are enough."""
+        """Whether the client may stop after `done` records."""
         if self.records is not None and done >= self.records:
             return True
         return self.deadline_s is not None and time.monotonic() >= self.deadline_s
 
 
 ClientProgram = Callable[[Load, int, tuple[Slice, ...], Session], ClientResult]
-"""One client: the load, its number, the slices it reads, and its session."""
+"""A client's main function: the load, its number, the slices to read, and its session."""

@@ -1,4 +1,4 @@
-"""Where and with what a figure was measured."""
+"""The machine and software versions of a measurement."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ import psutil
 
 
 def cpu_model() -> str:
-    """The processor's own name, where the system tells it."""
+    """The processor's name, if the system reports it."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -29,7 +29,7 @@ def usable_cores() -> int:
 
 
 def machine() -> dict[str, object]:
-    """Machine and versions, for a result that is kept."""
+    """Machine and versions, for a stored result."""
     return {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": cpu_model(),
@@ -44,7 +44,7 @@ def machine() -> dict[str, object]:
 
 
 def package_version(name: str) -> str:
-    """An installed package's version; `unknown` where its metadata was not packed."""
+    """An installed package's version; `unknown` when its metadata is not bundled."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -52,7 +52,7 @@ def package_version(name: str) -> str:
 
 
 def machine_line(facts: dict[str, object]) -> str:
-    """The same in one line for people."""
+    """The machine facts in one line for people."""
     memory = int(str(facts["memory_bytes"])) / 2**30
     return (
         f"{facts['cpu']}, {facts['cores']} cores, {memory:.0f} GiB, {facts['system']}; Python {facts['python']}, "

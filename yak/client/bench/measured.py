@@ -1,4 +1,4 @@
-"""A load with the CPU that the processes under it used meanwhile."""
+"""A load with the CPU that the measured processes used meanwhile."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,29 +12,29 @@ from yak.errors import YakError
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run. `cpu_s` is by process name, from the clients' start to their end; empty where nobody could look."""
+    """One run. `cpu_s` is by process name, from the clients' start to their end; empty when not measurable."""
 
     result: Result
     cpu_s: Mapping[str, float]
 
     @property
     def per_s(self) -> float:
-        """Records a second."""
+        """Records per second."""
         return self.result.records_per_s
 
     @property
     def cpu_total_s(self) -> float:
-        """Over all processes."""
+        """CPU seconds of all processes."""
         return sum(self.cpu_s.values())
 
     @property
     def gigabytes(self) -> float:
-        """Of values, 10^9 bytes each."""
+        """Gigabytes (10^9 bytes) of values."""
         return self.result.bytes / 1e9
 
     @property
     def cpu_s_per_gb(self) -> float:
-        """CPU seconds of all processes for a gigabyte of values."""
+        """CPU seconds of all processes per gigabyte of values."""
         return self.cpu_total_s / self.gigabytes if self.gigabytes else 0.0
 
     @property
@@ -44,9 +44,9 @@ class Measured:
 
 
 def measure(load: Load, cpu_seconds: Callable[[], Mapping[str, float]]) -> Measured:
-    """Run the load and read the CPU clocks around it.
+    """Run the load and read the CPU clocks before and after.
 
-    Raises YakError (`bench-errors` when records failed), or what the load raises.
+    Raises YakError (`bench-errors` when records failed), or the load's errors.
     """
     before: dict[str, float] = {}
     result = run_benchmark(load, on_start=lambda: before.update(cpu_seconds()))

@@ -1,4 +1,4 @@
-"""A producing client: as fast as librdkafka takes records, or at a steady rate."""
+"""A producing client: at librdkafka's full speed, or at a steady rate."""
 
 import threading
 import time
@@ -11,12 +11,12 @@ from yak.client.bench.load import ClientResult, Load, Session, Slice, Stop
 from yak.client.errors import from_exception
 
 BATCH_RECORDS = 500
-"""Records handed to librdkafka in one call."""
+"""Records passed to librdkafka in one call."""
 SAMPLE_EVERY = 100
-"""At full speed one record in so many has its acknowledgement timed: a Python call for each would halve the speed."""
+"""At full speed only one record in so many is timed: a Python call for each would halve the speed."""
 FLUSH_SECONDS = 60.0
 BURST_RECORDS = 100
-"""A paced client that fell behind catches up in steps of so many."""
+"""The largest burst of a paced client that catches up."""
 
 Progress = Callable[[int], None]
 
@@ -45,13 +45,13 @@ def run_client(load: Load, client: int, _slices: tuple[Slice, ...], session: Ses
 
 
 class Deliveries:
-    """What librdkafka calls for each delivery report: times the acknowledged records, counts the failed ones."""
+    """The delivery callback: times acknowledged records, counts failed ones."""
 
     def __init__(self, result: ClientResult) -> None:
         self._result = result
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
-        """One delivery report."""
+        """Process one delivery report."""
         if error is not None:
             self._result.failed(error.str())
             return
@@ -83,8 +83,8 @@ def produce_bulk(producer: Producer, load: Load, result: ClientResult, stop: Sto
 def produce_paced(producer: Producer, load: Load, result: ClientResult, stop: Stop, progress: Progress) -> None:
     """Send records at the client's rate, each timed from the call to its acknowledgement.
 
-    The reports are served by a thread of their own, so that neither the wait for the next record delays a report nor
-    a late report the next record: a slow broker is seen as slow (no coordinated omission).
+    Another thread serves the delivery reports. So the wait for the next record delays no report, and a late report
+    delays no record: a slow broker is measured as slow (no coordinated omission).
     """
     rate = load.client_rate()
     assert rate is not None
@@ -113,7 +113,7 @@ def produce_paced(producer: Producer, load: Load, result: ClientResult, stop: St
 
 
 def produce_one(producer: Producer, topic: str, value: bytes, deliveries: Deliveries) -> int:
-    """1 if librdkafka took the record, 0 if its queue is full (after a moment's wait)."""
+    """1 if librdkafka queued the record, 0 if its queue is full (after a short wait)."""
     try:
         producer.produce(topic, value, on_delivery=deliveries)
     except BufferError:
@@ -123,13 +123,13 @@ def produce_one(producer: Producer, topic: str, value: bytes, deliveries: Delive
 
 
 def serve_reports(producer: Producer, done: threading.Event) -> None:
-    """Serve delivery reports until told to stop."""
+    """Serve delivery reports until `done` is set."""
     while not done.is_set():
         producer.poll(0.05)
 
 
 def finish(producer: Producer, load: Load, result: ClientResult, sent: int) -> None:
-    """Wait for the last acknowledgements, which is the end of the run, and count what was acknowledged."""
+    """Wait for the last acknowledgements, which end the run, and count the acknowledged records."""
     unanswered = producer.flush(FLUSH_SECONDS)
     if unanswered:
         result.failed(f"{unanswered} records had no answer after {FLUSH_SECONDS:.0f} s", unanswered)

@@ -1,4 +1,4 @@
-"""The latencies of the last moments of a running benchmark, for who watches it: a few figures of each client in shared memory."""
+"""The recent latencies of a running benchmark, for display: a few figures per client in shared memory."""
 
 import math
 import time
@@ -12,7 +12,8 @@ LOOK_SECONDS: Final = 0.5
 
 
 class Moment(NamedTuple):
-    """How far all clients are, and the latencies of the slowest one in the last half second; 0.0 where none was timed."""
+    """The records of all clients, and the slowest client's latencies in the last half second; 0.0 where none was
+    timed."""
 
     records: int
     p50_ms: float
@@ -21,7 +22,7 @@ class Moment(NamedTuple):
 
 
 class RecentLatency:
-    """Compares a client's histogram with what it was half a second ago, and leaves the figures in `shared` from `place` on."""
+    """Computes a client's latencies of the last half second, and writes the figures to `shared` from `place` on."""
 
     __slots__ = ("_before", "_due_s", "_latency", "_place", "_shared")
 
@@ -33,7 +34,7 @@ class RecentLatency:
         self._due_s = time.monotonic() + LOOK_SECONDS
 
     def look(self) -> None:
-        """Cheap unless half a second has passed."""
+        """Update the figures; cheap unless half a second has passed."""
         now_s = time.monotonic()
         if now_s < self._due_s:
             return
@@ -46,7 +47,7 @@ class RecentLatency:
 
 
 def recent_ms(counts: dict[int, int]) -> tuple[float, float, float]:
-    """Median, p99 and maximum in milliseconds of what the buckets count; zeros for nothing."""
+    """Median, p99 and maximum of the buckets in milliseconds; zeros without values."""
     if not counts:
         return (0.0, 0.0, 0.0)
     ordered = sorted(counts)
@@ -65,7 +66,7 @@ def _at(ordered: Sequence[int], counts: dict[int, int], wanted: int) -> int:
 
 
 def worst(shared: Sequence[float]) -> tuple[float, float, float]:
-    """Each figure of the client with the highest."""
+    """The maximum of each figure over all clients."""
     count = len(FIGURES)
     p50, p99, longest = (max(shared[at::count], default=0.0) for at in range(count))
     return p50, p99, longest

@@ -1,4 +1,4 @@
-"""All clients' results as one: totals, spread over the clients, and whether the clients were the limit."""
+"""The merged results of all clients: totals, their spread, and whether the clients were the bottleneck."""
 
 import csv
 import statistics
@@ -12,7 +12,7 @@ from yak.client.bench.load import ClientResult, Load
 from yak.client.bench.machine import usable_cores
 
 BUSY_CORES = 0.95
-"""A client process that keeps this much of a core busy could not have gone faster."""
+"""A client process that uses this much of a core could not have gone faster."""
 CSV_COLUMNS = (
     *("client", "records", "bytes", "seconds", "records_per_s", "mb_per_s", "errors", "cpu_s"),
     *("min_ms", "mean_ms", "stddev_ms", *(percentile_name(p) + "_ms" for p in PERCENTILES), "max_ms"),
@@ -21,12 +21,12 @@ CSV_COLUMNS = (
 
 @dataclass(slots=True)
 class Result:
-    """What came of one load. Times are from the first client's start to the last client's end."""
+    """The result of one load. Times are from the first client's start to the last client's end."""
 
     load: Load
     clients: list[ClientResult]
     stored: int | None = None
-    """Produce: by how many records the topic grew since the start, as the broker says. Other producers count too."""
+    """Produce: the growth of the topic since the start, by the broker's offsets. Other producers' records count too."""
 
     @property
     def records(self) -> int:
@@ -35,25 +35,25 @@ class Result:
 
     @property
     def bytes(self) -> int:
-        """Bytes of their values."""
+        """Bytes of the records' values."""
         return sum(each.bytes for each in self.clients)
 
     @property
     def errors(self) -> int:
-        """Records that failed, and acknowledged ones that the broker does not have.
+        """Failed records, and acknowledged ones that the broker does not have.
 
-        At full speed only a sample of the records reports its own fate; the broker's count finds the others.
+        At full speed only sampled records report their outcome; the broker's count finds the others.
         """
         return sum(each.errors for each in self.clients) + self.missing
 
     @property
     def missing(self) -> int:
-        """Records the clients count as acknowledged and the broker does not have."""
+        """Records that clients count as acknowledged and the broker does not have."""
         return 0 if self.stored is None else max(0, self.records - self.stored)
 
     @property
     def first_error(self) -> str:
-        """The words of one of the failures."""
+        """The reason of one of the failures."""
         words = next((each.first_error for each in self.clients if each.first_error), "")
         return words or (f"{self.missing} records are not in the topic" if self.missing else "")
 
@@ -64,12 +64,12 @@ class Result:
 
     @property
     def records_per_s(self) -> float:
-        """Records a second, all clients."""
+        """Records per second, all clients."""
         return self.records / self.seconds
 
     @property
     def mb_per_s(self) -> float:
-        """Megabytes (10^6) of values a second, all clients."""
+        """Megabytes (10^6) of values per second, all clients."""
         return self.bytes / self.seconds / 1e6
 
     @property
@@ -81,7 +81,7 @@ class Result:
         return merged
 
     def client_limit(self) -> str:
-        """Why the clients were the limit, or nothing if they were not."""
+        """Why the clients were the bottleneck; empty if they were not."""
         busy = sum(1 for each in self.clients if each.cores >= BUSY_CORES)
         cores = sum(each.cores for each in self.clients)
         if busy == len(self.clients):

@@ -19,7 +19,7 @@ def run_benchmark(
     on_progress: Callable[[int], None] = lambda _records: None,
     on_moment: Callable[[Moment], None] | None = None,
 ) -> Result:
-    """Make or find the topic, run the clients, and count.
+    """Create or find the topic, run the clients, and count.
 
     Raises Unreachable, UsageError (`bench-partitions`, `bench-empty`, `bench-size`), YakError.
     """
@@ -45,7 +45,7 @@ def run_benchmark(
 
 
 def shares_of(load: Load, slices: tuple[Slice, ...]) -> list[tuple[Slice, ...]]:
-    """What each client is told to read. Raises UsageError (`bench-empty`) when there is nothing."""
+    """The slices for each client to read. Raises UsageError (`bench-empty`) when there are none."""
     if load.kind == "e2e":
         return [(slices[client % len(slices)],) for client in range(load.clients)]
     if load.kind != "consume":

@@ -1,4 +1,4 @@
-"""The topic under test: made when it is not there, its offsets, and its records divided among clients."""
+"""The topic under test: its creation, its offsets, and its records divided among clients."""
 
 import contextlib
 import time
@@ -11,9 +11,9 @@ from yak.ids import TopicPartition
 
 PARTITIONS_DEFAULT = 1
 NEW_TOPIC_SECONDS = 10.0
-"""A new topic has leaders everywhere by then."""
+"""A new topic must have leaders for all partitions within this time."""
 SOON_DELETED: Mapping[str, str] = {"file.delete.delay.ms": "1000"}
-"""A deleted topic's files leave the disk in a second, not in a minute."""
+"""A deleted topic's files are deleted after a second instead of a minute."""
 
 
 def partitions_of(admin: Admin, topic: str) -> int:
@@ -23,9 +23,9 @@ def partitions_of(admin: Admin, topic: str) -> int:
 
 
 def ensure_topic(admin: Admin, topic: str, partitions: int | None) -> int:
-    """Make the topic unless it is there; returns its number of partitions.
+    """Create the topic unless it exists; return its number of partitions.
 
-    Raises UsageError (`bench-partitions`: it is there with another number), YakError.
+    Raises UsageError (`bench-partitions`: it exists with another number), YakError.
     """
     found = partitions_of(admin, topic)
     if found and partitions is not None and partitions != found:
@@ -43,13 +43,13 @@ def ensure_topic(admin: Admin, topic: str, partitions: int | None) -> int:
     except YakError as error:
         if error.code != "topic-exists":
             raise
-        # Made a moment ago, and the broker that was asked had not heard of it.
+        # The topic was just created, and the broker's metadata was stale.
         return len(new_slices(admin, topic))
     return wanted
 
 
 def slices_of(admin: Admin, topic: str) -> tuple[Slice, ...]:
-    """All partitions from their first offset to their high watermark.
+    """All partitions from their log start offset to their high watermark.
 
     Raises UsageError (`bench-empty`: no such topic), YakError.
     """
@@ -65,7 +65,7 @@ def slices_of(admin: Admin, topic: str) -> tuple[Slice, ...]:
 
 
 def new_slices(admin: Admin, topic: str) -> tuple[Slice, ...]:
-    """As `slices_of`, of a topic that may be new: waits until all its partitions answer. Raises YakError."""
+    """As `slices_of`, for a topic that may be new: waits until all its partitions answer. Raises YakError."""
     deadline_s = time.monotonic() + NEW_TOPIC_SECONDS
     while True:
         try:
@@ -77,14 +77,14 @@ def new_slices(admin: Admin, topic: str) -> tuple[Slice, ...]:
 
 
 def offsets_grown(admin: Admin, topic: str, before: Sequence[Slice]) -> int:
-    """By how many offsets all partitions together grew since `before`. Raises YakError."""
+    """The growth of all partitions together since `before`, in offsets. Raises YakError."""
     return sum(each.end for each in slices_of(admin, topic)) - sum(each.end for each in before)
 
 
 def divide(slices: Sequence[Slice], clients: int, records: int | None = None) -> list[tuple[Slice, ...]]:
-    """Cut the slices, laid end to end, into one share for each client; sizes differ by at most one record.
+    """Divide the slices, laid end to end, into one share for each client; sizes differ by at most one record.
 
-    `records`: read only so many from the front.
+    `records`: use only so many from the front.
     """
     total = sum(each.records for each in slices)
     total = total if records is None else min(records, total)
@@ -128,7 +128,7 @@ def fresh_topic(
 
 
 def is_whole(admin: Admin, topic: str, partitions: int) -> bool:
-    """Whether all partitions are there, have leaders, and every replica of them is in sync."""
+    """Whether all partitions exist, have leaders, and have all replicas in sync."""
     found = admin.metadata().topics.get(topic)
     return (
         found is not None
@@ -138,7 +138,7 @@ def is_whole(admin: Admin, topic: str, partitions: int) -> bool:
 
 
 def wait_whole(admin: Admin, topic: str, partitions: int, *, seconds: float, poll_s: float = 0.02) -> None:
-    """Return when `is_whole`. Raises YakError (`bench-topic`) when it is not after `seconds`."""
+    """Wait until `is_whole`. Raises YakError (`bench-topic`) after `seconds`."""
     deadline_s = time.monotonic() + seconds
     while not is_whole(admin, topic, partitions):
         if time.monotonic() > deadline_s:

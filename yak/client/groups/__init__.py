@@ -1,1 +1,1 @@
-"""Consumer groups from outside: listing and describing them, their offsets, how far behind they are, and reading as a member."""
+"""Consumer groups from the client side: list, describe, offsets, lag, and reading as a member."""

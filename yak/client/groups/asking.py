@@ -1,7 +1,7 @@
-"""Asks about groups whoever knows: every broker, or the coordinator of each group, found again while it moves.
+"""Requests about groups: to every broker, or to each group's coordinator, with retries while it moves.
 
-Requests are Kafka's own, by kio, because librdkafka asks for one group at a time, has no call for OffsetDelete, and does not say
-what members subscribed to. Kafka's brokers from 4.0 on have all the versions used here, and YAK's too.
+Requests are encoded by kio, because librdkafka handles one group per request, has no call for OffsetDelete, and does
+not expose the members' subscriptions. Kafka from 4.0 on and YAK support all the versions used here.
 """
 
 import time
@@ -19,14 +19,14 @@ LOAD_IN_PROGRESS: Final = 14
 COORDINATOR_NOT_AVAILABLE: Final = 15
 NOT_COORDINATOR: Final = 16
 RETRIED: Final = frozenset({LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
-"""Codes that a coordinator gives while it moves to another broker, or has not read all of its groups yet."""
+"""Error codes of a coordinator that moves to another broker, or still loads its groups."""
 PAUSE_S: Final = 0.1
 ANSWER_S: Final = 5.0
 GROUPS_AT_ONCE: Final = 500
-"""In one request: what is answered about them fits a broker's limits also where groups are large."""
+"""Groups per request: even for large groups the response stays within a broker's limits."""
 _GROUP_KEY: Final = 0
 _UNKNOWN: Final = -1
-"""UNKNOWN_SERVER_ERROR, for a group that an answer leaves out."""
+"""UNKNOWN_SERVER_ERROR, for a group missing in a response."""
 
 Answer = TypeVar("Answer")
 Call: TypeAlias = Callable[[RawConnection, Sequence[str]], Mapping[str, tuple[int, Answer]]]
@@ -34,7 +34,7 @@ Call: TypeAlias = Callable[[RawConnection, Sequence[str]], Mapping[str, tuple[in
 
 
 def failure(code: int, what: str, words: str | None = None) -> YakError:
-    """The error for a code of Kafka; `words` are the broker's own."""
+    """The error for a Kafka error code; `words` is the broker's message."""
     from confluent_kafka import KafkaError
 
     error = from_kafka(KafkaError(code), what)
@@ -44,7 +44,7 @@ def failure(code: int, what: str, words: str | None = None) -> YakError:
 
 
 class GroupBrokers:
-    """The brokers of a cluster, as far as groups are concerned. A context manager: it keeps connections open."""
+    """The brokers of a cluster, for group requests. A context manager, since it keeps connections open."""
 
     def __init__(self, admin: Admin) -> None:
         import_kio()
@@ -60,7 +60,7 @@ class GroupBrokers:
             self._close(address)
 
     def every(self, ask: Callable[[RawConnection], tuple[int, Any]]) -> tuple[dict[Broker, Any], dict[Broker, str]]:
-        """What each broker answers, and who gave no answer within the time-out and why."""
+        """The response of each broker, and the brokers that gave none before the timeout, with the reason."""
         answers: dict[Broker, Any] = {}
         deadline = time.monotonic() + self.admin.timeout_s
         left = self._all_brokers()
@@ -84,7 +84,7 @@ class GroupBrokers:
             time.sleep(PAUSE_S)
             there = self._all_brokers()
             if any(broker not in there for broker in left):
-                # What a dead broker had is another's now, which may have answered before it knew.
+                # A dead broker's groups have moved to a broker that may have answered before it loaded them.
                 answers, left = {}, there
 
     def _all_brokers(self) -> dict[Broker, str]:
@@ -92,10 +92,10 @@ class GroupBrokers:
         return dict.fromkeys(self.brokers.values(), "")
 
     def ask(self, groups: Sequence[str], what: str, call: Call[Answer]) -> dict[str, Answer | YakError]:
-        """What the coordinator of each group answers; `what` is the message of an error, with `{}` for the group's name.
+        """The answer of each group's coordinator; `what` is the message of an error, with `{}` for the group's name.
 
-        A coordinator that moves, loads or hangs up is looked for and asked again until the time-out. So `call` must be one that
-        can be repeated.
+        When a coordinator moves, loads or disconnects, the request is retried until the timeout. So `call` must be
+        repeatable.
         """
         wanted = list(dict.fromkeys(groups))
         results: dict[str, Answer | YakError] = {}
@@ -131,7 +131,7 @@ class GroupBrokers:
         return results
 
     def coordinators(self, groups: Sequence[str]) -> dict[str, Broker]:
-        """Who coordinates each group now. Raises YakError (`no-coordinator`) when that is not known within the time-out."""
+        """The present coordinator of each group. Raises YakError (`no-coordinator`) after the timeout."""
         found: dict[str, Broker] = {}
 
         def note(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, None]]:
@@ -147,7 +147,7 @@ class GroupBrokers:
         return found
 
     def _find(self, groups: Sequence[str], what: str) -> tuple[dict[str, list[str]], dict[str, YakError]]:
-        """Groups by the address of their coordinator, and why others have none (FindCoordinator, key 10)."""
+        """Groups by their coordinator's address, and the reasons why others have none (FindCoordinator, key 10)."""
         from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
         from kio.static.primitive import i8
 
@@ -188,7 +188,7 @@ class GroupBrokers:
 
 
 def _passes(error: YakError) -> bool:
-    """Whether it is worth to look for the coordinator again."""
+    """Whether another FindCoordinator may help."""
     return getattr(error, "kafka_code", None) in RETRIED or isinstance(error, Unreachable)
 
 

@@ -1,4 +1,4 @@
-"""Which groups there are, and what is known of each: state, coordinator, members and what they are assigned."""
+"""Lists and describes groups: state, coordinator, members and assignments."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -24,20 +24,20 @@ STATES: Final = (
     "Reconciling",
     "NotReady",
 )
-"""Kafka's states of groups of all types (its GroupState)."""
+"""The states of groups of all types (Kafka's GroupState)."""
 TYPES: Final = ("classic", "consumer", "share", "streams")
 CLASSIC, CONSUMER = "classic", "consumer"
 _CONSUMERS: Final = ("consumer", "")
-"""Protocol types whose members are consumers; it is empty where nobody ever joined."""
+"""Protocol types whose members are consumers; it is empty for a group that never had members."""
 _NOT_FOUND: Final = 69
 _DEAD: Final = "Dead"
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member. What is None is not known: of a classic group while it rebalances, and of members that are no consumers.
+    """One member. None is unknown: for a rebalancing classic group, and for members that are not consumers.
 
-    `epoch` is a member epoch of the new protocol (KIP-848), `target` what such a member is still to be given.
+    `epoch` is the member epoch of the new protocol (KIP-848), `target` the member's target assignment.
     """
 
     member_id: str
@@ -53,7 +53,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group. `members` is None where nobody asked; `assignor` and `epoch` where they are not agreed on."""
+    """One group. `members` is None when not requested; `assignor` and `epoch` are None where the group has none."""
 
     group_id: str
     type: str
@@ -68,7 +68,8 @@ class Group:
 def list_groups(
     brokers: GroupBrokers, *, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> tuple[dict[str, Group], dict[Broker, str]]:
-    """All groups by name, without members; and the brokers that did not answer, with the reason (ListGroups, key 16)."""
+    """All groups by name, without members; and the brokers that did not answer, with the reason (ListGroups, key
+    16)."""
     from kio.schema.list_groups.v5.request import ListGroupsRequest
 
     request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
@@ -93,7 +94,7 @@ def group_names(servers: str, *, timeout_s: float) -> list[str]:
 
 
 def require_groups(brokers: GroupBrokers, names: Sequence[str]) -> dict[str, Group | YakError]:
-    """These groups with their members, in this order; an error (`unknown-group` and others) for one that cannot be told."""
+    """These groups with their members, in this order; an error (`unknown-group` and others) for a failed one."""
     known, silent = list_groups(brokers)
     wanted = [known[name] for name in dict.fromkeys(names) if name in known]
     described = describe_groups(brokers, wanted)
@@ -104,10 +105,11 @@ def require_groups(brokers: GroupBrokers, names: Sequence[str]) -> dict[str, Gro
 
 
 def describe_groups(brokers: GroupBrokers, groups: Iterable[Group]) -> dict[str, Group | YakError]:
-    """These groups again, with their members where the type is one whose members can be told."""
+    """These groups, with members added where the group type has a describe request."""
     found: dict[str, Group | YakError] = {each.group_id: each for each in groups}
     for type_, describe in ((CONSUMER, _describe_consumer), (CLASSIC, _describe_classic)):
-        # A group may have changed its type since it was listed (KIP-848's upgrade and back): classic ones are asked for last.
+        # A group may have changed its type since it was listed (KIP-848's upgrade and downgrade): describe classic ones
+        # last.
         names = [name for name, each in found.items() if isinstance(each, Group) and each.type == type_]
         if not names:
             continue
@@ -124,7 +126,7 @@ def describe_groups(brokers: GroupBrokers, groups: Iterable[Group]) -> dict[str,
 
 
 def _describe_classic(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, dict[str, Any] | None]]:
-    """DescribeGroups (key 15). A group that is not there is "Dead" in this version."""
+    """DescribeGroups (key 15). A missing group is "Dead" in this version."""
     from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
     from kio.schema.types import GroupId
 
@@ -162,7 +164,7 @@ def _classic_member(member: Any, group: Any) -> Member:
 
 
 def _describe_consumer(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, dict[str, Any] | None]]:
-    """ConsumerGroupDescribe (key 69, KIP-848). GROUP_ID_NOT_FOUND is also said of a group that is a classic one by now."""
+    """ConsumerGroupDescribe (key 69, KIP-848). GROUP_ID_NOT_FOUND may also mean that the group is a classic one now."""
     from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
     from kio.schema.types import GroupId
 
@@ -210,7 +212,7 @@ def _partitions(assignment: Any) -> tuple[TopicPartition, ...]:
 
 
 def unknown_group(name: str, known: Iterable[str], silent: dict[Broker, str] | None = None) -> YakError:
-    """The error for a group that is not there."""
+    """The error for a missing group."""
     guesses = difflib.get_close_matches(name, [each for each in known if each != name], n=1, cutoff=0.5)
     why = f'closest: "{guesses[0]}"' if guesses else "no group has a name like it"
     if silent:
@@ -219,7 +221,7 @@ def unknown_group(name: str, known: Iterable[str], silent: dict[Broker, str] | N
 
 
 def active_group(group: Group, what: str) -> YakError:
-    """The error for a change that a group with members forbids; `what` says what was not done."""
+    """The error for a change that a group with members refuses; `what` names the change."""
     members = group.members or ()
     shown = ", ".join(f"{each.client_id} at {each.host.lstrip('/')}" for each in members[:3])
     more = f" and {len(members) - 3} more" if len(members) > 3 else ""

@@ -1,7 +1,8 @@
-"""How far a group is behind, in records and in time.
+"""The lag of a group, in records and in time.
 
-In records it is the high watermark minus what was committed, as Kafka counts it (gaps of compaction count too). In time it is the age
-of the oldest record that the group has not read: that record itself is fetched, in one long poll of each leader.
+In records it is the high watermark minus the committed offset, as Kafka counts it (gaps of compaction count too). In
+time it is the age of the oldest record that the group has not read. That record is fetched, in one long poll of each
+leader.
 """
 
 import time
@@ -16,12 +17,12 @@ from yak.ids import Offset, TopicPartition
 
 PATIENCE_S: Final = 3.0
 _FETCH: Final = {"fetch.message.max.bytes": 4096, "queued.min.messages": 1}
-"""As little of each partition as a broker gives out, which is one batch."""
+"""As little of each partition as a broker returns, which is one batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Where a partition's log starts, and its high watermark."""
+    """A partition's log start offset and high watermark."""
 
     start: Offset
     end: Offset
@@ -29,9 +30,9 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """One partition of a group. None is "not known": nothing was committed, or the partition is gone or has no leader.
+    """One partition of a group. None is unknown: there is no commit, or the partition is deleted or has no leader.
 
-    `oldest_unread_ms` is the timestamp of the first record that was not read.
+    `oldest_unread_ms` is the timestamp of the first unread record.
     """
 
     partition: TopicPartition
@@ -42,14 +43,14 @@ class PartitionLag:
 
     @property
     def lag(self) -> int | None:
-        """Records that were not read; 0 also where more was committed than there is."""
+        """Unread records; 0 also when the committed offset is past the end."""
         if self.committed is None or self.marks is None:
             return None
         return max(0, self.marks.end - self.committed)
 
     @property
     def trouble(self) -> str | None:
-        """What is wrong between the committed offset and the log, in words."""
+        """A description of a conflict between the committed offset and the log; None without one."""
         if self.committed is None:
             return None
         if self.marks is None:
@@ -61,14 +62,14 @@ class PartitionLag:
         return None
 
     def age_ms(self, now_ms: int) -> int | None:
-        """How long the first unread record has been there; 0 where all is read."""
+        """The age of the first unread record; 0 when all is read."""
         if self.lag == 0:
             return 0
         return None if self.oldest_unread_ms is None else max(0, now_ms - self.oldest_unread_ms)
 
 
 def read_marks(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Marks]:
-    """Start and end of each partition that exists and has a leader, in two requests to each leader."""
+    """Log start and high watermark of each partition that exists and has a leader, in two requests per leader."""
     topics = admin.metadata().topics
     led = {
         TopicPartition(topic.name, each.number)
@@ -87,7 +88,7 @@ def lags_of(
     members: Iterable[Member],
     marks: Mapping[TopicPartition, Marks],
 ) -> list[PartitionLag]:
-    """A group's partitions, in order: what it committed, and what its members are assigned."""
+    """A group's partitions in order: those with commits, and those assigned to members."""
     owners = {partition: member for member in members for partition in member.assigned or ()}
     return [
         PartitionLag(each, committed.get(each), marks.get(each), owners.get(each))
@@ -98,7 +99,7 @@ def lags_of(
 def oldest_unread(
     servers: str, lags: Iterable[PartitionLag], *, timeout_s: float, verbose: int = 0
 ) -> dict[TopicPartition, int]:
-    """The timestamps (ms) of the first unread records, where they came in time and have one."""
+    """The timestamps (ms) of the first unread records that arrived in time and have one."""
     windows = {
         each.partition: Window(max(each.committed, each.marks.start), each.marks.end)
         for each in lags

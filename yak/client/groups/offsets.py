@@ -1,7 +1,7 @@
-"""The offsets that groups committed: read, written and deleted at the coordinator; and whole groups deleted.
+"""Committed offsets of groups: read, written and deleted at the coordinator; and the deletion of groups.
 
-An offset that was committed is the next to be read. Writing is done as by Kafka's own tools, with no member's id and generation -1,
-which the coordinator takes only while the group has no members.
+A committed offset is the next one to read. Like Kafka's own tools, writes use an empty member id and generation -1,
+which the coordinator accepts only while the group has no members.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,8 @@ Committed = dict[TopicPartition, Offset]
 
 
 def committed_offsets(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, Committed | YakError]:
-    """All that these groups committed, in a request to each coordinator (OffsetFetch, key 9); {} for an unknown group."""
+    """All committed offsets of these groups, in one request per coordinator (OffsetFetch, key 9); {} for an unknown
+    group."""
     from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup
     from kio.schema.types import GroupId
 
@@ -47,7 +48,7 @@ def committed_offsets(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str,
 def commit_offsets(
     brokers: GroupBrokers, group: str, offsets: Mapping[TopicPartition, Offset]
 ) -> dict[TopicPartition, YakError | None]:
-    """Commit for a group without members, in one request (OffsetCommit, key 8); what failed, by partition."""
+    """Commit for a group without members, in one request (OffsetCommit, key 8); the error or None, by partition."""
     from kio.schema.offset_commit.v8.request import (
         OffsetCommitRequest,
         OffsetCommitRequestPartition,
@@ -83,7 +84,8 @@ def commit_offsets(
 def delete_offsets(
     brokers: GroupBrokers, group: str, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, YakError | None]:
-    """Forget what a group committed of these partitions (OffsetDelete, key 47, KIP-496); what failed, by partition."""
+    """Delete a group's committed offsets of these partitions (OffsetDelete, key 47, KIP-496); the error or None of
+    each."""
     from kio.schema.offset_delete.v0.request import (
         OffsetDeleteRequest,
         OffsetDeleteRequestPartition,
@@ -106,9 +108,9 @@ def delete_offsets(
 
 
 def delete_groups(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, YakError | None]:
-    """Delete groups that are there and have no members, and all that they committed (DeleteGroups, key 42); what failed.
+    """Delete groups without members, and their committed offsets (DeleteGroups, key 42); the error or None of each.
 
-    One that is not there when it is asked for again, its first answer being lost, has been deleted.
+    A group that is missing on a retry, after a lost response, counts as deleted.
     """
     from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
     from kio.schema.types import GroupId
@@ -133,7 +135,8 @@ def delete_groups(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, Yak
 def _by_partition(
     brokers: GroupBrokers, group: str, request: Any, what: str, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, YakError | None]:
-    """Ask the group's coordinator; each partition's error. A code that is to be tried again spoils the whole answer."""
+    """Send the request to the group's coordinator; each partition's error. A retriable code retries the whole
+    request."""
 
     def ask(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, dict[TopicPartition, int]]]:
         answer = connection.call(request)
@@ -142,7 +145,7 @@ def _by_partition(
             for topic in answer.topics
             for each in topic.partitions
         }
-        # OffsetCommit has no code of its own: what is wrong with the group is told of every partition.
+        # OffsetCommit has no group error code: an error of the group appears on every partition.
         whole = int(getattr(answer, "error_code", 0)) or _common(codes.values())
         return dict.fromkeys(names, (whole, codes))
 
@@ -156,7 +159,7 @@ def _by_partition(
 
 
 def _common(codes: Iterable[int]) -> int:
-    """The one code that all partitions have, else 0."""
+    """The code that all partitions share, else 0."""
     different = set(codes)
     return different.pop() if len(different) == 1 else 0
 

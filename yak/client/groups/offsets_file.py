@@ -1,7 +1,8 @@
-"""Offsets in a file, for `yak groups reset --from-file`: what Kafka's tool writes with `--export`, and what ours prints as CSV. Pure.
+"""Reads offsets from a file, for `yak groups reset --from-file`. Pure.
 
-Lines are `topic,partition,offset`, or `group,topic,partition,offset` (kafka-consumer-groups.sh's two forms). With a header the columns
-may stand in any order and others beside them: `offset`, or else `after` or `committed_offset`, is what is to be committed.
+It accepts the `--export` files of Kafka's tool, and the CSV output of `yak groups`. Lines are `topic,partition,offset`,
+or `group,topic,partition,offset` (the two forms of kafka-consumer-groups.sh). With a header the columns may have any
+order and others beside them: `offset`, else `after` or `committed_offset`, is the offset to commit.
 """
 
 import csv
@@ -16,7 +17,7 @@ _PLAIN = ("topic", "partition", "offset")
 
 
 def parse_offsets(text: str, group: str, name: str) -> dict[TopicPartition, Offset]:
-    """The offsets for one group; lines that name another group are left out. Raises UsageError (`offsets-file`)."""
+    """The offsets for one group; lines of other groups are skipped. Raises UsageError (`offsets-file`)."""
     found: dict[TopicPartition, Offset] = {}
     columns: list[str] = []
     for number, cells in enumerate(csv.reader(text.removeprefix("\ufeff").splitlines()), 1):
@@ -72,7 +73,7 @@ def _columns(first: list[str], name: str) -> list[str]:
 
 
 def _numbers(row: Mapping[str, str], name: str, number: int) -> tuple[int, Offset | None]:
-    """Partition and offset; None where nothing was committed."""
+    """Partition and offset; None without a committed offset."""
     text = next(row[each] for each in _OFFSET_COLUMNS if each in row)
     if not (row["partition"].isascii() and row["partition"].isdigit()):
         raise _bad(name, number, f'"{row["partition"]}" is no partition')

@@ -1,4 +1,4 @@
-"""Partitions as people write them: `orders`, `orders:0,2`, `orders:0-2`."""
+"""Partitions as users type them: `orders`, `orders:0,2`, `orders:0-2`."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def partitions_text(partitions: Iterable[TopicPartition]) -> str:
-    """`orders:0-2,5 payments:1`: what `--topic` takes, with runs written short."""
+    """`orders:0-2,5 payments:1`: the syntax of `--topic`, with ranges."""
     by_topic: dict[str, list[int]] = {}
     for each in sorted(partitions):
         by_topic.setdefault(each.topic, []).append(each.partition)
@@ -29,7 +29,7 @@ def _runs(numbers: Sequence[int]) -> list[str]:
 
 
 def parse_partitions(texts: Iterable[str], metadata: "ClusterMetadata") -> list[TopicPartition]:
-    """The partitions of `orders`, `orders:0,2` and `orders:0-2`. Raises YakError for what is not there."""
+    """The partitions of `orders`, `orders:0,2` and `orders:0-2`. Raises YakError for unknown topics and partitions."""
     found: dict[TopicPartition, None] = {}
     for text in texts:
         name, colon, numbers = text.rpartition(":") if ":" in text else (text, "", "")
@@ -46,7 +46,7 @@ def parse_partitions(texts: Iterable[str], metadata: "ClusterMetadata") -> list[
 
 
 def committed_places(texts: Iterable[str], committed: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those of the committed partitions that `orders` or `orders:0,2` name; the topic itself may be gone."""
+    """The committed partitions that `orders` or `orders:0,2` name; the topic itself may be deleted."""
     found: dict[TopicPartition, None] = {}
     every = sorted(committed)
     for text in texts:

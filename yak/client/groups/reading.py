@@ -1,8 +1,8 @@
-"""Reads topics as a member of a group, and commits what was given out and written, never more.
+"""Reads topics as a member of a group, and commits only records that were processed and flushed.
 
-A record counts as done when the one who iterates asks for the next. Before each commit `flush` is called, so what is committed has left
-this process; a record may come twice, none is left out. The assignment strategies are librdkafka's usual ones (range, roundrobin), so
-that members of every make can share the group.
+A record counts as processed when the iterating caller requests the next one. `flush` is called before each commit, so
+committed records have left this process: a record may come twice, but none is skipped. The assignors are librdkafka's
+default ones (range, roundrobin), so that members of any client can share the group.
 """
 
 import time
@@ -19,7 +19,7 @@ from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
 
 SESSION_MS: Final = 10_000
-"""How long the partitions of a member that was killed stay with it; librdkafka's own 45 s is long for a command."""
+"""How long a killed member keeps its partitions; librdkafka's default of 45 s is long for a command."""
 _HEALS: Final = {
     "_TRANSPORT",
     "_ALL_BROKERS_DOWN",
@@ -35,7 +35,7 @@ _HEALS: Final = {
     "NOT_ENOUGH_REPLICAS",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
 }
-"""What passes by itself, of reading and of committing."""
+"""Transient errors of reading and committing."""
 _MOVED_ON: Final = {
     "ILLEGAL_GENERATION",
     "UNKNOWN_MEMBER_ID",
@@ -44,7 +44,7 @@ _MOVED_ON: Final = {
     "FENCED_MEMBER_EPOCH",
     "_ASSIGNMENT_LOST",
 }
-"""The group is sharing out anew: librdkafka joins again by itself."""
+"""The group rebalances: librdkafka rejoins by itself."""
 _NO_OFFSET: Final = "_NO_OFFSET"
 
 
@@ -57,11 +57,12 @@ class CommitEvery:
 
 
 class GroupReader:
-    """One member. `records` yields what it is given, and None when idle; `finish` commits the rest; `close` leaves the group.
+    """One member. `records` yields its records, and None when idle; `finish` commits the rest; `close` leaves the
+    group.
 
-    `windows` say where to start where nothing is committed, and where to stop; `every` None commits nothing. `tell` is called with what
-    each assignment begins with. `marks` gives the start and end of partitions' logs. The first record of `until_ms` or later stops its
-    partition, and is not read.
+    `windows` give the start without a committed offset, and the stop; `every` None commits nothing. `tell` gets the
+    start of each assignment. `marks` returns the start and end of partitions' logs. The first record of `until_ms` or
+    later stops its partition, and is not read.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class GroupReader:
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
-                # Retention that overtakes a slow reader: what is left of the log is read, from its start.
+                # When retention overtakes a slow reader, read the rest of the log from its start.
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed" if read_committed else "read_uncommitted",
                 "fetch.queue.backoff.ms": 10,
@@ -121,14 +122,14 @@ class GroupReader:
 
     @property
     def is_joining(self) -> bool:
-        """Whether the group has not said yet, or not yet again, what this member reads."""
+        """Whether the member has no assignment yet, or again none during a rebalance."""
         return self._assigned is None
 
     def records(self, *, more: Callable[[], bool] = lambda: True) -> Iterator[Received | None]:
-        """Records in the order they come; None about ten times a second while there are none.
+        """Records in the order of arrival; None about ten times a second while there are none.
 
-        Ends when `more` is false, or when each partition that this member has is read up to its stop. Raises YakError on an error
-        that will not heal.
+        Ends when `more` is False, or when every assigned partition is read up to its stop. Raises YakError on a
+        permanent error.
         """
         while more() and not self._is_at_end():
             first = self._consumer.poll(POLL_S)
@@ -152,9 +153,10 @@ class GroupReader:
                 self._commit_if_due()
 
     def fetch(self, limit: int, wait_s: float) -> list[Any]:
-        """librdkafka's messages, undecoded: as many as are there within `wait_s`, `limit` at most. They count as done.
+        """librdkafka's messages, undecoded: those that arrive within `wait_s`, `limit` at most. They count as
+        processed.
 
-        For who looks at few of many, and commits by `commit_now`. Raises as `records` does.
+        For callers that use few of many messages, and commit by `commit_now`. Raises the errors of `records`.
         """
         found = self._consumer.consume(limit, wait_s)
         self._raise_failure()
@@ -167,14 +169,14 @@ class GroupReader:
         return taken
 
     def _is_record(self, message: Any) -> bool:
-        """Whether it is a record that is to be read, and no event."""
+        """Whether the message is a wanted record, not an event."""
         if message.error() is not None:
             self._handle(message.error(), message)
             return False
         return self._is_wanted(TopicPartition(message.topic(), message.partition()), message.offset())
 
     def _is_too_late(self, message: Any, timestamp_ms: int) -> bool:
-        """Whether it is of `until_ms` or later, which ends its partition."""
+        """Whether the record is from `until_ms` or later, which ends its partition."""
         if self._until_ms is None or timestamp_ms < self._until_ms:
             return False
         partition = TopicPartition(message.topic(), message.partition())
@@ -190,32 +192,33 @@ class GroupReader:
 
     @property
     def assigned(self) -> tuple[TopicPartition, ...]:
-        """What this member reads now, in order; nothing while it joins."""
+        """The member's assigned partitions in order; empty while it joins."""
         return tuple(sorted(self._assigned or ()))
 
     def pause(self) -> None:
-        """Give nothing until `resume`, and stay in the group: `fetch` must still be called."""
+        """Return no records until `resume`, and stay in the group: `fetch` must still be called."""
         self._is_paused = True
         self._consumer.pause([self._wire(*each) for each in self.assigned])
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Resume after `pause`."""
         self._is_paused = False
         self._consumer.resume([self._wire(*each) for each in self.assigned if not self._has_come_to_stop(each)])
 
     def behind(self) -> int | None:
-        """How many offsets of what it is assigned are not read yet, by what came with the last fetches; None when unknown."""
+        """Unread offsets of the assigned partitions, by the high watermarks of the last fetches; None when unknown."""
         if self._assigned is None:
             return None
         stops = {each: self._windows[each].stop for each in self.assigned}
         return offsets_behind(self._consumer, {each: self._next[each] for each in self.assigned}, stops)
 
     def commit_now(self) -> str:
-        """Commit what was given out so far, whatever `every` says; why it was not done, if trying again will help. Raises YakError."""
+        """Commit all processed records, whatever `every` says; return the reason of a transient failure. Raises
+        YakError."""
         return self._commit()
 
     def _is_wanted(self, partition: TopicPartition, offset: Offset) -> bool:
-        """Whether it is ours, not read yet, and before the stop; one that the group took away is another member's now."""
+        """Whether the offset is assigned, unread, and before the stop; revoked partitions belong to another member."""
         if self._assigned is None or partition not in self._assigned or offset < self._next[partition]:
             return False
         stop = self._windows[partition].stop
@@ -223,7 +226,7 @@ class GroupReader:
 
     def _is_at_end(self) -> bool:
         if not self._assigned:
-            # A member that is given nothing is done if all partitions have an end; else there may be some for it later.
+            # A member without partitions is done if all partitions have a stop; else it may get some later.
             return self._assigned is not None and self._all_stop
         return all(self._has_come_to_stop(each) for each in self._assigned)
 
@@ -238,7 +241,7 @@ class GroupReader:
     def _handle(self, error: Any, message: Any) -> None:
         name = name_of(error)
         if name == "_PARTITION_EOF":
-            # Where the log goes on after markers and what compaction took: nothing was left out before it.
+            # The end comes after transaction markers and compacted records: no record was skipped.
             partition = TopicPartition(message.topic(), message.partition())
             if self._assigned is not None and partition in self._assigned:
                 self._next[partition] = max(self._next[partition], message.offset())
@@ -249,12 +252,12 @@ class GroupReader:
         raise from_kafka(error, f'group "{self.group}" cannot be read with')
 
     def _raise_failure(self) -> None:
-        """Callbacks run inside librdkafka, which an exception must not pass through: they leave it here."""
+        """Raise an error of a callback, since exceptions must not pass through librdkafka."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
 
-    # -- assignments ---------------------------------------------------------------------------------------------------
+    # assignments
 
     def _on_assign(self, consumer: Any, wires: list[Any]) -> None:
         try:
@@ -265,7 +268,7 @@ class GroupReader:
             return
         for each in started:
             self._next[each.partition] = each.offset
-            # What nobody committed yet is committed with the next records: the group is to remember where it began.
+            # Without a committed offset, the first commit stores the start offset: the group remembers where it began.
             self._committed[each.partition] = each.committed if each.committed is not None else -1
         self._assigned = {each.partition for each in started}
         consumer.assign(
@@ -282,7 +285,7 @@ class GroupReader:
         committed = self._ask_committed(partitions)
         marks = self._marks(partitions)
         for each in partitions:
-            # One that was added to the topic meanwhile: from its first record on.
+            # A partition added to the topic meanwhile is read from its first record.
             low, high = marks.get(each, (0, 0))
             self._windows.setdefault(each, Window(low, high if self._all_stop else None))
         own = {} if self._may_commit else self._next
@@ -326,7 +329,7 @@ class GroupReader:
             self._warn(f'group "{self.group}" went on without this member; what was not committed yet comes again')
         self._assigned = None
 
-    # -- commits -------------------------------------------------------------------------------------------------------
+    # commits
 
     def _uncommitted(self) -> dict[TopicPartition, Offset]:
         return {each: self._next[each] for each in self._assigned or () if self._next[each] != self._committed[each]}
@@ -342,7 +345,7 @@ class GroupReader:
             self._commit()
 
     def _commit(self) -> str:
-        """Flush, then commit what is done; why it was not done, if that passes by itself. Raises YakError if it will not."""
+        """Flush, then commit; return the reason of a transient failure. Raises YakError for a permanent one."""
         self._flush()
         offsets = self._uncommitted()
         self._since, self._commit_at = 0, time.monotonic()
@@ -369,7 +372,7 @@ class GroupReader:
         return next((from_kafka(each.error, what).why for each in answers if each.error is not None), "")
 
     def finish(self) -> None:
-        """Commit what is done and not committed yet, trying until the time-out. Raises YakError (`not-committed`)."""
+        """Commit the uncommitted rest, with retries until the timeout. Raises YakError (`not-committed`)."""
         if not self._may_commit:
             return
         deadline = time.monotonic() + self._timeout_s
@@ -389,11 +392,11 @@ class GroupReader:
             time.sleep(POLL_S)
 
     def close(self) -> None:
-        """Leave the group. What `finish` did not commit is not committed."""
+        """Leave the group without another commit."""
         self._may_commit = False
         self._consumer.close()
 
 
 def _name(error: BaseException) -> str:
-    """Kafka's name of what librdkafka's binding raised."""
+    """Kafka's name of an exception of librdkafka's binding."""
     return name_of(error.args[0]) if error.args and hasattr(error.args[0], "name") else ""

@@ -1,4 +1,4 @@
-"""Where a group's offsets would be moved to. Pure: what the brokers say is given."""
+"""Plans a reset of a group's offsets. Pure: the brokers' answers are arguments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ NOT_IN_FILE: Final = "the file does not name it"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to: `number` is the offset, the time in ms, or the distance; for the other kinds it says nothing.
+    """The target of a reset. `number` is the offset, the time in ms, or the distance; other kinds ignore it.
 
     `offsets` are those of a file, by partition.
     """
@@ -27,7 +27,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One partition's committed offset, now and after. `after` None: it stays, and `note` says why."""
+    """One partition's committed offset, before and after. `after` None: it stays, for the reason in `note`."""
 
     partition: TopicPartition
     before: Offset | None
@@ -36,7 +36,7 @@ class Step:
 
     @property
     def is_change(self) -> bool:
-        """Whether something is to be committed."""
+        """Whether the step commits an offset."""
         return self.after is not None and self.after != self.before
 
 
@@ -47,9 +47,9 @@ def plan_reset(
     marks: Mapping[TopicPartition, Marks],
     by_time: Mapping[TopicPartition, Offset],
 ) -> list[Step]:
-    """A step for each partition. An offset outside the log becomes the nearest one inside.
+    """A step for each partition. An offset outside the log is moved to the nearest one inside.
 
-    `by_time` has the first offset at or after the time, -1 where there is no such record, for a target of that kind.
+    For a target time, `by_time` has the first offset at or after it, -1 when there is no such record.
     """
     return [
         _step(target, each, committed.get(each), marks.get(each), by_time.get(each, -1)) for each in sorted(partitions)

@@ -1,4 +1,4 @@
-"""Where a group's offsets would be moved to, asked of the cluster; and moving them."""
+"""Plans a reset of a group's offsets with the cluster's answers, and carries it out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from yak.ids import Offset, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """What a reset would do. `group` None: it is not there, resetting makes it. `refused`: why it cannot be done now."""
+    """The plan of a reset. `group` None: the reset will create it. `refused`: why it is impossible now."""
 
     group: Group | None
     steps: list[Step]
@@ -22,16 +22,16 @@ class ResetPlan:
 
     @property
     def changes(self) -> dict[TopicPartition, Offset]:
-        """What is to be committed."""
+        """The offsets to commit."""
         return {each.partition: each.after for each in self.steps if each.is_change and each.after is not None}
 
 
 def look_at(
     brokers: GroupBrokers, name: str, target: Target, topics: Sequence[str] | None, *, is_strict: bool = False
 ) -> ResetPlan:
-    """The plan for these topics (`orders`, `orders:0,2`), or for all that the group committed. Raises YakError.
+    """The plan for these topics (`orders`, `orders:0,2`), or for all partitions with commits. Raises YakError.
 
-    `is_strict`: a group that has members is an error (`group-active`), before anything else is looked at.
+    `is_strict`: a group with members is an error (`group-active`). Without it the error is in `refused`.
     """
     group, committed = _group(brokers, name)
     refused = None
@@ -46,7 +46,7 @@ def look_at(
 def move(
     brokers: GroupBrokers, name: str, changes: Mapping[TopicPartition, Offset]
 ) -> dict[TopicPartition, YakError | None]:
-    """Commit the changes of a plan; what failed, by partition."""
+    """Commit the changes of a plan; the error or None, by partition."""
     return offsets.commit_offsets(brokers, name, changes) if changes else {}
 
 

@@ -1,4 +1,4 @@
-"""Where a member of a group starts in a partition that it is assigned. Pure."""
+"""The start offset of a group member in an assigned partition. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ from yak.ids import Offset, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """One partition of an assignment, the offset to begin at, and what the group had committed of it (None: nothing).
+    """One assigned partition, its start offset, and the group's committed offset (None: nothing).
 
-    `trouble` says what is wrong with that, in words.
+    `trouble` describes a conflict with the log.
     """
 
     partition: TopicPartition
@@ -26,10 +26,10 @@ def start_of(
     window: Window,
     marks: tuple[Offset, Offset] | None,
 ) -> Started:
-    """The committed offset; where there is none, the window's start. `own` is how far a member that commits nothing has come.
+    """The committed offset; without one, the window's start. `own` is the position of a member that commits nothing.
 
-    What was committed below the log's start is gone: the start is next. What was committed above its end says nothing of the records
-    that are there, so it counts as not committed (as Kafka's auto.offset.reset has it).
+    A committed offset below the log start is deleted: reading starts at the log start. One above the log end says
+    nothing about the present records, so it counts as not committed (as with Kafka's auto.offset.reset).
     """
     low, high = marks or (0, max(committed or 0, window.start))
     first = min(max(window.start, low), max(high, low))

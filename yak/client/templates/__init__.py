@@ -1,5 +1,5 @@
-"""Messages that differ: text with fields such as `{{i}}`, `{{uuid}}` or `{{int 1 100}}`, filled anew for each one.
+"""Generated records: text with fields such as `{{i}}`, `{{uuid}}` or `{{int 1 100}}`, filled for each record.
 
-`fields` knows every field, `template` reads text and fills it, `messages` makes whole messages, `words` holds the names
-and words that are drawn from.
+`fields` defines every field, `template` parses and fills text, `messages` generates whole records, `words` holds the
+names and words to draw from.
 """

@@ -1,7 +1,7 @@
-"""The fields of templates: what each is called, what may stand behind its name, and what it becomes.
+"""The fields of templates: their names, arguments and values.
 
-One table, `FIELDS`, serves the parser, the errors and the help. A field gets its values from `Moment`: the count, the
-dice and the time are the caller's, so the same seed gives the same messages.
+One table, `FIELDS`, serves the parser, the errors and the help. A field gets its values from `Moment`: the caller
+supplies the count, the random source and the time, so the same seed gives the same records.
 """
 
 import random
@@ -14,18 +14,18 @@ from typing import Final
 from yak.client.templates.words import NAMES, WORDS
 
 TEXT_LENGTH_MAX: Final = 1_000_000
-"""Characters of one `{{text}}` or `{{hex}}`: as much as a default broker takes in one message."""
+"""Characters of one `{{text}}` or `{{hex}}`: as much as a broker accepts in one record by default."""
 
 WHOLE_MAX: Final = 2**63 - 1
 
 
 class BadField(Exception):
-    """What is wrong with a field, in words; the parser adds where."""
+    """An error in a field; the parser adds its position."""
 
 
 @dataclass(slots=True)
 class Moment:
-    """What one message is made from: its number from 0, dice, the time, and the values kept under names so far."""
+    """The inputs of one record: its number from 0, the random source, the time, and the values kept by name so far."""
 
     i: int
     dice: random.Random
@@ -38,7 +38,7 @@ Fill = Callable[[Moment], str]
 
 @dataclass(frozen=True, slots=True)
 class FieldKind:
-    """One field: how it is written, what it becomes, and `make(arguments, format)`, which raises BadField."""
+    """One field: its syntax, its description, and `make(arguments, format)`, which raises BadField."""
 
     name: str
     form: str
@@ -167,7 +167,7 @@ FIELDS: Final[dict[str, FieldKind]] = {
         FieldKind("open", "{{open}}", "two opening braces as they are", _open),
     )
 }
-"""All of them, in the order in which the help lists them."""
+"""All fields, in the order of the help."""
 
 KEEP_FORM: Final = ("{{user=int 1 100}} … {{user}}", "kept under a name, used again later")
 
@@ -239,7 +239,7 @@ def _no_format(spec: str) -> None:
 
 
 def _width(spec: str) -> str:
-    """`05` or `5` as a width of Python's format; more digits than any counter has are refused."""
+    """`05` or `5` as a width of Python's format; widths over 99 are refused."""
     if spec and not (spec.isascii() and spec.isdigit() and int(spec) <= 99):
         raise BadField(f'":{spec}" is not a width such as :05')
     return spec

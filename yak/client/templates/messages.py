@@ -1,4 +1,4 @@
-"""Whole messages from templates of key, value and headers: the same seed gives the same messages."""
+"""Whole records from templates of key, value and headers: the same seed gives the same records."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from yak.client.templates.template import Template, TemplateError, parse_templat
 
 
 class BadPart(Exception):
-    """A template that is wrong, and of which part it is: `key`, `value`, or `header NAME`."""
+    """An invalid template, and its part: `key`, `value`, or `header NAME`."""
 
     def __init__(self, part: str, error: TemplateError) -> None:
         super().__init__(f"{part}: {error}")
@@ -20,7 +20,7 @@ class BadPart(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MessageTemplate:
-    """Templates of one message. A key or value of None is null; values that a header keeps are known only after it."""
+    """The templates of one record. A key or value of None is null; a header's kept values are known only after it."""
 
     key: Template | None
     value: Template | None
@@ -30,7 +30,7 @@ class MessageTemplate:
     def parse(
         cls, key: str | None, value: str | None, headers: Sequence[tuple[str, str | None]] = ()
     ) -> "MessageTemplate":
-        """Read them in the order in which they are filled. Raises BadPart."""
+        """Parse the parts in the order of filling. Raises BadPart."""
         known: frozenset[str] = frozenset()
 
         def read(part: str, text: str | None) -> Template | None:
@@ -52,13 +52,13 @@ class MessageTemplate:
 
     @property
     def is_plain(self) -> bool:
-        """Whether all messages are the same."""
+        """Whether all records are the same."""
         return all(
             each is None or each.is_plain for each in (self.key, self.value, *(part for _, part in self.headers))
         )
 
     def make(self, moment: Moment, *, partition: int = -1) -> Outgoing:
-        """One message."""
+        """Generate one record."""
         key = None if self.key is None else encoded(self.key.fill(moment))
         value = None if self.value is None else encoded(self.value.fill(moment))
         headers = [(name, None if text is None else encoded(text.fill(moment))) for name, text in self.headers]
@@ -66,7 +66,7 @@ class MessageTemplate:
 
 
 class Maker:
-    """Makes message after message. `now_ms` is asked for each, so that `{{now}}` is when it was made."""
+    """Generates records. It reads `now_ms` for each, so that `{{now}}` is the time of its generation."""
 
     def __init__(
         self, template: MessageTemplate, now_ms: Callable[[], int], *, seed: int | None = None, partition: int = -1
@@ -78,12 +78,12 @@ class Maker:
         self._i = 0
 
     def __call__(self) -> Outgoing:
-        """The next message."""
+        """The next record."""
         moment = Moment(self._i, self._dice, self._now_ms())
         self._i += 1
         return self._template.make(moment, partition=self._partition)
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8; bytes of a command line that were none come back as they were."""
+    """UTF-8; undecodable bytes of a command line are restored."""
     return text.encode("utf-8", "surrogateescape")

@@ -1,8 +1,8 @@
-"""Reads a template, says where it is wrong, and fills it.
+"""Parses a template, reports the position of an error, and fills the template.
 
     text  {{field arguments:format}}  {{name=field arguments}}  {{name}}
 
-A name kept with `=` gives the same value again wherever it stands later: key first, then value, then headers.
+A name assigned with `=` repeats its value in all later fields: key first, then value, then headers.
 """
 
 import difflib
@@ -21,7 +21,7 @@ OPEN, CLOSE = "{{", "}}"
 
 
 class TemplateError(Exception):
-    """A template that cannot be read. `offset` counts characters from 0, `line` and `column` from 1."""
+    """An invalid template. `offset` counts characters from 0, `line` and `column` from 1."""
 
     def __init__(self, text: str, offset: int, why: str) -> None:
         self.offset = offset
@@ -32,7 +32,7 @@ class TemplateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a template: text as it stands, or a field; `start` is where it is in the template."""
+    """A piece of a template: literal text, or a field; `start` is its offset in the template."""
 
     start: int
     text: str
@@ -41,13 +41,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A template filled once, with where each part of it begins here and in the template."""
+    """A filled template, with the start of each part in the text and in the template."""
 
     text: str
     starts: tuple[tuple[int, Part], ...]
 
     def source_offset(self, offset: int) -> int:
-        """Where in the template a character of the text comes from; for what a field made, the field's beginning."""
+        """The template's offset for a character of the text; for generated text, the start of its field."""
         start, part = 0, Part(0, "")
         for begins, each in self.starts:
             if begins > offset:
@@ -58,12 +58,12 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template that was read."""
+    """A parsed template."""
 
     source: str
     parts: tuple[Part, ...]
     kept: frozenset[str]
-    """Names that it gives a value."""
+    """The names that it assigns."""
 
     @property
     def is_plain(self) -> bool:
@@ -71,11 +71,11 @@ class Template:
         return all(part.fill is None for part in self.parts)
 
     def fill(self, moment: Moment) -> str:
-        """The text for one message; what it keeps is put into `moment.kept`."""
+        """The text for one record; named values are stored in `moment.kept`."""
         return "".join([part.text if part.fill is None else part.fill(moment) for part in self.parts])
 
     def filled(self, moment: Moment) -> Filled:
-        """The same, with where everything comes from: for an error in what came out."""
+        """As `fill`, with the source of each part: for errors in the generated text."""
         pieces: list[str] = []
         starts: list[tuple[int, Part]] = []
         at = 0
@@ -88,7 +88,7 @@ class Template:
 
 
 def plain(text: str) -> Template:
-    """Text that is taken as it stands, braces and all."""
+    """Literal text, including its braces."""
     return Template(text, (Part(0, text),), frozenset())
 
 
@@ -98,7 +98,7 @@ def place_of(text: str, offset: int) -> tuple[int, int]:
 
 
 def parse_template(text: str, known: AbstractSet[str] = frozenset()) -> Template:
-    """Read a template; `known` are names that an earlier one keeps. Raises TemplateError."""
+    """Parse a template; `known` are names that an earlier template assigns. Raises TemplateError."""
     parts: list[Part] = []
     kept: set[str] = set()
     at = 0
@@ -123,7 +123,7 @@ def parse_template(text: str, known: AbstractSet[str] = frozenset()) -> Template
 
 
 def _field(inside: str, known: AbstractSet[str]) -> tuple[str, Fill]:
-    """The name that it keeps, if any, and what it becomes."""
+    """The name that the field assigns, if any, and its fill function."""
     written = inside.strip()
     keeps = _KEPT_NAME.fullmatch(written)
     if keeps is None:
@@ -155,7 +155,7 @@ def _named(written: str, known: AbstractSet[str]) -> Fill:
 
 
 def _format_of(written: str) -> tuple[str, str]:
-    """What stands behind a field's last colon, and the field without it; a choice may have colons of its own."""
+    """The format after a field's last colon, and the field without it; choices may contain colons."""
     head = _HEAD.match(written)
     kind = FIELDS.get(head.group()) if head else None
     given = _FORMAT.search(written)

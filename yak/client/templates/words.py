@@ -1,4 +1,4 @@
-"""What `{{name}}` and `{{text}}` draw from: short, plain ASCII, without a quote or a backslash, so that JSON stays JSON."""
+"""The words of `{{name}}` and `{{text}}`: plain ASCII without quotes or backslashes, so that JSON stays valid."""
 
 from typing import Final
 

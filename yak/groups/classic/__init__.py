@@ -1,4 +1,4 @@
-"""The classic group protocol: members join, one of them assigns, all are told, and each change of the members begins it anew.
+"""The classic group protocol: members join, the leader assigns, and every change of the membership rebalances.
 
 The rules are those of Kafka's group coordinator (GroupMetadataManager.java and ClassicGroup.java).
 """

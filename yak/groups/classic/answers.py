@@ -1,4 +1,4 @@
-"""What members of a classic group are answered: kio's fields of JoinGroup and SyncGroup, of any version."""
+"""Responses to members of a classic group: kio's fields of JoinGroup and SyncGroup, of any version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_GENERATION = -1
 def joined(
     group: ClassicGroup, member: Member, *, skip_assignment: bool = False, leader_id: str | None = None
 ) -> dict[str, Any]:
-    """The answer to a member that is in this generation; the leader is told who the others are."""
+    """The JoinGroup response to a member of this generation; the leader's response lists all members."""
     leader = group.leader_id if leader_id is None else leader_id
     everybody = group.members.values() if leader == member.member_id else ()
     return {
@@ -39,7 +39,7 @@ def joined(
 
 
 def refused_join(member_id: str, error_code: ErrorCode) -> dict[str, Any]:
-    """The answer to a join that failed."""
+    """The response to a failed JoinGroup."""
     return {
         "error_code": error_code,
         "generation_id": NO_GENERATION,
@@ -53,7 +53,7 @@ def refused_join(member_id: str, error_code: ErrorCode) -> dict[str, Any]:
 
 
 def synced(group: ClassicGroup, member: Member) -> dict[str, Any]:
-    """The answer to a sync: what the member is to consume."""
+    """The SyncGroup response: the member's assignment."""
     return {
         "error_code": ErrorCode.none,
         "protocol_type": group.protocol_type,
@@ -63,5 +63,5 @@ def synced(group: ClassicGroup, member: Member) -> dict[str, Any]:
 
 
 def refused_sync(error_code: ErrorCode) -> dict[str, Any]:
-    """The answer to a sync that failed."""
+    """The response to a failed SyncGroup."""
     return {"error_code": error_code, "protocol_type": None, "protocol_name": None, "assignment": b""}

@@ -1,4 +1,4 @@
-"""What a member of a classic group of consumers is assigned (Kafka's ConsumerProtocolAssignment)."""
+"""The assignment of a member of a classic consumer group (Kafka's ConsumerProtocolAssignment)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from yak.ids import TopicPartition
 
 
 def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...] | None:
-    """The partitions, in order; None when it cannot be read: what it holds is a matter of the group's members."""
+    """The partitions, in order; None when the bytes are unreadable, since the members choose their format."""
     if not assignment:
         return ()
     try:

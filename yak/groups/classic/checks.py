@@ -1,4 +1,4 @@
-"""Who may commit offsets, and delete them (ClassicGroup.validateOffsetCommit and its neighbours)."""
+"""Checks before offsets are committed or deleted (ClassicGroup.validateOffsetCommit and its neighbours)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from yak.groups.classic.states import ClassicState
 
 
 def check_commit(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
-    """Raise PeerError unless this one may commit: a member of the present generation, or anybody where there are no members.
+    """Raise PeerError unless the client may commit: a member of this generation, or any client of an empty group.
 
-    A commit of a member is a heartbeat too.
+    A member's commit also counts as a heartbeat.
     """
     if generation < 0 and group.state is ClassicState.EMPTY:
         return
@@ -26,11 +26,11 @@ def check_commit(group: ClassicGroup, member_id: str, instance_id: str | None, g
 
 
 def is_subscribed(group: ClassicGroup, topic: str) -> bool:
-    """Whether a member consumes the topic, so that its offsets are not to be touched; all of them, where nobody knows."""
+    """Whether a member consumes the topic, which protects its offsets; True when the subscriptions are unknown."""
     return bool(group.members) and (group.topics is None or topic in group.topics)
 
 
 def check_deletion_of_offsets(group: ClassicGroup) -> None:
-    """Raise NON_EMPTY_GROUP where members are there that are no consumers (validateOffsetDelete)."""
+    """Raise NON_EMPTY_GROUP when the group has members that are not consumers (validateOffsetDelete)."""
     if group.members and group.protocol_type != CONSUMER_PROTOCOL:
         raise PeerError(ErrorCode.non_empty_group)

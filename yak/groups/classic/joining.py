@@ -1,7 +1,8 @@
-"""JoinGroup on a classic group: who may come in, and when that begins a rebalance.
+"""JoinGroup on a classic group: which members may join, and when a join starts a rebalance.
 
-After GroupMetadataManager.classicGroupJoin of Kafka. A dynamic member asks twice (KIP-394): the first time it is only given an id, so
-that a client which gives up does not leave a ghost behind. A static member (KIP-345) is known by its instance id.
+The rules are those of Kafka's GroupMetadataManager.classicGroupJoin. A new dynamic member sends JoinGroup twice
+(KIP-394): the first response only gives it an id, so that a client which disappears leaves no ghost member. A static
+member (KIP-345) is identified by its instance id.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _PREPARING, _COMPLETING = ClassicState.PREPARING_REBALANCE, ClassicState.COMPLET
 
 @dataclass(slots=True, frozen=True)
 class Join:
-    """A JoinGroup as any version of it can be put. `instance_id` is None for a dynamic member.
+    """A JoinGroup of any version. `instance_id` is None for a dynamic member.
 
-    `must_ask_twice`: from v4 on a new member is only given an id at first. `skips_assignment`: from v9 on a leader can be told
-    that its assignment still holds.
+    `must_ask_twice`: from v4 on, the first response to a new member only gives it an id. `skips_assignment`: from v9
+    on, a response can tell the leader that its assignment still holds.
     """
 
     member_id: str
@@ -42,7 +43,7 @@ class Join:
 
 
 def check_timeouts(group_min_ms: int, group_max_ms: int, session_timeout_ms: int) -> None:
-    """Raise INVALID_SESSION_TIMEOUT unless the time is one that the broker allows."""
+    """Raise INVALID_SESSION_TIMEOUT unless the broker allows this session timeout."""
     if not group_min_ms <= session_timeout_ms <= group_max_ms:
         raise PeerError(
             ErrorCode.invalid_session_timeout,
@@ -52,7 +53,7 @@ def check_timeouts(group_min_ms: int, group_max_ms: int, session_timeout_ms: int
 
 @changes_state
 def join(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int) -> None:
-    """Take a join: the ticket is answered at once, or at the end of the rebalance that it is part of."""
+    """Handle a JoinGroup: the response is sent at once, or at the end of its rebalance."""
     try:
         if not _has_room(group, request.member_id):
             held = group.members.get(request.member_id)
@@ -72,13 +73,13 @@ def join(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int) -> Non
 
 
 def _has_room(group: ClassicGroup, member_id: str) -> bool:
-    """Whether `group.max.size` lets this one in (acceptJoiningMember)."""
+    """Whether `group.max.size` admits this member (acceptJoiningMember)."""
     limit = group.settings.max_size
     known = group.members.get(member_id)
     if group.state is ClassicState.EMPTY:
         return True
     if group.state is _PREPARING:
-        # while all join anew, it is those who wait that count
+        # during a rebalance only members with a pending JoinGroup count
         if known is not None and known.joining is not None:
             return True
         return group.joining_count < limit
@@ -86,7 +87,7 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
 
 
 def _check_words(group: ClassicGroup, request: Join) -> None:
-    """Refuse a member that says more about itself than there is room for; what it said before does not count."""
+    """Raise GROUP_MAX_SIZE_REACHED when the group's metadata, without the member's old one, would exceed its bound."""
     before = group.members.get(request.member_id)
     if before is None and request.instance_id is not None:
         before = group.static_member(request.instance_id)
@@ -142,10 +143,10 @@ def _add(group: ClassicGroup, request: Join, member_id: str, ticket: Ticket, now
 
 
 def _replace(group: ClassicGroup, member: Member, request: Join, member_id: str, ticket: Ticket, now_ms: int) -> None:
-    """A static member is back and does not know its id: it takes its old place under a new one.
+    """A static member returns without its id and takes its old place under a new one.
 
-    In a stable group, if it still wants the same topics under the same strategy, nobody else is troubled: the new id is written, and
-    it is told the present generation (KIP-345, KIP-814).
+    A stable group does not rebalance if the member still wants the same topics under the same protocol. The new id is
+    written, and the member gets the current generation (KIP-345, KIP-814).
     """
     old_id, before = member.member_id, (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
     wanted = subscribed_topics((member.metadata_of(group.protocol),))
@@ -173,7 +174,7 @@ def _replace(group: ClassicGroup, member: Member, request: Join, member_id: str,
         elif request.skips_assignment:
             ticket.reply(joined(group, member, skip_assignment=group.leader_id == member_id))
         else:
-            # a leader that cannot be told to leave things as they are must not learn that it is the leader
+            # before v9 the response cannot say "keep the assignment", so it must not name the member as leader
             leader_id = old_id if group.leader_id == member_id else None
             ticket.reply(joined(group, member, leader_id=leader_id))
 
@@ -196,7 +197,7 @@ def _join_known(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int)
         _rejoin(group, member, ticket, "", now_ms)
     elif group.state is _COMPLETING:
         if member.protocols == request.protocols:
-            # its answer got lost: it is told again
+            # its response was lost, so it is sent again
             group.heard_of(member, now_ms)
             ticket.reply(joined(group, member))
         else:
@@ -221,7 +222,7 @@ def _join_known(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int)
 
 
 def known_member(group: ClassicGroup, member_id: str, instance_id: str | None) -> Member:
-    """The member that speaks. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when its place was taken by another."""
+    """The member with this id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its instance id was taken over."""
     if instance_id is not None:
         static = group.static_member(instance_id)
         if static is None:
@@ -241,7 +242,7 @@ def _update(group: ClassicGroup, member: Member, request: Join) -> None:
 
 
 def _rejoin(group: ClassicGroup, member: Member, ticket: Ticket, reason: str, now_ms: int) -> None:
-    # who asks twice gets both answers: the first from a connection that may be gone
+    # A second JoinGroup answers both requests: the first connection may be gone.
     group.answer_join(member, refused_join(member.member_id, ErrorCode.rebalance_in_progress))
     group.hold_join(member, ticket)
     group.heard_of(member, now_ms)

@@ -1,22 +1,22 @@
-"""A member of a classic group, and the requests of its that wait."""
+"""A member of a classic group, with its pending requests."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol, TypeAlias
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
-"""The assignment strategies that a member knows, the one it likes best first, each with its metadata (a subscription)."""
+"""A member's protocols (assignment strategies) in order of preference, each with its metadata (a subscription)."""
 
 
 class Ticket(Protocol):
-    """A JoinGroup or SyncGroup that waits for its answer."""
+    """A pending JoinGroup or SyncGroup."""
 
     def reply(self, fields: dict[str, Any]) -> None:
-        """Answer it, once."""
+        """Send the response, once."""
 
 
 class Member:
-    """A member. `instance_id` is that of a static member (KIP-345), else None."""
+    """A member. `instance_id` is set for a static member (KIP-345), else None."""
 
     __slots__ = (
         "assignment",
@@ -54,25 +54,25 @@ class Member:
         self.protocols = protocols
         self.assignment = assignment
         self.joining: Ticket | None = None
-        """Its JoinGroup, while it waits for the others."""
+        """Its JoinGroup, while it waits for the other members."""
         self.syncing: Ticket | None = None
         """Its SyncGroup, while it waits for the leader's assignment."""
         self.is_new = False
-        """Whether its first join was not answered yet."""
+        """Whether its first JoinGroup is still unanswered."""
         self.knows_id = True
-        """Whether its client was told its id."""
+        """Whether a response has told the client this member id."""
         self.deadline_ms = 0
-        """When it is given up unless it is heard of."""
+        """When its session expires."""
 
     @property
     def is_static(self) -> bool:
-        """Whether it keeps its place over restarts."""
+        """Whether it keeps its place across restarts."""
         return self.instance_id is not None
 
     def metadata_of(self, protocol: str | None) -> bytes:
-        """What it says about itself under a strategy; empty when it does not know that one."""
+        """Its metadata under a protocol; empty when it does not support that protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
     def vote(self, candidates: frozenset[str]) -> str:
-        """The strategy of these that it likes best."""
+        """The candidate that this member prefers."""
         return next(name for name, _metadata in self.protocols if name in candidates)

@@ -1,7 +1,7 @@
-"""The record of a classic group: its generation, its members, and what each was assigned.
+"""The record of a classic group: its generation, its members and their assignments.
 
-Key version 2; value version 3 (Kafka's GroupMetadataKey.json and GroupMetadataValue.json). Written at the end of every rebalance, so
-that a new coordinator knows the group as it was and nobody has to join anew.
+Key version 2; value version 3 (Kafka's GroupMetadataKey.json and GroupMetadataValue.json). It is written at the end of
+every rebalance. A new coordinator loads it, so the members need not rejoin.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REBALANCE_TIMEOUT_VERSION: Final = 1
 
 @dataclass(slots=True, frozen=True)
 class StoredGroup:
-    """A group as its record says it. `state_ms` is when it came into its state, -1 when the record is too old to say."""
+    """A decoded group record. `state_ms` is when the group entered its state; -1 when the version has no such field."""
 
     protocol_type: str
     generation: int
@@ -41,14 +41,14 @@ def group_key(group_id: str) -> bytes:
 
 
 def read_group_key(key: bytes) -> str:
-    """The group that a key names. Raises BadGroupRecord."""
+    """The group id in a key. Raises BadGroupRecord."""
     reader = Reader(key)
     reader.int16()
     return reader.text()
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None, now_ms: int) -> Record:
-    """The group as it is, or as it will be with these assignments, by member id."""
+    """The record of the group, with the given assignments by member id in place of the present ones."""
     value = Writer().int16(_VALUE_VERSION).text(group.protocol_type or "").int32(group.generation)
     value.text(group.protocol).text(group.leader_id).int64(now_ms).int32(len(group.members))
     for member in group.members.values():
@@ -61,7 +61,7 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None, n
 
 
 def read_group_value(value: bytes) -> StoredGroup:
-    """What a record says of a group. Raises BadGroupRecord, for an unknown version and for values that no group has."""
+    """Decode the value of a group record. Raises BadGroupRecord, also for an unknown version or impossible values."""
     reader = Reader(value)
     version = reader.int16()
     if not 0 <= version <= _VALUE_VERSION:
@@ -75,7 +75,7 @@ def read_group_value(value: bytes) -> StoredGroup:
 
 
 def _check_members(protocol_type: str, protocol: str | None, members: tuple[Member, ...]) -> None:
-    """Raise BadGroupRecord where the group could not choose a protocol, or would count one member twice."""
+    """Raise BadGroupRecord for members without a protocol, and for duplicate member ids or instance ids."""
     if members and not (protocol_type and protocol):
         raise BadGroupRecord("a group with members and without a protocol")
     if len({member.member_id for member in members}) < len(members):

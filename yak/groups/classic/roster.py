@@ -1,7 +1,7 @@
-"""The members of a classic group, and what is counted of them.
+"""The members of a classic group, with counters over them.
 
-A rebalance of ten thousand members is ten thousand joins, so no join may look at every member: who knows which strategy, how many wait,
-and how much they say about themselves are counted as members come, change and go.
+A rebalance of ten thousand members is ten thousand joins, so no join may scan every member. The protocols that members
+support, the pending joins and the size of the metadata are counted as members join, change and leave.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from yak.limits import GROUP_PENDING_MEMBERS_MAX
 
 
 class Roster:
-    """Who is in a group, in the order in which they came."""
+    """The members of a group, in the order in which they joined."""
 
     __slots__ = ("_holders", "_knowers", "_static", "joining_count", "leader_id", "members", "pending", "said_bytes")
 
@@ -22,27 +22,27 @@ class Roster:
         self.members: dict[str, Member] = {}
         self.leader_id: str | None = None
         self.pending: dict[str, int] = {}
-        """Ids that were given out and not joined with yet, each with the time when it is forgotten."""
+        """Member ids that were handed out and have not joined yet, each with its expiry time."""
         self.joining_count = 0
-        """Members whose JoinGroup waits for the others."""
+        """The number of members with a pending JoinGroup."""
         self.said_bytes = 0
-        """What all members say about themselves, together."""
+        """The size of all members' metadata."""
         self._static: dict[str, str] = {}
         """Member id by instance id."""
         self._knowers: Counter[str] = Counter()
-        """How many members know each strategy."""
+        """How many members support each protocol."""
         self._holders: dict[Ticket, Member] = {}
-        """The member of each request that waits."""
+        """The member of each pending request."""
 
-    # ------------------------------------------------------------------------------------------- who is in it
+    # ------------------------------------------------------------------------------------------------ members
 
     def static_member(self, instance_id: str) -> Member | None:
-        """The member that has this instance id."""
+        """The member with this instance id."""
         member_id = self._static.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
     def add(self, member: Member) -> None:
-        """Take a member in."""
+        """Add a member; the first member becomes the leader."""
         if not self.members:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
@@ -52,7 +52,7 @@ class Roster:
         self.pending.pop(member.member_id, None)
 
     def discard(self, member: Member) -> None:
-        """Let a member go; what of its waits was answered before."""
+        """Remove a member without pending requests; the oldest remaining member replaces a removed leader."""
         assert member.joining is None
         assert member.syncing is None
         del self.members[member.member_id]
@@ -63,7 +63,7 @@ class Roster:
             self.leader_id = next(iter(self.members), None)
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Give a static member another id."""
+        """Change the member id of a static member."""
         assert member.instance_id is not None
         del self.members[member.member_id]
         if self.leader_id == member.member_id:
@@ -73,20 +73,20 @@ class Roster:
         self._static[member.instance_id] = member_id
 
     def expect(self, member_id: str, until_ms: int) -> None:
-        """Remember an id that was given out; of too many the oldest is forgotten."""
+        """Remember a handed-out id; above the limit the oldest one is dropped."""
         if len(self.pending) >= GROUP_PENDING_MEMBERS_MAX:
             del self.pending[next(iter(self.pending))]
         self.pending[member_id] = until_ms
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that a member asks for."""
+        """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    # ----------------------------------------------------------------------------------------------- strategies
+    # ------------------------------------------------------------------------------------------------ protocols
 
     def change_protocols(self, member: Member, protocols: Protocols) -> None:
-        """A member knows other strategies now, or says something else."""
+        """Replace a member's protocols and their metadata."""
         self._count(member, -1)
         member.protocols = protocols
         self._count(member, 1)
@@ -99,47 +99,47 @@ class Roster:
                 del self._knowers[name]
 
     def common_protocols(self) -> frozenset[str]:
-        """The strategies that every member knows."""
+        """The protocols that every member supports."""
         everybody = len(self.members)
         return frozenset(name for name, count in self._knowers.items() if count == everybody)
 
     def knows_one_of(self, protocols: Protocols) -> bool:
-        """Whether one of these strategies is known to every member."""
+        """Whether every member supports one of these protocols."""
         everybody = len(self.members)
         return any(self._knowers[name] == everybody for name, _metadata in protocols)
 
     def select_protocol(self) -> str:
-        """The strategy that most members like best, of those that all know."""
+        """The common protocol with the most votes; each member votes for its preferred one."""
         candidates = self.common_protocols()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return min(votes, key=lambda name: (-votes[name], name))
 
-    # ------------------------------------------------------------------------------------------ requests that wait
+    # -------------------------------------------------------------------------------------------- pending requests
 
     @property
     def have_all_joined(self) -> bool:
-        """Whether nobody is waited for."""
+        """Whether every member has joined and no handed-out id is outstanding."""
         return not self.pending and self.joining_count == len(self.members)
 
     def holder_of(self, ticket: Ticket) -> Member | None:
-        """Whose request this is, while it waits."""
+        """The member of this request, while the request is pending."""
         return self._holders.get(ticket)
 
     def hold_join(self, member: Member, ticket: Ticket) -> None:
-        """Let a member's join wait."""
+        """Register a member's pending JoinGroup."""
         assert member.joining is None
         member.joining = ticket
         self.joining_count += 1
         self._holders[ticket] = member
 
     def hold_sync(self, member: Member, ticket: Ticket) -> None:
-        """Let a member's sync wait."""
+        """Register a member's pending SyncGroup."""
         assert member.syncing is None
         member.syncing = ticket
         self._holders[ticket] = member
 
     def take_join(self, member: Member) -> Ticket | None:
-        """A member's join waits no more."""
+        """Remove and return a member's pending JoinGroup."""
         ticket, member.joining = member.joining, None
         if ticket is not None:
             self.joining_count -= 1
@@ -147,20 +147,20 @@ class Roster:
         return ticket
 
     def take_sync(self, member: Member) -> Ticket | None:
-        """A member's sync waits no more."""
+        """Remove and return a member's pending SyncGroup."""
         ticket, member.syncing = member.syncing, None
         if ticket is not None:
             del self._holders[ticket]
         return ticket
 
     def answer_join(self, member: Member, fields: dict[str, Any]) -> None:
-        """Answer a member's waiting join, if there is one."""
+        """Answer a member's pending JoinGroup, if there is one."""
         ticket = self.take_join(member)
         if ticket is not None:
             ticket.reply(fields)
 
     def answer_sync(self, member: Member, fields: dict[str, Any]) -> bool:
-        """Answer a member's waiting sync. Returns whether there was one."""
+        """Answer a member's pending SyncGroup. Returns whether there was one."""
         ticket = self.take_sync(member)
         if ticket is None:
             return False
@@ -169,5 +169,5 @@ class Roster:
 
 
 def bytes_of(protocols: Protocols) -> int:
-    """How much a member says about itself."""
+    """The size of a member's protocols with their metadata."""
     return sum(len(name) + len(metadata) for name, metadata in protocols)

@@ -1,4 +1,4 @@
-"""The states of a classic group, and the one table of moves between them (ClassicGroupState.java)."""
+"""The states of a classic group and their allowed transitions (ClassicGroupState.java)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 
 
 class ClassicState(enum.Enum):
-    """What a classic group is doing; the values are the names that clients see."""
+    """The state of a classic group; the values are the names that clients see."""
 
     EMPTY = "Empty"
-    """No members: it lives while it has committed offsets."""
+    """No members; the group lives while it has committed offsets."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """The members are asked to join anew, and waited for."""
+    """The group waits for all members to rejoin."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """All have joined: the leader's assignment is awaited."""
+    """All members have joined; the group waits for the leader's assignment."""
     STABLE = "Stable"
     DEAD = "Dead"
-    """Removed, or no longer coordinated here."""
+    """The group is removed, or coordinated elsewhere."""
 
 
 MOVES: Final[Mapping[ClassicState, frozenset[ClassicState]]] = {
@@ -32,4 +32,4 @@ MOVES: Final[Mapping[ClassicState, frozenset[ClassicState]]] = {
     ClassicState.STABLE: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
     ClassicState.DEAD: frozenset(),
 }
-"""Where each state can go next."""
+"""The allowed next states of each state."""

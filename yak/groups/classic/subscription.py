@@ -1,7 +1,7 @@
-"""Which topics the members of a group subscribed to, as far as they say it in the consumers' own format.
+"""The topics that the members of a classic group subscribe to, as far as their metadata is readable.
 
-What a member says under an assignment strategy is its own business; of groups of the type "consumer" it is Kafka's
-ConsumerProtocolSubscription, a version and then an array of topic names in every version there is.
+Only the members define the metadata under a protocol. For groups of the type "consumer" it is Kafka's
+ConsumerProtocolSubscription: every version begins with a version number and an array of topic names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from yak.groups.fields import BadGroupRecord, Reader
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics in these subscriptions; None when one cannot be read, so that nothing is known of the group."""
+    """All topics in these subscriptions; None when one subscription is unreadable."""
     topics: set[str] = set()
     try:
         for subscription in subscriptions:

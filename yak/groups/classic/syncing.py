@@ -16,7 +16,7 @@ from yak.groups.classic.states import ClassicState
 
 @dataclass(slots=True, frozen=True)
 class Sync:
-    """A SyncGroup. `protocol_type` and `protocol` are None before v5; `assignments` come from the leader alone."""
+    """A SyncGroup. `protocol_type` and `protocol` are None before v5; only the leader sends `assignments`."""
 
     member_id: str
     instance_id: str | None
@@ -28,7 +28,7 @@ class Sync:
 
 @changes_state
 def sync(group: ClassicGroup, request: Sync, ticket: Ticket, now_ms: int) -> None:
-    """Take a sync: the ticket is answered with the assignment, when there is one."""
+    """Handle a SyncGroup: the response with the assignment is sent as soon as the assignment is committed."""
     try:
         member = known_member(group, request.member_id, request.instance_id)
         if request.generation != group.generation:
@@ -54,7 +54,7 @@ def sync(group: ClassicGroup, request: Sync, ticket: Ticket, now_ms: int) -> Non
 
 
 def _take_assignments(group: ClassicGroup, assignments: dict[str, bytes]) -> None:
-    """Write what the leader decided; it counts when it is committed, unless another rebalance came before."""
+    """Write the leader's assignment; it takes effect when committed, unless a new rebalance has started."""
     generation = group.generation
 
     def written(error_code: ErrorCode) -> None:
@@ -72,7 +72,7 @@ def _take_assignments(group: ClassicGroup, assignments: dict[str, bytes]) -> Non
 
 
 def heartbeat(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
-    """A member is alive. Raises PeerError with what it has to do: REBALANCE_IN_PROGRESS asks it to join anew."""
+    """Renew a member's session. Raises PeerError; REBALANCE_IN_PROGRESS tells the member to rejoin."""
     member = known_member(group, member_id, instance_id)
     if group.state is ClassicState.EMPTY:
         raise PeerError(ErrorCode.unknown_member_id)
@@ -84,9 +84,9 @@ def heartbeat(group: ClassicGroup, member_id: str, instance_id: str | None, gene
 
 
 def leave(group: ClassicGroup, member_id: str, instance_id: str | None, reason: str | None) -> ErrorCode:
-    """Take one member out; the caller then calls `ClassicGroup.member_left`, once for all that left.
+    """Remove one member; the caller then calls `ClassicGroup.member_left`, once for all removed members.
 
-    An administrator takes a static member out by its instance id alone.
+    An administrator removes a static member by its instance id alone.
     """
     if instance_id is None and member_id in group.pending:
         del group.pending[member_id]
@@ -109,7 +109,7 @@ def leave(group: ClassicGroup, member_id: str, instance_id: str | None, reason: 
 def leave_all(
     group: ClassicGroup, leaving: list[tuple[str, str | None, str | None]], now_ms: int
 ) -> list[dict[str, Any]]:
-    """Take these (member id, instance id, reason) out; an answer for each."""
+    """Remove these (member id, instance id, reason); returns a response for each."""
     before = len(group.members)
     answers = []
     for member_id, instance_id, reason in leaving:
@@ -118,6 +118,6 @@ def leave_all(
     if len(group.members) < before:
         group.member_left("members left", now_ms)
     else:
-        # Kafka would begin a rebalance here even if only an id that nobody used was given back
+        # Kafka would start a rebalance here even if only an unused pending id was removed.
         group.try_complete_join(now_ms)
     return answers

@@ -1,17 +1,17 @@
-"""Groups whose assignment the coordinator computes: the consumer group protocol of KIP-848.
+"""The consumer group protocol of KIP-848, in which the coordinator computes the assignment.
 
-A group is a fold of the records in its log. `ConsumerGroup.heartbeat` and its sisters read the state and return records;
-`ConsumerGroup.replay` is the only thing that changes it, the same after a decision and while a log is loaded. What is not
-in records (who beat when) is `deadlines`, begun anew by every coordinator.
+The state of a group is the replay of its records. `ConsumerGroup.heartbeat` and the other decisions read the state and
+return records. Only `ConsumerGroup.replay` changes the state, both after a decision and while a log is loaded. The
+`deadlines` are in no record; every new coordinator restarts them.
 
-    group          the face: decisions, replay, timers, what is described
+    group          the interface: decisions, replay, timers, description
     records, wire  the seven kinds of record, in Kafka's bytes
-    state, member  what the records say; a draft of it is where a decision sees its own consequences
-    heartbeat      joining, beating, leaving, fencing; `checks` says what a request may not be
-    subscriptions  which topics a member means; `regexes` is their engine, `topics` is what is known of topics
-    targets        who shall own what, computed by one of `assignors`
-    reconciling    one member's way to its target: revoke, wait, take
-    describing     what ConsumerGroupDescribe says
+    state, member  the replayed state; a `Draft` of it shows the effect of a decision before it is written
+    heartbeat      join, heartbeat, leave and fence; `checks` rejects invalid requests
+    subscriptions  the topics that members subscribe to; `regexes` is the engine, `topics` the view of the cluster
+    targets        the target assignment, computed by one of `assignors`
+    reconciling    the steps of a member towards its target: revoke, wait, take
+    describing     the response of ConsumerGroupDescribe
     classic_members, upgrading, downgrading, consumer_protocol
-                   members that still speak the classic protocol, and groups that change over while they run
+                   members that still use the classic protocol, and online migration of groups
 """

@@ -1,4 +1,4 @@
-"""What requests may not be: heartbeats that make no sense, epochs that are not the member's (GroupCoordinatorService.java)."""
+"""Reject invalid requests: malformed heartbeats, unknown members and stale epochs (GroupCoordinatorService.java)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from yak.groups.consumer.state import GroupState
 OFFSET_COMMIT_WITH_MEMBER_EPOCH = 9
 """The first version of OffsetCommit whose generation id may be a member epoch."""
 _CLIENT_MAKES_MEMBER_ID = 1
-"""From this version of ConsumerGroupHeartbeat on the client chooses its member id (KIP-1082)."""
+"""From this version of ConsumerGroupHeartbeat on, the client chooses its member id (KIP-1082)."""
 _TEXT_BYTES_MAX = 0x7FFF
-"""Kafka's bound for a string, which kio does not know for compact ones."""
+"""Kafka's bound for a string, which kio does not enforce for compact strings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A heartbeat that makes sense by itself. None is what the member did not say, since it did not change."""
+    """A well-formed heartbeat. None means that a field is unchanged and was not sent."""
 
     member_id: str
     epoch: int
@@ -40,12 +40,12 @@ class Beat:
 
     @property
     def is_leaving(self) -> bool:
-        """For good, or, as a static member, for a while."""
+        """Whether the member leaves: for good, or, as a static member, for a while."""
         return self.epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
 
     @property
     def is_full(self) -> bool:
-        """Whether it says all that a member can say: it joins, or does not know what of its last request arrived."""
+        """Whether all fields are set: the member joins, or does not know whether its last request arrived."""
         subscribes = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms is not None and subscribes and self.owned is not None
 
@@ -59,7 +59,7 @@ def read_beat(
     client_host: str,
     new_member_id: str,
 ) -> Beat:
-    """A ConsumerGroupHeartbeat request, checked. `new_member_id` is for a member of version 0 that has none yet.
+    """Check and convert a ConsumerGroupHeartbeat. A new member of version 0, which sends no id, gets `new_member_id`.
 
     Raises PeerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
     """
@@ -141,10 +141,10 @@ def _invalid(message: str) -> PeerError:
 
 
 def check_epoch_of(member: Member, beat: Beat) -> None:
-    """Raise PeerError(FENCED_MEMBER_EPOCH) unless the beat carries the member's epoch, or a forgivable one.
+    """Raise PeerError(FENCED_MEMBER_EPOCH) unless the heartbeat has the member's epoch, its previous epoch, or 0.
 
-    Forgivable are the epoch before, if all it holds is in its assignment (the answer with the new one was lost), and 0, by
-    which a member says that it gave up everything (KAFKA-19233).
+    The previous epoch is valid only if all partitions that the member owns are assigned to it: the response with the
+    new epoch was lost. Epoch 0 says that the member has revoked everything (KAFKA-19233).
     """
     if beat.epoch in (member.epoch, JOIN_EPOCH):
         return
@@ -159,7 +159,7 @@ def check_epoch_of(member: Member, beat: Beat) -> None:
 
 
 def known_member(state: GroupState, member_id: str, instance_id: str | None) -> Member:
-    """The member. Raises PeerError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID when another has the instance id by now."""
+    """The member. Raises PeerError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id."""
     if instance_id is None:
         member = state.members.get(member_id)
         if member is None:
@@ -177,7 +177,7 @@ def known_member(state: GroupState, member_id: str, instance_id: str | None) -> 
 
 
 def unknown_member(state: GroupState, member_id: str) -> PeerError:
-    """The refusal of a member that the group does not have."""
+    """The UNKNOWN_MEMBER_ID error for a member id that is not in the group."""
     return PeerError(ErrorCode.unknown_member_id, f"Member {member_id} is not a member of group {state.group_id}.")
 
 
@@ -190,10 +190,10 @@ def check_commit(
     is_transactional: bool,
     api_version: int,
 ) -> None:
-    """Whether this member may commit offsets now (ConsumerGroup.validateOffsetCommit).
+    """Check that this member may commit offsets (ConsumerGroup.validateOffsetCommit).
 
-    Raises PeerError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for a member that
-    speaks the classic protocol.
+    Raises PeerError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for a member
+    that uses the classic protocol.
     """
     if member_epoch < 0 and not state.members:
         return  # an admin client, or a consumer that assigns its partitions itself
@@ -211,7 +211,7 @@ def check_commit(
 
 
 def check_fetch(state: GroupState, member_id: str | None, member_epoch: int) -> None:
-    """Whether this member may read the group's offsets now (ConsumerGroup.validateOffsetFetch). Raises as `check_commit`."""
+    """Check that this member may fetch offsets (ConsumerGroup.validateOffsetFetch). Raises as `check_commit`."""
     if member_id is None and member_epoch < 0:
         return
     member = state.members.get(member_id or "")

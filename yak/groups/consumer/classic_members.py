@@ -1,8 +1,8 @@
-"""Members of a consumer group that still speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup to it.
+"""Members of a consumer group that still use the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-A JoinGroup does what a heartbeat with news does, and its generation is the member's epoch; it is answered at once, with
-nobody as the leader. SyncGroup gives what the member may use. A Heartbeat says REBALANCE_IN_PROGRESS when the member
-has to come and take its next step: GroupMetadataManager.classicGroup*ToConsumerGroup.
+A JoinGroup acts as a heartbeat with changes. Its response is sent at once, without a leader; the generation is the
+member's epoch. SyncGroup returns the partitions that the member may use. Heartbeat returns REBALANCE_IN_PROGRESS when
+the member has to rejoin for its next step: GroupMetadataManager.classicGroup*ToConsumerGroup.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from yak.groups.consumer.wire import UnreadableRecord
 
 @dataclass(frozen=True, slots=True)
 class ClassicJoin:
-    """A JoinGroup request. `member_id` is empty for who has none yet, and `new_member_id` what it gets then.
+    """A JoinGroup request. A new member has an empty `member_id` and gets `new_member_id`.
 
-    `needs_known_id`: from version 4 on, a dynamic member without an id is first told one (KIP-394).
+    `needs_known_id`: from version 4 on, the first response to a dynamic member without an id only gives it one
+    (KIP-394).
     """
 
     member_id: str
@@ -50,7 +51,7 @@ class ClassicJoin:
 
 
 def join(draft: Draft, request: ClassicJoin, seen: Seen, world: World) -> tuple[dict[str, Any], Seen]:
-    """The answer to a JoinGroup, and what was looked at.
+    """The JoinGroup response, and the new `Seen`.
 
     Raises PeerError: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
@@ -68,7 +69,7 @@ def join(draft: Draft, request: ClassicJoin, seen: Seen, world: World) -> tuple[
 
 
 def joined(member: Member) -> dict[str, Any]:
-    """The answer to who joined."""
+    """The JoinGroup response to a member."""
     assert member.classic is not None
     return {
         "error_code": ErrorCode.none,
@@ -82,7 +83,8 @@ def joined(member: Member) -> dict[str, Any]:
 
 
 def updated(member: Member, request: ClassicJoin, subscription: Subscription) -> Member:
-    """The member with what it says now: names only, since this protocol has no expressions that a broker resolves."""
+    """The member with the fields of its JoinGroup. It has topic names only: the classic protocol has no regular
+    expressions that a broker resolves."""
     said = replace(
         member,
         instance_id=request.instance_id or member.instance_id,
@@ -105,17 +107,17 @@ def sync(
     protocol_name: str | None,
     topics: TopicsView,
 ) -> dict[str, Any]:
-    """The answer to a SyncGroup: what the member may use.
+    """The SyncGroup response: the partitions that the member may use.
 
-    Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS when the
-    group went on since the member joined, and it has to rejoin.
+    Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, or REBALANCE_IN_PROGRESS when
+    the group's epoch has grown since the member joined, so that it must rejoin.
     """
     classic = _classic_of(member, generation_id)
     chosen, subscription = classic.protocols[0]
     for said, right in ((protocol_type, PROTOCOL_TYPE), (protocol_name, chosen)):
         if said is not None and said != right:
             raise _inconsistent(f"Member {member.member_id} names {said} where the group has {right}.")
-    # Who has partitions to give back rejoined already; it is told when it may do so again.
+    # A member that must revoke partitions has rejoined already; a Heartbeat response tells it when to rejoin again.
     if state.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         raise PeerError(
             ErrorCode.rebalance_in_progress,
@@ -131,8 +133,11 @@ def sync(
 
 
 def heartbeat(state: GroupState, member: Member, generation_id: int, *, is_behind: bool) -> ErrorCode:
-    """REBALANCE_IN_PROGRESS when rejoining brings the member on: the group went on, it has something to give back, what it
-    waited for is free, or, which Kafka leaves to members of the consumer protocol, the group's topics changed. Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION.
+    """REBALANCE_IN_PROGRESS when the member must rejoin, else NONE.
+
+    It must rejoin when the group's epoch has grown, when it has partitions to revoke, or when partitions that it waits
+    for are free. It must also rejoin when the group's topics changed; Kafka leaves that to members of the consumer
+    protocol. Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION.
     """
     _classic_of(member, generation_id)
     must_rejoin = (
@@ -145,9 +150,9 @@ def heartbeat(state: GroupState, member: Member, generation_id: int, *, is_behin
 
 
 def leaving(state: GroupState, identities: Sequence[tuple[str, str | None]]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Of a LeaveGroup's (member id, instance id) pairs, who leaves, and each one's answer.
+    """The leaving members of a LeaveGroup's (member id, instance id) pairs, and the response for each pair.
 
-    An administrator may give an instance id alone.
+    An administrator may send an instance id alone.
     """
     going: dict[str, None] = {}
     answers = []
@@ -164,7 +169,7 @@ def leaving(state: GroupState, identities: Sequence[tuple[str, str | None]]) -> 
 
 
 def _is_waiting(state: GroupState, member: Member) -> bool:
-    """Whether others hold some of what it waits for."""
+    """Whether other members still hold partitions that it waits for."""
     missing = state.target_of(member.member_id) - member.assigned
     return any(partition in state.owners for partition in missing)
 
@@ -188,12 +193,17 @@ def _joining(draft: Draft, member_id: str, request: ClassicJoin) -> Member:
     if request.member_id:
         return known_member(state, member_id, request.instance_id)
     holder = state.static_member(request.instance_id)
-    # Whatever it spoke before: only a member of the consumer protocol has to wait until the other has left.
+    # A classic member takes over the instance id at once. Only a consumer protocol member waits until the old one has
+    # left.
     return Member(member_id) if holder is None else replace_member(draft, holder, member_id)
 
 
 def _subscription(state: GroupState, member_id: str, request: ClassicJoin) -> Subscription:
-    """What the first protocol says; all say the same. They must share one with all other classic members."""
+    """The subscription of the first protocol; all protocols of a member have the same one.
+
+    Raises PeerError(INCONSISTENT_GROUP_PROTOCOL) unless the member shares a protocol with all other classic members,
+    and has a readable subscription.
+    """
     names = {name for name, _ in request.protocols}
     others = [
         {name for name, _ in member.classic.protocols}

@@ -1,7 +1,7 @@
-"""What members that speak the classic protocol say inside it: subscriptions and assignments (ConsumerProtocol*.json).
+"""The subscriptions and assignments embedded in the classic protocol (ConsumerProtocol*.json).
 
-Neither is part of a request's schema, so nobody checked it before. A version that is newer than ours is read as ours, as
-clients do (ConsumerProtocol.java); what follows is not looked at.
+No request schema covers these bytes, so they are validated here. As in clients, a newer version is read as version 3,
+and trailing bytes are ignored (ConsumerProtocol.java).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NamedPartitions: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The topics that a member means, and what it held when it said so (from version 1; before, it gives all back)."""
+    """The topics that a member subscribes to, and the partitions it owned (since version 1; before, it revokes all)."""
 
     version: int
     topics: tuple[str, ...]
@@ -31,14 +31,14 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a member was given, with what an assignor of its own had to add."""
+    """The partitions assigned to a member, with the user data of a custom assignor."""
 
     partitions: NamedPartitions
     user_data: bytes | None = None
 
 
 def read_subscription(data: bytes) -> Subscription:
-    """Raises UnreadableRecord."""
+    """Decode a subscription. Raises UnreadableRecord."""
     reader = FieldReader(data)
     version = _version(reader)
     topics = tuple(reader.plain_array(reader.key_string))
@@ -51,7 +51,7 @@ def read_subscription(data: bytes) -> Subscription:
 
 
 def subscription_version(data: bytes) -> int:
-    """The version of a subscription that was read before; of what a log says otherwise, the oldest, which all understand."""
+    """The version of a subscription; 0, which every member understands, when it is unreadable."""
     try:
         return read_subscription(data).version
     except UnreadableRecord:
@@ -59,7 +59,7 @@ def subscription_version(data: bytes) -> int:
 
 
 def read_assignment(data: bytes) -> Assignment:
-    """Raises UnreadableRecord. No bytes at all are no partitions: the member never fetched an assignment."""
+    """Decode an assignment; empty bytes, as before the first SyncGroup, are an empty one. Raises UnreadableRecord."""
     if not data:
         return Assignment(())
     reader = FieldReader(data)
@@ -68,7 +68,7 @@ def read_assignment(data: bytes) -> Assignment:
 
 
 def assignment_bytes(partitions: Partitions, version: int, topics: TopicsView) -> bytes:
-    """An assignment in the version of the member's subscription; topics that are gone are left out."""
+    """Encode an assignment in the version of the member's subscription. Deleted topics are left out."""
     named = [(topics.name(topic_id), numbers) for topic_id, numbers in by_topic(partitions)]
     known = [(name, numbers) for name, numbers in named if name is not None]
     out = FieldWriter().int16(min(version, VERSION_MAX)).int32(len(known))
@@ -80,7 +80,7 @@ def assignment_bytes(partitions: Partitions, version: int, topics: TopicsView) -
 
 
 def with_ids(named: Iterable[tuple[str, Iterable[int]]], topics: TopicsView) -> Partitions:
-    """These partitions by topic id; topics that are gone are left out."""
+    """These partitions by topic id. Deleted topics are left out."""
     found = ((topics.topic_id(name), numbers) for name, numbers in named)
     return frozenset((topic_id, number) for topic_id, numbers in found if topic_id is not None for number in numbers)
 

@@ -1,7 +1,7 @@
-"""When a group's members are due: sessions, revocations, and what is asked of classic members. Kept in no record.
+"""The deadlines of members, which no record has: sessions, revocations, rejoin and sync of classic members.
 
-Each (what, member) has one deadline, and one entry in the heap that counts, at the deadline or before it. An entry that
-comes up early is put where it belongs, so moving a deadline on, which each heartbeat does, touches no heap.
+Each (kind, member) has one deadline and one valid heap entry, which is due at the deadline or before it. An entry that
+comes up early moves to its deadline, so extending a deadline, as each heartbeat does, changes no heap.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from enum import IntEnum
 
 
 class Due(IntEnum):
-    """What a member must do before its time is over."""
+    """What a member must do before its deadline."""
 
     SESSION = 0
     """Send a heartbeat."""
     REBALANCE = 1
-    """Give partitions back."""
+    """Revoke partitions."""
     JOIN = 2
-    """Rejoin, as a classic member that was told so."""
+    """Rejoin, as a classic member that got REBALANCE_IN_PROGRESS."""
     SYNC = 3
     """Fetch its assignment, as a classic member that joined."""
 
@@ -34,7 +34,7 @@ class Deadlines:
         self._queued: dict[tuple[Due, str], int] = {}
 
     def set(self, what: Due, member_id: str, at_ms: int, epoch: int = 0) -> None:
-        """Move the deadline, or make it. `epoch` says of which of the member's epochs it is."""
+        """Set or move the deadline. `epoch` is the member epoch that it belongs to."""
         key = what, member_id
         self._due[key] = (at_ms, epoch)
         queued = self._queued.get(key)
@@ -43,21 +43,21 @@ class Deadlines:
             heapq.heappush(self._heap, (at_ms, what, member_id))
 
     def set_once(self, what: Due, member_id: str, at_ms: int) -> None:
-        """Make the deadline unless there is one."""
+        """Set the deadline unless there is one."""
         if (what, member_id) not in self._due:
             self.set(what, member_id, at_ms)
 
     def cancel(self, what: Due, member_id: str) -> None:
-        """Forget it."""
+        """Remove the deadline."""
         self._due.pop((what, member_id), None)
 
     def forget(self, member_id: str) -> None:
-        """Forget all of a member's."""
+        """Remove all deadlines of a member."""
         for what in Due:
             self.cancel(what, member_id)
 
     def next_ms(self) -> int | None:
-        """The next deadline, None when there is none."""
+        """The next deadline; None when there is none."""
         while self._heap:
             at_ms, what, member_id = self._heap[0]
             key = what, member_id
@@ -75,7 +75,7 @@ class Deadlines:
         return None
 
     def over(self, now_ms: int) -> list[tuple[Due, str, int]]:
-        """Those that are over, with the epochs that they are of. They stay until they are moved or forgotten."""
+        """The expired deadlines with their epochs. They stay until they are moved or removed."""
         return sorted(
             (what, member_id, epoch) for (what, member_id), (at_ms, epoch) in self._due.items() if at_ms <= now_ms
         )

@@ -1,4 +1,4 @@
-"""What ConsumerGroupDescribe says of a group (ConsumerGroup.asDescribedGroup)."""
+"""The response of ConsumerGroupDescribe for a group (ConsumerGroup.asDescribedGroup)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
 def described(state: GroupState, topics: TopicsView, default_assignor: str) -> dict[str, Any]:
-    """The fields of one DescribedGroup but for error and authorized operations; topics that are gone are left out."""
+    """The fields of one DescribedGroup, without error and authorized operations. Deleted topics are left out."""
     return {
         "group_id": state.group_id,
         "group_state": state.state_name,

@@ -1,4 +1,4 @@
-"""A consumer group becomes a classic one when its last member of the consumer protocol goes, and classic ones stay."""
+"""Downgrade a consumer group to a classic one when its last consumer protocol member leaves and others stay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from yak.groups.consumer.upgrading import ClassicGroup, ClassicMember
 
 
 def must_downgrade(state: GroupState, leaving: Collection[str], settings: ConsumerGroupSettings) -> bool:
-    """Whether all that stay speak the classic protocol, and may go on as a classic group.
+    """Whether only classic members stay, and they may form a classic group.
 
     GroupMetadataManager.validateOnlineDowngradeWithFencedMembers.
     """
@@ -28,9 +28,9 @@ def must_downgrade(state: GroupState, leaving: Collection[str], settings: Consum
 
 
 def downgraded(state: GroupState, leaving: Collection[str], topics: TopicsView) -> ClassicGroup:
-    """The classic group that takes its place, of those who stay: Stable, in the group's epoch, with the target assignment.
+    """The classic group of the remaining members: Stable, with the group epoch as generation and the targets.
 
-    ClassicGroup.fromConsumerGroup. `Decision.must_rebalance` says whether the caller rebalances it then.
+    ClassicGroup.fromConsumerGroup. `Decision.must_rebalance` says whether the caller then rebalances it.
     """
     staying = [state.members[member_id] for member_id in sorted(state.members) if member_id not in leaving]
     name = common_protocol(staying)
@@ -39,7 +39,7 @@ def downgraded(state: GroupState, leaving: Collection[str], topics: TopicsView) 
 
 
 def common_protocol(members: Sequence[Member]) -> str:
-    """What a classic group of these would choose: of the protocols that all have, the one that most have first."""
+    """The common protocol with the most votes; each member votes for the first one it lists."""
     offered = [[name for name, _ in member.classic.protocols] for member in members if member.classic is not None]
     shared = set(offered[0]).intersection(*offered[1:])
     votes = Counter(next(name for name in names if name in shared) for names in offered)
@@ -47,7 +47,7 @@ def common_protocol(members: Sequence[Member]) -> str:
 
 
 def _have_a_protocol_in_common(members: Sequence[Member]) -> bool:
-    """True of any that joined the same group, which checks it; a log may say otherwise."""
+    """Always true for members that joined one group, since a join checks it; records in a log may differ."""
     offered = [{name for name, _ in member.classic.protocols} for member in members if member.classic is not None]
     return bool(offered) and bool(offered[0].intersection(*offered[1:]))
 

@@ -1,12 +1,12 @@
-"""One consumer group: decisions that read its records, a replay that takes them in, and the deadlines between them.
+"""One consumer group: decisions that read its state, the replay that changes it, and the members' deadlines.
 
     decision = group.heartbeat(request, ...)      # or leave_classic, on_time, ...: nothing has changed
     append decision.records to the log
     for record in decision.records: group.replay(decode(record))
-    group.accepted(decision, now_ms, settings)    # deadlines follow
-    answer decision.answer once the records are safe
+    group.accepted(decision, now_ms, settings)    # sets the deadlines
+    answer decision.answer once the records are committed
 
-A new coordinator replays the log and calls `loaded`. What a log holds of several groups is told apart by `Change.group_id`.
+A new coordinator replays the log and calls `loaded`. `Change.group_id` says to which group a record belongs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from yak.groups.record import Record
 
 
 class ConsumerGroup:
-    """A group of the consumer protocol. Only `replay` changes `state`; deadlines and what was looked at are soft."""
+    """A group of the consumer protocol. Only `replay` changes `state`; `deadlines` and `seen` are soft state."""
 
     def __init__(self, group_id: str) -> None:
         self.state = GroupState(group_id)
@@ -43,12 +43,12 @@ class ConsumerGroup:
 
     @property
     def group_id(self) -> str:
-        """The group's name."""
+        """The group id."""
         return self.state.group_id
 
     @property
     def epoch(self) -> int:
-        """Grows with every change of members, subscriptions or topics."""
+        """The group epoch, which grows with every change of members, subscriptions or topics."""
         return self.state.epoch
 
     @property
@@ -58,7 +58,7 @@ class ConsumerGroup:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether its records were taken back: the coordinator forgets it."""
+        """Whether its tombstones are replayed, so that the coordinator removes it."""
         return self.state.is_deleted
 
     @property
@@ -67,7 +67,7 @@ class ConsumerGroup:
         return not self.state.members
 
     def is_subscribed_to(self, topic_name: str) -> bool:
-        """Whether a member means this topic: its offsets are not for others to delete."""
+        """Whether a member subscribes to this topic, which protects its offsets from deletion."""
         return topic_name in self.state.topic_names()
 
     def heartbeat(
@@ -82,7 +82,7 @@ class ConsumerGroup:
         settings: ConsumerGroupSettings,
         new_member_id: str,
     ) -> Decision:
-        """A ConsumerGroupHeartbeat request (kio's class, v0 or v1), which also joins and leaves.
+        """Handle a ConsumerGroupHeartbeat (kio's class, v0 or v1), which also joins and leaves.
 
         Raises PeerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID,
         FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
@@ -107,12 +107,12 @@ class ConsumerGroup:
     def join_classic(
         self, request: ClassicJoin, *, now_ms: int, topics: TopicsView, settings: ConsumerGroupSettings
     ) -> Decision:
-        """A JoinGroup to this group, answered at once. Raises PeerError: see `classic_members.join`."""
+        """Handle a JoinGroup, which is answered at once. Raises PeerError: see `classic_members.join`."""
         draft = Draft(self.state)
         answer, seen = classic_members.join(draft, request, self.seen, World(topics, settings, now_ms))
         if not draft.changes or not must_downgrade(draft.state, (), settings) or self._is_all_classic():
             return self._decision(draft, answer, answer["member_id"], seen)
-        # A static member came back with the classic protocol, and was the last that had another.
+        # A static member returned with the classic protocol, and was the last consumer protocol member.
         plan = downgraded(draft.state, (), topics)
         must_rebalance = draft.state.epoch != self.epoch or draft.state.state_name != "Stable"
         take_back_all(draft)
@@ -130,7 +130,7 @@ class ConsumerGroup:
         topics: TopicsView,
         settings: ConsumerGroupSettings,
     ) -> dict[str, Any]:
-        """The answer to a SyncGroup. Raises PeerError: see `classic_members.sync`."""
+        """The SyncGroup response. Raises PeerError: see `classic_members.sync`."""
         member = checks.known_member(self.state, member_id, instance_id)
         try:
             answer = classic_members.sync(self.state, member, generation_id, protocol_type, protocol_name, topics)
@@ -152,7 +152,7 @@ class ConsumerGroup:
         topics: TopicsView,
         settings: ConsumerGroupSettings,
     ) -> ErrorCode:
-        """The code to answer a Heartbeat with. Raises PeerError: see `classic_members.heartbeat`."""
+        """The error code of a Heartbeat response. Raises PeerError: see `classic_members.heartbeat`."""
         member = checks.known_member(self.state, member_id, instance_id)
         behind = is_behind(self.state, topics, self.seen)
         code = classic_members.heartbeat(self.state, member, generation_id, is_behind=behind)
@@ -164,20 +164,20 @@ class ConsumerGroup:
     def leave_classic(
         self, identities: Sequence[tuple[str, str | None]], *, topics: TopicsView, settings: ConsumerGroupSettings
     ) -> Decision:
-        """A LeaveGroup: (member id, instance id) pairs, also of members that speak the consumer protocol."""
+        """Handle a LeaveGroup of (member id, instance id) pairs, which may name consumer protocol members too."""
         going, answers = classic_members.leaving(self.state, identities)
         answer = {"error_code": ErrorCode.none, "members": answers}
         return self._without(going, topics, settings, answer) if going else Decision([], answer, seen=self.seen)
 
     def replay(self, change: Change) -> None:
-        """Take in one of the group's records, just decided or loaded."""
+        """Apply one of the group's records, after a decision or while the log is loaded."""
         assert change.group_id == self.group_id
         self.state.replay(change)
         if change.kind is Kind.MEMBER and change.value is None:
             self.deadlines.forget(change.name)
 
     def accepted(self, decision: Decision, now_ms: int, settings: ConsumerGroupSettings) -> None:
-        """The decision's records are replayed: move the deadlines of the member whose beat it was."""
+        """Move the deadlines of the decision's member; the caller has replayed the records."""
         self.seen = decision.seen
         member = self.state.members.get(decision.member_id or "")
         if member is None or member.epoch == STATIC_LEAVE_EPOCH:
@@ -192,17 +192,17 @@ class ConsumerGroup:
             self._arm_rebalance(member, now_ms)
 
     def loaded(self, now_ms: int, settings: ConsumerGroupSettings) -> None:
-        """The log is replayed: every member has a whole session, and what it has to give back, from now."""
+        """The log is replayed: every session and every revocation timeout restarts now."""
         for member in self.state.members.values():
             self._arm_session(member, now_ms, settings)
             self._arm_rebalance(member, now_ms)
 
     def next_due(self) -> int | None:
-        """When `on_time` has to be called, in ms; None while nobody is waited for."""
+        """When `on_time` is due, in ms; None without deadlines."""
         return self.deadlines.next_ms()
 
     def on_time(self, now_ms: int, topics: TopicsView, settings: ConsumerGroupSettings) -> Decision:
-        """Fence all whose time is over. Its records may be none; who is fenced stays due until they are replayed."""
+        """Fence all members past a deadline, if any. They stay due until the records are replayed."""
         late: set[str] = set()
         for what, member_id, epoch in self.deadlines.over(now_ms):
             member = self.state.members.get(member_id)
@@ -213,7 +213,7 @@ class ConsumerGroup:
         return self._without(sorted(late), topics, settings, {}) if late else Decision([], {}, seen=self.seen)
 
     def tombstones(self) -> list[Record]:
-        """Records that take the group back. The caller has seen that it is empty."""
+        """The tombstones of an empty group; the caller has checked that it is empty."""
         draft = Draft(self.state)
         take_back_all(draft)
         return [encode(change) for change in draft.changes]
@@ -242,7 +242,7 @@ class ConsumerGroup:
         )
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raise PeerError unless this member may read the offsets: see `checks.check_fetch`."""
+        """Raise PeerError unless this member may fetch offsets: see `checks.check_fetch`."""
         checks.check_fetch(self.state, member_id, member_epoch)
 
     def _without(

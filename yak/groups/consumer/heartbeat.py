@@ -1,9 +1,11 @@
-"""One heartbeat: join or go on, let the group catch up with what changed, take the next step, hear the result.
+"""One heartbeat: join or continue, bring the group up to date, take the member's next step, and build the response.
 
-Rules: GroupMetadataManager.consumerGroupHeartbeat of Kafka 4.2. Three things are kinder here than there: a member that
-comes with epoch 0 is taken back although its session goes on (KAFKA-19233, Kafka 4.3), also a static one under the same
-member id; who takes a static member's place is not counted as one more; and expressions are resolved at once, not by a
-thread that answers later.
+The rules are those of GroupMetadataManager.consumerGroupHeartbeat of Kafka 4.2, with three relaxations:
+
+- A member with epoch 0 rejoins although its session goes on (KAFKA-19233, Kafka 4.3), also a static one with its old
+  id.
+- A member that replaces a static member does not count as an additional member.
+- Regular expressions are resolved at once, not by a thread that finishes later.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ from yak.groups.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a request comes to: records to append and replay, and the answer once they are safe.
+    """The outcome of a request: records to append and replay, and the response once they are committed.
 
-    `answer` has the fields of the API's response. With `downgrade` the records take the group back, and a classic one begins
-    in its place, Stable, or at once with a rebalance if `must_rebalance`. The rest is for `ConsumerGroup.accepted`: whose beat
-    it was, whether its assignment was recorded anew, and what was looked at.
+    `answer` has the fields of the response. With `downgrade` the records delete the group, and this classic group
+    replaces it: Stable, or rebalancing at once if `must_rebalance`. The other fields are for `ConsumerGroup.accepted`:
+    the heartbeat's member, whether its current assignment changed, and the new `Seen`.
     """
 
     records: list[Record]
@@ -46,7 +48,7 @@ class Decision:
 
 
 def go_on(draft: Draft, beat: Beat, seen: Seen, world: World) -> tuple[dict[str, Any], Seen]:
-    """A heartbeat that does not leave: its answer, and what was looked at.
+    """Handle a heartbeat that does not leave. Returns its response and the new `Seen`.
 
     Raises PeerError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
     UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
@@ -68,7 +70,7 @@ def go_on(draft: Draft, beat: Beat, seen: Seen, world: World) -> tuple[dict[str,
 
 
 def go(draft: Draft, beat: Beat) -> dict[str, Any]:
-    """A static member goes for a while: what it may use stays its own until its session ends. The answer.
+    """A static member leaves for a while: it keeps its assignment until its session expires. Returns the response.
 
     Raises PeerError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
@@ -79,7 +81,7 @@ def go(draft: Draft, beat: Beat) -> dict[str, Any]:
 
 
 def farewell(beat: Beat) -> dict[str, Any]:
-    """The answer to who leaves."""
+    """The response to a leaving member."""
     return {
         "error_code": ErrorCode.none,
         "error_message": None,
@@ -91,14 +93,14 @@ def farewell(beat: Beat) -> dict[str, Any]:
 
 
 def listed(partitions: Partitions) -> list[dict[str, Any]]:
-    """Partitions as answers list them."""
+    """Partitions in the format of a response."""
     return [{"topic_id": topic_id, "partitions": numbers} for topic_id, numbers in by_topic(partitions)]
 
 
 def catch_up(draft: Draft, before: Member, member: Member, seen: Seen, world: World) -> tuple[Seen, bool]:
-    """Record what the member says of itself, and let regexes, epoch and targets follow.
+    """Record the member's changes, and update regular expressions, group epoch and targets.
 
-    What was looked at, and whether this member's subscription changed.
+    Returns the new `Seen`, and whether this member's subscription changed.
     """
     is_new = before.member_id not in draft.state.members
     if is_new or member is not before:
@@ -115,7 +117,7 @@ def catch_up(draft: Draft, before: Member, member: Member, seen: Seen, world: Wo
 def step(
     draft: Draft, member_id: str, owned: Partitions | None, topics: TopicsView, *, subscription_changed: bool
 ) -> Member:
-    """The member after its next step towards its target, which is recorded if there is one."""
+    """Take the member's next step towards its target, if there is one, and record it. Returns the member."""
     state = draft.state
     member = state.members[member_id]
     if member.is_reconciled_to(state.target_epoch) and not subscription_changed:
@@ -134,7 +136,7 @@ def step(
 
 
 def replace_member(draft: Draft, old: Member, member_id: str) -> Member:
-    """Give all that a static member has to who comes back under its instance id, with epoch 0; the new member."""
+    """Give a static member's assignment to a new member with its instance id and epoch 0, and return that member."""
     target = draft.state.target_of(old.member_id)
     new = replace(old, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
     remove_members(draft, [old.member_id])
@@ -145,14 +147,14 @@ def replace_member(draft: Draft, old: Member, member_id: str) -> Member:
 
 
 def remove_members(draft: Draft, member_ids: Iterable[str]) -> None:
-    """Tombstones for all that is recorded of these; the order matters to Kafka, which reads them back."""
+    """Write the tombstones of these members, in the order in which Kafka must read them."""
     for member_id in member_ids:
         for kind in (Kind.CURRENT, Kind.TARGET, Kind.MEMBER):
             draft.put(kind, member_id, None)
 
 
 def check_room(state: GroupState, beat_member_id: str, instance_id: str | None, max_size: int) -> None:
-    """Raise PeerError(GROUP_MAX_SIZE_REACHED) when one more would be too many."""
+    """Raise PeerError(GROUP_MAX_SIZE_REACHED) when the group is full and the member is new."""
     returns = beat_member_id in state.members or state.static_member(instance_id) is not None
     if len(state.members) >= max_size and not returns:
         raise PeerError(
@@ -162,7 +164,7 @@ def check_room(state: GroupState, beat_member_id: str, instance_id: str | None, 
 
 
 def updated(member: Member, beat: Beat) -> Member:
-    """The member with what it says now; the same object if it says nothing new. It speaks the consumer protocol."""
+    """The member with the fields of the heartbeat, now of the consumer protocol; the same object if nothing changed."""
     said = {
         "instance_id": beat.instance_id,
         "rack_id": beat.rack_id,

@@ -1,4 +1,4 @@
-"""Members that go for good: of themselves, because their time is over, or because an operator says so."""
+"""Remove members for good: they left, their deadline passed, or an operator removed them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from yak.groups.fields import INT32_MAX
 
 
 def fence(draft: Draft, member_ids: Sequence[str], topics: TopicsView) -> None:
-    """Take these members out. The next epoch begins; the next heartbeat of any member computes its targets.
+    """Remove these members and start the next epoch; the next heartbeat of any member computes its targets.
 
-    A group in the last epoch ends: its members join again, and begin with epoch 1.
+    A group at the last epoch is deleted: its members rejoin, and start with epoch 1.
     """
     if draft.state.epoch == INT32_MAX:
         take_back_all(draft)
@@ -27,7 +27,7 @@ def fence(draft: Draft, member_ids: Sequence[str], topics: TopicsView) -> None:
 
 
 def take_back_all(draft: Draft) -> None:
-    """Tombstones for every record of the group, in the order in which Kafka wants to read them."""
+    """Write the tombstones of all the group's records, in the order in which Kafka must read them."""
     state: GroupState = draft.state
     members, targets, regexes = sorted(state.members), sorted(state.targets), sorted(state.regexes)
     had_partition_metadata = state.has_partition_metadata

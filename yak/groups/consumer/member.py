@@ -1,4 +1,4 @@
-"""A member of a consumer group, as its records say."""
+"""A member of a consumer group, as its records define it."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ STATIC_LEAVE_EPOCH = -2
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to its target (MemberState.java); the numbers are those of the records."""
+    """How far a member has reconciled with its target (MemberState.java); the records have these numbers."""
 
     STABLE = 0
-    """It has what the target assignment of its epoch gives it."""
+    """It has all partitions of its epoch's target assignment."""
     UNREVOKED_PARTITIONS = 1
-    """It was told to give partitions back, and did not say yet that it did."""
+    """It must revoke partitions, and has not confirmed that yet."""
     UNRELEASED_PARTITIONS = 2
-    """It waits for partitions that others did not give back yet."""
+    """It waits for partitions that other members have not revoked yet."""
     UNKNOWN = 127
-    """A newer version's state: the member begins anew."""
+    """A state of a newer version: the member must revoke everything and rejoin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member. `assigned` is what it may use, `revoking` what it may still hold but must give back.
+    """One member. It may use the partitions in `assigned`; it may still hold those in `revoking`, and must revoke them.
 
-    `epoch` is what its next heartbeat must carry; `previous_epoch` is taken too, since the answer with the new one may have
-    been lost. `classic` is what it said when it joined, if it speaks the classic protocol.
+    The member's next heartbeat must have `epoch`. `previous_epoch` is valid too, since the response with the new one
+    may be lost. `classic` is the content of its JoinGroup, if it uses the classic protocol.
     """
 
     member_id: str
@@ -52,15 +52,15 @@ class Member:
 
     @property
     def held(self) -> Partitions:
-        """All that nobody else may get: what it uses, and what it has not given back."""
+        """All partitions that no other member may get: assigned or not revoked yet."""
         return self.assigned | self.revoking if self.revoking else self.assigned
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Whether it has all of the target assignment of this epoch."""
+        """Whether it has reached the target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
     def metadata(self) -> MemberValue:
-        """What is recorded of what it said."""
+        """The value of its member metadata record."""
         return MemberValue(
             instance_id=self.instance_id,
             rack_id=self.rack_id,
@@ -74,7 +74,7 @@ class Member:
         )
 
     def with_metadata(self, value: MemberValue) -> Member:
-        """The member after it said this."""
+        """The member with this metadata."""
         return replace(
             self,
             instance_id=value.instance_id,
@@ -89,11 +89,11 @@ class Member:
         )
 
     def current(self) -> CurrentValue:
-        """What is recorded of its assignment."""
+        """The value of its current assignment record."""
         return CurrentValue(self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking)
 
     def with_current(self, value: CurrentValue | None) -> Member:
-        """The member with this assignment; with none when the record was taken back."""
+        """The member with this assignment; a tombstone (None) clears it."""
         if value is None:
             value = CurrentValue(LEAVE_EPOCH, LEAVE_EPOCH, MemberState.STABLE)
         known = value.state in MemberState._value2member_map_

@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 TopicIdPartition: TypeAlias = tuple[uuid.UUID, int]
 Partitions: TypeAlias = frozenset[TopicIdPartition]
-"""Partitions of any topics. Sorted before anything depends on their order."""
+"""Partitions of any topics, unordered: sort them before their order matters."""
 
 NO_PARTITIONS: Partitions = frozenset()
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> list[tuple[uuid.UUID, list[int]]]:
-    """Each topic with its partitions, both in ascending order: how messages and records list them."""
+    """Each topic with its partitions, both in ascending order, as requests and records list them."""
     topics: dict[uuid.UUID, list[int]] = {}
     for topic_id, partition in sorted(partitions):
         topics.setdefault(topic_id, []).append(partition)
@@ -22,5 +22,5 @@ def by_topic(partitions: Iterable[TopicIdPartition]) -> list[tuple[uuid.UUID, li
 
 
 def flattened(topics: Iterable[tuple[uuid.UUID, Iterable[int]]]) -> Partitions:
-    """The other way: from lists by topic, as messages and records have them, to one set."""
+    """One set of partitions from lists by topic."""
     return frozenset((topic_id, partition) for topic_id, partitions in topics for partition in partitions)

@@ -1,12 +1,12 @@
 """One member's next step towards its target (CurrentAssignmentBuilder.java of Kafka 4.2).
 
-    STABLE ── a new target ──┐
-    UNREVOKED ── gave back ──┼─▶ has it something to give back?   yes: UNREVOKED, in its old epoch, until it says it did
-    UNRELEASED ── any beat ──┘   is some of its target still held?   yes: UNRELEASED, in the new epoch, with what is free
-                                 else: STABLE, in the new epoch, with all
+    STABLE ── new target ────────┐
+    UNREVOKED ── revoked ────────┼─▶ must it revoke partitions?  yes: UNREVOKED, in its old epoch, until it confirms
+    UNRELEASED ── any heartbeat ─┘   is some of its target held? yes: UNRELEASED, in the new epoch, with the free part
+                                     else: STABLE, in the new epoch, with its whole target
 
-What a member uses is what its target allows and nobody else holds, so no partition is ever used by two. A member's epoch
-is the target's as soon as it has nothing to give back, also while it waits for others.
+No two members ever use the same partition: a member uses only those of its target that no other member holds. It takes
+the target's epoch as soon as it has nothing to revoke, even while it waits for others.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions, TopicIdPar
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a member is led to: the target assignment of an epoch, within the topics that it means now.
+    """The goal of a member: the target assignment of an epoch, limited to its subscribed topics.
 
-    `owned` is what it says that it holds, None when it did not say. `subscription_changed` makes it give topics back that
-    it no longer means before there is a new target.
+    `owned` are the partitions that the member reports, None if it sent none. `subscription_changed` makes it revoke
+    unsubscribed topics before there is a new target.
     """
 
     target_epoch: int
@@ -37,9 +37,9 @@ class Goal:
 
 
 def reconciled(member: Member, goal: Goal, owners: Mapping[TopicIdPartition, str]) -> Member:
-    """The member after its next step; the same object when there is none to take.
+    """The member after its next step; the same object when there is no step.
 
-    Raises PeerError(FENCED_MEMBER_EPOCH) when its state is a newer version's and it holds anything.
+    Raises PeerError(FENCED_MEMBER_EPOCH) when its state is a newer version's and it may hold partitions.
     """
     match member.state:
         case MemberState.STABLE:
@@ -66,7 +66,7 @@ def _advanced(member: Member, goal: Goal, owners: Mapping[TopicIdPartition, str]
     surplus = member.assigned - kept
     if surplus and _holds_any(goal.owned, surplus):
         return _step(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, surplus)
-    # What this member itself was giving back is free for it.
+    # Partitions that this member itself was revoking are free for it.
     free = {partition for partition in wanted - kept if owners.get(partition, member.member_id) == member.member_id}
     assigned = kept | free
     state = MemberState.STABLE if len(assigned) == len(wanted) else MemberState.UNRELEASED_PARTITIONS
@@ -74,7 +74,7 @@ def _advanced(member: Member, goal: Goal, owners: Mapping[TopicIdPartition, str]
 
 
 def _within_subscription(member: Member, goal: Goal) -> Member:
-    """Topics that the member no longer means are taken from it at once, though no new target is there yet."""
+    """Revoke topics that the member no longer subscribes to, even before there is a new target."""
     if not goal.subscription_changed:
         return member
     kept = frozenset(partition for partition in member.assigned if partition[0] in goal.subscribed)
@@ -87,12 +87,12 @@ def _within_subscription(member: Member, goal: Goal) -> Member:
 
 
 def _holds_any(owned: Partitions | None, partitions: Partitions) -> bool:
-    """Whether it may still hold some of these: it says so, or says nothing."""
+    """Whether it may still hold some of these: it reports them, or reports nothing."""
     return owned is None or not owned.isdisjoint(partitions)
 
 
 def _step(member: Member, state: MemberState, epoch: int, assigned: Partitions, revoking: Partitions) -> Member:
-    """The former epoch is remembered until another follows: the answer that carries the new one may get lost."""
+    """The member in its next state; its previous epoch stays valid, since the response with the new one may be lost."""
     previous_epoch = member.epoch if epoch != member.epoch else member.previous_epoch
     stepped = replace(
         member, epoch=epoch, previous_epoch=previous_epoch, state=state, assigned=assigned, revoking=revoking

@@ -1,9 +1,9 @@
-"""The records of a consumer group, between Kafka's bytes and values.
+"""Encode and decode the records of a consumer group.
 
-Formats: the `ConsumerGroup*Key.json` and `*Value.json` of Kafka's group-coordinator module. The key's first int16 is the
-kind. Values are version 0 and flexible; tagged fields that we do not know are skipped. As Kafka does since 4.1 (KIP-1101),
-the topics a group reads are remembered as a hash in the group's own record, and a record of kind 4, in which 4.0 listed
-them, is only ever taken back.
+Formats: the `ConsumerGroup*Key.json` and `*Value.json` of Kafka's group-coordinator module. The key's first int16 is
+the kind. Values are version 0 and flexible; unknown tagged fields are skipped. As in Kafka since 4.1 (KIP-1101), the
+group's own record has a hash of the subscribed topics. Kafka 4.0 listed them in a record of kind 4, for which YAK only
+writes tombstones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MEMBER_EPOCH_MIN = -2
 
 
 class Kind(IntEnum):
-    """What a record is about: the version number of its key."""
+    """The kind of a record: the version number of its key."""
 
     GROUP = 3
     PARTITION_METADATA = 4
@@ -36,13 +36,13 @@ class Kind(IntEnum):
 
 
 KINDS = frozenset(int(kind) for kind in Kind)
-"""The key versions that belong to consumer groups."""
+"""The key versions of consumer groups."""
 _NAMED_KINDS = frozenset({Kind.MEMBER, Kind.TARGET, Kind.CURRENT, Kind.REGEX})
 
 
 @dataclass(frozen=True, slots=True)
 class GroupValue:
-    """The group's epoch, and the hash of the topics that it reads (0 when it reads none)."""
+    """The group's epoch, and the hash of its subscribed topics (0 without topics)."""
 
     epoch: int
     metadata_hash: int = 0
@@ -50,14 +50,14 @@ class GroupValue:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadataValue:
-    """What Kafka 4.0 remembered of topics. That it is there is all that counts; `body` are its bytes after the version."""
+    """The topic metadata of Kafka 4.0. Only its presence counts; `body` are its bytes after the version."""
 
     body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicMetadata:
-    """What a member that speaks the classic protocol said when it joined: (protocol name, subscription) in its order."""
+    """The JoinGroup of a classic protocol member: (protocol name, subscription) in its order of preference."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...] = ()
@@ -65,7 +65,7 @@ class ClassicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class MemberValue:
-    """What a member said of itself. `classic` is None for members of the consumer protocol."""
+    """The metadata of a member. `classic` is None for members of the consumer protocol."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -87,14 +87,14 @@ class TargetEpochValue:
 
 @dataclass(frozen=True, slots=True)
 class TargetValue:
-    """What a member shall own."""
+    """The target assignment of a member."""
 
     partitions: Partitions = NO_PARTITIONS
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentValue:
-    """What a member may use, what it must give back, and how far it came. `state` is a MemberState's number."""
+    """The current assignment of a member: partitions in use and to revoke; `state` is a MemberState's number."""
 
     epoch: int
     previous_epoch: int
@@ -105,7 +105,7 @@ class CurrentValue:
 
 @dataclass(frozen=True, slots=True)
 class RegexValue:
-    """Topics that an expression matched, at a version of the topics and a time (ms since 1970)."""
+    """The topics that a regular expression matched, with the version of the topics and the time (ms since 1970)."""
 
     topics: tuple[str, ...]
     version: int
@@ -119,7 +119,7 @@ Value: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A record as a value. `name` is a member's id or an expression, empty for what is the group's own."""
+    """A decoded record. `name` is a member id or a regular expression; empty for records of the whole group."""
 
     kind: Kind
     group_id: str
@@ -128,7 +128,7 @@ class Change:
 
 
 def encode(change: Change) -> Record:
-    """The record's bytes."""
+    """The record as bytes."""
     key = FieldWriter().int16(change.kind).key_string(change.group_id)
     if change.kind in _NAMED_KINDS:
         key.key_string(change.name)
@@ -136,7 +136,7 @@ def encode(change: Change) -> Record:
 
 
 def decode(record: Record) -> Change:
-    """The record as a value. Raises UnreadableRecord for another kind, a newer version, and bytes that do not fit."""
+    """Decode a record. Raises UnreadableRecord for another kind, a newer version, and malformed bytes."""
     reader = FieldReader(record.key)
     number = reader.int16()
     if number not in KINDS:
@@ -213,7 +213,8 @@ def _write_member(out: FieldWriter, value: MemberValue) -> None:
     if value.classic is None:
         out.tags({})
         return
-    # A tagged structure that may be null stands behind a 1 (MessageDataGenerator.java); it has no tagged fields itself.
+    # A 1 precedes a nullable tagged structure that is not null (MessageDataGenerator.java). The structure itself has no
+    # tagged fields.
     classic = FieldWriter().raw(b"\x01").int32(value.classic.session_timeout_ms)
     classic.count(len(value.classic.protocols))
     for name, subscription in value.classic.protocols:

@@ -1,8 +1,9 @@
 """Regular expressions of a KIP-848 subscription (`SubscribedTopicRegex`): their engine, and a bound for its work.
 
-Kafka matches them with RE2/J; this is RE2, which has the same syntax and whose time is linear in the name. Both refuse back
-references, looking around and atomic groups. Linear is still too much for a large expression and many long names, so the work
-is counted before it is done: a step is one instruction of the compiled expression for one byte of a name.
+Kafka matches them with RE2/J. This is RE2, which has the same syntax; its time is linear in the length of the name.
+Both refuse back references, lookaround and atomic groups. Linear time is still too long for a large expression and many
+long names, so the work is counted in advance. A step is one instruction of the compiled expression for one byte of a
+name.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ import re2
 from yak.errors import ErrorCode, PeerError
 
 LENGTH_MAX = 1_000
-"""Characters of an expression. A topic name has at most 249; a member that lists more topics should subscribe to names."""
+"""Characters of an expression. A topic name has at most 249; a longer list should be a list of names."""
 STEPS_MAX = 2**26
-"""Steps of one resolution against all topics, and what a heartbeat may begin for all expressions of its group: 0.25 s, since
-a step takes at most 4 ns. An expression of 200 instructions (`[a-z]+-events` has 13) fits for 10,000 topics whose names have 30
-characters."""
+"""Steps of one resolution against all topics. A heartbeat also starts no further expression after so many steps: 0.25
+s, since a step takes at most 4 ns. An expression of 200 instructions (`[a-z]+-events` has 13) can match 10,000 topics
+whose names have 30 characters."""
 _PROGRAM_BYTES_MAX = 64 * 1024
-"""Memory of one compiled expression and of its state cache. A larger cache makes the worst case slower: RE2 builds states
+"""Memory of one compiled expression and its state cache. A larger cache makes the worst case slower: RE2 builds states
 in it that are used once (16 times slower at 8 MiB, RE2's default)."""
 _COMPILED_MAX = 256
 _STEPS_TO_COMPILE = 100
-"""For each instruction, in steps that take as long."""
+"""Compiling one instruction takes as long as this many steps."""
 _STEPS_TO_CALL = 400
-"""For each name that is handed to RE2."""
+"""Calling RE2 for one name takes as long as this many steps."""
 
 
 class Expression:
@@ -45,7 +46,7 @@ class Expression:
         options.log_errors = False
         options.never_capture = True
         if expression.isascii():
-            # topic names are ASCII too, and classes of characters take a quarter of the instructions
+            # topic names are ASCII too; in Latin-1, character classes take a quarter of the instructions
             options.encoding = re2.Options.Encoding.LATIN1
         try:
             self._regexp = re2.compile(expression.encode(), options)
@@ -63,14 +64,14 @@ class Expression:
         )
 
     def steps(self, names: Collection[str]) -> int:
-        """What compiling the expression and matching these names may take."""
-        # topic names are ASCII; one byte more for the end of each
+        """An upper bound of the steps to compile the expression and match these names."""
+        # topic names are ASCII; one more byte for the end of each name
         return self._program_size * (_STEPS_TO_COMPILE + sum(map(len, names)) + len(names)) + _STEPS_TO_CALL * len(
             names
         )
 
     def matching(self, names: Collection[str]) -> tuple[str, ...]:
-        """The names that fit as a whole, sorted. Raises PeerError(INVALID_REGULAR_EXPRESSION) when it takes too many steps."""
+        """The names that match as a whole, sorted. Raises PeerError(INVALID_REGULAR_EXPRESSION) for too many steps."""
         if self.steps(names) > STEPS_MAX:
             raise self._refusal(f"it is too large to be compared with {len(names)} topics")
         fits = self._regexp.fullmatch

@@ -1,4 +1,4 @@
-"""What an operator may set for groups of the consumer protocol."""
+"""The configs for groups of the consumer protocol."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class MigrationPolicy(Enum):
-    """`group.consumer.migration.policy`: which way a group that is not empty may change over while it runs."""
+    """`group.consumer.migration.policy`: the allowed directions of online migration for a group with members."""
 
     DISABLED = "disabled"
     DOWNGRADE = "downgrade"
@@ -16,12 +16,12 @@ class MigrationPolicy(Enum):
 
     @property
     def allows_upgrade(self) -> bool:
-        """From classic to consumer."""
+        """Whether a classic group may become a consumer group."""
         return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
 
     @property
     def allows_downgrade(self) -> bool:
-        """From consumer to classic."""
+        """Whether a consumer group may become a classic group."""
         return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 
@@ -29,8 +29,8 @@ class MigrationPolicy(Enum):
 class ConsumerGroupSettings:
     """Kafka's `group.consumer.*` configs under the same names, with their defaults (GroupCoordinatorConfig.java).
 
-    The first of `assignors` is used where no member asks for one. `classic_max_size` is `group.max.size`, which bounds what
-    a group may be downgraded to.
+    The first of `assignors` is the default. `classic_max_size` is `group.max.size`, which limits the size of a
+    downgraded group.
     """
 
     session_timeout_ms: int = 45_000

@@ -1,4 +1,4 @@
-"""What a group's records say, folded; and drafts of it, in which a decision sees what its own records will do."""
+"""The replayed state of a group, and drafts that show the effect of records that are not written yet."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from yak.groups.consumer.records import (
 
 
 class GroupState:
-    """One group as its records say. `replay` is the only thing that changes it.
+    """The state of one group. Only `replay` changes it.
 
     `epoch` grows with every change of members, subscriptions or topics; `targets` were computed for `target_epoch`.
-    `owners` says who holds a partition, in use or not given back yet: never two at once. While a log is loaded that was
-    compacted as it was read, the later record counts.
+    `owners` has the one member that holds each partition, in use or not revoked yet. While a compacted log is loaded,
+    members may overlap: the later record counts.
     """
 
     __slots__ = (
@@ -58,7 +58,7 @@ class GroupState:
         self.regex_members: Counter[str] = Counter()
 
     def copy(self) -> GroupState:
-        """A state of its own; the members and values in it are immutable and shared."""
+        """An independent copy; the immutable members and values are shared."""
         other = GroupState(self.group_id)
         for name in self.__slots__:
             value = getattr(self, name)
@@ -74,7 +74,7 @@ class GroupState:
 
     @property
     def state_name(self) -> str:
-        """Empty, Assigning, Reconciling, Stable or Dead, as KIP-848 calls them."""
+        """Empty, Assigning, Reconciling, Stable or Dead, as in KIP-848."""
         if self.is_deleted:
             return "Dead"
         if not self.members:
@@ -86,21 +86,21 @@ class GroupState:
         return "Reconciling"
 
     def static_member(self, instance_id: str | None) -> Member | None:
-        """Who holds this group.instance.id."""
+        """The member with this group.instance.id."""
         member_id = None if instance_id is None else self.static_ids.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str) -> Partitions:
-        """What a member shall own."""
+        """The target assignment of a member."""
         return self.targets.get(member_id, NO_PARTITIONS)
 
     def topic_names_of(self, member: Member) -> frozenset[str]:
-        """The topics a member means, by name and by expression; one that was not resolved yet means none."""
+        """The topics that a member subscribes to, by name and by regular expression (none while it is unresolved)."""
         resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
         return member.topic_names if resolved is None else member.topic_names.union(resolved.topics)
 
     def topic_names(self) -> set[str]:
-        """The topics that any member means."""
+        """The topics that any member subscribes to."""
         names: set[str] = set()
         for member in self.members.values():
             names |= member.topic_names
@@ -110,12 +110,12 @@ class GroupState:
         return names
 
     def assignor_name(self, default: str) -> str:
-        """The assignor that most members ask for; of several, the first by name."""
+        """The assignor that most members request; in a tie, the first by name."""
         votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         return min(votes, key=lambda name: (-votes[name], name)) if votes else default
 
     def replay(self, change: Change) -> None:
-        """Take one record of this group in."""
+        """Apply one record of this group."""
         name, value = change.name, change.value
         match change.kind:
             case Kind.GROUP:
@@ -160,7 +160,7 @@ class GroupState:
             self._put(old, old.with_current(None))
 
     def _put(self, old: Member | None, new: Member | None) -> None:
-        """Put `new` in the place of `old`, with all that is derived from it."""
+        """Replace `old` by `new`, and update all derived fields."""
         if old is not None:
             self._count_regex(old.topic_regex, -1)
             if old.instance_id is not None and self.static_ids.get(old.instance_id) == old.member_id:
@@ -194,7 +194,7 @@ class GroupState:
 
 
 class Draft:
-    """A state and the changes that a decision would make to it. The state it began with stays as it is."""
+    """A state with the changes of a decision. The base state stays unchanged."""
 
     __slots__ = ("_base", "changes", "state")
 
@@ -204,7 +204,7 @@ class Draft:
         self.changes: list[Change] = []
 
     def put(self, kind: Kind, name: str, value: Value | None) -> None:
-        """One more change, which `state` shows from now on."""
+        """Add a change and apply it to `state`."""
         if self.state is self._base:
             self.state = self._base.copy()
         change = Change(kind, self.state.group_id, name, value)
@@ -212,10 +212,10 @@ class Draft:
         self.state.replay(change)
 
     def take_back(self, kind: Kind, names: Iterable[str]) -> None:
-        """Tombstones for these."""
+        """Add tombstones for these names."""
         for name in names:
             self.put(kind, name, None)
 
     def has_changed(self, kind: Kind, name: str) -> bool:
-        """Whether there is a change of this."""
+        """Whether there is a change of this kind and name."""
         return any(change.kind is kind and change.name == name for change in self.changes)

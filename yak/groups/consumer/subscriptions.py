@@ -1,4 +1,4 @@
-"""What the members mean, kept up to date: expressions resolved, the group's epoch moved on when any of it changed."""
+"""Keep subscriptions current: resolve regular expressions, and raise the group epoch when subscribed topics changed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from yak.groups.consumer.topics import TopicsView, metadata_hash
 from yak.groups.fields import INT32_MAX
 
 REGEX_REFRESH_MS_MIN = 10_000
-"""Expressions are compared with all topics at most so often, however fast topics are made (GroupMetadataManager.java)."""
+"""The shortest interval between two resolutions against changed topics (GroupMetadataManager.java)."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a decision is made with, besides the group and the request."""
+    """The inputs of a decision besides the group and the request."""
 
     topics: TopicsView
     settings: ConsumerGroupSettings
@@ -27,11 +27,11 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a group's coordinator has looked at; in no record, so the next one looks again.
+    """The topic versions that a group was last checked against. No record has them: a new coordinator checks again.
 
-    `topics_version` is that of the last comparison of the metadata hash. `regexes_version` is that of the last round in which
-    all regular expressions were resolved, `regexes_ms` its end. A round that takes more steps than one heartbeat may do is
-    continued by the next ones: `round_version` is that of its start, `round_from` the first expression that is left.
+    `topics_version` is that of the last comparison of the metadata hash. `regexes_version` is that of the last round
+    that resolved all regular expressions, `regexes_ms` its end. A round with too many steps for one heartbeat continues
+    in the next ones: `round_version` is that of its start, `round_from` the first expression left.
     """
 
     topics_version: int | None = None
@@ -42,10 +42,11 @@ class Seen:
 
 
 def renew_regexes(draft: Draft, own: str, seen: Seen, world: World) -> tuple[bool, Seen]:
-    """Resolve the expressions that are not resolved, drop the unused ones, and resolve all when topics changed and it is time.
+    """Resolve new regular expressions, drop unused ones, and resolve all when a refresh is due.
 
-    Returns whether any member may mean other topics now, and what was seen. Raises PeerError(INVALID_REGULAR_EXPRESSION) when
-    `own`, the expression of the member that sends the heartbeat, is not resolved and cannot be.
+    Returns whether the topics of any member may have changed, and the new `Seen`. Raises
+    PeerError(INVALID_REGULAR_EXPRESSION) when `own`, the unresolved expression of the heartbeat's member, is invalid or
+    too costly.
     """
     draft.take_back(Kind.REGEX, sorted(draft.state.regexes.keys() - draft.state.regex_members.keys()))
     used, resolved = draft.state.regex_members, draft.state.regexes
@@ -62,7 +63,7 @@ def renew_regexes(draft: Draft, own: str, seen: Seen, world: World) -> tuple[boo
     changed, steps = False, 0
     for each in waiting:
         if steps >= STEPS_MAX:
-            # the next heartbeat goes on from here
+            # the next heartbeat continues here
             return changed, replace(seen, round_version=round_version, round_from=each) if is_round else seen
         try:
             expression = compiled(each)
@@ -71,12 +72,12 @@ def renew_regexes(draft: Draft, own: str, seen: Seen, world: World) -> tuple[boo
         except PeerError:
             if each == own and own not in resolved:
                 raise
-            # too costly here, in a record of Kafka's or for more topics than there were: it keeps its topics
+            # too costly: from a record of Kafka, or there are more topics now. The member keeps its resolved topics
     return changed, Seen(seen.topics_version, round_version, world.now_ms) if is_round else seen
 
 
 def _resolve(draft: Draft, expression: str, found: tuple[str, ...], world: World) -> bool:
-    """Record the topics of an expression; whether they are others than before."""
+    """Record the topics of an expression. Returns whether they changed."""
     resolved = draft.state.regexes.get(expression)
     if resolved is not None and found == tuple(sorted(resolved.topics)):
         return False
@@ -94,10 +95,11 @@ def _is_time(seen: Seen, world: World) -> bool:
 
 
 def renew_epoch(draft: Draft, topics: TopicsView, seen: Seen, *, bump: bool) -> Seen:
-    """Move the group's epoch on if `bump`, or if the topics that it reads are not what they were.
+    """Raise the group's epoch if `bump`, or if the subscribed topics changed.
 
-    Raises PeerError(COORDINATOR_NOT_AVAILABLE) when the epoch is the last one. Clients retry that. The sessions of the members
-    end meanwhile, and with them the group (`leaving.fence`), so that the next join begins it again with epoch 1.
+    Raises PeerError(COORDINATOR_NOT_AVAILABLE), which clients retry, when the epoch is the last one. Meanwhile the
+    members' sessions expire and the group is deleted (`leaving.fence`), so that the next join starts again with epoch
+    1.
     """
     state = draft.state
     bump = bump or state.epoch == 0
@@ -114,5 +116,5 @@ def renew_epoch(draft: Draft, topics: TopicsView, seen: Seen, *, bump: bool) -> 
 
 
 def is_behind(state: GroupState, topics: TopicsView, seen: Seen) -> bool:
-    """Whether the topics that the group reads are not what its epoch was begun with."""
+    """Whether the subscribed topics changed since the group's epoch started."""
     return seen.topics_version != topics.version and metadata_hash(state.topic_names(), topics) != state.metadata_hash

@@ -1,4 +1,4 @@
-"""The target assignment: what every member shall own in this epoch of the group."""
+"""The target assignment of a group's epoch."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from yak.groups.consumer.topics import TopicsView, ids_of
 
 
 def update_targets(draft: Draft, topics: TopicsView, default_assignor: str) -> None:
-    """Compute the targets for the group's epoch, if they are of another one; only what differs is recorded.
+    """Compute the targets unless those of the group's epoch exist; only changed targets are recorded.
 
-    Another one is an older one, or, where a log's records contradict each other, a newer one.
+    Their epoch is normally older. It may be newer where a log's records contradict each other.
     """
     state = draft.state
     if state.epoch == state.target_epoch:
         return
     name = state.assignor_name(default_assignor)
-    # A member may ask for one that its broker had and this one's settings lack.
+    # A member may request an assignor that its former broker had and this broker's settings lack.
     assign = ASSIGNORS.get(name, ASSIGNORS[default_assignor])
     for member_id, partitions in assign(specification(state, topics)).items():
         if draft.state.targets.get(member_id) != partitions:
@@ -27,7 +27,7 @@ def update_targets(draft: Draft, topics: TopicsView, default_assignor: str) -> N
 
 
 def specification(state: GroupState, topics: TopicsView) -> AssignmentSpec:
-    """The group as its assignor is told of it."""
+    """The input of the assignor."""
     subscribers = in_order(
         Subscriber(
             member_id=member.member_id,

@@ -1,4 +1,4 @@
-"""What a group needs to know of topics, and the hash by which it notices that they changed."""
+"""The groups' view of topics, and the hash that shows when they changed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _HASH_BYTES = 8
 class TopicsView(Protocol):
     """The topics of the cluster at one moment.
 
-    `version` grows at least whenever a topic is created, deleted or gets more partitions, on every broker alike (it is
-    recorded, and compared by the next coordinator); growing for other reasons costs a comparison a group.
+    `version` grows at least whenever a topic is created, deleted or gets more partitions. It is the same on every
+    broker, since it is recorded and the next coordinator compares it. Other growth costs one comparison a group.
     """
 
     @property
     def version(self) -> int:
-        """Which moment this is."""
+        """The version of this view."""
 
     def topic_id(self, name: str) -> uuid.UUID | None:
         """The id of the topic of this name."""
@@ -30,14 +30,14 @@ class TopicsView(Protocol):
         """The name of the topic of this id."""
 
     def num_partitions(self, topic_id: uuid.UUID) -> int:
-        """How many partitions it has, 0 when there is no such topic."""
+        """The topic's number of partitions; 0 when it does not exist."""
 
     def names(self) -> Iterable[str]:
         """Every topic's name, internal ones too, in any order."""
 
 
 def ids_of(names: Iterable[str], topics: TopicsView) -> frozenset[uuid.UUID]:
-    """The ids of those topics that exist."""
+    """The ids of the existing topics among these."""
     found = (topics.topic_id(name) for name in names)
     return frozenset(topic_id for topic_id in found if topic_id is not None)
 
@@ -48,10 +48,10 @@ def all_partitions(topic_ids: Iterable[uuid.UUID], topics: TopicsView) -> Partit
 
 
 def metadata_hash(names: Iterable[str], topics: TopicsView) -> int:
-    """A signed 64-bit number that changes with the ids and sizes of these topics; 0 when none of them exists.
+    """A signed 64-bit hash of the ids and sizes of these topics; 0 when none of them exists.
 
-    It stands where Kafka 4.1 puts its own (KIP-1101), which is XXH3 over the same and the racks: a Kafka that read our
-    records would find another number, count one more epoch, and go on.
+    It takes the place of Kafka 4.1's own hash (KIP-1101), which is XXH3 over the same fields and the racks. A Kafka
+    broker that reads these records computes another hash, and raises the epoch once.
     """
     described = sorted(_described(names, topics))
     if not described:

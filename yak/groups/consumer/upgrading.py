@@ -1,7 +1,7 @@
-"""A classic group becomes one of the consumer protocol while its members go on (KIP-848, "Online migration").
+"""Upgrade a classic group to the consumer protocol while its members go on (KIP-848, "Online migration").
 
-Each of them keeps its member id and what it has, with the generation as its epoch, and goes on speaking the classic
-protocol to the new group (`classic_members`) until it is restarted with the other one.
+Each member keeps its member id and its assignment; the generation becomes its epoch. It goes on with the classic
+protocol (`classic_members`) until it restarts with the consumer protocol.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from yak.groups.record import Record
 
 @dataclass(frozen=True, slots=True)
 class ClassicMember:
-    """A member of a classic group. `protocols` are (name, subscription) in its order; `assignment` empty before any sync."""
+    """A classic member. `protocols` are (name, subscription) by preference; `assignment` is empty before any sync."""
 
     member_id: str
     instance_id: str | None
@@ -37,7 +37,7 @@ class ClassicMember:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroup:
-    """A classic group as it stands. `protocol_name` is None while its first rebalance goes on."""
+    """A snapshot of a classic group. `protocol_name` is None during its first rebalance."""
 
     group_id: str
     generation: int
@@ -47,10 +47,13 @@ class ClassicGroup:
 
 
 def upgraded(group: ClassicGroup, topics: TopicsView, settings: ConsumerGroupSettings) -> list[Record]:
-    """The records of the consumer group that takes a classic one's place; those of the classic one are the caller's to
-    take back, before these. Whoever waits in it for a rebalance is told REBALANCE_IN_PROGRESS, and rejoins.
+    """The records of the consumer group that replaces a classic one.
 
-    Raises PeerError(GROUP_ID_NOT_FOUND) with the reason when it cannot be (GroupMetadataManager.validateOnlineUpgrade).
+    The caller writes the classic group's tombstone before these. Members that wait for a rebalance get
+    REBALANCE_IN_PROGRESS and rejoin.
+
+    Raises PeerError(GROUP_ID_NOT_FOUND) with the reason when the upgrade is refused
+    (GroupMetadataManager.validateOnlineUpgrade).
     """
     if not settings.migration_policy.allows_upgrade:
         raise _refused(group, "because online upgrade is disabled")

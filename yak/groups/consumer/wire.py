@@ -1,6 +1,7 @@
-"""Kafka's primitive types as the records of a group use them: plain ones in keys, compact ones (KIP-482) in values.
+"""Kafka's primitive types in group records: plain ones in keys, compact ones (KIP-482) in values.
 
-Only what these records need, and the embedded protocol of classic members. kio has no schemas for them, since they never travel as requests.
+Only the types of these records and of the embedded protocol of classic members. kio has no schemas for them, since they
+never travel as requests.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _NO_TAGS = b"\x00"
 
 
 class UnreadableRecord(ValueError):
-    """A record's bytes are not what its kind says: a newer format, or damage that no checksum saw."""
+    """A record's bytes do not match its kind: a newer format, or damage that no checksum caught."""
 
 
 class FieldReader:
-    """Reads one key or value from front to back. Every method raises UnreadableRecord when the bytes end or lie."""
+    """Reads the fields of one key or value in order. Methods raise UnreadableRecord for missing or invalid bytes."""
 
     __slots__ = ("data", "position")
 
@@ -47,7 +48,7 @@ class FieldReader:
         return self._number(_INT16)
 
     def int32(self, least: int = INT32_MIN) -> int:
-        """Four bytes, signed. Below `least` it raises UnreadableRecord."""
+        """Four bytes, signed. Raises UnreadableRecord when the number is below `least`."""
         value = self._number(_INT32)
         if value < least:
             raise UnreadableRecord(f"the number {value}, where at least {least} is needed")
@@ -62,37 +63,37 @@ class FieldReader:
         return self._text(self.int16())
 
     def plain_string_or_none(self) -> str | None:
-        """A string that is not compact, -1 for null."""
+        """A plain string with an int16 length; -1 is null."""
         length = self.int16()
         return None if length < 0 else self._text(length)
 
     def plain_blob(self) -> bytes | None:
-        """Bytes that are not compact, -1 for null."""
+        """Plain bytes with an int32 length; -1 is null."""
         length = self.int32()
         return None if length < 0 else self._take(length)
 
     def plain_array(self, read: Callable[[], T]) -> list[T]:
-        """An array that is not compact and may not be null."""
+        """A plain array, not null."""
         return self._elements(self.int32(), read)
 
     def string(self) -> str:
-        """A compact string that may not be null."""
+        """A compact string, not null."""
         found = self.string_or_none()
         if found is None:
             raise UnreadableRecord("null where a string must be")
         return found
 
     def string_or_none(self) -> str | None:
-        """A compact string."""
+        """A compact string or null."""
         length = self.uvarint() - 1
         return None if length < 0 else self._text(length)
 
     def blob(self) -> bytes:
-        """Compact bytes that may not be null."""
+        """Compact bytes, not null."""
         return self._take(self.uvarint() - 1)
 
     def array(self, read: Callable[[], T]) -> list[T]:
-        """A compact array that may not be null, each element by `read`."""
+        """A compact array, not null; `read` decodes each element."""
         return self._elements(self.uvarint() - 1, read)
 
     def partitions(self) -> Partitions:
@@ -100,7 +101,7 @@ class FieldReader:
         return flattened(self.array(self._one_topic))
 
     def tags(self) -> dict[int, bytes]:
-        """Tagged fields by number, those that nobody here knows included."""
+        """All tagged fields by number, unknown ones included."""
         found = {}
         for _ in range(self.uvarint()):
             tag = self.uvarint()
@@ -108,7 +109,7 @@ class FieldReader:
         return found
 
     def uvarint(self) -> int:
-        """An unsigned number of variable length."""
+        """An unsigned varint."""
         try:
             value, self.position = read_uvarint(self.data, self.position)
         except ProtocolViolation as error:
@@ -116,7 +117,7 @@ class FieldReader:
         return value
 
     def end(self) -> None:
-        """Nothing may be left."""
+        """Raise UnreadableRecord if bytes are left."""
         if self.position != len(self.data):
             raise UnreadableRecord(f"{len(self.data) - self.position} bytes too many")
 
@@ -152,7 +153,7 @@ class FieldReader:
 
 
 class FieldWriter:
-    """Builds one key or value; every method gives the writer back."""
+    """Builds one key or value; every method returns the writer."""
 
     __slots__ = ("out",)
 
@@ -185,7 +186,7 @@ class FieldWriter:
         return self.count(len(value)).raw(value)
 
     def count(self, elements: int) -> FieldWriter:
-        """The length of a compact array, string or bytes, before what it counts."""
+        """The length prefix of a compact array, string or bytes."""
         append_uvarint(self.out, elements + 1)
         return self
 
@@ -218,12 +219,12 @@ class FieldWriter:
         return self
 
     def raw(self, data: bytes) -> FieldWriter:
-        """Bytes as they are."""
+        """Unencoded bytes."""
         self.out += data
         return self
 
     def done(self) -> bytes:
-        """What was written."""
+        """All bytes written so far."""
         return bytes(self.out)
 
 

@@ -1,12 +1,12 @@
-"""Benchmarks that end brokers: failover, and the return of a follower.
+"""Benchmarks of replication and failover, which end and restart brokers.
 
-    fleet.py          a cluster whose brokers may be killed, paused, stopped and started again
-    pauses.py         how long nothing was acknowledged, from the times of the acknowledgements
-    ledger_load.py    a writer and a reader, each a process, that note what they were told and when
-    failover.py       kill, wait, restart, again and again
-    failover_result.py what came of it: pauses, verdict, JSON
-    catch_up.py       a follower that missed a gigabyte, and what its return costs the clients
-    replication.py    what replication costs: rates, CPU, latency, idle partitions, catch-up
+    fleet.py          a cluster whose brokers may be killed, paused, stopped and restarted
+    pauses.py         the longest pauses, from the times of the acknowledgements
+    ledger_load.py    a writer and a reader process that note every record and its time
+    failover.py       kill, wait and restart brokers repeatedly
+    failover_result.py the result: pauses, lost records, JSON
+    catch_up.py       the return of a follower that missed a gigabyte, and its cost for the clients
+    replication.py    the cost of replication: rates, CPU, latency, idle partitions, catch-up
 
-Nothing here knows YAK: a fleet may as well be Apache Kafka's (`tests/bench/versus`).
+A fleet may be YAK's or Apache Kafka's (`tests/bench/versus`).
 """

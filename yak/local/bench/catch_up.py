@@ -1,8 +1,8 @@
-"""A follower that was away: how fast it is in sync again, and what its return costs the clients.
+"""A follower's return: how fast it rejoins the ISR, and what its return costs the clients.
 
-While all is in sync a client writes as fast as it can to one topic: the speed before. Then the follower is stopped in
-order, another topic that it has replicas of grows by so many bytes, the client writes to its own topic again, and the
-follower is started. It has to keep up with the client's topic too.
+While all replicas are in sync, a client writes at full speed to one topic: this is the speed before. Then the follower
+is stopped in order, and another topic that it replicates grows by so many bytes. The client writes to its own topic
+again, and the follower is started. It has to keep up with the client's topic too.
 """
 
 import threading
@@ -27,7 +27,7 @@ SAMPLE_SECONDS_MIN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class CatchUpSettings:
-    """`away_bytes`: what the follower misses. `before_s`: how long the clients' speed is taken before it leaves."""
+    """`away_bytes`: the data that the follower misses. `before_s`: how long the speed before is measured."""
 
     away_bytes: int = 1_000_000_000
     before_s: float = 4.0
@@ -37,7 +37,7 @@ class CatchUpSettings:
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """What came of it. `start_s`: from the start of its process until it answered."""
+    """The result. `start_s`: from the start of the follower's process until it answers."""
 
     bytes: int
     start_s: float
@@ -47,32 +47,32 @@ class CatchUp:
 
     @property
     def mb_per_s(self) -> float:
-        """Megabytes (10^6) a second of what it had missed, from when it answered to when it was in sync."""
+        """Catch-up rate in MB (10^6 bytes) per second, from the follower's first answer until it is in sync."""
         return self.bytes / self.seconds / 1e6
 
     @property
     def clients_kept(self) -> float:
-        """The clients' speed meanwhile as a part of what it was before."""
+        """The clients' speed during the catch-up as a share of the speed before."""
         return self.meanwhile_per_s / self.before_per_s if self.before_per_s else 0.0
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a load was at which moments."""
+    """Samples of a load's progress: (time, records so far)."""
 
     samples: list[tuple[float, int]] = field(default_factory=list)
 
     def note(self, records: int) -> None:
-        """As many by now."""
+        """Add a sample."""
         self.samples.append((time.monotonic(), records))
 
     def per_s(self, from_s: float, until_s: float) -> float:
-        """Records a second between two moments; 0 where there are no two samples between them."""
+        """Records per second between two moments; 0 with fewer than two samples between them."""
         return rate_between(self.samples, from_s, until_s)
 
 
 def rate_between(samples: Sequence[tuple[float, int]], from_s: float, until_s: float) -> float:
-    """Records a second from (time, records so far) samples between two moments; 0 where there are no two of them."""
+    """Records per second from (time, records so far) samples between two moments; 0 with fewer than two of them."""
     inside = [sample for sample in samples if from_s <= sample[0] <= until_s]
     if len(inside) < 2:
         return 0.0
@@ -103,7 +103,7 @@ def run_catch_up(fleet: Fleet, settings: CatchUpSettings, name: str = "bench-awa
 
 
 def _live(fleet: Fleet, topic: str, seconds: float) -> Load:
-    """The clients' load: as fast as they can."""
+    """The clients' load at full speed."""
     return Load(
         "produce",
         fleet.bootstrap,
@@ -115,7 +115,7 @@ def _live(fleet: Fleet, topic: str, seconds: float) -> Load:
 
 
 def _check(result: Result) -> None:
-    """Raises YakError (`bench-errors`) when records failed."""
+    """Raise YakError (`bench-errors`) when records failed."""
     if result.errors:
         raise YakError("bench-errors", f"{result.errors} records of the load failed", why=result.first_error)
 
@@ -129,7 +129,7 @@ def _come_back(
     live: str,
     before_per_s: float,
 ) -> CatchUp:
-    """Start the clients, then the follower, and watch both."""
+    """Start the clients, then the follower, and measure both."""
     progress, enough = Progress(), threading.Event()
     load = _live(fleet, live, RECOVERY_SECONDS)
     thread = threading.Thread(target=_live_load, args=(load, progress, enough), daemon=True)
@@ -151,11 +151,11 @@ def _come_back(
 
 
 class _Enough(Exception):
-    """The load has run for long enough."""
+    """Ends the load."""
 
 
 def _live_load(load: Load, progress: Progress, enough: threading.Event) -> None:
-    """Run the load until told to stop: its progress call-back ends it."""
+    """Run the load until `enough` is set: its progress call-back ends it."""
 
     def note(records: int) -> None:
         progress.note(records)

@@ -1,8 +1,8 @@
-"""Failover, measured: end the leader that is also the controller again and again under load, and count.
+"""The failover benchmark: kill the leader that is also the controller, repeatedly and under load.
 
 One topic has a partition for each broker, each with another preferred leader. Before every kill each broker leads its
-own partition again, so the controller always leads one, and is the one that is ended. Then the writer's and the
-reader's notes say how long each partition stood still, and at the end every acknowledged record is read back.
+own partition again, so the controller always leads one, and is the broker that is killed. The notes of the writer and
+the reader then give each partition's pauses. At the end every acknowledged record is read back.
 """
 
 import time
@@ -29,7 +29,7 @@ from yak.local.demo.ledger import compare
 
 TOPIC = "yak-bench-failover"
 RECOVERY_SECONDS = 120.0
-"""Every partition takes writes again, and every ISR is whole again, by then, or the run fails."""
+"""If partitions take no writes, or ISRs are incomplete, after this time, the run fails."""
 ELECTION_SECONDS = 10.0
 POLL_SECONDS = 0.02
 REQUEST_MS = 3000
@@ -38,9 +38,9 @@ REQUEST_MS = 3000
 def run_failover(
     fleet: Fleet, settings: FailoverSettings, *, on_kill: Callable[[Kill], None] = lambda _kill: None
 ) -> FailoverResult:
-    """Make the topic, run the load, end brokers, and compare. `on_kill` is told of each kill when its node is back.
+    """Create the topic, run the load, end brokers, and compare. `on_kill` gets each kill when its node is back.
 
-    Raises YakError (`bench-failover-stuck`: the cluster did not recover), or what the fleet raises.
+    Raises YakError (`bench-failover-stuck`: the cluster did not recover), or the fleet's errors.
     """
     topic = f"{TOPIC}-{uuid.uuid4().hex[:6]}"
     extra = HANGING if settings.mode == "pause" else {}
@@ -86,7 +86,7 @@ class _Drill:
         self.reader = LoadProcess("reader", load)
 
     def make_topic(self) -> None:
-        """A partition for each broker in turn, each with another first replica."""
+        """Create a partition for each broker in turn, each with another preferred leader."""
         nodes = sorted(self._admin.metadata().brokers)
         factor = self._settings.replication_factor
         if len(nodes) < factor:
@@ -100,7 +100,7 @@ class _Drill:
         self._wait("the new topic's ISRs are not whole", lambda: self._whole(self._partitions()))
 
     def one_kill(self, number: int) -> Kill:
-        """Prepare, end a broker, wait, bring it back, wait."""
+        """Prepare, end a broker, wait for the failover, bring the broker back, wait for full ISRs."""
         self.prefer_leaders()
         self.wait_for_acks_after(time.monotonic())
         time.sleep(self._settings.settle_s)
@@ -126,7 +126,7 @@ class _Drill:
             self._fleet.kill(node_id)
 
     def _choose(self, number: int) -> Kill:
-        """The controller when it leads something; else the first partition's leader."""
+        """Choose the controller when it leads a partition; else the first partition's leader."""
         partitions = self._partitions()
         controller = self._fleet.controller()
         leaders = {each.leader for each in partitions}
@@ -135,7 +135,7 @@ class _Drill:
         return Kill(number, node_id, node_id == controller, led, 0.0)
 
     def prefer_leaders(self) -> None:
-        """Have every partition led by its first replica again; goes on without where the cluster will not."""
+        """Elect every partition's preferred leader; after a timeout, go on without."""
         deadline_s = time.monotonic() + ELECTION_SECONDS
         while time.monotonic() < deadline_s:
             away = [each for each in self._partitions() if each.leader != each.replicas[0]]
@@ -149,7 +149,7 @@ class _Drill:
             time.sleep(POLL_SECONDS)
 
     def wait_for_acks_after(self, moment_s: float, *, leaders_not: int | None = None) -> None:
-        """Until every partition had an acknowledgement after the moment, and none is led by that node.
+        """Wait until every partition has an acknowledgement after the moment, and none is led by that node.
 
         Raises YakError (`bench-failover-stuck`).
         """
@@ -163,20 +163,20 @@ class _Drill:
         self._wait("some partition takes no writes", done)
 
     def ends(self) -> dict[int, int]:
-        """The high watermark of every partition. Raises YakError when some leader does not tell it in time."""
+        """The high watermark of every partition. Raises YakError when a leader does not answer in time."""
         names = [TopicPartition(self._load.topic, number) for number in range(self._load.partitions)]
         deadline_s = time.monotonic() + ELECTION_SECONDS
         while True:
             try:
                 return {each.partition: end for each, (_, end) in self._admin.watermarks(names).items()}
             except YakError:
-                # The admin client may still know a leader of before, and a new leader says at first that it cannot tell.
+                # The admin client may have stale metadata, and a new leader does not know its high watermark at first.
                 if time.monotonic() > deadline_s:
                     raise
                 time.sleep(0.2)
 
     def client_settings(self) -> dict[str, object]:
-        """The librdkafka properties that matter here, of both clients."""
+        """The relevant librdkafka properties of both clients."""
         from yak.local.bench.ledger_load import READER, WRITER
 
         return {"writer": {**WRITER, **self._load.properties}, "reader": {**READER, **self._load.properties}}

@@ -1,4 +1,4 @@
-"""What a failover benchmark found: each kill's pauses, and what became of the records. Pure."""
+"""The result of a failover benchmark: each kill's pauses, and the fate of the records. Pure."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ Mode = Literal["kill", "pause"]
 
 @dataclass(frozen=True, slots=True)
 class FailoverSettings:
-    """What is done. `settle_s`: steady load before each kill, and between the first write after it and the restart."""
+    """The settings. `settle_s`: steady load before each kill, and between the first write after it and the restart."""
 
     kills: int = 10
     mode: Mode = "kill"
@@ -28,30 +28,30 @@ class FailoverSettings:
 
 @dataclass(slots=True)
 class Kill:
-    """One broker's end. Times are of CLOCK_MONOTONIC; what was measured is filled in when the load is done."""
+    """One kill of a broker. Times are CLOCK_MONOTONIC; the measured fields are filled in after the load."""
 
     number: int
     node_id: int
     was_controller: bool
     led: tuple[int, ...]
-    """The partitions it led."""
+    """The partitions that the broker led."""
     killed_s: float
     back_s: float = 0.0
-    """When it was started (or woken) again."""
+    """When the broker was started (or resumed) again."""
     whole_s: float = 0.0
-    """When every ISR was whole again."""
+    """When every ISR was complete again."""
     next_s: float = 0.0
     """When the next kill came, or the load ended."""
     writes_s: float | None = None
-    """The longest pause of writes to a partition that it led; None: it did not end, or it led none."""
+    """The longest write pause of a partition that the broker led; None: it did not end, or the broker led none."""
     reads_s: float | None = None
     other_writes_s: float | None = None
-    """The longest pause of writes to the partitions it only followed."""
+    """The longest write pause of the partitions that the broker only followed."""
     return_s: float | None = None
-    """The longest pause of writes to any partition while it came back."""
+    """The longest write pause of any partition during the broker's return."""
 
     def as_json(self) -> dict[str, Any]:
-        """Milliseconds."""
+        """The JSON form, in milliseconds."""
         return {
             "number": self.number,
             "node": self.node_id,
@@ -67,29 +67,29 @@ class Kill:
 
 @dataclass(slots=True)
 class FailoverResult:
-    """All kills and what became of the records."""
+    """All kills, and the fate of the records."""
 
     settings: FailoverSettings
     kills: list[Kill] = field(default_factory=list)
     verdict: Verdict = field(default_factory=lambda: Verdict("", 0, 0, 0, 0, 0, 0, 0))
     seen_and_gone: int = 0
-    """Records that the reader was given and that are not in the log at the end."""
+    """Records that the reader got and that are not in the log at the end."""
     failed: int = 0
     first_error: str = ""
     client: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:
-        """Whether nothing acknowledged, and nothing read, was lost, doubled or moved."""
+        """Whether no record that was acknowledged or read was lost, duplicated or moved."""
         return self.verdict.holds and self.seen_and_gone == 0
 
     def pauses_s(self, name: str) -> list[float]:
-        """One figure of all kills: `writes_s`, `reads_s`, `other_writes_s` or `return_s`."""
+        """One measurement of all kills: `writes_s`, `reads_s`, `other_writes_s` or `return_s`."""
         return [value for kill in self.kills if (value := getattr(kill, name)) is not None]
 
 
 def measure(kill: Kill, written: Notes, seen: Notes) -> None:
-    """Fill in how long each kind of partition stood still."""
+    """Fill in the pauses of each kind of partition."""
     writes = [each.times_s for each in written.partitions]
     reads = [each.times_s for each in seen.partitions]
     others = [number for number in range(len(writes)) if number not in kill.led]
@@ -101,7 +101,7 @@ def measure(kill: Kill, written: Notes, seen: Notes) -> None:
 
 
 def acknowledged_of(notes: Notes) -> list[Acknowledged]:
-    """The writer's notes for the ledger, in the order of sending; a record's key is its partition."""
+    """The writer's notes as acknowledged records, in the order of sending; a record's key is its partition."""
     found: list[Acknowledged] = []
     for partition, each in enumerate(notes.partitions):
         pairs = sorted(zip(each.numbers, each.offsets, strict=True))
@@ -114,7 +114,7 @@ def _acknowledged(partition: int, number: int, offset: int) -> Acknowledged:
 
 
 def stored_of(notes: Notes) -> list[Stored]:
-    """What was read back, for the ledger, in offset order."""
+    """The records that were read back, in offset order."""
     return [
         Stored(b"%d" % partition, number, partition, offset)
         for partition, each in enumerate(notes.partitions)
@@ -123,7 +123,7 @@ def stored_of(notes: Notes) -> list[Stored]:
 
 
 def gone(seen: Notes, stored: Notes) -> int:
-    """How many records the reader was given that are not, or not there, in the log at the end."""
+    """The number of records that the reader got and that the final log does not have at the same offset."""
     return sum(
         len(places(early) - places(late)) for early, late in zip(seen.partitions, stored.partitions, strict=True)
     )
@@ -135,7 +135,7 @@ def places(notes: PartitionNotes) -> set[tuple[int, int]]:
 
 
 def document(result: FailoverResult, machine: Mapping[str, object]) -> dict[str, Any]:
-    """The JSON of a run. `latency_ms` is the pause of writes, so that `--assert 'p99<500ms'` holds it to a limit."""
+    """The JSON of a run. `latency_ms` holds the write pauses, so that `--assert 'p99<500ms'` can limit them."""
     settings, verdict = result.settings, result.verdict
     writes = pause_histogram(result.pauses_s("writes_s"))
     return {
@@ -171,11 +171,11 @@ PAUSES = {
     "other_writes": "writes to what it followed",
     "return": "writes while it came back",
 }
-"""The figures of a kill, and their names for people."""
+"""The measurements of a kill, and their names for people."""
 
 
 def summary(pauses_s: Sequence[float]) -> dict[str, float] | None:
-    """Median, p99 (nearest rank) and maximum in milliseconds; None of nothing."""
+    """Median, p99 (nearest rank) and maximum in milliseconds; None without pauses."""
     if not pauses_s:
         return None
     ordered = sorted(pauses_s)
@@ -185,7 +185,7 @@ def summary(pauses_s: Sequence[float]) -> dict[str, float] | None:
 
 
 def pause_histogram(pauses_s: Sequence[float]) -> Histogram:
-    """The pauses as the latencies of a run."""
+    """The pauses as a latency histogram."""
     found = Histogram()
     for pause in pauses_s:
         found.record(round(pause * 1e9))
@@ -193,7 +193,7 @@ def pause_histogram(pauses_s: Sequence[float]) -> Histogram:
 
 
 def add_results(first: FailoverResult, more: FailoverResult) -> FailoverResult:
-    """Two runs as one."""
+    """Merge two runs into one result."""
     ours, theirs = first.verdict, more.verdict
     names = ("acknowledged", "read", "lost", "duplicated", "moved", "out_of_order", "unconfirmed")
     verdict = Verdict(ours.topic, **{name: getattr(ours, name) + getattr(theirs, name) for name in names})

@@ -1,4 +1,4 @@
-"""A cluster whose brokers a benchmark may end and start again, and YAK's own on this machine."""
+"""A cluster whose brokers a benchmark may end and restart; and the local YAK cluster as one."""
 
 from typing import Protocol
 
@@ -14,13 +14,13 @@ class Fleet(Protocol):
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect: all brokers."""
+        """The addresses of all brokers, for clients."""
 
     def cpu_seconds(self) -> dict[str, float]:
-        """CPU seconds so far of each process that runs, by its name: `node 1`, and whatever serves them."""
+        """CPU seconds so far of each running process by name: `node 1`, and the metadata store's."""
 
     def controller(self) -> int | None:
-        """The node that is the active controller now; None when nobody says."""
+        """The active controller's node id; None when unknown."""
 
     def kill(self, node_id: int) -> None:
         """SIGKILL, and wait until the process is gone."""
@@ -32,14 +32,14 @@ class Fleet(Protocol):
         """SIGCONT."""
 
     def stop_node(self, node_id: int) -> None:
-        """An orderly stop, waited for."""
+        """Stop a broker in order, and wait for its end."""
 
     def restart(self, node_id: int) -> None:
-        """Start a broker that was killed or stopped, on its own data, and wait until it answers."""
+        """Start a killed or stopped broker on its own data, and wait until it answers."""
 
 
 class LocalFleet:
-    """YAK brokers and their Redis as `yak up` starts them, in a directory of their own."""
+    """YAK brokers and their Redis as `yak up` starts them, in their own directory."""
 
     def __init__(self, data_dir: str, brokers: int = 3, leaders: int | None = None) -> None:
         self._cluster = LocalCluster(data_dir)
@@ -61,17 +61,17 @@ class LocalFleet:
         return self._cluster.status().bootstrap
 
     def cpu_seconds(self) -> dict[str, float]:
-        """The brokers, and Redis."""
+        """CPU seconds of the brokers and of Redis."""
         return {name: process_cpu_seconds(pid) for name, pid in self.all_pids().items()}
 
     def all_pids(self) -> dict[str, int]:
-        """The pids of all that runs, by name."""
+        """The pids of all running processes, by name."""
         found = {f"node {node_id}": pid for node_id, pid in self._pids().items()}
         redis = self._cluster.redis_pid()
         return found if redis is None else found | {"redis": redis}
 
     def controller(self) -> int | None:
-        """As the cluster's metadata says: every YAK broker answers with the true one."""
+        """The controller from the cluster's metadata, which every YAK broker reports correctly."""
         found = Admin(self.bootstrap).metadata().controller_id
         return None if found < 0 else found
 
@@ -88,13 +88,13 @@ class LocalFleet:
         self._cluster.resume(node_id)
 
     def stop_node(self, node_id: int) -> None:
-        """SIGTERM: the broker hands its leaderships over first. Raises YakError when it does not end."""
+        """SIGTERM: the broker moves its leaderships first. Raises YakError when it does not end in time."""
         process = processes.identify(self._pid(node_id))
         if process is not None and not processes.stop(process, patience_seconds=30.0):
             raise YakError("bench-stop", f"node {node_id} did not end in 30 s and was killed")
 
     def restart(self, node_id: int) -> None:
-        """On the same data and port."""
+        """Restart a broker on the same data and port."""
         self._cluster.restart(node_id)
 
     def _pids(self) -> dict[int, int]:

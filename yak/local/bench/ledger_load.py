@@ -1,8 +1,8 @@
-"""The load of a failover benchmark: a writer and a reader that note what they were told, and when.
+"""The load of a failover benchmark: a writer and a reader that record every response and its time.
 
-Each is a process of its own, so that neither waits for the other's Python. The writer addresses every partition by
-itself, at a steady rate, and goes on with the others while one of them does not answer; all times are of the clock
-that the processes of a machine share (CLOCK_MONOTONIC).
+Each is its own process, so that neither waits for the other's GIL. The writer sends to every partition separately, at a
+steady rate, and goes on with the others while one does not answer. All times are CLOCK_MONOTONIC, which the processes
+of a machine share.
 """
 
 import gc
@@ -22,9 +22,9 @@ from yak.client.connection import IMPATIENT, base_config
 from yak.errors import YakError
 
 STAMP = struct.Struct(">iq")
-"""A record's value begins with its partition and its number there."""
+"""A record's value begins with its partition and its number in the partition."""
 IN_FLIGHT_MAX = 2000
-"""Records a partition may have unacknowledged before the writer leaves it out."""
+"""A partition with this many unacknowledged records gets no more until some are acknowledged."""
 FLUSH_SECONDS = 90.0
 READY_SECONDS = 30.0
 
@@ -36,10 +36,10 @@ WRITER: Mapping[str, str | int | float | bool] = {
     "message.timeout.ms": 300_000,
 }
 HANGING: Mapping[str, str | int | float | bool] = {"socket.timeout.ms": 1000, "topic.metadata.refresh.interval.ms": 50}
-"""Further settings where a broker may hang: nothing resets its connections, so requests must give up by themselves."""
+"""Extra settings when a broker may be paused: its connections are not reset, so requests must time out."""
 READER: Mapping[str, str | int | float | bool] = {
     **IMPATIENT,
-    # A consumer whose broker is gone looks for the new leader only once a second, unless it asks all the time.
+    # A consumer looks for a new leader only once a second, unless it refreshes its metadata all the time.
     "topic.metadata.refresh.interval.ms": 50,
     "fetch.error.backoff.ms": 5,
     "fetch.wait.max.ms": 100,
@@ -53,7 +53,7 @@ READER: Mapping[str, str | int | float | bool] = {
 
 @dataclass(frozen=True, slots=True)
 class LedgerLoad:
-    """What is written and read: `rate` records a second over all partitions of a topic."""
+    """The load: `rate` records per second over all partitions of a topic."""
 
     bootstrap: str
     topic: str
@@ -61,19 +61,19 @@ class LedgerLoad:
     rate: float
     size_bytes: int
     properties: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """Further librdkafka properties of both clients."""
+    """Extra librdkafka properties of both clients."""
 
 
 @dataclass(slots=True)
 class PartitionNotes:
-    """What one process was told of one partition, in the order of the telling. Offsets are -1 where unknown."""
+    """The records that one process saw of one partition, in order of arrival. Offsets are -1 where unknown."""
 
     numbers: "array[int]" = field(default_factory=lambda: array("q"))
     offsets: "array[int]" = field(default_factory=lambda: array("q"))
     times_s: "array[float]" = field(default_factory=lambda: array("d"))
 
     def add(self, number: int, offset: int, time_s: float) -> None:
-        """One record."""
+        """Add one record."""
         self.numbers.append(number)
         self.offsets.append(offset)
         self.times_s.append(time_s)
@@ -81,7 +81,7 @@ class PartitionNotes:
 
 @dataclass(slots=True)
 class Notes:
-    """All that one process was told."""
+    """The notes of one process."""
 
     partitions: list[PartitionNotes]
     failed: int = 0
@@ -90,12 +90,12 @@ class Notes:
 
     @property
     def records(self) -> int:
-        """Records in all."""
+        """The number of records in all partitions."""
         return sum(len(each.numbers) for each in self.partitions)
 
 
 def empty_notes(partitions: int) -> Notes:
-    """Nothing so far."""
+    """Notes without records."""
     return Notes([PartitionNotes() for _ in range(partitions)])
 
 
@@ -114,7 +114,7 @@ class Writer:
         self._filler = bytes(max(0, load.size_bytes - STAMP.size))
 
     def run(self, stop: Any) -> Notes:
-        """Until the event is set; then waits for what is under way."""
+        """Send until the event is set; then wait for records in flight."""
         interval_s = self._load.partitions / self._load.rate
         began_s = time.monotonic()
         due_s = [began_s + interval_s * at / self._load.partitions for at in range(self._load.partitions)]
@@ -123,7 +123,7 @@ class Writer:
             for partition, due in enumerate(due_s):
                 if now_s < due:
                     continue
-                # What was missed is not made up for: the load after a pause is the load before it.
+                # Missed records are not caught up: the rate after a pause is the rate before it.
                 due_s[partition] = max(due + interval_s, now_s)
                 self._send(partition)
             self._producer.poll(min(max(min(due_s) - time.monotonic(), 0.0), 0.05))
@@ -154,7 +154,7 @@ class Writer:
 
 
 class Reader:
-    """Reads at the end of every partition and notes what it is given."""
+    """Reads at the end of every partition and notes the records."""
 
     def __init__(self, load: LedgerLoad) -> None:
         self._load = load
@@ -162,7 +162,7 @@ class Reader:
         self.notes = empty_notes(load.partitions)
 
     def run(self, stop: Any) -> Notes:
-        """Until the event is set."""
+        """Read until the event is set."""
         partitions = [TopicPartition(self._load.topic, number, 0) for number in range(self._load.partitions)]
         self._consumer.assign(partitions)
         while not stop.is_set():
@@ -171,7 +171,7 @@ class Reader:
         return self.notes
 
     def take(self, message: Message | None) -> None:
-        """Note one record; transport errors are the client's to get over, and counted."""
+        """Note one record; transport errors are only counted, since the client recovers from them."""
         if message is None:
             return
         error = message.error()
@@ -183,7 +183,7 @@ class Reader:
 
 
 def new_consumer(load: LedgerLoad) -> Consumer:
-    """A consumer that belongs to no group and commits nothing."""
+    """A consumer outside any group that commits nothing."""
     return Consumer(
         base_config(load.bootstrap)
         | dict(READER)
@@ -192,7 +192,7 @@ def new_consumer(load: LedgerLoad) -> Consumer:
 
 
 def note_record(notes: Notes, message: Message) -> None:
-    """Note a record under its partition; one that is not ours gets number -1."""
+    """Note a record under its partition; a foreign record gets number -1."""
     value, partition, offset = message.value(), message.partition(), message.offset()
     assert partition is not None
     assert offset is not None
@@ -205,9 +205,9 @@ def note_record(notes: Notes, message: Message) -> None:
 
 
 def read_back(load: LedgerLoad, ends: Mapping[int, int], *, idle_s: float = 20.0) -> Notes:
-    """Everything in the topic, from offset 0 to each partition's end, by a new consumer.
+    """Read the topic from offset 0 to each partition's end, with a new consumer.
 
-    Raises YakError (`bench-read-back`) when nothing comes for `idle_s` seconds before that.
+    Raises YakError (`bench-read-back`) when nothing arrives for `idle_s` seconds before that.
     """
     notes = empty_notes(load.partitions)
     left = {partition for partition, end in ends.items() if end > 0}
@@ -237,13 +237,13 @@ def _reached(notes: PartitionNotes, end: int) -> bool:
 
 
 class LoadProcess:
-    """A writer or a reader in a process of its own."""
+    """A writer or a reader in its own process."""
 
     def __init__(self, role: str, load: LedgerLoad) -> None:
         context = process_context()
         self._stop = context.Event()
         self.last_ack_s = context.Array("d", load.partitions, lock=False)
-        """When the writer's last acknowledgement of each partition came; 0.0 before the first."""
+        """The time of each partition's last acknowledgement; 0.0 before the first."""
         self._receiving, self._sending = context.Pipe(duplex=False)
         arguments = (role, load, self._stop, self.last_ack_s, self._sending)
         self._process = context.Process(target=_process_main, args=arguments)
@@ -256,7 +256,7 @@ class LoadProcess:
         self._sending.close()
 
     def finish(self) -> Notes:
-        """Tell it to stop, and get its notes. Raises YakError (`bench-client`) when it died."""
+        """Stop the process, and get its notes. Raises YakError (`bench-client`) when it died."""
         self._stop.set()
         try:
             if not self._receiving.poll(FLUSH_SECONDS + READY_SECONDS):
@@ -271,7 +271,7 @@ class LoadProcess:
         return answer
 
     def end(self) -> None:
-        """End the process whatever it does."""
+        """End the process in any state."""
         self._process.join(1.0)
         if self._process.is_alive():
             self._process.terminate()
@@ -282,7 +282,7 @@ class LoadProcess:
 
 
 def _process_main(role: str, load: LedgerLoad, stop: Any, last_ack_s: Any, out: Connection) -> None:
-    """The body of a process: its notes, or the words of what ended it, go into the pipe."""
+    """The body of a process: sends its notes, or the error that ended it, into the pipe."""
     gc.freeze()
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""How long a partition stood still, from the times at which something of it arrived. Pure."""
+"""The pauses of a partition, from the times at which records arrived. Pure."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 def longest_pause(times_s: Sequence[float], from_s: float, until_s: float) -> float | None:
     """Seconds of the longest time between two arrivals that ended after `from_s` and began before `until_s`.
 
-    So the pause of a kill at `from_s` is measured from the last arrival before it, and one that lasts past `until_s`
-    is counted whole. None when nothing arrived after `from_s`, or nothing before it: then there is no such time.
-    `times_s` is in ascending order.
+    So the pause of a kill at `from_s` counts from the last arrival before it, and a pause that lasts past `until_s`
+    counts as a whole. None when nothing arrived after `from_s`, or nothing before it. `times_s` is in ascending order.
     """
     index = bisect_right(times_s, from_s)
     if index in (0, len(times_s)):
@@ -22,7 +21,7 @@ def longest_pause(times_s: Sequence[float], from_s: float, until_s: float) -> fl
 
 
 def longest_pause_within(times_s: Sequence[float], from_s: float, until_s: float) -> float | None:
-    """As `longest_pause`, without what came after `until_s`: a pause that was not over by then is not counted."""
+    """As `longest_pause`, without arrivals after `until_s`: a pause that lasts past it is not counted."""
     return longest_pause(times_s[: bisect_right(times_s, until_s)], from_s, until_s)
 
 

@@ -1,4 +1,4 @@
-"""What replication costs a cluster: rates, CPU, the time to an acknowledgement, idle partitions, a follower's return."""
+"""The cost of replication: rates, CPU, acknowledgement latency, idle partitions, a follower's catch-up."""
 
 import time
 import uuid
@@ -21,22 +21,22 @@ ACK_RATE = 500.0
 QUIET_SECONDS_MAX = 15.0
 QUIET_CORES = 0.1
 SETTLE_SECONDS = 3.0
-"""From the creation of the idle topic to the begin of the watch."""
+"""From the creation of the idle topic to the start of the measurement."""
 
 
 class Measurable(Protocol):
-    """A cluster under load: its address, and the CPU clocks of its processes, as far as they can be seen."""
+    """A cluster under load: its address, and the CPU clocks of its processes, as far as they are visible."""
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
+        """The addresses for clients."""
 
     def cpu_seconds(self) -> Mapping[str, float]:
         """CPU seconds so far by process name."""
 
 
 class RunningCluster:
-    """Somebody's cluster: CPU is known of those brokers whose processes run on this machine."""
+    """An external cluster: CPU is known for the brokers that run on this machine."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -44,7 +44,7 @@ class RunningCluster:
         self._pids = listeners({f"node {each.node_id}": (each.host, each.port) for each in brokers.values()})
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Of the brokers on this machine."""
+        """CPU seconds of the brokers on this machine."""
         return {name: process_cpu_seconds(pid) for name, pid in self._pids.items()}
 
 
@@ -59,7 +59,7 @@ class Shape:
 
     @property
     def name(self) -> str:
-        """For a table."""
+        """The display name."""
         return f"{self.load}, {self.clients} client{'s' if self.clients > 1 else ''}"
 
     @property
@@ -71,7 +71,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationSettings:
-    """How much of what. Everything is written with acks=all to topics with these replicas."""
+    """The extent of the measurements. All writes use acks=all and topics with these replicas."""
 
     shapes: tuple[Shape, ...]
     ack_s: float = 10.0
@@ -85,7 +85,7 @@ class ReplicationSettings:
 def shapes(scale: float, clients: tuple[int, ...] = (1,)) -> tuple[Shape, ...]:
     """100 B and 1 KB, 1 and 16 partitions; 4 million and 500,000 records at scale 1.
 
-    A gigabyte and a half on three disks: what is written beyond about two, the kernel makes wait for the disk.
+    That is 1.5 GB on three disks: beyond about 2 GB, the kernel throttles writers to the disk's speed.
     """
     counts = {100: int(4_000_000 * scale), 1000: int(500_000 * scale)}
     return tuple(
@@ -103,12 +103,12 @@ class Figure:
     limited: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """As printed."""
+        """The JSON form."""
         return {"name": self.name, "value": self.value, "unit": self.unit, "client_limited": self.limited}
 
 
 class ReplicationBench:
-    """The measurements, one after another, each on topics of its own."""
+    """The measurements, one after another, each on its own topics."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class ReplicationBench:
             )
 
     def run(self, fleet: Fleet | None) -> list[Figure]:
-        """Everything; the return of a follower only with a fleet whose broker may be stopped. Raises YakError."""
+        """Run everything; the follower's return only with a fleet. Raises YakError."""
         wait_quiet(self._cluster)
         for shape in self._settings.shapes:
             self.produce(shape)
@@ -142,7 +142,7 @@ class ReplicationBench:
         return self.figures
 
     def produce(self, shape: Shape) -> None:
-        """Rate, and CPU for a gigabyte over all brokers and of each."""
+        """Measure the rate, and the CPU per gigabyte of all brokers and of each."""
         measured = measure_produce(self._cluster, self._admin, self._topic("produce"), shape, self._configs())
         name = f"produce {shape.name}"
         self._add(name, measured.per_s, "records/s", limited=measured.client_limited)
@@ -150,7 +150,7 @@ class ReplicationBench:
         self._cpu(name, {each: used / measured.gigabytes for each, used in measured.cpu_s.items()}, "CPU s/GB")
 
     def acks(self) -> None:
-        """Median and p99 at 500 records a second, one record a request."""
+        """Measure the median and p99 at 500 records per second, one record per request."""
         measured = measure_acks(self._cluster, self._admin, self._topic("acks"), self._settings.ack_s, self._configs())
         latency = measured.result.latency
         name = f"ack at {ACK_RATE:.0f} records/s"
@@ -160,14 +160,14 @@ class ReplicationBench:
         self._cpu(name, each, "CPU us/record")
 
     def idle(self) -> None:
-        """Per cent of a core that each process uses while nothing happens."""
+        """Measure each process's CPU, in per cent of a core, while there is no load."""
         count, topic = self._settings.idle_partitions, self._topic("idle")
         found = measure_idle(self._cluster, self._admin, topic, count, self._settings.idle_s, self._configs())
         for of, used in found.items():
             self._add(f"{count} idle partitions: {of}", used * 100, "% of a core")
 
     def catch_up(self, fleet: Fleet) -> None:
-        """A follower that missed a gigabyte."""
+        """Measure the catch-up of a follower that missed `away_bytes`."""
         settings = CatchUpSettings(self._settings.away_bytes, replication_factor=self._factor)
         found: CatchUp = run_catch_up(fleet, settings, self._topic("away"))
         name = f"follower back after {self._settings.away_bytes / 1e9:g} GB"
@@ -200,9 +200,9 @@ class ReplicationBench:
 
 
 def wait_quiet(cluster: Measurable, *, patience_s: float = QUIET_SECONDS_MAX, look_s: float = 0.5) -> bool:
-    """Wait until the processes do next to nothing: brokers that have just started still load what they will need.
+    """Wait until the processes are nearly idle: brokers that just started still load modules.
 
-    False when they never were quiet; then it goes on all the same.
+    False on a timeout; the benchmark then goes on all the same.
     """
     deadline_s = time.monotonic() + patience_s
     while time.monotonic() < deadline_s:
@@ -223,7 +223,7 @@ def measure_produce(
     *,
     replication_factor: int = 3,
 ) -> Measured:
-    """acks=all, linger.ms=5, no compression, to a fresh topic. Raises YakError."""
+    """acks=all, linger.ms=5, no compression, to a new topic. Raises YakError."""
     load = Load(
         "produce",
         cluster.bootstrap,
@@ -247,7 +247,7 @@ def measure_acks(
     *,
     replication_factor: int = 3,
 ) -> Measured:
-    """500 records a second, linger 0, to one partition. Raises YakError."""
+    """500 records per second, linger 0, to one partition. Raises YakError."""
     load = Load("latency", cluster.bootstrap, topic, rate=ACK_RATE, duration_s=seconds, linger_ms=0, warm_up_s=0.5)
     with fresh_topic(admin, topic, 1, replication_factor=replication_factor, configs=configs):
         return measure(load, cluster.cpu_seconds)
@@ -263,7 +263,7 @@ def measure_idle(
     *,
     replication_factor: int = 3,
 ) -> dict[str, float]:
-    """Cores that each process keeps busy with a topic of so many partitions that nobody uses. Raises YakError."""
+    """Cores that each process uses with a topic of so many unused partitions. Raises YakError."""
     with fresh_topic(admin, topic, partitions, replication_factor=replication_factor, configs=configs):
         time.sleep(SETTLE_SECONDS)
         before, began_s = cluster.cpu_seconds(), time.monotonic()

@@ -1,10 +1,10 @@
-"""`yak chaos`: real brokers and a real Redis, broken on purpose while real clients write down what they see.
+"""`yak chaos`: fault injection into real brokers and a real Redis, while real clients record a history.
 
-- `faults`: what can go wrong; `schedule`: what goes wrong when, from a seed
-- `node`, `cluster`, `small_disk`, `proxy`: the processes, and what stands between them
-- `nemesis`: breaks and mends them; `operator`: brings back a metadata store that was emptied
-- `clients` (`writers`, `readers`, `members`), `recorder`, `content`: clients through librdkafka, and the history that they keep
-- `settling`, `replicas`: what must be so once all is mended
-- `report`, `timeline`: what was found; the judge of the history is `yak.sim.judge`
-- `run`: all of it in order
+- `faults`: the kinds of faults; `schedule`: the faults of a run, drawn from a seed
+- `node`, `cluster`, `small_disk`, `proxy`: the processes, their disks and the connections between them
+- `nemesis`: injects and repairs faults; `operator`: restores an emptied metadata store
+- `clients` (`writers`, `readers`, `members`), `recorder`, `content`: librdkafka clients and their recorded history
+- `settling`, `replicas`: checks after all faults are repaired
+- `report`, `timeline`: the results; `yak.sim.judge` checks the history
+- `run`: a whole run
 """

@@ -1,7 +1,7 @@
-"""`yak chaos abuse`: a broker is attacked, one attack after the other, while a healthy producer and consumer go on.
+"""`yak chaos abuse`: attack a broker, one attack after the other, while a healthy producer and consumer go on.
 
-The healthy client is `yak bench e2e` with one client: each record is timed from the producer's call to the consumer. The promise
-is about its 99th percentile, and that each record comes back.
+The healthy client is `yak bench e2e` with one client: each record is timed from the producer's call to the consumer.
+The guarantee bounds the 99th percentile, and requires that each record arrives.
 """
 
 import ipaddress
@@ -29,16 +29,17 @@ PACKED_TOPIC: Final = "yak-abuse-packed"
 PARTITIONS: Final = 1
 _HEALTHY_RATE: Final = 200.0
 _ATTACK_BEGINS_SECONDS: Final = 1.0
-"""From the start of the attacker's process to its first request, about; the healthy client warms up meanwhile."""
+"""Approximate time from the start of the attacker's process to its first request; the healthy client warms up
+meanwhile."""
 _ATTACKER_ENDS_SECONDS: Final = 15.0
 _QUIET: Final = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class AbuseSettings:
-    """What is attacked, with what, for how long each; the promise is p99 at most `p99_ms_max`.
+    """The target, the attacks and the seconds of each; the guarantee is p99 at most `p99_ms_max`.
 
-    `bootstrap` None: a broker of our own, deleted afterwards.
+    `bootstrap` None: a temporary broker of its own.
     """
 
     attacks: tuple[Attack, ...]
@@ -52,7 +53,10 @@ class AbuseSettings:
 
 @dataclass(frozen=True, slots=True)
 class AbuseRow:
-    """One attack and what the healthy client saw. Latencies in ms; bytes of the broker's resident memory, None when unknown."""
+    """One attack and the healthy client's measurements.
+
+    Latencies in ms; the broker's resident memory in bytes, None when unknown.
+    """
 
     attack: str
     words: str
@@ -68,12 +72,12 @@ class AbuseRow:
     reason: str
 
     def as_json(self) -> dict[str, Any]:
-        """The contract for scripts."""
+        """The JSON contract for scripts."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 class AbuseRun:
-    """All attacks in order. `note` gets a line for each thing that begins."""
+    """All attacks in order. `note` gets a line as each attack begins."""
 
     def __init__(self, settings: AbuseSettings, note: Callable[[str], None], is_ended: Callable[[], bool]) -> None:
         self._settings = settings
@@ -82,7 +86,8 @@ class AbuseRun:
         self._pid: int | None = None
 
     def run(self) -> list[AbuseRow]:
-        """The rows, a quiet one first. Raises YakError when a broker does not start or cannot be reached."""
+        """The rows; the first one is without an attack. Raises YakError when a broker does not start or cannot be
+        reached."""
         rows = []
         for attack in (None, *self._settings.attacks):
             if self._is_ended():
@@ -92,7 +97,7 @@ class AbuseRun:
         return rows
 
     def _run_one(self, attack: Attack | None) -> AbuseRow:
-        """One attack, on a broker that no other attack has touched unless one is given."""
+        """Run one attack, on a new broker unless a target is given."""
         settings = self._settings
         if settings.bootstrap is not None:
             return self._attack(attack, prepared(settings.bootstrap, settings.http))
@@ -133,7 +138,7 @@ class AbuseRun:
 
 
 def prepared(bootstrap: str, http: str) -> Target:
-    """A broker with the topics that attacks and the healthy client write to. Raises YakError."""
+    """Create the topics of the attacks and of the healthy client. Raises YakError."""
     admin = Admin(bootstrap)
     ensure_topic(admin, TOPIC, PARTITIONS)
     ensure_topic(admin, HEALTHY_TOPIC, PARTITIONS)
@@ -151,7 +156,7 @@ def judge(
     rss: tuple[int | None, int | None],
     p99_ms_max: float,
 ) -> AbuseRow:
-    """One row with its verdict."""
+    """One row, with the result of its check."""
     if result is None or not result.records:
         reason = failure or "no record came back"
         return AbuseRow(name, words, rounds, 0, 1, 0.0, 0.0, 0.0, *rss, holds=False, reason=reason)
@@ -176,7 +181,7 @@ def judge(
 
 
 def start_attacker(name: str, target: Target, settings: AbuseSettings) -> subprocess.Popen[bytes]:
-    """The process of one attack."""
+    """Start the process of one attack."""
     seconds = settings.seconds + _ATTACK_BEGINS_SECONDS
     arguments = ["chaos", "attack", name, "--bootstrap", target.bootstrap, "--duration", f"{seconds:g}s"]
     arguments += ["--topics", f"{target.topic},{target.packed_topic}"]
@@ -212,7 +217,7 @@ def rss_bytes(pid: int | None) -> int | None:
 
 
 def refuse_remote(*addresses: str) -> None:
-    """Raise UsageError (`abuse-remote`) for an address that is not of this machine. Empty addresses are passed over."""
+    """Raise UsageError (`abuse-remote`) for an address outside this machine. Empty addresses are skipped."""
     for address in addresses:
         for each in filter(None, address.split(",")):
             host, _port = split_address(each)

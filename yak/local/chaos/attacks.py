@@ -1,7 +1,7 @@
-"""The attacks of `yak chaos abuse`: what one client can send to take a broker's time or memory from the others.
+"""The attacks of `yak chaos abuse`: requests of one client that take a broker's time or memory from others.
 
-An attack is a loop that ends at a deadline. Each runs in a process of its own (`yak chaos attack`), with its connections in
-threads. A refusal is what an attack expects: a closed connection is opened again, at most 50 times a second.
+An attack is a loop until a deadline. Each runs in its own process (`yak chaos attack`), with its connections in
+threads. Attacks expect refusals: a closed connection is reopened, at most 50 times a second.
 """
 
 import contextlib
@@ -34,9 +34,9 @@ CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, CONSUMER_GROUP_HEARTBEAT = 19, 2
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The broker under attack: `host:port` of its Kafka and of its HTTP listener (empty: none), and the topics to write to.
+    """The attacked broker: `host:port` of its Kafka and HTTP listeners (empty: no HTTP), and the topics to write to.
 
-    `packed_topic` has a `compression.type` of its own, so that the broker unpacks what it is sent.
+    `packed_topic` sets a `compression.type`, so that the broker decompresses what it gets.
     """
 
     bootstrap: str
@@ -52,15 +52,15 @@ class Link:
         self._sock = socket.create_connection(split_address(target.bootstrap), timeout=_TIMEOUT_SECONDS)
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self._sock.close()
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send raw bytes."""
         self._sock.sendall(data)
 
     def receive(self, answers: int = 1) -> None:
-        """Read so many answers and forget them."""
+        """Read this many responses and discard them."""
         for _ in range(answers):
             (left,) = _LENGTH.unpack(self._take(_LENGTH.size))
             while left:
@@ -77,12 +77,13 @@ class Link:
 
 
 Round = Callable[[Link], None]
-"""What an attacker does again and again on one connection."""
+"""One iteration of an attack's loop on a connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One row of the table. `prepare` makes the bytes once, before the loops begin; each loop then has its own connection."""
+    """One row of the table. `prepare` builds the bytes once, before the loops begin; each loop then has its own
+    connection."""
 
     name: str
     words: str
@@ -98,7 +99,7 @@ def frame(api_key: int, version: int, fields: Mapping[str, object], client_id: s
 
 
 def run_attack(attack: Attack, target: Target, seconds: float) -> int:
-    """Run all connections of an attack until the time is over; how many rounds were completed or refused."""
+    """Run all connections of an attack until the time is over; return the number of rounds, refused ones included."""
     act = attack.prepare(target)
     deadline = time.monotonic() + seconds
     rounds = [0] * attack.connections
@@ -119,7 +120,7 @@ def run_attack(attack: Attack, target: Target, seconds: float) -> int:
     return sum(rounds)
 
 
-# ------------------------------------------------------------------------------------------------------ the attacks
+# ---------------------------------------------------------------------------------------------------------- attacks
 
 
 def _produce(topic: str, batch: bytes, client_id: str = _CLIENT_ID) -> bytes:
@@ -128,7 +129,7 @@ def _produce(topic: str, batch: bytes, client_id: str = _CLIENT_ID) -> bytes:
 
 
 def _bomb(target: Target) -> Round:
-    """A gzip batch of 122 KB that holds 120 MiB of zeros: the broker must unpack it to look at its records."""
+    """A gzip batch of 122 KB that holds 120 MiB of zeros: the broker must decompress it to validate its records."""
     packed = gzip.compress(bytes(120 << 20), 9)
     plain = build_batch([(None, b"x")], int(time.time() * 1000))
     whole = bytearray(plain[:HEADER_BYTES]) + packed
@@ -159,7 +160,8 @@ def _fetch_session(partitions: int) -> bytes:
 
 
 def _create_topics(_target: Target) -> Round:
-    """As many partitions as one request may make, made and deleted again; and one request of far more, which is refused."""
+    """Create and delete as many partitions as one request may create; and one request for far more, which is
+    refused."""
     names = [f"abuse-{number}" for number in range(100)]
     made, refused = (
         frame(
@@ -179,7 +181,7 @@ def _create_topics(_target: Target) -> Round:
     deleted = frame(DELETE_TOPICS, 4, {"topic_names": names, "timeout": 5000})
 
     def act(link: Link) -> None:
-        # deleted first: an earlier round may have ended before its topics were made
+        # Deletion comes first: an earlier round may have ended before it deleted its topics.
         for request in (deleted, refused, made):
             link.send(request)
             link.receive()
@@ -199,7 +201,7 @@ def _metadata(names: list[str] | None) -> bytes:
 
 
 def _elements(count: int) -> Round:
-    """Requests of so many elements, of APIs that answer each element."""
+    """Requests of so many elements, to APIs that answer each element."""
     names = [f"t{number}" for number in range(count)]
     offsets = {"group_id": "abuse", "topics": [{"name": "no-such-topic", "partition_indexes": list(range(count))}]}
     requests = (
@@ -211,7 +213,7 @@ def _elements(count: int) -> Round:
 
 
 def _asking_in_turn(requests: tuple[bytes, ...]) -> Round:
-    """One request a connection, since each may be refused by closing it."""
+    """One request per connection, since a refusal may close it."""
     turn = iter(range(1 << 30))
 
     def act(link: Link) -> None:
@@ -222,7 +224,7 @@ def _asking_in_turn(requests: tuple[bytes, ...]) -> Round:
 
 
 def _described(target: Target) -> Round:
-    """All configs of one topic, asked for 10,000 times in one request."""
+    """All configs of one topic, requested 10,000 times in one request."""
     resource = {"resource_type": 2, "resource_name": target.topic, "configuration_keys": None}
     fields = {"resources": [resource] * 10_000, "include_synonyms": True, "include_documentation": True}
     return _asking_in_turn((frame(DESCRIBE_CONFIGS, 3, fields),))
@@ -247,7 +249,7 @@ def _read_quietly(link: Link, count: int) -> None:
 
 
 def _large_frames(target: Target) -> Round:
-    """Frames of 100 MB: a produce whose batch no topic takes."""
+    """Frames of 100 MB: a produce request whose batch every topic refuses."""
     piece = bytes(1 << 20)
     head = _produce(target.topic, b"")[_LENGTH.size :]
     length = 100_000_000
@@ -278,7 +280,7 @@ def _json_keys(target: Target) -> Round:
 
 
 def _regex(target: Target) -> Round:
-    """A subscription whose pattern backtracks without end on names that nearly fit."""
+    """A subscription whose pattern backtracks heavily on names that nearly match."""
     names = [f"{'a' * 120}{number:02d}" for number in range(20)]
     topics = [
         {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []} for name in names
@@ -302,7 +304,7 @@ def _regex(target: Target) -> Round:
 
 
 def _deletions(_target: Target) -> Round:
-    """A thousand topics made and deleted by one request each."""
+    """A thousand topics, created and deleted by one request each."""
     numbers = iter(range(1 << 30))
 
     def act(link: Link) -> None:
@@ -320,7 +322,7 @@ def _deletions(_target: Target) -> Round:
 
 
 def _unread(_target: Target) -> Round:
-    """Requests for all metadata whose answers are never read."""
+    """Requests for all metadata whose responses are never read."""
     requests = _metadata(None) * 2000
 
     def act(link: Link) -> None:
@@ -333,7 +335,7 @@ def _unread(_target: Target) -> Round:
 
 
 def _internal_records(target: Target) -> Round:
-    """Group records as `__admin_client` writes them, with epochs and partitions that no coordinator writes."""
+    """Group records, written as `__admin_client` does, with epochs and partitions that no coordinator writes."""
     group = b"abuse"
     key = struct.pack(">hh", 1, len(group)) + group + struct.pack(">h", 1) + b"t" + struct.pack(">i", -1)
     value = struct.pack(">hqi", 3, 1, 2**31 - 1) + struct.pack(">h", 0) + struct.pack(">q", 1)
@@ -351,7 +353,7 @@ def _internal_records(target: Target) -> Round:
 
 
 def _once(request: bytes) -> Round:
-    """One request for each connection: a session is kept while its connection is open."""
+    """One request per connection: a fetch session lives as long as its connection."""
 
     def act(link: Link) -> None:
         link.send(request)
@@ -387,7 +389,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
 
 
 def chosen(names: str, *, has_http: bool) -> tuple[Attack, ...]:
-    """The attacks of a list of names; `all` for every one that is possible. Raises UsageError (`unknown-attack`)."""
+    """The attacks of a list of names; `all` selects every possible one. Raises UsageError (`unknown-attack`)."""
     if names == "all":
         return tuple(attack for attack in ATTACKS if has_http or not attack.needs_http)
     known = {attack.name: attack for attack in ATTACKS}

@@ -20,7 +20,7 @@ _FLUSH_SECONDS: Final = 130.0
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """How many, and how much they write together, in records a second."""
+    """The numbers of clients, and their total write rate in records per second."""
 
     writers: int = 3
     readers: int = 2
@@ -29,7 +29,7 @@ class ClientSettings:
 
 
 class Clients:
-    """They run from `start` until `stop_writing` and `stop_reading`."""
+    """The clients run from `start` until `stop_writing` and `stop_reading`."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class Clients:
         self._refused = refused_writer(self._next(), bootstrap, partitions, recorder)
 
     def start(self) -> None:
-        """All begin."""
+        """Start all clients."""
         everybody: list[Writer | Reader | Member] = [*self.writers, *self.readers, *self.members, self._refused]
         for each in everybody:
             each.start()
 
     def replace(self, who: str, which: int) -> str:
-        """One `writer`, `reader` or `member` dies, and another begins; gives the name of the dead one."""
+        """Drop a `writer`, `reader` or `member` and start a new one; return the name of the dropped one."""
         if who == "writer":
             index = which % len(self.writers)
             writer = self.writers[index]
@@ -86,7 +86,7 @@ class Clients:
         return member.name
 
     def stop_writing(self) -> int:
-        """No more is sent, and what is under way has ended; gives how much nobody ever answered."""
+        """Stop the writers and wait for sends in flight; return the number of sends that were never answered."""
         until = time.monotonic() + _FLUSH_SECONDS
         everybody = (*self.writers, self._refused)
         unanswered = sum(each.stop(max(0.0, until - time.monotonic())) for each in everybody)
@@ -95,7 +95,7 @@ class Clients:
         return unanswered
 
     def stop_reading(self) -> None:
-        """Readers and members end in order."""
+        """Stop readers and members in order."""
         for reader in self.readers:
             reader.stop()
         for member in self.members:

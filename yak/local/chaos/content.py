@@ -1,4 +1,4 @@
-"""What a record of a run says: its number, and a check that nothing else says the same."""
+"""The value of a run's record: a unique number and its checksum."""
 
 import struct
 import zlib
@@ -11,7 +11,7 @@ _WRITER_BITS: Final = 32
 
 
 def value_of(writer: int, sequence: int) -> int:
-    """The number of a writer's record; no other record of the run has it."""
+    """The unique number of a writer's record."""
     return writer << _WRITER_BITS | sequence
 
 
@@ -21,7 +21,7 @@ def encode(value: int, size_bytes: int) -> bytes:
 
 
 def decode(content: bytes | None) -> int:
-    """The number; UNREADABLE when no client of ours can have written this."""
+    """The number; UNREADABLE when no client of the run can have written this value."""
     if content is None or len(content) < _HEAD.size or any(content[_HEAD.size :]):
         return UNREADABLE
     value, check = _HEAD.unpack_from(content)

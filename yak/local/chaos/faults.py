@@ -1,4 +1,4 @@
-"""What can go wrong in a run, by name. The numbers are of the fault model in docs/reliability.md."""
+"""The kinds of faults in a run, by name. The numbers are those of the fault model in docs/reliability.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ from yak.errors import UsageError
 class FaultKind:
     """One kind of fault.
 
-    `weight` is how often it is drawn, `seconds` how long it lasts. `touches` names what it needs for itself: a `node`, the
-    `nodes`, the `routes` between all, the `store`, or the `clients`. `by_clients`: it needs no process of ours.
+    `weight` is the relative frequency, `seconds` the range of the duration. `touches` names the resource that it needs
+    exclusively: a `node`, the `nodes`, the `routes` between all, the `store`, or the `clients`. `by_clients`: the fault
+    also works on an external cluster.
     """
 
     name: str
@@ -48,7 +49,8 @@ NONE: Final = "none"
 def parse_faults(text: str, *, own_processes: bool) -> tuple[FaultKind, ...]:
     """The kinds of a list such as `kill,pause`, of `all`, of `none`, or of `all,-disk`.
 
-    Raises UsageError (`unknown-fault`, `fault-needs-processes`). Without processes of our own `all` means those that need none.
+    Raises UsageError (`unknown-fault`, `fault-needs-processes`). On an external cluster, `all` means the kinds that
+    need no own processes.
     """
     possible = [kind for kind in KINDS if own_processes or kind.by_clients]
     chosen: list[FaultKind] = []
@@ -77,5 +79,5 @@ def parse_faults(text: str, *, own_processes: bool) -> tuple[FaultKind, ...]:
 
 
 def names(kinds: Sequence[FaultKind]) -> str:
-    """As one types them."""
+    """The kinds as the command line takes them."""
     return ",".join(kind.name for kind in kinds) or NONE

@@ -1,4 +1,4 @@
-"""Consumers of a run that share a group: each begins where the group had committed, and commits what it read."""
+"""Consumers of a run that share a group: each starts at the group's committed offsets, and commits its progress."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ _ASK_SECONDS: Final = 8.0
 
 
 class Member:
-    """One member in a thread of its own. What it read is committed once a second, and when it gives a partition back."""
+    """One member in its own thread. It commits once a second, and when a partition is revoked."""
 
     def __init__(self, number: int, bootstrap: str, topics: Sequence[str], group: str, recorder: Recorder) -> None:
         import confluent_kafka
@@ -34,7 +34,7 @@ class Member:
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
-        """Join."""
+        """Join the group."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -44,7 +44,7 @@ class Member:
         close(self._consumer)
 
     def drop(self) -> None:
-        """Die without a word; the group finds out by itself."""
+        """Stop without leaving the group, which must detect it by the session timeout."""
         self._stopping.set()
         self._thread.join(30.0)
         del self._consumer
@@ -65,7 +65,7 @@ class Member:
         try:
             found = consumer.committed(partitions, timeout=_ASK_SECONDS)
         except confluent_kafka.KafkaException:
-            # librdkafka will ask again by itself; where it begins is not known here
+            # librdkafka retries this by itself; the start offsets are not known here.
             self._recorder.assigned(self.name, {_name(each): None for each in partitions}, group=self._group)
             consumer.assign(partitions)
             return
@@ -99,7 +99,7 @@ class Member:
         try:
             done = self._consumer.commit(offsets=wires, asynchronous=False)
         except (confluent_kafka.KafkaException, RuntimeError):
-            # also of an error that refuses it: an earlier try of the same request may have been taken
+            # Even a definite error is recorded as unknown: an earlier try of the same request may have succeeded.
             self._recorder.committed(self.name, self._group, invoked, offsets, Outcome.INFO)
             return
         good = {_name(each): each.offset for each in done if each.error is None}

@@ -1,6 +1,7 @@
-"""One broker of a chaos run: its process, the proxy before it, and the proxy between it and Redis.
+"""One broker of a chaos run: its process, its proxy for clients and brokers, and its proxy to Redis.
 
-It advertises the proxy's address, so clients and the other brokers reach it that way only; the proxies tell them apart.
+The broker advertises the proxy's address, so clients and other brokers connect only through the proxy, which tells them
+apart.
 """
 
 import signal
@@ -19,7 +20,7 @@ STOP_SECONDS: Final = 45.0
 
 
 class Node:
-    """A broker that can be started, ended in any way, and cut off."""
+    """A broker that can be started, ended in any way, and disconnected."""
 
     def __init__(
         self,
@@ -41,14 +42,14 @@ class Node:
         self.process: ProcessId | None = None
         self.starts = 0
         self.is_wanted = False
-        """Whether it shall run now: it ended by itself when it does not."""
+        """Whether the broker should run now: if it does not, it ended unexpectedly."""
         self.stopping_since = 0.0
         self._arguments = arguments
         self._ready_file = folder / f"{self.name}.json"
         self._child: subprocess.Popen[bytes] | None = None
 
     def spawn(self) -> None:
-        """Start the process and return at once; nothing happens when it runs."""
+        """Start the process and return at once; does nothing when it runs."""
         self.is_wanted = True
         if self.is_running:
             return
@@ -66,12 +67,12 @@ class Node:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process lives."""
+        """Whether its process exists."""
         return self.process is not None and is_running(self.process)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it lives and has said that it serves."""
+        """Whether the process exists and its ready file is there."""
         return self.is_running and self._ready_file.exists()
 
     def kill9(self) -> None:
@@ -83,7 +84,7 @@ class Node:
         self._reap()
 
     def begin_stop(self) -> None:
-        """SIGTERM: it ends in order, in its own time."""
+        """Begin an orderly stop (SIGTERM) and return at once."""
         self.is_wanted = False
         self.stopping_since = time.monotonic()
         if self.process is not None:
@@ -99,22 +100,22 @@ class Node:
 
     @property
     def is_late(self) -> bool:
-        """Whether it was asked to stop, and takes too long."""
+        """Whether an orderly stop has exceeded its timeout."""
         return self.is_running and not self.is_wanted and time.monotonic() - self.stopping_since > STOP_SECONDS
 
     def end_code(self) -> int | None:
-        """With what code it ended, if it did."""
+        """The exit code; None while the process runs."""
         return None if self._child is None else self._child.poll()
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """End the process, the proxies and the disk."""
         self.kill9()
         self.proxy.close()
         self.redis.close()
         self.disk.close()
 
     def log(self) -> str:
-        """All that it printed, over all starts."""
+        """The output of all starts."""
         return self.log_path.read_text("utf-8", "replace") if self.log_path.exists() else ""
 
     def _reap(self) -> None:

@@ -1,7 +1,7 @@
-"""Somebody who looks after the metadata store: what it lost is brought back from what the brokers know.
+"""The operator of a metadata store: restores an emptied store from the brokers' copies.
 
-Brokers do it themselves when all of them have answered. Where they cannot, this does what `yak cluster restore` does, and never
-accepts a loss.
+Brokers restore it themselves once all of them have made an offer. When they cannot, the operator does what
+`yak cluster restore` does, and never accepts a loss.
 """
 
 import time
@@ -16,14 +16,14 @@ _LIVE: Final = "LIVE"
 
 
 class Operator:
-    """Call `look` often; it does something about once a second, and only after `store_was_emptied`."""
+    """Call `look` often; it acts about once a second, and only after `store_was_emptied`."""
 
     def __init__(self, redis_url: str) -> None:
         self._redis_url = redis_url
         self._emptied_at: float | None = None
         self._looked_at = 0.0
         self.restores: list[str] = []
-        """Each restore that was completed, in words."""
+        """A description of each completed restore."""
 
     @property
     def is_waiting(self) -> bool:
@@ -31,11 +31,12 @@ class Operator:
         return self._emptied_at is not None
 
     def store_was_emptied(self) -> None:
-        """From now on look until it has its history again."""
+        """Watch the store from now on until it has its history again."""
         self._emptied_at = self._emptied_at or time.monotonic()
 
     def look(self, *, may_commit: bool) -> None:
-        """See whether the history is back, and bring it back when nobody else does; `may_commit`: all brokers run."""
+        """Check whether the history is back; after a timeout, restore it if `may_commit`, which means that all brokers
+        run."""
         now = time.monotonic()
         if self._emptied_at is None or now - self._looked_at < _EVERY_SECONDS:
             return
@@ -51,4 +52,4 @@ class Operator:
                     if not plan.conflicts:
                         store.commit(found, plan)
         except YakError:
-            return  # it does not answer now, or its brokers were faster
+            return  # the store does not answer now, or the brokers were faster

@@ -1,9 +1,9 @@
-"""A fault proxy for connections: it stands before one address and lets, delays, holds or resets what comes, by who sends.
+"""A fault proxy before one address: it passes, delays, holds or resets connections, by their source.
 
-Who opened a connection is read from /proc (the process that holds its other end), so brokers that share one machine and
-one address can be cut off from each other while clients still reach both. Only Linux has that; elsewhere all are `CLIENTS`.
-
-What is held is kept, as TCP does it: after `heal` it goes on where it stopped. What is reset is lost.
+The source of a connection is read from /proc (the process that holds its other end). Brokers on one machine and one
+address can therefore be partitioned from each other while clients still reach both. This needs Linux; elsewhere every
+source is `CLIENTS`. As with TCP, held bytes are kept: after `heal` the connection continues. Bytes of a reset
+connection are lost.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from pathlib import Path
 from yak.local import ports
 
 CLIENTS = "clients"
-"""The source of every connection that is of no process we know."""
+"""The source of every connection that belongs to no known process."""
 _CHUNK_BYTES = 1 << 16
 _MARKER_BYTES_MAX = 64
 _SLOW_BYTES = 512
@@ -27,37 +27,38 @@ _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Flow:
-    """One direction of what goes between two places."""
+    """One direction of a route."""
 
     def __init__(self) -> None:
         self.delay_seconds = 0.0
         self.bytes_per_second = 0.0
-        """0: as fast as it goes."""
+        """0: unlimited."""
         self.stopped = threading.Event()
-        """What `hold_before` waited for came."""
+        """Set when the marker of `hold_before` arrived."""
         self._open = threading.Event()
         self._open.set()
         self._marker = b""
         self._left = 0
 
     def hold(self) -> None:
-        """Let nothing through: not lost, not refused, silent."""
+        """Hold all bytes: nothing is lost or refused, the connection is silent."""
         self._open.clear()
 
     def release(self) -> None:
-        """Let it through, and what was held first."""
+        """Pass all bytes again, held ones first."""
         self.delay_seconds = self.bytes_per_second = 0.0
         self._marker = b""
         self._open.set()
 
     def hold_before(self, marker: bytes, count: int = 1) -> None:
-        """Hold as soon as these bytes would pass for the `count`th time from now: what is before them still does."""
+        """Hold right before the `count`th occurrence of the marker from now on; earlier bytes still pass."""
         self.stopped.clear()
         self._left = count
         self._marker = marker
 
     def stop_at(self, before: bytes, data: bytes) -> int | None:
-        """How much of `data` passes before `hold_before` takes effect; None for all. `before` is what passed last."""
+        """How much of `data` passes before `hold_before` takes effect; None for all. `before` holds the last passed
+        bytes."""
         marker, whole = self._marker, before + data
         if not marker:
             return None
@@ -73,14 +74,14 @@ class Flow:
         return None
 
     def pass_when_open(self) -> None:
-        """Wait as long as this direction makes one wait."""
+        """Block while this direction is held, and for its delay."""
         self._open.wait()
         if self.delay_seconds:
             time.sleep(self.delay_seconds)
             self._open.wait()
 
     def send(self, target: socket.socket, data: bytes) -> None:
-        """Hand bytes on, as slowly as this direction is."""
+        """Send bytes on, at this direction's rate."""
         if not self.bytes_per_second:
             target.sendall(data)
             return
@@ -94,7 +95,7 @@ class Flow:
 
 @dataclass
 class Route:
-    """What goes from one source to the proxy's target, and back."""
+    """The traffic from one source to the proxy's target, and back."""
 
     to_target: Flow = field(default_factory=Flow)
     to_source: Flow = field(default_factory=Flow)
@@ -102,16 +103,16 @@ class Route:
     """New connections are reset as soon as they are made."""
 
     def heal(self) -> None:
-        """Let everything through, both ways."""
+        """Remove every fault, both ways."""
         self.resets = False
         self.to_target.release()
         self.to_source.release()
 
 
 class Proxy:
-    """Listens at `address` and hands connections on to a port of this machine that may change (`target_port`).
+    """Listens at `address` and forwards connections to a local port that may change (`target_port`).
 
-    `sources` names the processes whose connections are told apart: pid by name.
+    `sources` gives the processes whose connections are distinguished: pid by name.
     """
 
     def __init__(self, sources: Callable[[], Mapping[str, int]], target_port: int = 0) -> None:
@@ -130,13 +131,13 @@ class Proxy:
         return f"127.0.0.1:{self.port}"
 
     def listen(self) -> None:
-        """Take connections; nothing changes when it does already."""
+        """Accept connections; does nothing when it already does."""
         if self._listener is None:
             self._listener = socket.create_server(("127.0.0.1", self.port), backlog=256)
             threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def refuse(self) -> None:
-        """Listen no more: the kernel refuses, as it does for a process that is gone. Connections that exist stay."""
+        """Stop listening: the kernel refuses connections, as for a dead process. Existing connections stay."""
         listener, self._listener = self._listener, None
         if listener is not None:
             with contextlib.suppress(OSError):
@@ -144,51 +145,51 @@ class Proxy:
             listener.close()
 
     def close(self) -> None:
-        """Refuse, and reset everything."""
+        """Refuse new connections, and reset all existing ones."""
         self.refuse()
         for path in self._routes.values():
             path.heal()
         self.reset()
 
-    # ------------------------------------------------------------------------------------------------- the faults
+    # ----------------------------------------------------------------------------------------------------- faults
 
     def connected(self) -> list[str]:
-        """Whose connections there are now."""
+        """The sources of the present connections."""
         with self._lock:
             return sorted(set(self._connections.values()))
 
     def route(self, source: str) -> Route:
-        """What goes between this source and the target, to be made worse."""
+        """The route between this source and the target, to inject faults into."""
         with self._lock:
             return self._routes.setdefault(source, Route())
 
     def hold(self, *sources: str) -> None:
-        """A cable is pulled: nothing travels either way, and nobody is told."""
+        """Hold both directions, as if a cable were pulled: the endpoints get no error."""
         for source in sources:
             self.route(source).to_target.hold()
             self.route(source).to_source.hold()
 
     def cut(self, *sources: str) -> None:
-        """Connections are reset, those that exist and those that come."""
+        """Reset connections, existing and new ones."""
         for source in sources:
             self.route(source).resets = True
         self.reset(*sources)
 
     def reset(self, *sources: str) -> None:
-        """Reset the connections of these sources that exist; of all when none is named."""
+        """Reset the existing connections of these sources; of all when none is named."""
         with self._lock:
             found = [sock for sock, source in self._connections.items() if not sources or source in sources]
         for sock in found:
             _reset(sock)
 
     def heal(self) -> None:
-        """Let everything through again."""
+        """Remove every fault."""
         with self._lock:
             paths = list(self._routes.values())
         for path in paths:
             path.heal()
 
-    # ------------------------------------------------------------------------------------------------- inside
+    # ----------------------------------------------------------------------------------------------- internal
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -229,7 +230,7 @@ class Proxy:
 
 
 def _pump(source: socket.socket, target: socket.socket, flow: Flow) -> None:
-    """Carry bytes until the source ends, and then end the target in the same way: by a FIN or by a reset."""
+    """Copy bytes until the source ends, and then end the target in the same way: by a FIN or by a reset."""
     try:
         before = b""
         while data := source.recv(_CHUNK_BYTES):
@@ -250,10 +251,10 @@ def _pump(source: socket.socket, target: socket.socket, flow: Flow) -> None:
 
 
 def _reset(sock: socket.socket) -> None:
-    """End a connection with a RST; the descriptor stays valid for the threads that use it until they close it."""
+    """End a connection with a RST; the descriptor stays valid until the threads that use it close it."""
     with contextlib.suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST_ON_CLOSE)
-        # disconnecting is what sends the RST without closing: AF_UNSPEC, connect(2)
+        # Connecting to AF_UNSPEC sends the RST without closing the descriptor, connect(2).
         _disconnect(sock)
 
 
@@ -266,14 +267,14 @@ def _disconnect(sock: socket.socket) -> None:
 
 
 def quiet_port() -> int:
-    """A port that is free and that the kernel gives to nobody by itself, so that it is still free in a while."""
+    """A free port outside the kernel's ephemeral range, so that it stays free for a while."""
     return ports.find_lasting("127.0.0.1")
 
 
 def name_of(local_port: int, remote_port: int, sources: Mapping[str, int]) -> str:
-    """Whose process holds this end of a connection on this machine; `CLIENTS` when none of these does.
+    """The name of the process at this end of a local connection; `CLIENTS` when it is none of `sources`.
 
-    Both ports are needed: the kernel gives one local port to several connections that lead to different places.
+    Both ports are needed: the kernel gives one local port to several connections with different destinations.
     """
     inode = _inode_of(local_port, remote_port) if sys.platform.startswith("linux") else None
     if inode is None:

@@ -1,4 +1,4 @@
-"""Consumers of a run that choose what they read: some from a place in the log, again and again, one from first to last."""
+"""Consumers of a run that choose their offsets: readers start at changing offsets, a final one reads everything."""
 
 import threading
 import time
@@ -16,14 +16,14 @@ _LASTS_SECONDS: Final = (8, 20)
 _BACK_MAX: Final = 2_000
 _CLOSE_SECONDS: Final = 10.0
 _ENDS_SECONDS: Final = 60.0
-"""How long who leads is asked for where the ends are."""
+"""Timeout for finding the leaders and end offsets of the partitions."""
 NO_END: Final = -1
-"""Of a partition that nobody serves."""
+"""The end of a partition that no broker serves."""
 _OUT_OF_RANGE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
 def consumer_config(bootstrap: str, client_id: str, group: str) -> dict[str, Any]:
-    """What all consumers of a run have: nothing is committed, or begun anew, behind their back."""
+    """Settings of all consumers of a run: no automatic commits, and no automatic offset resets."""
     return base_config(bootstrap) | {
         **IMPATIENT,
         "client.id": client_id,
@@ -38,7 +38,7 @@ def consumer_config(bootstrap: str, client_id: str, group: str) -> dict[str, Any
 
 
 def take(consumer: Any, process: str, recorder: Recorder, seconds: float = _POLL_SECONDS) -> dict[str, int]:
-    """Poll once and write it down; gives the next offset of each partition that something came of."""
+    """Poll once and record it; return the next offset of each partition with records."""
     invoked = recorder.now()
     good: list[Any] = []
     for message in consumer.consume(_POLL_MESSAGES, seconds):
@@ -51,17 +51,17 @@ def take(consumer: Any, process: str, recorder: Recorder, seconds: float = _POLL
 
 
 def close(consumer: Any) -> None:
-    """Close it, but do not wait for ever: librdkafka can come to a standstill when brokers go (its issue 5476)."""
+    """Close a consumer with a timeout: librdkafka can hang when brokers go away (its issue 5476)."""
     closing = threading.Thread(target=consumer.close, name="closing", daemon=True)
     closing.start()
     closing.join(_CLOSE_SECONDS)
 
 
 class Reader:
-    """Assigns itself all partitions, reads on for a while, and begins elsewhere: now and then from the first offset.
+    """Assigns itself all partitions, reads for a while, and starts again up to 2,000 offsets earlier.
 
-    Each time with a new consumer: `assign` waits for librdkafka's main thread and holds Python's lock meanwhile, so one that
-    stands still would stop the whole run.
+    Each time with a new consumer: `assign` waits for librdkafka's main thread and holds Python's GIL meanwhile, so that
+    a hanging consumer would block the whole run.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class Reader:
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start reading."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._stopping.set()
         self._thread.join(2 * _CLOSE_SECONDS)
 
@@ -102,7 +102,7 @@ class Reader:
 
 
 def begin(consumer: Any, process: str, recorder: Recorder, starts: Mapping[TopicPartition, int]) -> None:
-    """Assign a consumer exactly these partitions and places."""
+    """Assign a consumer exactly these partitions and offsets."""
     from confluent_kafka import TopicPartition as Wire
 
     recorder.assigned(process, {_name(each): offset for each, offset in starts.items()})
@@ -112,9 +112,9 @@ def begin(consumer: Any, process: str, recorder: Recorder, starts: Mapping[Topic
 def read_everything(
     bootstrap: str, partitions: Sequence[TopicPartition], recorder: Recorder, timeout_s: float
 ) -> dict[str, int]:
-    """Read each partition from its first offset, 0, to its present end, as process `final`.
+    """Read each partition from offset 0 to its present end, as process `final`.
 
-    Gives the partitions whose end was not reached in time, with the end, or NO_END. Nobody writes meanwhile.
+    Returns the partitions whose end was not reached in time, with the end, or NO_END. There are no writes meanwhile.
     """
     import confluent_kafka
 
@@ -134,7 +134,7 @@ def read_everything(
                 if position >= left.get(name, 1 << 62):
                     del left[name]
             if len(recorder.out_of_range) > told:
-                # the log does not begin with 0 any more: read what there is, and the judge sees what is missing
+                # The log start is above 0: read what is there, and the checker finds what is missing.
                 told = len(recorder.out_of_range)
                 _begin_at_starts(consumer, partitions, deadline)
     finally:
@@ -156,7 +156,7 @@ def _begin_at_starts(consumer: Any, partitions: Sequence[TopicPartition], deadli
 
 
 def _end(consumer: Any, partition: TopicPartition, deadline: float) -> int:
-    """The high watermark; asked for again while the leader moves. NO_END when nobody tells it in time."""
+    """The high watermark, with retries while the leader moves; NO_END after the deadline."""
     import confluent_kafka
 
     while True:

@@ -1,4 +1,4 @@
-"""The history of a run while it grows, from many threads, and the counts that a screen shows."""
+"""The growing history of a run, recorded from many threads, and the counters for display."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from yak.sim.judge.history import Assign, Commit, Event, Final, History, Outcome
 
 
 class Recorder:
-    """Times are seconds since it was made."""
+    """Records the history; times are seconds since it was created."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -25,34 +25,34 @@ class Recorder:
         self.last_ack_at: dict[str, float] = {}
         """By partition: when a send was last acknowledged."""
         self.out_of_range: list[str] = []
-        """Consumers that were told that their position is not in the log."""
+        """Out-of-range errors of consumers."""
         self.last_errors: dict[str, str] = {}
 
     def now(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self._began
 
     @property
     def under_way(self) -> int:
-        """Sends that nobody has answered yet."""
+        """The number of sends in flight."""
         return len(self._under_way)
 
     def sending(self, process: str, partition: str, value: int) -> None:
-        """A send begins."""
+        """Record the start of a send."""
         with self._lock:
             self._under_way[value] = (process, partition, self.now())
 
     def never_sent(self, value: int) -> None:
-        """It did not even begin: the client had no room."""
+        """Forget a send that the client could not enqueue."""
         with self._lock:
             self._under_way.pop(value, None)
 
     def sent(self, value: int, outcome: Outcome, offset: int | None, error: str = "") -> None:
-        """A send ended so."""
+        """Record the outcome of a send."""
         with self._lock:
             found = self._under_way.pop(value, None)
             if found is None:
-                return  # its client died, and what it was told does not count any more
+                return  # its client died earlier, and the outcome stays unknown
             process, partition, invoked = found
             ended = self.now()
             self._history.add(Send(process, partition, value, invoked, ended, outcome, offset))
@@ -66,14 +66,14 @@ class Recorder:
                 self.last_errors[process] = error
 
     def gave_up(self, process: str) -> None:
-        """This client died: what it had under way may have been done or not."""
+        """Record that a client died: the outcome of its sends in flight is unknown."""
         with self._lock:
             values = [value for value, (owner, _, _) in self._under_way.items() if owner == process]
         for value in values:
             self.sent(value, Outcome.INFO, None, "the client died")
 
     def polled_messages(self, process: str, invoked: float, messages: list[Any]) -> dict[str, int]:
-        """What one poll gave, without the errors; gives the next offset of each partition of it."""
+        """Record the records of one poll; return the next offset of each partition in it."""
         found: dict[str, tuple[array[int], array[int]]] = {}
         for message in messages:
             name = f"{message.topic()}-{message.partition()}"
@@ -91,15 +91,15 @@ class Recorder:
         self, process: str, starts: Mapping[str, int | None], dropped: tuple[str, ...] = (), *,
         group: str | None = None, asked_at: float | None = None,
     ) -> None:  # fmt: skip
-        """A consumer begins to read there, and ends with the dropped ones."""
+        """Record a consumer's assignment with its start offsets, and the revoked partitions."""
         self._add(Assign(process, self.now() if asked_at is None else asked_at, dict(starts), dropped, group))
 
     def committed(self, process: str, group: str, invoked: float, offsets: Mapping[str, int], outcome: Outcome) -> None:
-        """A commit ended so."""
+        """Record the outcome of a commit."""
         self._add(Commit(process, group, invoked, self.now(), outcome, dict(offsets)))
 
     def read_to_the_end(self, process: str, ends: Mapping[str, int]) -> None:
-        """After all was settled this process read everything up to there."""
+        """Record that this process read everything up to these ends after all was settled."""
         self._add(Final(process, dict(ends)))
 
     def _add(self, event: Event) -> None:
@@ -107,7 +107,7 @@ class Recorder:
             self._history.add(event)
 
     def history(self) -> History:
-        """All of it; what is still under way ended in a way that nobody knows."""
+        """The complete history; sends in flight end with an unknown outcome."""
         with self._lock:
             left = [process for process, _, _ in self._under_way.values()]
         for process in dict.fromkeys(left):

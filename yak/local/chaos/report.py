@@ -1,4 +1,4 @@
-"""What a run found: counts, promises that were broken, and for how long partitions took no writes under each fault."""
+"""The report of a run: counts, violated guarantees, and the write unavailability under each kind of fault."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from yak.sim.judge.history import History, Outcome
 from yak.sim.judge.verdict import Judgement
 
 AFTERWARDS_SECONDS: Final = 5.0
-"""So long after a fault was mended a pause still counts as its own."""
+"""For how long after its repair a pause still counts as the fault's own."""
 _OK_SHARE_MIN: Final = 0.3
-"""A run of which less was acknowledged says little (docs/reliability.md)."""
+"""A run with a smaller acknowledged share proves little (docs/reliability.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unavailability:
-    """Of one kind of fault: how often, and the longest time that some partition acknowledged nothing, in seconds."""
+    """One kind of fault: its count, and the longest time without acknowledgements of a partition, in seconds."""
 
     kind: str
     count: int
@@ -29,7 +29,7 @@ class Unavailability:
 
 @dataclass(slots=True)
 class ChaosReport:
-    """The result of a run. `holds` is the verdict."""
+    """The result of a run. `holds` is the overall result."""
 
     seed: int
     duration_s: float
@@ -45,13 +45,13 @@ class ChaosReport:
     notes: tuple[str, ...] = ()
     compared_bytes: int = 0
     reached: dict[str, int] = field(default_factory=dict)
-    """What the brokers went through: elections, truncations and so on, by their logs."""
+    """Events of the brokers, by their logs: elections, truncations and so on."""
     folder: str | None = None
-    """Where logs and data are, when they were kept."""
+    """The folder of logs and data, when they were kept."""
 
     @property
     def holds(self) -> bool:
-        """Whether every promise was kept."""
+        """Whether every guarantee held."""
         return self.judgement.holds and not self.violations
 
     @property
@@ -61,7 +61,7 @@ class ChaosReport:
         return self.judgement.acknowledged == 0 or self.judgement.acknowledged < _OK_SHARE_MIN * sent
 
     def as_json(self) -> dict[str, Any]:
-        """By name; these keys stay."""
+        """The JSON contract for scripts: these keys stay."""
         return {
             "ok": self.holds,
             "seed": self.seed,
@@ -82,7 +82,7 @@ class ChaosReport:
 
 
 class Acks:
-    """When each partition acknowledged something, sorted."""
+    """The sorted times of acknowledgements, by partition."""
 
     def __init__(self, history: History) -> None:
         self.by_partition: dict[str, list[float]] = {}
@@ -93,9 +93,9 @@ class Acks:
             times.sort()
 
     def longest_pause(self, began_s: float, ended_s: float, *, inside: bool = False) -> float:
-        """The longest time between two acknowledgements of one partition that overlaps these moments, in seconds.
+        """The longest time between two acknowledgements of one partition that overlaps this interval, in seconds.
 
-        With `inside` only what ends before the second one.
+        With `inside`, pauses that end after the interval are ignored.
         """
         longest = 0.0
         for times in self.by_partition.values():
@@ -105,14 +105,14 @@ class Acks:
         return round(longest, 3)
 
     def end(self) -> float:
-        """The last one of all."""
+        """The last acknowledgement of all partitions."""
         return max((times[-1] for times in self.by_partition.values()), default=0.0)
 
 
 def unavailability(history: History, struck: Sequence[Struck]) -> tuple[tuple[Unavailability, ...], float]:
-    """By kind of fault, the worst first; and the longest pause before the first fault.
+    """The unavailability by kind of fault, the worst first; and the longest pause before the first fault.
 
-    Of faults that overlapped each has the pause. One that was not carried out counts for nothing.
+    A pause under overlapping faults counts for each of them. A fault that was not carried out is ignored.
     """
     acks = Acks(history)
     pauses: dict[str, list[float]] = {}
@@ -129,7 +129,7 @@ def unavailability(history: History, struck: Sequence[Struck]) -> tuple[tuple[Un
 
 
 def store_alone_costs_nothing(judgement: Judgement, kinds: Sequence[str]) -> list[Violation]:
-    """L5: when only the store was stopped, or hung, no send failed."""
+    """L5: when only the store was killed or paused, no send failed."""
     if not kinds or not set(kinds) <= {"redis-kill", "redis-pause"} or not judgement.unknown:
         return []
     return [Violation("L5", f"{judgement.unknown} sends failed though only the metadata store was away")]

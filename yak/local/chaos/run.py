@@ -1,4 +1,4 @@
-"""A chaos run from start to verdict: start, load, break and mend, settle, read everything, judge."""
+"""A chaos run: start, load, inject and repair faults, settle, read everything, check the history."""
 
 import contextlib
 import logging
@@ -34,10 +34,10 @@ TOPICS: Final[dict[str, dict[str, str]]] = {
     "chaos-flushed": {"min.insync.replicas": "2", "flush.messages": "1"},
     "chaos-loose": {"min.insync.replicas": "1"},
 }
-"""Of a cluster of our own: what was acknowledged must survive in each of them, for no disk forgets anything here."""
+"""The topics of an own cluster. Acknowledged records must survive in each of them, since no disk loses data here."""
 PARTITIONS: Final = 2
 PARTITIONS_ALONE: Final = 4
-"""Of the one topic in somebody else's cluster."""
+"""For the one topic in an external cluster."""
 _COMMON: Final = {"retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": str(BATCH_BYTES_MAX)}
 _TICK_SECONDS: Final = 0.05
 _READ_SECONDS: Final = 120.0
@@ -48,7 +48,7 @@ _ADMIN_MS: Final = 30_000
 
 @dataclass(frozen=True, slots=True)
 class ChaosSettings:
-    """What is done. `bootstrap` None: to a cluster of our own in a folder of its own."""
+    """The settings of a run. `bootstrap` None: on its own cluster in its own folder."""
 
     seed: int
     duration_s: float
@@ -61,16 +61,16 @@ class ChaosSettings:
 
 
 class Watcher(Protocol):
-    """Who shows a run while it goes on."""
+    """Displays a run while it goes on."""
 
     def phase(self, name: str, seconds: float | None = None) -> None:
-        """Something else is done now, which takes so long if that is known."""
+        """A new phase begins; `seconds` is its duration, if known."""
 
     def fault(self, found: Struck) -> None:
-        """A fault began, or was mended."""
+        """A fault was injected or repaired."""
 
     def note(self, words: str) -> None:
-        """Something worth knowing."""
+        """A remark for the user."""
 
     def tick(self, recorder: Recorder, cluster: ChaosCluster | None, struck: Sequence[Struck]) -> None:
         """Called many times a second."""
@@ -78,19 +78,19 @@ class Watcher(Protocol):
 
 @dataclass(slots=True)
 class ChaosRun:
-    """Use `run`. The history can be looked at afterwards."""
+    """One run: call `run`. The history is available afterwards."""
 
     settings: ChaosSettings
     watcher: Watcher
     is_cut_short: Callable[[], bool] = bool
-    """Whether the load shall end now; what comes after it is done all the same."""
+    """Whether to end the load now; the later phases still run."""
     recorder: Recorder = field(default_factory=Recorder)
     history: History = field(default_factory=History)
     _violations: list[Violation] = field(default_factory=list)
     _notes: list[str] = field(default_factory=list)
 
     def run(self) -> ChaosReport:
-        """All of it. Raises YakError when there is nothing to be judged: no cluster, no topic."""
+        """Run all phases. Raises YakError when there is nothing to check: no cluster, no topic."""
         if self.settings.bootstrap is not None:
             return self._elsewhere(self.settings.bootstrap)
         base = None if self.settings.data_dir is None else os.path.abspath(self.settings.data_dir)
@@ -115,7 +115,7 @@ class ChaosRun:
         finally:
             cluster.close()
 
-    # ------------------------------------------------------------------------------------------- our own cluster
+    # ----------------------------------------------------------------------------------------------- own cluster
 
     def _with_cluster(self, cluster: ChaosCluster) -> ChaosReport:
         self.watcher.phase(f"start {self.settings.brokers} brokers and Redis")
@@ -151,7 +151,7 @@ class ChaosRun:
         report.compared_bytes, report.reached = compared, reached(cluster)
         return report
 
-    # ---------------------------------------------------------------------------------------- somebody else's cluster
+    # ----------------------------------------------------------------------------------------------- external cluster
 
     def _elsewhere(self, bootstrap: str) -> ChaosReport:
         topic = f"yak-chaos-{self.settings.seed}-{os.getpid()}-{int(time.time())}"
@@ -192,7 +192,7 @@ class ChaosRun:
         return Clients(bootstrap, partitions, self.recorder, settings, seed=self.settings.seed, group=group, log=log)
 
     def _load(self, nemesis: Nemesis, planned: Sequence[PlannedFault]) -> None:
-        """Clients write and read for the duration, and faults strike when they were planned."""
+        """Clients write and read for the duration, while the planned faults are injected."""
         self.watcher.phase("load and faults", self.settings.duration_s)
         nemesis.clients.start()
         began = time.monotonic()
@@ -227,7 +227,7 @@ class ChaosRun:
     def _finish(
         self, clients: Clients, nemesis: Nemesis, settled: Settled, bootstrap: str, partitions: Sequence[TopicPartition]
     ) -> None:
-        """Writes end, the group catches up, and everything is read once more."""
+        """Stop the writes, let the group catch up, and read everything once more."""
         self.watcher.phase("the last acknowledgements")
         unanswered = clients.stop_writing()
         if unanswered:

@@ -1,8 +1,8 @@
-"""What goes wrong when, drawn from a seed. Pure.
+"""The faults of a run and their times, drawn from a seed. Pure.
 
-Two faults may overlap when they touch different things: no broker is paused and killed at once, and only one fault at a time
-changes the connections. All is mended before the end. When a fault really struck is what the run writes down; the machine
-decides about milliseconds.
+Two faults may overlap when they touch different resources: no broker is paused and killed at once, and only one fault
+at a time changes the connections. All faults end before the run does. The run records when a fault was really injected,
+since the machine's timing varies by milliseconds.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _GAP_SECONDS: Final = (0.5, 5.0)
 _OVERLAP_PERCENT: Final = 35
 _SEVERAL_PERCENT: Final = 25
 _WHOLE_RUN: Final = 0.5
-"""A fault may last so much of what is left at most."""
+"""The share of the remaining time that a fault may last at most."""
 _WHICH_MAX: Final = 100
 DELAYS_SECONDS: Final = (0.05, 0.2, 0.5, 1.0)
 RATES_BYTES: Final = (2_000, 8_000, 30_000)
@@ -25,7 +25,7 @@ RATES_BYTES: Final = (2_000, 8_000, 30_000)
 
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
-    """One fault: `at_s` after the load began, for `for_s`, on these nodes, and how."""
+    """One fault: `at_s` after the load began, for `for_s`, on these nodes, with the parameters `how`."""
 
     number: int
     kind: str
@@ -36,18 +36,18 @@ class PlannedFault:
 
     @property
     def end_s(self) -> float:
-        """When it is mended."""
+        """When the fault is repaired."""
         return self.at_s + self.for_s
 
     def words(self) -> str:
-        """For people."""
+        """A description for people."""
         where = f" {','.join(map(str, self.nodes))}" if self.nodes else ""
         how = " ".join(f"{name}={value}" for name, value in self.how.items())
         return f"{self.kind}{where}{f' ({how})' if how else ''}"
 
 
 def plan(seed: int, kinds: Sequence[FaultKind], nodes: Sequence[int], duration_s: float) -> tuple[PlannedFault, ...]:
-    """All faults of a run that loads for so long, by their beginning."""
+    """All faults of a run of this duration, by their start."""
     dice = SeededDice(f"chaos:{seed}")
     planned: list[PlannedFault] = []
     busy: dict[str, float] = {}
@@ -92,7 +92,7 @@ def _things(kind: FaultKind, nodes: Sequence[int]) -> list[str]:
 
 
 def _how(dice: SeededDice, kind: FaultKind, nodes: Sequence[int], chosen: Sequence[int]) -> dict[str, Any]:
-    """What of it is drawn beside when and where."""
+    """The parameters of a fault, drawn at random."""
     others = [f"node-{node}" for node in nodes if node not in chosen]
     places = [*others, "clients", "store"]
     if kind.name == "cut":

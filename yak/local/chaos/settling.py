@@ -1,4 +1,4 @@
-"""What must be so within a bounded time once all is mended (L1 to L3): a violation says what was not."""
+"""Liveness checks (L1 to L3): conditions that must hold within a bounded time after all faults are repaired."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,19 +20,19 @@ _POLL_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A promise that was not kept."""
+    """A guarantee that did not hold."""
 
     invariant: str
     words: str
 
     def as_json(self) -> dict[str, str]:
-        """By name."""
+        """The JSON form."""
         return {"invariant": self.invariant, "words": self.words}
 
 
 @dataclass(slots=True)
 class Settled:
-    """How long each step took, in seconds, and what did not come."""
+    """How long each step took, in seconds, and the violations."""
 
     took_s: dict[str, float] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Settled:
         left: Callable[[], Sequence[str]],
         meanwhile: Callable[[], None],
     ) -> bool:
-        """Wait until nothing is `left`; a violation says what is after so long."""
+        """Wait until nothing is `left`; a timeout is a violation that lists the rest."""
         began = time.monotonic()
         while True:
             meanwhile()
@@ -60,7 +60,8 @@ class Settled:
 
 
 def all_serve(settled: Settled, cluster: ChaosCluster, nemesis: Nemesis, meanwhile: Callable[[], None]) -> bool:
-    """Every broker runs and the metadata store has its history. `meanwhile` is called again and again, as in all of these."""
+    """Every broker runs and the metadata store has its history. As in all checks here, `meanwhile` is called
+    repeatedly."""
 
     def left() -> list[str]:
         missing = [f"{node.name} does not serve" for node in cluster.nodes.values() if not node.is_ready]
@@ -73,7 +74,7 @@ def all_serve(settled: Settled, cluster: ChaosCluster, nemesis: Nemesis, meanwhi
 def all_take_writes(
     settled: Settled, partitions: Sequence[TopicPartition], recorder: Recorder, meanwhile: Callable[[], None]
 ) -> bool:
-    """Every partition acknowledges what is sent from now on."""
+    """Every partition acknowledges records sent from now on."""
     began = recorder.now()
 
     def left() -> list[str]:
@@ -84,7 +85,7 @@ def all_take_writes(
 
 
 def all_in_sync(settled: Settled, bootstrap: str, topics: Sequence[str], meanwhile: Callable[[], None]) -> bool:
-    """Every replica is in its in-sync set."""
+    """Every replica is in the ISR."""
     import confluent_kafka.admin
 
     admin: Any = confluent_kafka.admin.AdminClient(base_config(bootstrap))
@@ -107,7 +108,7 @@ def all_in_sync(settled: Settled, bootstrap: str, topics: Sequence[str], meanwhi
 def group_caught_up(
     settled: Settled, bootstrap: str, group: str, partitions: Sequence[TopicPartition], meanwhile: Callable[[], None]
 ) -> bool:
-    """The group has committed the end of every partition; nobody writes any more."""
+    """The group has committed the end of every partition; there are no more writes."""
     import confluent_kafka
 
     consumer: Any = confluent_kafka.Consumer(base_config(bootstrap) | {"group.id": group, "enable.auto.commit": False})

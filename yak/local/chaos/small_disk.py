@@ -1,7 +1,8 @@
-"""A disk that can be filled: a small file system of its own for each broker, else a limit on the size of its files.
+"""A disk that can be filled: a small file system for each broker, else a limit on the size of its files.
 
-The file system is a tmpfs in a mount namespace of this user (`unshare -Urm`), which lives as long as the process that holds
-it. Where namespaces are not allowed, RLIMIT_FSIZE of the broker is lowered instead: every write beyond it fails (EFBIG).
+The file system is a tmpfs in a mount namespace of this user (`unshare -Urm`), which lives as long as the process that
+holds it. Where namespaces are not allowed, the broker's RLIMIT_FSIZE is lowered instead: every write beyond it fails
+(EFBIG).
 """
 
 import contextlib
@@ -18,29 +19,29 @@ _LEAST_BYTES: Final = 4096
 
 
 class Disk(Protocol):
-    """What a broker's data lies on."""
+    """The disk of a broker's data."""
 
     folder: Path
-    """As the broker sees it."""
+    """The data folder as the broker sees it."""
     within: tuple[str, ...]
-    """What stands before the broker's command line."""
+    """A prefix for the broker's command line."""
 
     @property
     def readable(self) -> Path:
-        """The same folder as this process sees it."""
+        """The data folder as this process sees it."""
 
     def fill(self, process: ProcessId) -> None:
-        """Leave no room."""
+        """Use up the free space."""
 
     def free(self, process: ProcessId | None) -> None:
-        """Give the room back."""
+        """Free the space again."""
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Release all resources."""
 
 
 class OwnDisk:
-    """A tmpfs of so many bytes. Raises OSError where this user may not have one."""
+    """A tmpfs of so many bytes. Raises OSError where this user may not mount one."""
 
     def __init__(self, mount_point: Path, size_bytes: int) -> None:
         mount_point.mkdir(parents=True, exist_ok=True)
@@ -65,11 +66,11 @@ class OwnDisk:
 
     @property
     def readable(self) -> Path:
-        """Through the holder's root."""
+        """The data folder through the holder's root."""
         return self._root / "data"
 
     def fill(self, process: ProcessId) -> None:  # noqa: ARG002 - the other kind needs it
-        """A file takes all that is left."""
+        """Write a file that takes all free space."""
         with (self._root / "ballast").open("wb", buffering=0) as file:
             size = _PIECE_BYTES
             while size >= _LEAST_BYTES:
@@ -79,17 +80,17 @@ class OwnDisk:
                     size //= 2
 
     def free(self, process: ProcessId | None) -> None:  # noqa: ARG002 - the other kind needs it
-        """The file goes."""
+        """Delete that file."""
         (self._root / "ballast").unlink(missing_ok=True)
 
     def close(self) -> None:
-        """The file system goes with its holder."""
+        """Kill the holder, which ends the file system."""
         self._holder.kill()
         self._holder.wait()
 
 
 class LimitedDisk:
-    """An ordinary folder; the broker's files may not grow while it is full: what it logs then is lost too."""
+    """An ordinary folder. While it is full, the broker's files cannot grow, so that its log lines are lost too."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -101,7 +102,7 @@ class LimitedDisk:
         return self.folder
 
     def fill(self, process: ProcessId) -> None:
-        """No write of the broker goes past its file's first byte."""
+        """Limit the broker's files to one byte."""
         import resource
 
         with contextlib.suppress(ProcessLookupError):
@@ -109,7 +110,7 @@ class LimitedDisk:
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, hard))
 
     def free(self, process: ProcessId | None) -> None:
-        """As before."""
+        """Restore the limit."""
         import resource
 
         if process is not None:
@@ -118,9 +119,9 @@ class LimitedDisk:
                 resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard, hard))
 
     def close(self) -> None:
-        """Nothing is left behind."""
+        """There is nothing to release."""
 
 
 def can_limit() -> bool:
-    """Whether the limit of another process can be changed here: Linux has prlimit(2)."""
+    """Whether the limits of another process can be changed: Linux has prlimit(2)."""
     return sys.platform.startswith("linux")

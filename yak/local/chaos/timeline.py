@@ -1,4 +1,4 @@
-"""The time line of a run as a picture (SVG): acknowledgements over time, a bar for each fault, a mark for each anomaly."""
+"""The timeline of a run as an SVG: acknowledgements over time, a bar for each fault, a mark for each anomaly."""
 
 import itertools
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _STYLE: Final = (
     "@media(prefers-color-scheme:dark){svg{background:#16181d}text{fill:#ddd}.axis{stroke:#555}.acks{fill:#69db7c}}"
 )
 _GAP_SECONDS: Final = 0.5
-"""A partition that acknowledged nothing for so long gets a bar."""
+"""A pause of a partition gets a bar from this length on."""
 
 
 def draw(history: History, struck: Sequence[Struck], anomalies: Sequence[Anomaly], title: str) -> str:
@@ -61,7 +61,7 @@ def _text(x: float, y: float, words: str) -> str:
 
 
 def _graph(acks: Acks, end: float, top: int) -> list[str]:
-    """Acknowledgements a second, and the seconds below."""
+    """The graph of acknowledgements per second, and the time axis."""
     width_s = end / _BUCKETS
     counts = [0] * _BUCKETS
     for times in acks.by_partition.values():

@@ -1,4 +1,4 @@
-"""Producers of a run: idempotent, acks=all, patient; and one whose records the cluster must refuse."""
+"""Producers of a run: idempotent, acks=all, without a delivery timeout; and one whose records are always refused."""
 
 import logging
 import threading
@@ -14,22 +14,28 @@ from yak.local.chaos.recorder import Recorder
 from yak.sim.judge.history import Outcome
 
 NEVER_GIVES_UP_MS: Final = 0
-"""A message that times out makes librdkafka begin a new producer epoch for all its partitions, and send again under it what is
-in doubt in the others: that is there twice then, and no broker can tell. How long nobody answered is measured all the same."""
+"""librdkafka's `message.timeout.ms`: no timeout.
+
+A record that times out makes librdkafka start a new producer epoch for all its partitions, and resend records of
+unknown outcome under it. These are then stored twice, and no broker can detect it. The pauses are measured anyway.
+"""
 RECORD_BYTES: Final = 64
 BATCH_BYTES_MAX: Final = 65_536
-"""`max.message.bytes` of the topics of a run: a batch that is larger is refused."""
+"""`max.message.bytes` of the topics of a run: a larger batch is refused."""
 _BATCH_BYTES: Final = 16_384
-"""What a writer puts into a batch at most. One that is refused for its size makes librdkafka begin with a new producer id, and
-send again under it what it does not know to be stored: doubled, and rightly so."""
+"""A writer's maximum batch size.
+
+When a batch is refused for its size, librdkafka starts with a new producer id, and resends under it the records that it
+does not know to be stored: these duplicates are legitimate.
+"""
 _REFUSED_EVERY_SECONDS: Final = 1.0
 _PURGE_SECONDS: Final = 5.0
 _DEFINITE: Final = ("MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "RECORD_LIST_TOO_LARGE")
-"""Errors that prove that nothing was appended, whatever was tried before."""
+"""Errors that prove that nothing was appended, also by earlier tries."""
 
 
 class Writer:
-    """One producer in a thread of its own, to all partitions in turn."""
+    """One producer in its own thread, to all partitions in turn."""
 
     def __init__(
         self,
@@ -42,7 +48,7 @@ class Writer:
         size_bytes: int = RECORD_BYTES,
         log: logging.Logger | None = None,
     ) -> None:
-        """With `log`, librdkafka says there what it decides of sequences and epochs."""
+        """With `log`, librdkafka logs its decisions on sequences and epochs there."""
         import confluent_kafka
 
         self.name = f"writer-{number}"
@@ -71,11 +77,11 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start writing."""
         self._thread.start()
 
     def stop(self, patience_s: float) -> int:
-        """Send no more, wait for the answers that are missing; gives how many never came, which are sent no more either."""
+        """Stop sending and wait for responses; return the number of unanswered sends, which are purged."""
         self._stopping.set()
         self._thread.join(5.0)
         unanswered = int(self._producer.flush(patience_s))
@@ -85,7 +91,7 @@ class Writer:
         return unanswered
 
     def drop(self) -> None:
-        """Die without a word: what was under way may have been done or not."""
+        """Stop like a dying client: the outcome of sends in flight is unknown."""
         self._dropped = True
         self._stopping.set()
         self._thread.join(5.0)
@@ -124,7 +130,7 @@ class Writer:
 
 
 def writers_log(path: Path) -> logging.Logger:
-    """Where the writers of a run tell of their sequences; `close_log` ends it."""
+    """The log of the writers' sequences; `close_log` ends it."""
     log = logging.getLogger(f"yak-chaos:{path}")
     log.propagate = False
     log.setLevel(logging.DEBUG)
@@ -135,7 +141,7 @@ def writers_log(path: Path) -> logging.Logger:
 
 
 def close_log(log: logging.Logger) -> None:
-    """Close its file; what still comes is dropped, and not said on stderr."""
+    """Close the log's file; later lines are dropped, and not printed to stderr."""
     log.addHandler(logging.NullHandler())
     for handler in log.handlers[:-1]:
         log.removeHandler(handler)
@@ -147,6 +153,6 @@ class _LogLine(logging.Formatter):
 
 
 def refused_writer(number: int, bootstrap: str, partitions: Sequence[TopicPartition], recorder: Recorder) -> Writer:
-    """One whose records are too large: each is refused, and must be seen by nobody."""
+    """A writer whose records are too large: each is refused, and no consumer may see it."""
     size = BATCH_BYTES_MAX * 2
     return Writer(number, bootstrap, partitions, recorder, every_s=_REFUSED_EVERY_SECONDS, size_bytes=size)

@@ -1,1 +1,1 @@
-"""What `yak doctor` looks at: the way to a cluster, this machine, the metadata store, the terminal."""
+"""The checks of `yak doctor`: the network, this machine, the metadata store, the terminal."""

@@ -1,4 +1,4 @@
-"""`yak doctor --bundle`: one zip file to attach to a question, with no message data and no passwords in it."""
+"""`yak doctor --bundle`: one zip file to attach to a support request, without record data or passwords."""
 
 import json
 import platform
@@ -19,7 +19,7 @@ _LOG_TAIL_BYTES: Final = 512 * 1024
 
 
 def write_bundle(path: str, findings: Sequence[Finding], settings: Mapping[str, object], data_dir: str) -> None:
-    """Write findings, versions, settings, and of a local cluster its state and the end of its logs.
+    """Write findings, versions, settings, and a local cluster's state and the end of its logs.
 
     Raises YakError when the file cannot be written.
     """

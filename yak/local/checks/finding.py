@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 State = Literal["ok", "warn", "FAIL", "skip"]
-"""`skip`: it could not be known here, and why is said."""
+"""`skip`: the check was impossible; the detail says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check saw. `try_` is a line to type or do, for `warn` and `FAIL`."""
+    """The result of one check. `try_` is a line to type or do, for `warn` and `FAIL`."""
 
     check: str
     state: State
@@ -17,5 +17,5 @@ class Finding:
     try_: str = ""
 
     def as_json(self) -> dict[str, str]:
-        """The machine-readable form; these keys stay."""
+        """The JSON contract: these keys stay."""
         return {"check": self.check, "state": self.state, "detail": self.detail, "try": self.try_}

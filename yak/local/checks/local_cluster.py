@@ -7,7 +7,7 @@ from yak.local.status import ClusterStatus
 
 
 def read_status(data_dir: str) -> ClusterStatus | None:
-    """Its status; None when no cluster was started there, or its state cannot be read."""
+    """The cluster's status; None when no cluster was started there, or its state cannot be read."""
     try:
         status = LocalCluster(data_dir).status()
     except YakError:
@@ -16,7 +16,7 @@ def read_status(data_dir: str) -> ClusterStatus | None:
 
 
 def check_local_cluster(data_dir: str) -> Finding:
-    """Whether what should run does."""
+    """Whether the processes that should run do run."""
     try:
         status = LocalCluster(data_dir).status()
     except YakError as error:

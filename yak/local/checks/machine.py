@@ -1,4 +1,4 @@
-"""This machine: disk space, how long an fsync takes, open files, the port, and the lease settings."""
+"""This machine: disk space, fsync latency, open files, the port, and the lease settings."""
 
 import os
 import resource
@@ -24,7 +24,7 @@ OPEN_FILES_FAIL: Final = 512
 
 
 def nearest_existing(path: str) -> str:
-    """The directory itself, or the closest parent that is there: where it would be made."""
+    """The directory itself, or its closest existing parent."""
     place = Path(path).absolute()
     while not place.is_dir():
         place = place.parent
@@ -32,7 +32,7 @@ def nearest_existing(path: str) -> str:
 
 
 def check_disk(data_dir: str) -> Finding:
-    """Free space where the data is, or would be."""
+    """Free space at the data directory, or where it would be."""
     place = nearest_existing(data_dir)
     usage = shutil.disk_usage(place)
     detail = f"{usage.free / _MIB / 1024:.1f} GiB free of {usage.total / _MIB / 1024:.1f} GiB at {place}"
@@ -44,7 +44,7 @@ def check_disk(data_dir: str) -> Finding:
 
 
 def check_fsync(data_dir: str) -> Finding:
-    """Write 4 KiB and fsync it, for half a second at most, where the data is; the file is deleted."""
+    """Write 4 KiB and fsync it, repeatedly for half a second at most, at the data directory; the file is deleted."""
     place = nearest_existing(data_dir)
     block = b"\0" * 4096
     times_ms: list[float] = []
@@ -66,7 +66,7 @@ def check_fsync(data_dir: str) -> Finding:
 
 
 def check_open_files() -> Finding:
-    """How many files and sockets a broker of this user may hold open."""
+    """The limit of open files and sockets for a broker of this user."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = float("inf") if hard == resource.RLIM_INFINITY else float(hard)
     detail = f"{soft} by default, {'no limit' if most == float('inf') else hard} at most"
@@ -78,7 +78,7 @@ def check_open_files() -> Finding:
 
 
 def check_port(host: str, port: int) -> Finding:
-    """Whether a broker could listen on the configured port, or already does."""
+    """Whether a broker can listen on the configured port, or already does."""
     if port == 0 or ports.is_free(host, port):
         return Finding("port", "ok", f"{host}:{port} is free")
     who = ports.holder(port) or "another program"
@@ -88,7 +88,7 @@ def check_port(host: str, port: int) -> Finding:
 
 
 def check_lease(lease_s: float, renew_s: float) -> Finding:
-    """Whether the controller's lease is renewed well before it ends."""
+    """Whether the controller's lease is renewed well before it expires."""
     detail = f"lease {lease_s:g} s, renewed every {renew_s:g} s"
     if renew_s >= lease_s:
         return Finding("lease", "FAIL", detail, f"--renew-interval {lease_s / 3:.3g}s")

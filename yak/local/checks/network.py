@@ -1,4 +1,4 @@
-"""The way to a cluster: names, TCP, the Kafka protocol, and the addresses brokers tell clients."""
+"""The network path to a cluster: names, TCP, the Kafka protocol, and the brokers' advertised addresses."""
 
 import ipaddress
 import socket
@@ -12,7 +12,7 @@ from yak.local.checks.finding import Finding
 
 
 def check_network(servers: str, timeout_s: float) -> list[Finding]:
-    """DNS, TCP and protocol of each address; then, from the first that is Kafka, what the cluster advertises."""
+    """DNS, TCP and protocol of each address; then, from the first Kafka broker, the advertised addresses."""
     findings: list[Finding] = []
     proven: str | None = None
     for address in servers.split(","):
@@ -63,7 +63,7 @@ def _check_cluster(proven: str, timeout_s: float) -> list[Finding]:
 
 
 def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float) -> Iterable[Finding]:
-    """Whether clients from here reach the addresses that the brokers tell them (provectus/kafka-ui#2021 and many)."""
+    """Whether clients on this machine reach the advertised addresses (provectus/kafka-ui#2021 and many)."""
     if not addresses:
         yield Finding("advertised", "FAIL", f"{proven} names no broker", f"yak brokers list -b {proven}")
     for node_id, address in addresses.items():

@@ -1,7 +1,7 @@
-"""The metadata store: whether Redis answers, keeps what it is told, and agrees about the time.
+"""The metadata store: whether Redis answers, is durable, and has the right time.
 
-The settings looked at are those without which acknowledged metadata can be lost: an append-only file, fsynced before
-each reply, no eviction, and a master (redis.conf; `WAITAOF` needs 7.2 and is no replacement).
+The checked settings are those without which acknowledged metadata can be lost: an append-only file, fsynced before each
+reply, no eviction, and a master (redis.conf; `WAITAOF` needs 7.2 and is no replacement).
 """
 
 import time
@@ -21,7 +21,7 @@ _WANTED: Final = {
 
 
 def without_password(url: str) -> str:
-    """A URL that may be shown."""
+    """The URL with the password masked."""
     parts = urlsplit(url)
     if parts.password is None:
         return url
@@ -29,7 +29,7 @@ def without_password(url: str) -> str:
 
 
 def check_store(url: str, *, is_configured: bool, timeout_s: float) -> list[Finding]:
-    """Redis reachable, safe, and in time with us; skipped when none was configured and none is there."""
+    """Whether Redis is reachable, durable, and has the right time; skipped when none is configured or found."""
     import redis
 
     shown = without_password(url)

@@ -1,4 +1,4 @@
-"""The terminal: size, colours, and whether it can show the signs that tables use."""
+"""The terminal: size, colours, and whether it can display the symbols of tables."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ MIN_ROWS: Final = 24
 
 
 def check_terminal(environment: Mapping[str, str] | None = None) -> Finding:
-    """One line about this terminal; skipped where the output is no terminal."""
+    """One finding about this terminal; skipped when the output is no terminal."""
     env = os.environ if environment is None else environment
     if not sys.stdout.isatty():
         return Finding("terminal", "skip", "the output is not a terminal")

@@ -1,6 +1,6 @@
-"""The failover demo from start to verdict: a cluster under load whose leader, which is also the controller, is killed.
+"""The failover demo: under load, the broker that is leader and controller is killed.
 
-The steps tell what they do through a `FailoverNarrator`; this file prints nothing itself.
+The steps report through a `FailoverNarrator`; this file prints nothing itself.
 """
 
 import os
@@ -31,7 +31,7 @@ STEPS: Final = 7
 REPLICAS_MAX: Final = 4
 MIN_ISR: Final = 2
 OFFICE_SECONDS: Final = 5.0
-"""How long a leader-role broker may take to get the controller's office from a follower that had it first."""
+"""How long a broker with the leader role may take to become controller in place of a follower that was first."""
 RECOVERY_SECONDS: Final = 30.0
 AFTER_SECONDS: Final = 1.0
 """Load without the broker, and load at the end."""
@@ -40,27 +40,27 @@ _REQUEST_SECONDS: Final = 5.0
 
 
 class FailoverNarrator(Protocol):
-    """Shows the story to whoever watches."""
+    """Displays the demo."""
 
     def step(self, number: int, title: str) -> None:
         """A step begins."""
 
     def say(self, text: str) -> None:
-        """Something worth knowing about the step."""
+        """A remark on the step."""
 
     def loading(self, acknowledged: int) -> None:
         """The load goes on."""
 
     def replicas(self, partitions: Sequence[PartitionReplicas]) -> None:
-        """How far each replica is."""
+        """The state of each replica."""
 
     def timeline(self, failover: Failover) -> None:
-        """What happened when after the kill."""
+        """The timeline after the kill."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailoverDemoSettings:
-    """How the demo runs. `data_dir` None is a new temporary directory, deleted at the end unless `keep`."""
+    """The settings. `data_dir` None is a new temporary directory, deleted at the end unless `keep`."""
 
     load_seconds: float
     brokers: int = 3
@@ -75,11 +75,11 @@ class FailoverDemoSettings:
 
 @dataclass(slots=True)
 class FailoverTimes:
-    """Measured times in milliseconds; None where nobody could tell."""
+    """Measured times in milliseconds; None where unknown."""
 
     start_ms: float = 0.0
     longest_pause_ms: float | None = None
-    """Of the client that stood still longest around the kill."""
+    """The longest pause of any client around the kill."""
     restart_ms: float = 0.0
     in_sync_again_ms: float = 0.0
     """From the restarted broker's first answer to its being in every ISR."""
@@ -91,7 +91,7 @@ class FailoverTimes:
 
 @dataclass(frozen=True, slots=True)
 class FailoverDemoResult:
-    """What the demo found."""
+    """The result of the demo."""
 
     settings: FailoverDemoSettings
     verdicts: tuple[Verdict, ...]
@@ -105,11 +105,11 @@ class FailoverDemoResult:
 
     @property
     def holds(self) -> bool:
-        """Whether every acknowledged message of every topic was read back, once and in order."""
+        """Whether every acknowledged record of every topic was read back, once and in order."""
         return bool(self.verdicts) and all(verdict.holds for verdict in self.verdicts)
 
     def as_json(self) -> dict[str, Any]:
-        """The machine-readable verdict."""
+        """The JSON result."""
         return {
             "ok": self.holds,
             **totals(self.verdicts),
@@ -133,7 +133,7 @@ class FailoverDemoResult:
 
 
 def run(settings: FailoverDemoSettings, narrator: FailoverNarrator) -> FailoverDemoResult:
-    """Run the whole story. Raises YakError when a part of it cannot start, a client fails or the cluster stays broken."""
+    """Run the whole demo. Raises YakError when a part cannot start, a client fails or the cluster does not recover."""
     with stage(settings.data_dir, keep=settings.keep) as (cluster, work):
         story = _Story(settings, narrator, cluster, work)
         try:
@@ -146,7 +146,7 @@ def run(settings: FailoverDemoSettings, narrator: FailoverNarrator) -> FailoverD
 
 @dataclass(slots=True)
 class _Story:
-    """The steps, in order; each leaves what the next ones need."""
+    """The steps, in order; each prepares the next ones."""
 
     settings: FailoverDemoSettings
     narrator: FailoverNarrator
@@ -159,7 +159,7 @@ class _Story:
     truncated: int = 0
 
     def tell(self) -> FailoverDemoResult:
-        """All of it."""
+        """Run all steps."""
         began = time.monotonic()
         victim = self._start()
         self._send(victim)
@@ -181,10 +181,10 @@ class _Story:
             self.cluster.data_dir,
         )
 
-    # ------------------------------------------------------------------------------------------------- the steps
+    # ----------------------------------------------------------------------------------------------------- steps
 
     def _start(self) -> NodeId:
-        """Start everything; gives the controller, which is to lead and to die."""
+        """Start everything; return the controller, which will lead all partitions and be killed."""
         say = self.narrator.say
         self.narrator.step(1, f"Start Redis and {self.settings.brokers} brokers")
         up = self.cluster.up(UpSettings(port=0, brokers=self.settings.brokers, leaders=1))
@@ -301,7 +301,7 @@ class _Story:
     # --------------------------------------------------------------------------------------------------- helpers
 
     def _controller(self, leader: NodeId) -> NodeId:
-        """The controller; one that prefers to lead takes the office from a follower that was faster."""
+        """The controller, after a broker with the leader role had time to replace a follower that was faster."""
         deadline = time.monotonic() + OFFICE_SECONDS
         while True:
             found = read_metadata(self.bootstrap, timeout_s=_REQUEST_SECONDS).controller_id
@@ -334,13 +334,13 @@ class _Story:
         return tuple(each for each in found.partitions if each.topic in topics)
 
     def _states(self) -> tuple[PartitionReplicas, ...]:
-        """Leaders and ISR without offsets, which is one question to one broker."""
+        """Leaders and ISRs without offsets, which takes a single request."""
         topics = {client.topic for client in self.clients}
         found = read_metadata(self.bootstrap, timeout_s=_REQUEST_SECONDS)
         return tuple(each for each in found.partitions if each.topic in topics)
 
     def _wait(self, what: str, done: Callable[[], bool]) -> None:
-        """Raises NothingInTime."""
+        """Wait for a condition under load. Raises NothingInTime."""
         deadline = time.monotonic() + RECOVERY_SECONDS
         while not done():
             if time.monotonic() > deadline:
@@ -356,7 +356,7 @@ def _broker_line(broker: BrokerStatus, *, is_controller: bool) -> str:
 
 
 def truncated_records(line: str) -> int:
-    """How many records a broker's log line says were cut off a replica; 0 for any other line."""
+    """The number of records that a broker's log line reports as truncated; 0 for any other line."""
     words = line.split()
     if "log-truncated" not in words:
         return 0

@@ -1,6 +1,6 @@
-"""What a member of the demo's group tells of itself: a line of JSON for each thing that happened to it. No I/O.
+"""The events of a member of the demo's group, each as a line of JSON. No I/O.
 
-All times are of `time.monotonic()`, which the processes of one machine share: it counts from the machine's start.
+All times are `time.monotonic()`, which the processes of one machine share: it counts from the machine's start.
 """
 
 import json
@@ -12,7 +12,8 @@ from yak.ids import Offset
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The member is ready to join. `pid` is its own, which in the one-file executable is not of what was started."""
+    """The member is ready to join. `pid` is its own; in the one-file executable it differs from the started
+    process's."""
 
     at: float
     pid: int
@@ -20,7 +21,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Partitions that it reads from now on. It asks for their committed offsets after this moment."""
+    """Assigned partitions. The member fetches their committed offsets after this moment."""
 
     at: float
     partitions: tuple[int, ...]
@@ -28,7 +29,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Partitions that it reads no more. `in_order` is false where the group had given them away without asking."""
+    """Revoked or lost partitions. `in_order` is False when the group reassigned them without a revocation."""
 
     at: float
     partitions: tuple[int, ...]
@@ -37,7 +38,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One record, told before it may be committed."""
+    """One record, reported before its offset may be committed."""
 
     at: float
     partition: int
@@ -47,7 +48,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Offsets of the next records to read, acknowledged at `at` by the coordinator, which was asked at `asked_at`."""
+    """Offsets of the next records to read; the commit was sent at `asked_at` and acknowledged at `at`."""
 
     at: float
     asked_at: float
@@ -56,7 +57,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """A commit that was refused or got no answer; the next one covers it."""
+    """A commit that failed or got no response; the next one covers it."""
 
     at: float
     why: str
@@ -75,7 +76,7 @@ def to_line(event: Event) -> str:
 
 
 def from_line(line: str) -> Event | None:
-    """The event of a line; None for anything else, such as the half line of a process that was killed."""
+    """The event of a line; None for anything else, such as the partial line of a killed process."""
     try:
         values = json.loads(line)
         kind = _KINDS[values.pop("event")]

@@ -1,8 +1,8 @@
-"""The bookkeeping of the groups demo: who had which partition, what was read and committed, and what that adds up to.
+"""The history of the groups demo: assignments, reads and commits, and the counts that follow from them.
 
-No I/O. The promise of a group that commits what it has read (at least once): every record is read, and a reader that
-takes a partition over begins where the last commit says. So a record may be read twice only if it was not committed
-yet when its first reader died.
+No I/O. The guarantee of a group that commits what it has read (at least once): every record is read, and a member that
+takes a partition over starts at the last commit. So a record may be read twice only if it was not committed when its
+first reader died.
 """
 
 from collections import Counter, defaultdict
@@ -15,7 +15,7 @@ from yak.local.demo.group_events import Committed, Event, Given, Read, Taken
 
 
 class Place(NamedTuple):
-    """Where a record is."""
+    """The position of a record."""
 
     partition: int
     offset: Offset
@@ -23,9 +23,9 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Hold:
-    """One partition with one member, from when it was given it until it was taken, or the member's death.
+    """One assignment of a partition to a member, until the revocation or the member's death.
 
-    `floor`: what was committed of it before it began. `read_to` and `committed` are offsets of the next record.
+    `floor`: the committed offset before the assignment. `read_to` and `committed` are offsets of the next record.
     """
 
     member: str
@@ -39,7 +39,7 @@ class Hold:
 
     @property
     def settled(self) -> Offset:
-        """What must not be read in this hold: it was committed before."""
+        """Records below this offset are committed and must not be read in this assignment."""
         return max(self.floor, self.committed or 0)
 
     @property
@@ -50,11 +50,12 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class PartitionVerdict:
-    """The count for one partition.
+    """The counts for one partition.
 
-    `lost`: acknowledged to the producer, and read by nobody, or read with another content. `twice_committed`: readings of
-    what was committed before the reader was given the partition, or by itself. `twice_uncommitted`: readings again of what
-    was not; allowed, and shown. `unconfirmed`: read though the producer was never told that it is stored; allowed too.
+    `lost`: acknowledged to the producer, and not read, or read with different content. `twice_committed`: reads of
+    records that were committed before the assignment, or by the reader itself. `twice_uncommitted`: repeated reads of
+    uncommitted records; allowed, and displayed. `unconfirmed`: read without an acknowledgement to the producer; allowed
+    too.
     """
 
     partition: int
@@ -68,16 +69,16 @@ class PartitionVerdict:
 
     @property
     def holds(self) -> bool:
-        """Whether all of it was read, and nothing twice that was committed."""
+        """Whether every record was read, and no committed record twice."""
         return self.lost + self.twice_committed == 0
 
 
 class GroupLedger:
-    """What the members told, in the order in which it is noted."""
+    """The events of the members, in the order in which they are noted."""
 
     def __init__(self) -> None:
         self.held: dict[int, list[Hold]] = defaultdict(list)
-        """By partition, the present readers; two only while a member does not know yet that it lost it."""
+        """The present readers by partition; two only while a member does not know yet that it lost the partition."""
         self.holds: list[Hold] = []
         self.committed: dict[int, Offset] = {}
         self.read_by_member: Counter[str] = Counter()
@@ -89,14 +90,14 @@ class GroupLedger:
 
     @classmethod
     def of(cls, events: Iterable[tuple[str, Event]]) -> Self:
-        """All that was told, by the time at which it happened: members are heard in no order among themselves."""
+        """The history of all events, sorted by time: events of different members arrive in no particular order."""
         ledger = cls()
         for member, event in sorted(events, key=lambda told: told[1].at):
             ledger.note(member, event)
         return ledger
 
     def note(self, member: str, event: Event) -> None:
-        """Take in what a member told."""
+        """Add an event of a member."""
         match event:
             case Given(at, partitions):
                 for partition in partitions:
@@ -116,7 +117,7 @@ class GroupLedger:
                 pass
 
     def note_committed(self, offsets: Iterable[tuple[int, Offset]], member: str | None = None) -> None:
-        """Offsets that are committed, by a member or as the coordinator itself says."""
+        """Add committed offsets, from a member or from the coordinator itself."""
         for partition, offset in offsets:
             self.committed[partition] = max(offset, self.committed.get(partition, 0))
             hold = self.hold_of(member, partition) if member is not None else None
@@ -124,7 +125,7 @@ class GroupLedger:
                 hold.committed = max(offset, hold.committed or 0)
 
     def note_dead(self, member: str) -> tuple[Hold, ...]:
-        """A member was killed; gives what it had."""
+        """Record that a member was killed; return its assignments."""
         had = self.holds_of(member)
         for hold in had:
             self._end(member, hold.partition)
@@ -133,7 +134,7 @@ class GroupLedger:
     def _note_read(self, member: str, event: Read) -> None:
         place = Place(event.partition, event.offset)
         hold = self.hold_of(member, event.partition)
-        if hold is None:  # it reads before it was given anything: what is committed must not be read by it either
+        if hold is None:  # a read without an assignment must not return committed records either
             hold = Hold(member, event.partition, event.at, self.committed.get(event.partition, 0))
         if event.offset < hold.settled:
             self._twice_committed[event.partition] += 1
@@ -148,14 +149,14 @@ class GroupLedger:
     def _end(self, member: str, partition: int) -> None:
         self.held[partition] = [hold for hold in self.held[partition] if hold.member != member]
 
-    # ----------------------------------------------------------------------------------------------------- to look at
+    # -------------------------------------------------------------------------------------------------------- queries
 
     def hold_of(self, member: str, partition: int) -> Hold | None:
-        """What a member has of a partition now."""
+        """A member's present assignment of a partition."""
         return next((hold for hold in self.held[partition] if hold.member == member), None)
 
     def holds_of(self, member: str) -> tuple[Hold, ...]:
-        """What a member has now, by partition."""
+        """A member's present assignments, by partition."""
         return tuple(hold for partition in sorted(self.held) for hold in self.held[partition] if hold.member == member)
 
     def partitions_of(self, member: str) -> tuple[int, ...]:
@@ -163,27 +164,27 @@ class GroupLedger:
         return tuple(hold.partition for hold in self.holds_of(member))
 
     def is_shared_evenly(self, members: Sequence[str], partitions: int) -> bool:
-        """Whether these members read all partitions, each one of them by one member, and none has two more than another."""
+        """Whether each partition has one of these members as its only reader, and the counts differ by at most one."""
         counts = [len(self.partitions_of(member)) for member in members]
         readers = [len(self.held[partition]) for partition in range(partitions)]
         return readers == [1] * partitions and sum(counts) == partitions and max(counts) - min(counts) <= 1
 
     def missing(self, acknowledged: Mapping[Place, int]) -> int:
-        """How many acknowledged records nobody has read yet; at least so many while there are many."""
+        """The number of acknowledged records that are unread; a lower bound while there are many."""
         fewer = len(acknowledged) - len(self._times_read)
         return fewer if fewer > 0 else sum(1 for place in acknowledged if place not in self._times_read)
 
     def first_commit_after(self, moment: float, member: str) -> float | None:
-        """When a member's first commit that it asked for after a moment was acknowledged."""
+        """When a member's first commit that was sent after a moment was acknowledged."""
         later = [each.at for by, each in self.commits if each.asked_at > moment and by == member]
         return min(later, default=None)
 
     def given_since(self, moment: float) -> list[Hold]:
-        """The partitions that changed hands after a moment."""
+        """The assignments since a moment."""
         return [hold for hold in self.holds if hold.since > moment]
 
     def verdicts(self, acknowledged: Mapping[Place, int], partitions: int) -> tuple[PartitionVerdict, ...]:
-        """The count by partition; `acknowledged` has the checksum of each record that the producer was told is stored."""
+        """The counts by partition; `acknowledged` has the checksum of each acknowledged record."""
         return tuple(self._verdict(partition, acknowledged) for partition in range(partitions))
 
     def _verdict(self, partition: int, acknowledged: Mapping[Place, int]) -> PartitionVerdict:
@@ -204,6 +205,6 @@ class GroupLedger:
 
 
 def totals(verdicts: Sequence[PartitionVerdict]) -> dict[str, int]:
-    """Each count over all partitions, by name."""
+    """Each count summed over all partitions, by name."""
     names = ("acknowledged", "read", "lost", "twice_committed", "twice_uncommitted", "unconfirmed")
     return {name: sum(getattr(verdict, name) for verdict in verdicts) for name in names}

@@ -1,4 +1,4 @@
-"""The producer of the groups demo: this machine's load, dealt out to the partitions in turn."""
+"""The producer of the groups demo: sends this machine's load to the partitions in turn."""
 
 import zlib
 from typing import Any, Final
@@ -11,7 +11,7 @@ RECORDS_PER_SECOND: Final = 300
 
 
 class GroupLoad(LiveLoad):
-    """Remembers what was acknowledged."""
+    """Sends samples and stores the acknowledged ones."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         super().__init__(bootstrap, "yak-demo-producer", RECORDS_PER_SECOND)
@@ -21,16 +21,16 @@ class GroupLoad(LiveLoad):
         self._samples = server_samples(host_name())
 
     def acknowledged_count(self) -> int:
-        """How many records are acknowledged so far."""
+        """The number of acknowledged records so far."""
         return len(self._acknowledged)
 
     def finish(self, timeout_seconds: float) -> dict[Place, int]:
-        """Stop sending, wait for what is on its way, and give each acknowledged record's place and checksum."""
+        """Stop sending, wait for records in flight, and return each acknowledged record's position and checksum."""
         self.stop(timeout_seconds)
         return dict(self._acknowledged)
 
     def send(self, number: int) -> None:
-        """One sample, to the next partition."""
+        """Send one sample to the next partition."""
         value = next(self._samples)
         checksum = zlib.crc32(value)
 

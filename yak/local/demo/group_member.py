@@ -1,8 +1,7 @@
-"""One member of the demo's group: reads what it is given, tells of each record, and commits four times a second.
+"""One member of the demo's group: reads its partitions, reports each record, and commits four times a second.
 
-What it has read it commits explicitly, while it goes on reading; before it gives a partition away it waits for that.
-
-It runs in a process of its own (`yak demo member`), so that it can be killed as any consumer can.
+It commits explicitly and asynchronously; before it gives up a revoked partition it waits for the commit. It runs in its
+own process (`yak demo member`), so that it can be killed like any consumer.
 """
 
 import os
@@ -19,7 +18,7 @@ from yak.ids import Offset
 from yak.local.demo.group_events import Began, Committed, Event, Given, NotCommitted, Read, Taken, to_line
 
 HEARTBEAT_MS: Final = 200
-"""Less than between two commits: librdkafka's main thread, which looks whether one is due, mostly wakes up for those."""
+"""Below the commit interval: librdkafka's main thread checks for due heartbeats mostly when a commit wakes it."""
 COMMIT_SECONDS: Final = 0.25
 ASSIGNOR: Final = "cooperative-sticky"
 _POLL_SECONDS: Final = 0.05
@@ -28,7 +27,7 @@ _WILL_NOT_HEAL: Final = ("INVALID_SESSION_TIMEOUT", "INCONSISTENT_GROUP_PROTOCOL
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """Whom it joins. `name` is its client id, by which the group's coordinator knows it too."""
+    """The group to join. `name` is the client id, which the group's coordinator knows too."""
 
     bootstrap: str
     group_id: str
@@ -38,7 +37,8 @@ class MemberSettings:
 
 
 def consumer_config(settings: MemberSettings) -> dict[str, Any]:
-    """Explicit commits, and the protocol in which a rebalance leaves alone what does not move (KIP-429)."""
+    """Explicit commits, and the cooperative protocol, in which a rebalance does not revoke partitions that stay
+    (KIP-429)."""
     return {
         **base_config(settings.bootstrap),
         **IMPATIENT,
@@ -56,7 +56,7 @@ def consumer_config(settings: MemberSettings) -> dict[str, Any]:
 
 
 class GroupMember:
-    """A consumer that tells what it does. `positions` has the next offset of each of its partitions with a record read."""
+    """A consumer that reports its events. `positions` has the next offset of each partition with a record read."""
 
     def __init__(
         self, settings: MemberSettings, make_consumer: Callable[[dict[str, Any]], Any], tell: Callable[[Event], None]
@@ -67,10 +67,10 @@ class GroupMember:
         self.positions: dict[int, Offset] = {}
         self._committed: dict[int, Offset] = {}
         self._asked_at: float | None = None
-        """When the commit that is on its way was sent."""
+        """When the commit in flight was sent."""
 
     def run(self, enough: Callable[[], bool]) -> None:
-        """Read until that is true, commit, and leave the group. Raises YakError for an error that will not heal."""
+        """Read until `enough` is true, commit, and leave the group. Raises YakError for a permanent error."""
         self._consumer.subscribe(
             [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
@@ -98,9 +98,10 @@ class GroupMember:
         self.positions[partition] = offset + 1
 
     def commit(self) -> None:
-        """Commit what was read since the last commit, and go on reading: during a rebalance the answer takes a while.
+        """Commit all records read since the last commit, without waiting: during a rebalance the response takes a
+        while.
 
-        One at a time: an earlier one that was tried again after a later one would take the group back.
+        Only one commit is in flight: a retry of an earlier one could otherwise overwrite a later one.
         """
         wanted = self._uncommitted(tuple(self.positions))
         if self._asked_at is None and wanted:
@@ -143,7 +144,7 @@ class GroupMember:
             self._tell(NotCommitted(at, each))
 
     def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
-        # Told before it asks for the committed offsets: what is committed by now, it must not read again.
+        # Report before fetching the committed offsets: the member must not read again what is committed by now.
         self._tell(Given(time.monotonic(), _numbers(partitions)))
         consumer.incremental_assign(partitions)
 
@@ -168,10 +169,11 @@ def _numbers(partitions: list[Any]) -> tuple[int, ...]:
 
 
 def run_member(settings: MemberSettings, *, stdin: int, stdout: BinaryIO) -> None:
-    """Join when something comes on `stdin`, and be a member until that is closed; a line on `stdout` for each event.
+    """Join when a byte arrives on `stdin`, and stay a member until it is closed; write each event as a line to
+    `stdout`.
 
-    So members that are started together can join together, however long each of them takes to start. Whoever started it
-    holds the other end of `stdin`: if that process ends, however it ends, so does the member. Raises YakError.
+    So members that start together can join together, however long each takes to start. The parent holds the other end
+    of `stdin`: when the parent ends in any way, so does the member. Raises YakError.
     """
     from confluent_kafka import Consumer
 

@@ -1,4 +1,4 @@
-"""What the cluster says of the demo's group: which broker coordinates it, and what is committed."""
+"""The cluster's view of the demo's group: its coordinator, and its committed offsets."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _AGAIN_SECONDS: Final = 0.02
 def coordinator_of(bootstrap: str, group_id: str, *, timeout_seconds: float) -> NodeId:
     """The broker that coordinates a group (FindCoordinator, key 10). Raises NothingInTime.
 
-    Brokers that are gone are passed over. The first one that is ever asked makes the topic of committed offsets.
+    Brokers that do not answer are skipped. The first request ever creates the topic of committed offsets.
     """
     import_kio()
     from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
@@ -45,12 +45,12 @@ def coordinator_of(bootstrap: str, group_id: str, *, timeout_seconds: float) -> 
 def committed_offsets(
     bootstrap: str, group_id: str, topic: str, partitions: Sequence[int], *, timeout_seconds: float
 ) -> dict[int, Offset]:
-    """What the coordinator has of these partitions; one without a commit is left out. Raises YakError."""
+    """The committed offsets of these partitions; partitions without a commit are left out. Raises YakError."""
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
     from confluent_kafka.admin import AdminClient
 
     wanted = ConsumerGroupTopicPartitions(group_id, [TopicPartition(topic, each) for each in partitions])
-    admin = AdminClient(base_config(bootstrap))  # by a name: with its last reference the question would be gone too
+    admin = AdminClient(base_config(bootstrap))  # a variable: without a reference the request is cancelled
     try:
         asked = admin.list_consumer_group_offsets([wanted], request_timeout=timeout_seconds)
         found = asked[group_id].result(timeout_seconds + 1.0).topic_partitions

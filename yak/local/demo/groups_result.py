@@ -1,4 +1,4 @@
-"""What the groups demo is asked for, what it shows on its way, and what it found."""
+"""The settings, the displayed rows and the result of the groups demo."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -18,7 +18,7 @@ MIN_ISR: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class GroupsDemoSettings:
-    """How the demo runs. `data_dir` None is a new temporary directory, deleted at the end unless `keep`."""
+    """The settings. `data_dir` None is a new temporary directory, deleted at the end unless `keep`."""
 
     load_seconds: float
     session_timeout_ms: int
@@ -28,27 +28,27 @@ class GroupsDemoSettings:
 
 @dataclass(slots=True)
 class GroupsTimes:
-    """Measured times in milliseconds; None where nobody could tell."""
+    """Measured times in milliseconds; None where unknown."""
 
     start_ms: float = 0.0
     shared_ms: float = 0.0
-    """From the start of the first member to each partition having a reader, evenly."""
+    """From the start of the first member until each partition has a reader, evenly."""
     taken_over_ms: float = 0.0
-    """From the kill of the member to the last of its partitions being given to another."""
+    """From the kill of the member until the last of its partitions is reassigned."""
     read_again_ms: float = 0.0
     """From there to the first record of the last of them."""
     others_pause_ms: float | None = None
-    """The longest time meanwhile without a record from a partition that stayed where it was."""
+    """The longest pause meanwhile of a partition that stayed with its reader."""
     next_commit_ms: float = 0.0
-    """From the kill of the coordinator to the first commit that was asked for after it."""
+    """From the kill of the coordinator to the first acknowledged commit that was sent after it."""
     all_commit_ms: float = 0.0
-    """The same, of the member that waited longest."""
+    """The same, for the member that waited longest."""
     total_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """One member as it is now."""
+    """One member's present state."""
 
     name: str
     pid: int | None
@@ -59,7 +59,8 @@ class MemberRow:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """One partition of the killed member. Offsets are of the next record; `committed` is the coordinator's own figure."""
+    """One partition of the killed member. Offsets are of the next record; `committed` is the coordinator's own
+    value."""
 
     partition: int
     committed: Offset
@@ -69,7 +70,8 @@ class Handover:
 
     @property
     def holds(self) -> bool:
-        """Whether the next reader began at the last commit: it missed nothing, and read nothing that was committed."""
+        """Whether the next reader started at the last commit: it skipped nothing, and read nothing that was
+        committed."""
         return self.began_at == self.committed
 
     @property
@@ -80,7 +82,7 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class KilledMember:
-    """The member that died, and where its partitions went."""
+    """The killed member, and the new readers of its partitions."""
 
     name: str
     pid: int
@@ -89,8 +91,10 @@ class KilledMember:
 
 @dataclass(frozen=True, slots=True)
 class KilledCoordinator:
-    """The broker that died. After it, `rejoined` members went through a rebalance and `moved` partitions changed hands;
-    neither has to be.
+    """The killed coordinator.
+
+    After the kill, `rejoined` members went through a rebalance and `moved` partitions were reassigned; neither is
+    necessary.
     """
 
     node_id: NodeId
@@ -103,7 +107,8 @@ class KilledCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class GroupsDemoResult:
-    """What the demo found. `commits_lost` counts partitions whose last acknowledged commit the coordinator does not have."""
+    """The result of the demo. `commits_lost`: partitions whose last acknowledged commit the coordinator does not
+    have."""
 
     settings: GroupsDemoSettings
     verdicts: tuple[PartitionVerdict, ...]
@@ -116,7 +121,7 @@ class GroupsDemoResult:
 
     @property
     def holds(self) -> bool:
-        """Whether every record was read, nothing twice that was committed, and no commit was lost."""
+        """Whether every record was read, no committed record twice, and no commit was lost."""
         return (
             sum(verdict.acknowledged for verdict in self.verdicts) > 0
             and all(verdict.holds for verdict in self.verdicts)
@@ -126,7 +131,7 @@ class GroupsDemoResult:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The machine-readable verdict."""
+        """The JSON result."""
         member = self.killed_member
         return {
             "ok": self.holds,

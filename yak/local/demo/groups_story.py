@@ -1,6 +1,6 @@
-"""The groups demo from start to verdict: three consumers share a topic, one is killed, and then their coordinator.
+"""The groups demo: three consumers share a topic; one of them is killed, and then their coordinator.
 
-The steps tell what they do through a `GroupsNarrator`; this file prints nothing itself.
+The steps report through a `GroupsNarrator`; this file prints nothing itself.
 """
 
 import time
@@ -36,37 +36,37 @@ from yak.local.demo.watched_group import PATIENCE_SECONDS, REQUEST_SECONDS, Watc
 
 STEPS: Final = 6
 KAFKAS_SHORTEST_SESSION_MS: Final = 6_000
-"""`group.min.session.timeout.ms` of Kafka's brokers, and of ours."""
+"""The default `group.min.session.timeout.ms` of Kafka's and of YAK's brokers."""
 JOIN_DELAY_MS: Final = 300
-"""`group.initial.rebalance.delay.ms`, 500 by default: the members of this group join within a moment."""
+"""`group.initial.rebalance.delay.ms`, 500 by default: the members of this group join nearly at once."""
 AFTER_SECONDS: Final = 0.7
-"""Load after each kill, when the group reads again."""
+"""Load after each kill, once the group reads again."""
 READ_SECONDS: Final = 20.0
-"""How long the group may take to read what is left at the end; what it did not read then counts as lost."""
+"""How long the group may take to read the rest at the end; unread records then count as lost."""
 _POLL_SECONDS: Final = 0.02
 
 
 class GroupsNarrator(Protocol):
-    """Shows the story to whoever watches."""
+    """Displays the demo."""
 
     def step(self, number: int, title: str) -> None:
         """A step begins."""
 
     def say(self, text: str) -> None:
-        """Something worth knowing about the step."""
+        """A remark on the step."""
 
     def reading(self, acknowledged: int, read: int) -> None:
         """The load goes on."""
 
     def members(self, rows: Sequence[MemberRow]) -> None:
-        """Who reads what."""
+        """The members and their partitions."""
 
     def handovers(self, rows: Sequence[Handover]) -> None:
-        """Where the partitions of the killed member went."""
+        """The new readers of the killed member's partitions."""
 
 
 def run(settings: GroupsDemoSettings, narrator: GroupsNarrator) -> GroupsDemoResult:
-    """Run the whole story. Raises YakError when a part of it cannot start, a client fails or the group stands still."""
+    """Run the whole demo. Raises YakError when a part cannot start, a client fails or the group makes no progress."""
     with stage(settings.data_dir, keep=settings.keep) as (cluster, work):
         story = _Story(settings, narrator, cluster, work)
         try:
@@ -76,7 +76,7 @@ def run(settings: GroupsDemoSettings, narrator: GroupsNarrator) -> GroupsDemoRes
 
 
 def broker_configs(session_timeout_ms: int) -> tuple[str, ...]:
-    """What the demo's brokers are started with."""
+    """The settings of the demo's brokers."""
     configs = [
         f"default.replication.factor={BROKERS}",
         f"min.insync.replicas={MIN_ISR}",
@@ -88,10 +88,10 @@ def broker_configs(session_timeout_ms: int) -> tuple[str, ...]:
 
 
 def handovers(dead: Sequence[Hold], later: Sequence[Hold], committed: Mapping[int, Offset]) -> tuple[Handover, ...]:
-    """Where each partition of a dead member went: to the first that read it in `later`, which has one for each."""
+    """The first member that read each partition of a dead member, from the assignments in `later`."""
     rows = []
     for hold in dead:
-        # One that was given it and let go of it unread, in a second rebalance, took nothing over.
+        # An assignment that a second rebalance revoked before the first read is no handover.
         after = next(each for each in later if each.partition == hold.partition and each.first_offset is not None)
         floor = committed.get(hold.partition, 0)
         read_to = hold.floor if hold.read_to is None else hold.read_to
@@ -100,7 +100,7 @@ def handovers(dead: Sequence[Hold], later: Sequence[Hold], committed: Mapping[in
 
 
 class _Story:
-    """The steps, in order; each leaves what the next ones need."""
+    """The steps, in order; each prepares the next ones."""
 
     def __init__(
         self, settings: GroupsDemoSettings, narrator: GroupsNarrator, cluster: LocalCluster, work: str
@@ -115,7 +115,7 @@ class _Story:
         self.group: WatchedGroup | None = None
 
     def tell(self) -> GroupsDemoResult:
-        """All of it."""
+        """Run all steps."""
         began = time.monotonic()
         bootstrap = self._start()
         load = self._send(bootstrap)
@@ -138,7 +138,7 @@ class _Story:
         )
 
     def abandon(self) -> None:
-        """End whatever still runs beside the cluster."""
+        """End the processes and threads beside the cluster."""
         if self.group is not None:
             self.group.abandon()
         if self.load is not None:
@@ -191,7 +191,7 @@ class _Story:
         so_far = load.acknowledged_count()
 
         def is_caught_up() -> bool:
-            # A commit that is sent during a rebalance is answered after it: the next one tells that all is quiet.
+            # A commit that is sent during a rebalance is answered after it: an answer shows that the rebalance is over.
             commits = [ledger.first_commit_after(shared_at, name) for name in names]
             return None not in commits and sum(ledger.committed.values()) >= so_far
 

@@ -1,6 +1,6 @@
-"""The demo's bookkeeping: what clients were told is stored, against what is read back. No I/O.
+"""The demo's check: acknowledged records against the records that are read back. No I/O.
 
-A message is known by its content: each holds a number of its own, so equal contents are the same message twice.
+Every record has a unique number in its content, so equal contents are duplicates.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from yak.ids import Offset
 
 
 class Acknowledged(NamedTuple):
-    """One message that the broker acknowledged, in the order it was sent; the place is None when not reported."""
+    """One acknowledged record, in the order of sending; partition and offset are None when not reported."""
 
     key: bytes
     content: Hashable
@@ -21,7 +21,7 @@ class Acknowledged(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """One message that was read back."""
+    """One record that was read back."""
 
     key: bytes
     content: Hashable
@@ -31,10 +31,10 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The count for one topic.
+    """The counts for one topic.
 
-    `moved`: acknowledged at one offset, read at another. `out_of_order`: read before a message of the same key that was
-    sent earlier. `unconfirmed`: read though the client was never told that it is stored; allowed, and shown.
+    `moved`: acknowledged at one offset, read at another. `out_of_order`: read after a record of the same key that was
+    sent later. `unconfirmed`: read without an acknowledgement to the client; allowed, and displayed.
     """
 
     topic: str
@@ -48,19 +48,19 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether every acknowledged message is there, once, in its place and in order."""
+        """Whether every acknowledged record was read once, at its offset and in order."""
         wrong = self.lost + self.duplicated + self.moved + self.out_of_order
         return self.acknowledged > 0 and wrong == 0
 
 
 def totals(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    """Each count over all topics, by name."""
+    """Each count summed over all topics, by name."""
     names = ("acknowledged", "read", "lost", "duplicated", "moved", "out_of_order", "unconfirmed")
     return {name: sum(getattr(verdict, name) for verdict in verdicts) for name in names}
 
 
 def compare(topic: str, acknowledged: Sequence[Acknowledged], stored: Sequence[Stored]) -> Verdict:
-    """Count what is missing, there twice, in another place, or out of order. `stored` is in offset order."""
+    """Count lost, duplicated, moved and reordered records. `stored` is in offset order."""
     times_read = Counter((message.key, message.content) for message in stored)
     known = {(message.key, message.content) for message in acknowledged}
     places = {(message.key, message.content): (message.partition, message.offset) for message in stored}

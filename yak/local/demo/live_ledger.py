@@ -1,8 +1,8 @@
-"""The bookkeeping of a load that has no end: what was acknowledged against what was read, counted while it runs. Pure.
+"""The check of an endless load: acknowledged records against read ones, counted while it runs. Pure.
 
-A writer numbers the records of each partition 0, 1, 2, ... A reader sees each partition in offset order. What both have
-told is settled and forgotten, so the memory it takes is that of what is under way, however long it runs. For the same
-history it counts as `ledger.compare` does when everything has been read.
+A writer numbers the records of each partition 0, 1, 2, ... A reader sees each partition in offset order. A record that
+is both acknowledged and read is counted and forgotten, so memory is bounded by the records in flight. For the same
+history the counts equal those of `ledger.compare` once everything has been read.
 """
 
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ from yak.ids import Offset, TopicPartition
 from yak.local.demo.ledger import Verdict
 
 _UNCONFIRMED_KEPT_MAX: Final = 100_000
-"""Records of a partition that were read and not acknowledged; the acknowledgement of one that is older is not believed."""
+"""Limit of a partition's unacknowledged read records; later acknowledgements of older ones are not matched."""
 
 
 @dataclass(slots=True)
 class Counts:
     """Sums over all partitions.
 
-    `waiting`: acknowledged and not read yet. `lost`: acknowledged, and the reader is past the place. `unconfirmed`: read,
-    and the writer was never told that it is stored. `read_again`: read a second time at the same offset, as a group does
-    after it has shared its partitions anew. `strange`: not of this load.
+    `waiting`: acknowledged and not read yet. `lost`: acknowledged, and the reader is past its position. `unconfirmed`:
+    read without an acknowledgement to the writer. `read_again`: read a second time at the same offset, as after a
+    rebalance. `strange`: not of this load.
     """
 
     acknowledged: int = 0
@@ -40,15 +40,15 @@ class Counts:
 
     @property
     def wrong(self) -> int:
-        """How many records are not there once, in their place and in order."""
+        """The number of records that are lost, duplicated, reordered or moved."""
         return self.lost + self.duplicated + self.reordered + self.moved
 
     def at_the_end(self) -> "Counts":
-        """The same, once everything that is stored has been read: who is still waited for is lost."""
+        """The final counts, once everything stored has been read: records that were not read are lost."""
         return replace(self, lost=self.lost + self.waiting, waiting=0, oldest_waiting_ms=0.0)
 
     def verdict(self, topic: str = "") -> Verdict:
-        """The same in the words of the demos."""
+        """The counts as a demo's `Verdict`."""
         return Verdict(
             topic,
             self.acknowledged,
@@ -68,25 +68,25 @@ class _Partition:
     next_number: int = 0
     """One above the highest number that was read."""
     next_offset: Offset = 0
-    """What is read below this was read before."""
+    """Offsets below this one were read before."""
     holes: set[int] = field(default_factory=set)
     """Numbers below `next_number` that were not read."""
     waiting: dict[int, tuple[Offset | None, float]] = field(default_factory=dict)
-    """Acknowledged, and not read: the offset, and when that was."""
+    """Acknowledged, and not read: the offset, and the time of the acknowledgement."""
     unconfirmed: dict[int, Offset] = field(default_factory=dict)
     """Read, and not acknowledged."""
     lost: set[int] = field(default_factory=set)
 
 
 class LiveLedger:
-    """Takes what the writers and the readers are told. Not for several threads at once."""
+    """Collects the writers' acknowledgements and the readers' records. Not thread-safe."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._counts = Counts()
 
     def note_acknowledged(self, place: TopicPartition, number: int, offset: Offset | None, now_ms: float) -> None:
-        """The writer was told that its record `number` is stored, at an offset if that was said."""
+        """The writer's record `number` is acknowledged, at an offset if that is known."""
         known, counts = self._of(place), self._counts
         counts.acknowledged += 1
         if number in known.unconfirmed:
@@ -98,7 +98,7 @@ class LiveLedger:
             known.waiting[number] = (offset, now_ms)
 
     def note_failed(self, count: int = 1) -> None:
-        """The writer gave records up, and does not know whether they are stored."""
+        """Records failed with an unknown outcome."""
         self._counts.failed += count
 
     def note_strange(self) -> None:
@@ -106,7 +106,7 @@ class LiveLedger:
         self._counts.strange += 1
 
     def note_read(self, place: TopicPartition, number: int, offset: Offset) -> None:
-        """A reader was given a record."""
+        """A reader got a record."""
         known, counts = self._of(place), self._counts
         if offset < known.next_offset:
             counts.read_again += 1
@@ -133,7 +133,7 @@ class LiveLedger:
                 counts.unconfirmed += 1
 
     def counts(self, now_ms: float) -> Counts:
-        """The sums as they are now."""
+        """The present sums."""
         partitions = self._partitions.values()
         lost = sum(len(each.lost) for each in partitions)
         return replace(
@@ -148,7 +148,7 @@ class LiveLedger:
         return self._partitions.setdefault(place, _Partition())
 
     def _skip_to(self, known: _Partition, number: int) -> None:
-        """The reader is past these: whoever was acknowledged among them is lost, unless it comes later after all."""
+        """The reader is past these numbers: acknowledged ones are lost, unless they arrive later."""
         for skipped in range(known.next_number, number):
             known.holes.add(skipped)
             if skipped in known.waiting:
@@ -160,7 +160,7 @@ class LiveLedger:
 
 
 def _first_waiting(partitions: Iterable[_Partition]) -> Iterable[float]:
-    """When the longest waiting of each partition was acknowledged: acknowledgements of a partition come in order."""
+    """When each partition's oldest unread record was acknowledged: a partition's acknowledgements come in order."""
     for each in partitions:
         since = next((since for number, (_, since) in each.waiting.items() if number not in each.lost), None)
         if since is not None:

@@ -1,4 +1,4 @@
-"""What the demos' live loads through librdkafka have in common: one thread that sends at a steady rate until it is told to stop."""
+"""The base of the demos' live loads through librdkafka: one thread that sends at a steady rate until stopped."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from yak.client.connection import IMPATIENT, base_config
 
 
 class LiveLoad(ABC):
-    """Calls `send` so many times a second, with acks=all and idempotence, so that a retry after a kill stores nothing twice.
+    """Calls `send` at a fixed rate, with acks=all and idempotence, so that a retry after a kill stores no duplicate.
 
     After a lost connection its producer looks for the new leader every few milliseconds.
     """
@@ -35,20 +35,20 @@ class LiveLoad(ABC):
 
     @abstractmethod
     def send(self, number: int) -> None:
-        """Hand the producer what the load sends for the `number`-th time, counted from 0."""
+        """Pass the `number`-th record of the load, counted from 0, to the producer."""
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._thread.start()
 
     def stop(self, timeout_seconds: float) -> int:
-        """Stop sending, and wait for what is on its way; how many records were not acknowledged in time."""
+        """Stop sending, and wait for records in flight; return the number of records not acknowledged in time."""
         self._enough.set()
         self._thread.join(timeout_seconds)
         return int(self.producer.flush(timeout_seconds))
 
     def abandon(self) -> None:
-        """Stop at once, whatever is on its way."""
+        """Stop at once, and drop records in flight."""
         self._enough.set()
         if self._thread.is_alive():
             self._thread.join(1.0)
@@ -60,6 +60,6 @@ class LiveLoad(ABC):
         while not self._enough.is_set():
             self.send(number)
             number += 1
-            # poll() comes back with each acknowledgement, long before its time is up.
+            # poll() returns at each acknowledgement, long before its timeout.
             while (left := began + number / self._per_second - time.monotonic()) > 0:
                 self.producer.poll(left)

@@ -1,6 +1,6 @@
-"""The demo's clients: each sends real data while the broker is killed, and knows what was acknowledged.
+"""The demo's clients: each sends real data while the broker is killed, and tracks its acknowledgements.
 
-All of them ask for acks=all with idempotence, so a retry after the kill cannot store a message twice.
+All of them use acks=all with idempotence, so a retry after the kill cannot store a duplicate.
 """
 
 import contextlib
@@ -28,33 +28,33 @@ CSV_KEY = "folder"
 
 
 class LoadClient(Protocol):
-    """One client under load. `first_ack_after` is asked with a time of `time.monotonic()`."""
+    """One client under load. Moments are `time.monotonic()`."""
 
     topic: str
     what: str
     name: str
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
 
     def acknowledged_count(self) -> int:
-        """How many messages the broker has acknowledged so far, as far as this client tells."""
+        """The number of acknowledged records so far, as far as this client reports it."""
 
     def first_ack_after(self, moment: float) -> float | None:
-        """When the first message that was sent after a moment was acknowledged."""
+        """When the first record that was sent after a moment was acknowledged."""
 
     def longest_pause(self, since: float, until: float) -> float | None:
-        """Seconds of the longest time between two acknowledgements that touches these moments, if it can tell."""
+        """Seconds of the longest time between two acknowledgements that overlaps this interval; None if unknown."""
 
     def finish(self, timeout_seconds: float) -> list[Acknowledged]:
-        """Stop sending, wait for what is on its way, and give what was acknowledged, in the order of sending."""
+        """Stop sending, wait for records in flight, and return the acknowledged records in the order of sending."""
 
     def abandon(self) -> None:
-        """Stop at once, whatever is on its way: the story ended in an error."""
+        """Stop at once after an error of the demo, whatever is in flight."""
 
 
 class _AckTimes:
-    """Which messages were acknowledged, and when the ones sent after a moment were."""
+    """The acknowledged records, and the times of their acknowledgements."""
 
     def __init__(self) -> None:
         self._sent_and_acked: list[tuple[float, float]] = []
@@ -91,24 +91,24 @@ class ServerMetrics(LiveLoad):
         self._samples = server_samples(self._host)
 
     def acknowledged_count(self) -> int:
-        """How many messages the broker has acknowledged so far."""
+        """The number of acknowledged records so far."""
         return self._acks.count()
 
     def first_ack_after(self, moment: float) -> float | None:
-        """When the first message sent after a moment was acknowledged."""
+        """When the first record that was sent after a moment was acknowledged."""
         return self._acks.first_after(moment)
 
     def longest_pause(self, since: float, until: float) -> float | None:
-        """Seconds of the longest time between two acknowledgements that touches these moments."""
+        """Seconds of the longest time between two acknowledgements that overlaps this interval."""
         return self._acks.longest_pause(since, until)
 
     def finish(self, timeout_seconds: float) -> list[Acknowledged]:
-        """Stop sending and wait for what is on its way."""
+        """Stop sending and wait for records in flight."""
         self.stop(timeout_seconds)
         return self._acks.in_order()
 
     def send(self, number: int) -> None:
-        """One sample."""
+        """Send one sample."""
         sent_at, key, value = time.monotonic(), self._host.encode(), next(self._samples)
 
         def delivered(error: object, message: Any) -> None:
@@ -121,7 +121,7 @@ class ServerMetrics(LiveLoad):
 
 
 class CsvFile:
-    """A CSV file through `yak produce`, a process of its own, which ends with 0 only when all rows are stored."""
+    """A CSV file through `yak produce` in its own process, which ends with 0 only when all rows are stored."""
 
     topic = "files"
 
@@ -137,7 +137,7 @@ class CsvFile:
         self._ended_well = False
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._child = subprocess.Popen(  # noqa: S603 - our own command, no shell
             yak_argv(*self._arguments),
             env=yak_environment(),
@@ -148,19 +148,19 @@ class CsvFile:
         )
 
     def acknowledged_count(self) -> int:
-        """How many messages the broker has acknowledged so far."""
+        """The number of acknowledged records: all rows or none."""
         return self._rows if self._ended_well else 0
 
     def first_ack_after(self, moment: float) -> float | None:  # noqa: ARG002 - it only tells at its end
-        """None: the process reports no single message."""
+        """None: the process reports no single record."""
         return None
 
     def longest_pause(self, since: float, until: float) -> float | None:  # noqa: ARG002 - likewise
-        """None: the process reports no single message."""
+        """None: the process reports no single record."""
         return None
 
     def finish(self, timeout_seconds: float) -> list[Acknowledged]:
-        """Raises the YakError that `yak produce` ended with."""
+        """Wait for the end. Raises the YakError that `yak produce` ended with."""
         assert self._child is not None, "start it first"
         try:
             _, errors = self._child.communicate(timeout=timeout_seconds)
@@ -197,7 +197,7 @@ class Processes:
     def __init__(self, bootstrap: str) -> None:
         from kafka import KafkaProducer
 
-        # It warns on stderr about the kill that the story is about.
+        # It logs the intended kill to stderr.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         self.name = f"kafka-python {importlib.metadata.version('kafka-python')} (no librdkafka in it)"
         self._enough = threading.Event()
@@ -216,7 +216,7 @@ class Processes:
 
     @staticmethod
     def is_installed() -> bool:
-        """Whether kafka-python is there."""
+        """Whether kafka-python is installed."""
         try:
             importlib.metadata.version("kafka-python")
         except importlib.metadata.PackageNotFoundError:
@@ -224,23 +224,23 @@ class Processes:
         return importlib.util.find_spec("kafka") is not None
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._thread.start()
 
     def acknowledged_count(self) -> int:
-        """How many messages the broker has acknowledged so far."""
+        """The number of acknowledged records so far."""
         return self._acks.count()
 
     def first_ack_after(self, moment: float) -> float | None:
-        """When the first message sent after a moment was acknowledged."""
+        """When the first record that was sent after a moment was acknowledged."""
         return self._acks.first_after(moment)
 
     def longest_pause(self, since: float, until: float) -> float | None:
-        """Seconds of the longest time between two acknowledgements that touches these moments."""
+        """Seconds of the longest time between two acknowledgements that overlaps this interval."""
         return self._acks.longest_pause(since, until)
 
     def finish(self, timeout_seconds: float) -> list[Acknowledged]:
-        """Stop sending and wait for what is on its way."""
+        """Stop sending and wait for records in flight."""
         self._enough.set()
         self._thread.join(timeout_seconds)
         self._producer.flush(timeout_seconds)
@@ -273,12 +273,12 @@ class Processes:
 
 
 def csv_content(row: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """What a CSV row says without its key column, whatever the order and spacing of its JSON."""
+    """The content of a CSV row without its key column, independent of the order and spacing of its JSON."""
     return tuple((column, row[column]) for column in CSV_COLUMNS if column != CSV_KEY)
 
 
 def content_of(topic: str, value: bytes) -> object:
-    """The content by which a message of a topic is known; the bytes themselves when it is not what was sent."""
+    """The identifying content of a topic's record; the bytes themselves for a foreign record."""
     if topic != CsvFile.topic:
         return value
     try:

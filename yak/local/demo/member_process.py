@@ -1,4 +1,4 @@
-"""A member of the demo's group as a child process: started, heard, killed, or told to end."""
+"""A member of the demo's group as a child process: started, monitored, killed, or stopped."""
 
 import contextlib
 import queue
@@ -20,13 +20,13 @@ Told = queue.SimpleQueue[tuple[str, Event]]
 
 
 class MemberProcess:
-    """One of them. All that it tells goes to the queue, with its name; `process` is known when it has begun."""
+    """One member. All its events go to the queue, with its name; `process` is known once it has begun."""
 
     def __init__(self, settings: MemberSettings, told: Told, errors_path: str) -> None:
         self.name = settings.name
         self.process: ProcessId | None = None
         self.is_ended = False
-        """Whether it was killed or told to end, and no longer has to run."""
+        """Whether it was killed or asked to end, and need not run any more."""
         self._settings = settings
         self._told = told
         self._errors_path = errors_path
@@ -34,7 +34,7 @@ class MemberProcess:
         self._reader: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start it. It ends by itself when this process ends: its standard input is closed then."""
+        """Start the process. It ends when this process ends, since its standard input is closed then."""
         found = self._settings
         words = ["demo", "member", "--group", found.group_id, "--topic", found.topic, "--name", found.name]
         words += ["--session-timeout", f"{found.session_timeout_ms}ms", "-b", found.bootstrap]
@@ -62,19 +62,19 @@ class MemberProcess:
 
     @property
     def pid(self) -> int | None:
-        """Its pid, as soon as it has begun."""
+        """The member's pid; None before it has begun."""
         return None if self.process is None else self.process.pid
 
     def join(self) -> None:
-        """Have it join the group; it has begun."""
+        """Make the member, which has begun, join the group."""
         assert self._child is not None, "start it first"
         assert self._child.stdin is not None, "asked for at the start"
-        with contextlib.suppress(BrokenPipeError):  # it ended: `check` says why
+        with contextlib.suppress(BrokenPipeError):  # it ended: `check` reports why
             self._child.stdin.write(b"\n")
             self._child.stdin.flush()
 
     def check(self) -> None:
-        """Raises the YakError with which it ended, where it should run."""
+        """Raise the YakError of a member that ended unexpectedly."""
         assert self._child is not None, "start it first"
         if not self.is_ended and (code := self._child.poll()) is not None:
             raise self._failure(code)
@@ -89,20 +89,20 @@ class MemberProcess:
         )
 
     def kill(self) -> None:
-        """`kill -9`, and wait until it is gone and all that it told is in the queue."""
+        """`kill -9`, and wait until the process is gone and all its events are in the queue."""
         assert self.process is not None, "it has begun"
         self.is_ended = True
         processes.kill(self.process)
         self._wait()
 
     def ask_to_end(self) -> None:
-        """Have it commit and leave the group."""
+        """Make the member commit and leave the group."""
         assert self._child is not None, "start it first"
         self.is_ended = True
         self._close_stdin(self._child)
 
     def wait_end(self, timeout_seconds: float) -> None:
-        """Raises the YakError with which it ended; one that does not end in time is killed."""
+        """Wait for the end. Raises the YakError of a member that failed; kills one that does not end in time."""
         assert self._child is not None, "start it first"
         try:
             code = self._child.wait(timeout_seconds)
@@ -118,7 +118,7 @@ class MemberProcess:
             raise self._failure(code)
 
     def abandon(self) -> None:
-        """Kill it, whatever it does: the story ended in an error."""
+        """Kill the member in any state, after an error of the demo."""
         self.is_ended = True
         if self.process is not None:
             processes.kill(self.process)
@@ -137,5 +137,5 @@ class MemberProcess:
     @staticmethod
     def _close_stdin(child: subprocess.Popen[bytes]) -> None:
         assert child.stdin is not None, "asked for at the start"
-        with contextlib.suppress(BrokenPipeError):  # what was not sent yet is for nobody any more
+        with contextlib.suppress(BrokenPipeError):  # a dead child cannot read the unsent bytes
             child.stdin.close()

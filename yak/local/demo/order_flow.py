@@ -1,7 +1,7 @@
 """The workload of `yak ui --demo`: orders and payments at a steady rate, and a group of two that reads them.
 
-Each record has in a header which one of its partition it is, so that `LiveLedger` can say at any time what was lost,
-doubled or reordered. Clients as any other: acks=all, idempotent, a consumer group with committed offsets.
+A header of each record holds its number in the partition, so that `LiveLedger` can count lost, duplicated and reordered
+records at any time. The clients are ordinary: acks=all, idempotent, a consumer group with committed offsets.
 """
 
 import json
@@ -22,19 +22,19 @@ HEADER: Final = "yak-demo"
 GROUP: Final = "billing"
 MEMBERS: Final = 2
 PAUSE_TOLD_MS: Final = 40.0
-"""Several times what an acknowledgement takes when all is well."""
+"""Pauses are reported from here on: several times a normal acknowledgement latency."""
 _CUSTOMERS: Final = 200
 _CITIES: Final = ("Oslo", "Lima", "Kyoto", "Accra", "Porto", "Quito", "Hanoi", "Tunis")
 _POLL_SECONDS: Final = 0.05
 _FLUSH_SECONDS: Final = 3.0
 _GONE: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID")
 _HANGING: Final[dict[str, int]] = {"socket.timeout.ms": 1000, "topic.metadata.refresh.interval.ms": 250}
-"""A broker that is paused resets no connection: requests must give up by themselves, and look for another leader."""
+"""A paused broker resets no connection: requests must time out, and look for another leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowTopic:
-    """A topic of the workload, and how many records it gets in a second."""
+    """A topic of the workload, and its records per second."""
 
     name: str
     partitions: int
@@ -46,7 +46,7 @@ TOPICS: Final = (FlowTopic("orders", 3, 400.0), FlowTopic("payments", 2, 100.0))
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A partition had no acknowledgement for so long, with records waiting for one. Times are of `time.time()`."""
+    """A partition had no acknowledgement for so long while records were in flight. Times are `time.time()` in ms."""
 
     topic: str
     partition: int
@@ -55,7 +55,7 @@ class Pause:
 
 
 def order_of(topic: str, number: int) -> tuple[bytes, bytes]:
-    """Key and JSON value of the record with this number of its topic: the same for the same number."""
+    """Key and JSON value of the record with this number in its topic; deterministic."""
     mixed = zlib.crc32(b"%s-%d" % (topic.encode(), number))
     customer = f"c-{mixed % _CUSTOMERS:03}"
     order: dict[str, object] = {"order": f"o-{number:07}", "customer": customer, "city": _CITIES[mixed % len(_CITIES)]}
@@ -67,7 +67,7 @@ def order_of(topic: str, number: int) -> tuple[bytes, bytes]:
 
 
 class OrderFlow:
-    """Writes and reads from `start` to `stop`. What it counts may be asked for at any time, from any thread."""
+    """Writes and reads from `start` to `stop`. Its counts are thread-safe."""
 
     def __init__(
         self, bootstrap: str, topics: Sequence[FlowTopic], on_pause: Callable[[Pause], None], *, rate: float = 1.0
@@ -83,7 +83,7 @@ class OrderFlow:
         self._under_way: dict[TopicPartition, int] = {}
         self._last_ack_ms: dict[TopicPartition, float] = {}
         self.gone: set[str] = set()
-        """Topics that somebody deleted: nothing is sent there any more."""
+        """Deleted topics: nothing is sent to them any more."""
         self.last_error = ""
         self._writer = threading.Thread(target=self._write, name="order-writer", daemon=True)
         self._readers = [
@@ -92,17 +92,17 @@ class OrderFlow:
         ]
 
     def start(self) -> None:
-        """Begin to write and to read."""
+        """Start writing and reading."""
         for thread in (self._writer, *self._readers):
             thread.start()
 
     def counts(self) -> Counts:
-        """What was acknowledged and read so far."""
+        """The counts of acknowledged and read records so far."""
         with self._lock:
             return self._ledger.counts(time.time() * 1000.0)
 
     def stop(self, settle_seconds: float) -> Counts:
-        """Write no more, read what is left for at most so long, and give the last count."""
+        """Stop writing, read the rest for at most so long, and return the final counts."""
         self._enough_written.set()
         self._writer.join(settle_seconds + 1.0)
         deadline = time.monotonic() + settle_seconds
@@ -123,7 +123,7 @@ class OrderFlow:
             now = time.monotonic()
             for at, topic in enumerate(self._topics):
                 while due[at] <= now:
-                    # What a pause left out is not made up for: the load after it is the load before it.
+                    # Missed records are not caught up: the rate after a pause is the rate before it.
                     due[at] = due[at] + 1.0 / topic.rate if now - due[at] < 1.0 else now + 1.0 / topic.rate
                     producer = self._send(producer, topic)
             producer.poll(min(max(min(due) - time.monotonic(), 0.0), _POLL_SECONDS))
@@ -147,7 +147,7 @@ class OrderFlow:
         )
 
     def _send(self, producer: Any, topic: FlowTopic) -> Any:
-        """Hand one record over; gives the producer to go on with, a new one when this one is at its end."""
+        """Send one record; return the producer to go on with, a new one after a fatal error."""
         import confluent_kafka
 
         if topic.name in self.gone:
@@ -167,7 +167,7 @@ class OrderFlow:
         except BufferError:
             return producer
         except confluent_kafka.KafkaException as error:
-            # An idempotent producer that found its own sequence broken refuses everything from then on.
+            # After a fatal sequence error an idempotent producer refuses every record.
             self.last_error = str(error.args[0].str())
             producer.purge()
             producer.flush(_FLUSH_SECONDS)
@@ -244,7 +244,7 @@ class OrderFlow:
 
 
 def number_of(headers: Sequence[tuple[str, bytes | None]] | None) -> int | None:
-    """Which record of its partition it is; None for one that somebody else wrote."""
+    """The record's number in its partition; None for a foreign record."""
     for name, value in headers or ():
         if name == HEADER and value is not None and value.isdigit():
             return int(value)

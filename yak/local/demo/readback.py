@@ -1,4 +1,4 @@
-"""Reads topics from their first message to their end, as they are when it starts."""
+"""Reads topics from the log start to the end as of the start of the call."""
 
 import time
 from collections.abc import Callable, Hashable
@@ -11,9 +11,9 @@ from yak.local.demo.ledger import Stored
 def read_back(
     bootstrap: str, topics: tuple[str, ...], content_of: Callable[[str, bytes], Hashable], *, timeout_seconds: float
 ) -> dict[str, list[Stored]]:
-    """Every message of each topic, in offset order within a partition.
+    """Every record of each topic, in offset order within a partition.
 
-    Raises NothingInTime when the end is not reached in the time given, YakError for what the broker refuses.
+    Raises NothingInTime when the end is not reached in the given time, YakError for a broker's error.
     """
     import confluent_kafka
 

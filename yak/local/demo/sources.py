@@ -21,10 +21,10 @@ def host_name() -> str:
 
 
 def server_samples(host: str) -> Iterator[bytes]:
-    """CPU and memory of this machine as JSON, one sample each time one is asked for.
+    """CPU and memory of this machine as JSON, sampled at each iteration.
 
-    `cpu_seconds` is the kernel's own counter since boot, which stays exact however often it is read; a percentage over
-    a few milliseconds would not.
+    `cpu_seconds` is the kernel's own counter since boot, which is exact at any sampling rate; a percentage over a few
+    milliseconds would not be.
     """
     psutil.cpu_percent()
     for number in range(sys.maxsize):
@@ -44,7 +44,7 @@ def server_samples(host: str) -> Iterator[bytes]:
 
 
 def process_samples() -> Iterator[tuple[bytes, bytes]]:
-    """(pid, JSON) of the processes of this machine, round and round."""
+    """(pid, JSON) of the processes of this machine, in an endless cycle."""
     number = 0
     while True:
         for process in psutil.process_iter(["pid", "name", "memory_info", "cpu_times"]):
@@ -62,7 +62,8 @@ def process_samples() -> Iterator[tuple[bytes, bytes]]:
 
 
 def write_file_list(path: str, at_most: int) -> int:
-    """Write a CSV of files of the running Python (of the executable's bundle when frozen); gives the number of rows."""
+    """Write a CSV of files of the running Python (of the executable's bundle when frozen); return the number of
+    rows."""
     root = Path(getattr(sys, "_MEIPASS", None) or sysconfig.get_paths()["stdlib"])
     rows = 0
     with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:

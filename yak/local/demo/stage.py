@@ -1,4 +1,4 @@
-"""Where a demo plays: a cluster of its own and a folder for files, both gone afterwards."""
+"""The sandbox of a demo: its own cluster and a folder for files, both deleted afterwards."""
 
 import shutil
 import tempfile
@@ -10,10 +10,10 @@ from yak.local.cluster import LocalCluster
 
 @contextmanager
 def stage(data_dir: str | None, *, keep: bool) -> Iterator[tuple[LocalCluster, str]]:
-    """The cluster, not yet started, and the folder.
+    """Yield the cluster, not yet started, and the folder.
 
-    Without `data_dir` the cluster's data is in a temporary directory. At the end the cluster is stopped and temporary data
-    deleted, unless it is to be kept and nothing was raised. The folder is always deleted.
+    Without `data_dir` the cluster's data is in a temporary directory. At the end the cluster is stopped and temporary
+    data is deleted, unless `keep` is set and nothing was raised. The folder is always deleted.
     """
     cluster = LocalCluster(data_dir or tempfile.mkdtemp(prefix="yak-demo-"))
     work = tempfile.mkdtemp(prefix="yak-demo-work-")

@@ -1,6 +1,6 @@
-"""One broker killed and started again: start, load, kill, restart, finish, read back, compare.
+"""The demo of one broker that is killed: start, load, kill, restart, finish, read back, compare.
 
-The steps tell what they do through a `Narrator`; this file prints nothing itself.
+The steps report through a `Narrator`; this file prints nothing itself.
 """
 
 import os
@@ -29,13 +29,13 @@ STEPS: Final = 6
 
 
 class Narrator(Protocol):
-    """Shows the story to whoever watches."""
+    """Displays the demo."""
 
     def step(self, number: int, title: str) -> None:
         """A step begins."""
 
     def say(self, text: str) -> None:
-        """Something worth knowing about the step."""
+        """A remark on the step."""
 
     def loading(self, acknowledged: int) -> None:
         """The load goes on."""
@@ -43,7 +43,7 @@ class Narrator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """How the demo runs. `data_dir` None is a new temporary directory, deleted at the end unless `keep`."""
+    """The settings. `data_dir` None is a new temporary directory, deleted at the end unless `keep`."""
 
     load_seconds: float
     kill: bool = True
@@ -53,7 +53,7 @@ class DemoSettings:
 
 @dataclass(slots=True)
 class DemoTimes:
-    """Measured times in milliseconds; None where the step was left out or nobody could tell."""
+    """Measured times in milliseconds; None where the step was left out or the time is unknown."""
 
     start_ms: float = 0.0
     restart_ms: float | None = None
@@ -64,7 +64,7 @@ class DemoTimes:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """What the demo found."""
+    """The result of the demo."""
 
     verdicts: tuple[Verdict, ...]
     clients: dict[str, str]
@@ -76,11 +76,11 @@ class DemoResult:
 
     @property
     def holds(self) -> bool:
-        """Whether every acknowledged message of every topic was read back, once and in order."""
+        """Whether every acknowledged record of every topic was read back, once and in order."""
         return bool(self.verdicts) and all(verdict.holds for verdict in self.verdicts)
 
     def as_json(self) -> dict[str, Any]:
-        """The machine-readable verdict."""
+        """The JSON result."""
         return {
             "ok": self.holds,
             **totals(self.verdicts),
@@ -96,7 +96,7 @@ class DemoResult:
 
 
 def run(settings: DemoSettings, narrator: Narrator) -> DemoResult:
-    """Run the whole story. Raises YakError when a part of it cannot start or a client fails."""
+    """Run the whole demo. Raises YakError when a part cannot start or a client fails."""
     with stage(settings.data_dir, keep=settings.keep) as (cluster, work):
         return _tell(settings, narrator, cluster, work)
 
@@ -131,7 +131,7 @@ def _tell(settings: DemoSettings, narrator: Narrator, cluster: LocalCluster, wor
         narrator.step(4, "Start it again: left out")
 
     narrator.step(5, "Let the clients finish")
-    # However slow the machine was until here, some of the load comes after the restart.
+    # Even on a slow machine, part of the load comes after the restart.
     _wait(clients, max(load_began, time.monotonic() - settings.load_seconds * 0.7) + settings.load_seconds, narrator)
     acknowledged = {client.topic: client.finish(FINISH_SECONDS) for client in clients}
     narrator.say(f"{sum(map(len, acknowledged.values()))} messages acknowledged by the broker")
@@ -189,9 +189,9 @@ def _wait(clients: list[LoadClient], until: float, narrator: Narrator) -> None:
 
 
 def wait_until_all_store(bootstrap: str, clients: list[LoadClient]) -> int:
-    """Wait until each client has a message in its topic, so that the kill hits all of them; the number stored.
+    """Wait until each client has a stored record, so that the kill hits all of them; return the number of records.
 
-    Raises NothingInTime when one of them stores nothing.
+    Raises NothingInTime when a client stores nothing.
     """
     from yak.client.admin import LATEST, Admin
 

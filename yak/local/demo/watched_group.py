@@ -1,4 +1,4 @@
-"""The demo's consumers while they run: started, listened to, killed, and asked to leave."""
+"""The demo's consumers while they run: started, monitored, killed, and stopped."""
 
 import os
 import queue
@@ -24,7 +24,10 @@ _THE_COORDINATOR: Final = "the coordinator"
 
 
 class WatchedGroup:
-    """The members by name, and what they told; `while_waiting` is called about fifty times a second with what was read."""
+    """The members by name, and their events.
+
+    `while_waiting` gets the number of read records about fifty times a second.
+    """
 
     def __init__(
         self, bootstrap: str, session_timeout_ms: int, work: str, while_waiting: Callable[[int], None]
@@ -43,21 +46,21 @@ class WatchedGroup:
 
     @property
     def living(self) -> list[MemberProcess]:
-        """Those that were neither killed nor asked to leave."""
+        """Members that were neither killed nor asked to leave."""
         return [member for member in self.members.values() if not member.is_ended]
 
     def start(self) -> None:
-        """Start all of them, and have them join when the last of them is ready. Raises YakError."""
+        """Start all members, and let them join once the last one is ready. Raises YakError."""
         for member in self.members.values():
             member.start()
-        # Whoever asks for a coordinator first waits for the topic of commits to be made; let that not be one of them.
+        # The first FindCoordinator waits for the creation of the offsets topic; no member should have to wait.
         coordinator_of(self._bootstrap, GROUP_ID, timeout_seconds=PATIENCE_SECONDS)
         self.wait("the members start", lambda: all(member.pid is not None for member in self.members.values()))
         for member in self.members.values():
             member.join()
 
     def hear(self) -> None:
-        """Take in what the members told. Raises the YakError of one that ended by itself."""
+        """Process the members' events. Raises the YakError of a member that ended unexpectedly."""
         while True:
             try:
                 name, event = self._told.get_nowait()
@@ -69,7 +72,7 @@ class WatchedGroup:
             member.check()
 
     def go_on(self, seconds: float) -> None:
-        """Listen for so long."""
+        """Process events for so long."""
         until = time.monotonic() + seconds
         while True:
             self.hear()
@@ -80,7 +83,7 @@ class WatchedGroup:
             time.sleep(min(_POLL_SECONDS, left))
 
     def wait(self, what: str, done: Callable[[], bool]) -> None:
-        """Listen until it is so. Raises NothingInTime."""
+        """Process events until `done`. Raises NothingInTime."""
         deadline = time.monotonic() + self._patience_seconds
         while not done():
             if time.monotonic() > deadline:
@@ -91,9 +94,9 @@ class WatchedGroup:
             self.go_on(_POLL_SECONDS)
 
     def wait_for_uncommitted(self, name: str) -> None:
-        """Wait for a moment between two commits of a member, so that its death leaves something to be read again.
+        """Wait for a moment between two commits of a member, so that its death leaves records to be read again.
 
-        Gives up soon: without such a moment there is nothing to be read again, which is as well.
+        The wait is short: without such a moment no record is read again, which is also fine.
         """
         deadline = time.monotonic() + _UNCOMMITTED_SECONDS
         while time.monotonic() < deadline:
@@ -102,13 +105,13 @@ class WatchedGroup:
             self.go_on(_POLL_SECONDS / 4)
 
     def kill(self, name: str) -> tuple[Hold, ...]:
-        """`kill -9` a member; gives what it had."""
+        """`kill -9` a member; return its assignments."""
         self.members[name].kill()
         self.hear()
         return self.ledger.note_dead(name)
 
     def ask_committed(self, partitions: Sequence[int]) -> dict[int, Offset]:
-        """What the coordinator has, which also counts as told: nothing below it may be read from now on.
+        """The coordinator's committed offsets. They are also recorded: from now on no record below them may be read.
 
         Raises YakError.
         """
@@ -120,11 +123,11 @@ class WatchedGroup:
         return found
 
     def rejoined_since(self, moment: float) -> int:
-        """Ends of rebalances that members saw after a moment: each is given something then, if only nothing."""
+        """The rebalances that members completed after a moment: each one assigns partitions, possibly none."""
         return sum(1 for _, event in self.all_told if isinstance(event, Given) and event.at > moment)
 
     def leave(self) -> None:
-        """Have those that live commit and leave. Raises the YakError of one that failed to."""
+        """Make the living members commit and leave. Raises the YakError of a member that failed to."""
         leaving = self.living
         for member in leaving:
             member.ask_to_end()
@@ -133,12 +136,12 @@ class WatchedGroup:
         self.hear()
 
     def abandon(self) -> None:
-        """Kill what still runs."""
+        """Kill the members that still run."""
         for member in self.members.values():
             member.abandon()
 
     def rows(self) -> list[MemberRow]:
-        """The members as they are now."""
+        """The present state of the members."""
         return [
             MemberRow(
                 name,

@@ -1,4 +1,4 @@
-"""From a request to its answer: route, guard, handler; every error as JSON, none with a traceback or a path."""
+"""The ASGI application: route, guard, handler; every error is answered as JSON, without a traceback or a file path."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -21,19 +21,19 @@ from yak.server.http.serving import is_only_the_peer
 
 
 def make_app(context: Context, routes: Sequence[Route] | None = None) -> Starlette:
-    """The ASGI application on one broker; with other routes than the usual ones for tests."""
+    """The ASGI application of one broker. Tests pass routes of their own."""
     table = by_path(ROUTES if routes is None else routes)
     app = Starlette(
         routes=[StarletteRoute(path, _endpoint(context, each), methods=sorted(each)) for path, each in table.items()],
         exception_handlers={HTTPException: _http_exception, Exception: partial(_bug, context)},
     )
-    # A redirect from /health/ would name the Host that was asked for, whatever it is.
+    # Starlette's redirect from /health/ would repeat the Host header of the request, whatever it says.
     app.router.redirect_slashes = False
     return app
 
 
 def by_path(routes: Sequence[Route]) -> dict[str, dict[str, Route]]:
-    """The routes by path and method; paths without a parameter first, so that they win."""
+    """The routes by path and method. Paths without a parameter come first, so that they match first."""
     table: dict[str, dict[str, Route]] = {}
     for route in sorted(routes, key=lambda route: "{" in route.path):
         methods = table.setdefault(route.path, {})
@@ -46,7 +46,7 @@ def _endpoint(context: Context, table: dict[str, Route]) -> Callable[[Request], 
     async def answer(request: Request) -> Response:
         route = table.get("GET" if request.method == "HEAD" else request.method)
         try:
-            if route is None:  # OPTIONS and the like: Starlette has refused the others
+            if route is None:  # OPTIONS and the like: Starlette refuses all other methods
                 raise Problem(405, "method-not-allowed", f"{request.method} is not served here")
             guard.check(context, request, route)
             response = await route.handler(context, request)
@@ -68,13 +68,13 @@ def _endpoint(context: Context, table: dict[str, Route]) -> Callable[[Request], 
 
 
 def problem_response(problem: Problem) -> Response:
-    """A problem as the answer that it is."""
+    """The HTTP response for a problem."""
     body, headers = body_of(problem)
     return Response(body, status_code=problem.status, headers=dict(headers))
 
 
 def _head_of(response: Response) -> Response:
-    """The same without its body: a stream would never end, and nobody would see it."""
+    """The same response without its body. A stream's body would never end."""
     head = Response(status_code=response.status_code)
     head.raw_headers = response.raw_headers
     head.background = response.background
@@ -110,7 +110,7 @@ async def _http_exception(request: Request, error: Exception) -> Response:
 
 
 async def _bug(context: Context, request: Request, error: Exception) -> Response:
-    """Raised while an answer was sent, or by routing."""
+    """Answer 500 to an error that the routing or the sending of an answer raised."""
     if not is_only_the_peer(error):
         context.shell.counters.bugs += 1
         log.write("error", "http-bug", {"method": request.method}, error=error)

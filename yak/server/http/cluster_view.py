@@ -1,11 +1,11 @@
-"""The view of the cluster that all requests to one broker share: what it counts, it counts once for an image."""
+"""The view of the cluster that all requests share: it computes its counts once for each image."""
 
 from yak.broker.views.cluster import ClusterView
 from yak.server.http.context import Context
 
 
 def cluster_view(context: Context) -> ClusterView:
-    """The one of this broker."""
+    """This broker's shared view."""
     view = context.parts.get("cluster")
     if view is None:
         view = context.parts["cluster"] = ClusterView(context.broker)

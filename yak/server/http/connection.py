@@ -1,12 +1,12 @@
-"""One connection of HTTP: Hypercorn's server and protocol, made stricter and with deadlines that they do not have.
+"""One HTTP connection: Hypercorn's server and protocol, made stricter and with timeouts that they lack.
 
-- A head must be whole in time: `head_deadline_ms` from its first byte, or from the connection's start for the first one.
-- Whatever h11 refuses is answered as a problem in JSON.
-- HTTP/2 and WebSockets are not spoken: no route needs them, and they would go past the bounds on heads.
-- A body that no handler reads holds up nobody (Hypercorn waits for ever to hand it over). Whoever is answered before the body
-  is whole is told that the connection ends with the answer: it does, and a next request on it would be lost.
-- At the end what the peer still sends is read and thrown away for a moment: closing a socket with unread bytes resets the
-  connection, and the peer would lose the answer that says why.
+- A request's head must be complete within `head_deadline_ms` of its first byte; the first, of the connection's start.
+- Whatever h11 refuses is answered with a problem in JSON.
+- HTTP/2 and WebSockets are not supported: no route needs them, and they would bypass the limits on heads.
+- A body that no handler reads does not block the connection (Hypercorn waits for ever to deliver it). An answer before
+  the end of the body has `connection: close`, because the connection ends and a further request would be lost.
+- Before it closes, the connection reads and discards input for a moment: closing a socket with unread bytes resets the
+  connection, and the peer would lose the answer.
 """
 
 import contextlib
@@ -37,12 +37,12 @@ from yak.server.http.strict import StrictConnection
 RECEIVE_BYTES: Final = 16 * 1024
 _LINGER_SECONDS: Final = 1.0
 _REST_OF_BODY_SECONDS: Final = 0.1
-"""So long an answer waits for the end of a body that its handler did not want: clients send heads and bodies apart."""
+"""How long an answer waits for the end of a body that the handler did not read: clients send head and body apart."""
 _LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class HttpConnection(TCPServer):
-    """Serves one peer until one side ends."""
+    """Serves one peer until one side ends the connection."""
 
     protocol: "StrictProtocol"  # type: ignore[assignment]
     stream: PatientStream  # type: ignore[assignment]
@@ -86,7 +86,7 @@ class HttpConnection(TCPServer):
             self.stream.drop()
 
     async def protocol_send(self, event: Event) -> None:
-        """As of Hypercorn, but a send may be cancelled: else a peer that takes nothing would hold up the broker's stop."""
+        """Like Hypercorn's, but a send can be cancelled: a peer that does not read must not delay the broker's stop."""
         if not isinstance(event, RawData):
             await super().protocol_send(event)
             return
@@ -132,7 +132,7 @@ class HttpConnection(TCPServer):
         await self._close()
 
     async def _close(self) -> None:
-        """No more is said; what is still sent is thrown away by the task that reads, for a moment."""
+        """Send nothing more. For a moment the reading task discards what the peer still sends."""
         if self._is_ending:
             return
         self._is_ending = True
@@ -148,7 +148,7 @@ class HttpConnection(TCPServer):
 
 
 class StrictProtocol(H11Protocol):
-    """HTTP/1.1 and nothing else; errors are problems."""
+    """HTTP/1.1 only; errors are answered as problems."""
 
     connection: StrictConnection
 
@@ -159,16 +159,16 @@ class StrictProtocol(H11Protocol):
 
     @property
     def is_within_head(self) -> bool:
-        """Whether a request has begun and its head is not whole."""
+        """Whether a request has begun and its head is incomplete."""
         return self.connection.is_within_head
 
     @property
     def awaits_head(self) -> bool:
-        """Whether what comes next belongs to the head of a request."""
+        """Whether the next bytes belong to the head of a request."""
         return self.connection.their_state is h11.IDLE
 
     async def stream_send(self, event: StreamEvent) -> None:
-        """As of Hypercorn, which ends the connection without saying so when the body was not whole (RFC 9112 section 9.6)."""
+        """Like Hypercorn's, but announces `connection: close` when the body is incomplete (RFC 9112 section 9.6)."""
         if isinstance(event, Response) and self.connection.their_state is h11.SEND_BODY:
             with trio.move_on_after(_REST_OF_BODY_SECONDS):
                 await self._body_is_whole.wait()
@@ -182,7 +182,7 @@ class StrictProtocol(H11Protocol):
         await super()._create_stream(request)
 
     async def tell(self, problem: Problem) -> None:
-        """Answer instead of a handler."""
+        """Answer with a problem instead of a handler's response."""
         self.connection.problem = problem
         await self._send_error_response(problem.status)
 
@@ -204,11 +204,11 @@ class StrictProtocol(H11Protocol):
         await self._send_h11_event(h11.EndOfMessage())
 
     async def _check_protocol(self, event: h11.Request) -> None:
-        """An upgrade to h2c may be ignored (RFC 9110 section 7.8), and is: curl --http2 then goes on with HTTP/1.1."""
+        """Ignore an upgrade to h2c, as RFC 9110 section 7.8 allows: curl --http2 then continues with HTTP/1.1."""
 
 
 class _Tasks(TaskGroup):
-    """Hypercorn's, with an inbox for each handler that can be closed."""
+    """Hypercorn's task group, with an inbox for each handler that can be closed."""
 
     async def spawn_app(
         self, app: AppWrapper, config: Config, scope: Any, send: Callable[[Any], Awaitable[None]]
@@ -220,7 +220,7 @@ class _Tasks(TaskGroup):
 
 
 class _Inbox:
-    """What a handler receives. Once the peer is gone nobody waits to put, and whoever takes is told at once."""
+    """The ASGI messages for a handler. After a disconnect no put blocks, and the handler is notified at once."""
 
     def __init__(self, size: int) -> None:
         self._put, self._take = trio.open_memory_channel[Any](size)
@@ -251,6 +251,6 @@ async def _run(app: AppWrapper, scope: Any, inbox: _Inbox, send: Callable[[Any],
         pass
     finally:
         inbox.close()
-        # one that was cancelled between its answer's head and what Hypercorn notes of it would get a second head
+        # a handler cancelled between its answer's head and Hypercorn's record of that head would send a second head
         with contextlib.suppress(h11.LocalProtocolError):
             await send(None)

@@ -1,7 +1,7 @@
-"""CSV as it comes, piece by piece: whole rows with the line each began in, and what is wrong with those that are none.
+"""Incremental CSV: complete rows with the line each began in, and the fault of each invalid one.
 
-Python's `csv` reads a row once its text is whole; what is done here is to find where rows end, in bounded memory, and to
-go on after one that is broken: behind a quote that is never closed the next line is taken as a row again.
+Python's `csv` parses a row once its text is complete. This module finds the ends of rows in bounded memory and recovers
+from broken rows: after a quote that is never closed, the next line is read as a row again.
 """
 
 import codecs
@@ -21,13 +21,13 @@ ENCODINGS: Final = {
     "windows-1252": "cp1252",
     "ascii": "ascii",
 }
-"""By the name that is asked for; UTF-8 may begin with a byte order mark."""
+"""By the name in the request; UTF-8 may begin with a byte order mark."""
 _BAD_BYTE: Final = "\udcff"
-"""Stands for bytes that are not of the encoding: no decoder gives a lone surrogate by itself."""
+"""Stands for bytes invalid in the encoding: no decoder produces a lone surrogate by itself."""
 _MARKER: Final = "yak-mark-bad-bytes"
 _RESCAN_FREE_CHARS: Final = 4 * 1024 * 1024
 _RESCAN_RATIO_MAX: Final = 4
-"""Lines behind unclosed quotes are looked at again, but not so often that it costs more than this many times the input."""
+"""Lines after unclosed quotes are scanned again, up to about this many times the input."""
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
@@ -39,7 +39,7 @@ codecs.register_error(_MARKER, _mark)
 
 
 class CsvRow(NamedTuple):
-    """A row, or why there is none; `line` is where it began, counted from 1."""
+    """A row, or its fault; `line` is where it began, counted from 1."""
 
     line: int
     cells: list[str]
@@ -47,7 +47,7 @@ class CsvRow(NamedTuple):
 
 
 class CsvRows:
-    """Feed it bytes; it gives rows. Blank lines are none."""
+    """Turns bytes into rows; skips blank lines."""
 
     def __init__(self, encoding: str, delimiter: str, row_chars_max: int) -> None:
         self.encoding = encoding
@@ -56,19 +56,19 @@ class CsvRows:
         self._row_chars_max = row_chars_max
         self._tail = ""
         self._is_skipping = False
-        """Within a line that is too long, up to its end."""
+        """Inside a line that is too long, up to its end."""
         self._line = 0
         self._open: list[tuple[int, str]] = []
-        """Lines of a row in which a quote is open."""
+        """The lines of a row in which a quote is open."""
         self._open_chars = 0
         self._read_chars = 0
         self._rescanned_chars = 0
 
     def feed(self, data: bytes, *, is_last: bool = False) -> Iterator[CsvRow]:
-        """The rows that end in these bytes. Exhaust it before the next piece is fed. Raises Problem 400 `no-byte-order`."""
+        """The rows that end in these bytes. Exhaust it before the next call. Raises Problem 400 `no-byte-order`."""
         try:
             text = self._decoder.decode(data, is_last)
-        except UnicodeError:  # raised for this alone; bytes that are wrong become marks
+        except UnicodeError:  # raised for this alone; invalid bytes become marks
             hint = "if there is none, say encoding=utf-16-le or encoding=utf-16-be"
             raise Problem(400, "no-byte-order", "UTF-16 begins with a byte-order mark", hint) from None
         self._read_chars += len(text)
@@ -111,7 +111,7 @@ class CsvRows:
             yield self._row(number, line)
 
     def _give_up(self) -> Iterator[CsvRow]:
-        """The quote is never closed: its line is no row, and those after it are looked at anew."""
+        """The quote is never closed: its line is a fault, and the lines after it are parsed again."""
         lines, self._open, chars, self._open_chars = deque(self._open), [], self._open_chars, 0
         number, _ = lines.popleft()
         yield CsvRow(number, [], "a quote is opened and not closed")
@@ -132,14 +132,14 @@ class CsvRows:
             return CsvRow(number, [], f"it is not CSV: {error}")
 
     def _too_long(self, number: int) -> Iterator[CsvRow]:
-        """A line that is left out; a row that is open would go on behind it without it, so that one is none either."""
+        """Report a line that is too long. An open row cannot continue without it, so it is a fault too."""
         while self._open:
             yield from self._give_up()
         yield CsvRow(number, [], f"it has more than {self._row_chars_max} characters")
 
 
 def ends_open(line: str, delimiter: str, *, is_open: bool) -> bool:
-    """Whether a line ends within quotes. They open a cell at its beginning only; doubled, they are a character."""
+    """Whether a line ends inside quotes. A quote opens a cell only at its start; a doubled one is a character."""
     position = 0
     while True:
         if not is_open:

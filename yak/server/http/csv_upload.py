@@ -1,6 +1,6 @@
-"""An upload of CSV on its way into a topic: rows become JSON objects, written batch by batch while the next is read.
+"""A CSV upload into a topic: rows become JSON objects, produced batch by batch.
 
-Nothing is read while a batch is written, so the client is held back, and no more than a batch and a piece is in memory.
+While a batch is produced nothing is read. This slows the client down, and memory holds at most one batch and one piece.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -24,25 +24,25 @@ _HINT: Final = "the first line names the columns, each once: id,name,price"
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the rows so far."""
+    """The counters of an upload so far."""
 
     rows: int = 0
     written: int = 0
     failed: int = 0
     received_bytes: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
-    """The first of them: line and why."""
+    """The first failures: line and reason."""
     partitions: dict[int, int] = field(default_factory=dict)
     """Rows written, by partition."""
 
     def fail(self, line: int, why: str, named_max: int) -> None:
-        """One more row that is not written."""
+        """Count one more row that is not written."""
         self.failed += 1
         if len(self.failures) < named_max:
             self.failures.append({"line": line, "why": why})
 
     def as_json(self) -> dict[str, Any]:
-        """For people who wait, and at the end."""
+        """The counters."""
         return {
             "rows": self.rows,
             "written": self.written,
@@ -51,13 +51,13 @@ class Tally:
         }
 
     def as_total(self) -> dict[str, Any]:
-        """At the end."""
+        """The counters, the first failures, and the rows by partition."""
         partitions = {str(number): self.partitions[number] for number in sorted(self.partitions)}
         return {**self.as_json(), "failures": self.failures, "partitions": partitions}
 
 
 class CsvUpload:
-    """`begin` reads as far as the header, `go_on` the rest; both raise Problem, and `tally` says how far it came."""
+    """`begin` reads up to the header, `go_on` the rest. Both raise Problem; `tally` then shows the progress."""
 
     def __init__(
         self, context: Context, topic: str, pieces: AsyncIterator[bytes], rows: CsvRows, key_column: str | None
@@ -71,11 +71,11 @@ class CsvUpload:
         self._key_column = key_column
         self._key_at: int | None = None
         self._held: Iterator[CsvRow] = iter(())
-        """What the piece with the header had behind it."""
+        """The rows after the header in the same piece."""
         self._is_at_end = False
 
     async def begin(self) -> None:
-        """Find the header, and the topic. Raises Problem 400 `no-header`, `bad-header`, `unknown-column`; 404."""
+        """Find the header and the topic. Raises Problem 400 `no-header`, `bad-header`, `unknown-column`; 404."""
         while not self._is_at_end:
             self._held = await self._next_piece()
             header = next(self._held, None)
@@ -86,7 +86,7 @@ class CsvUpload:
         raise Problem(400, "no-header", "there is no line in it", _HINT)
 
     async def go_on(self) -> AsyncIterator[Tally]:
-        """Write all the rest; gives the tally after each batch. Raises Problem when the topic takes no more."""
+        """Write all remaining rows; yields the counters after each batch. Raises Problem when a write fails."""
         batch: list[CsvRow] = []
         rows_max = self._context.limits.csv_rows_per_batch
         while True:
@@ -142,7 +142,7 @@ class CsvUpload:
             if fault or len(cells) != count:
                 tally.fail(line, fault or f"it has {len(cells)} cells, the header has {count}", named_max)
                 continue
-            # An empty cell is no key: all such rows would else go to one partition.
+            # An empty cell means no key: with an empty key all such rows would go to one partition.
             key = (cells[self._key_at] or None) if self._key_at is not None else None
             value = text_of(dict(zip(self.columns, cells, strict=True)))
             rows.append(Row(self.topic, None, None if key is None else key.encode(), value, ()))
@@ -150,7 +150,7 @@ class CsvUpload:
         if not rows:
             await trio.lowlevel.checkpoint()
             return
-        # Looked up anew: it may have got more partitions, or be gone.
+        # Looked up again: the topic may have gained partitions, or be deleted.
         topic = await find_or_create_topic(self._context, self.topic)
         placing = Placing(self._context, {self.topic: topic})
         placing.put(rows)

@@ -1,4 +1,4 @@
-"""The `curl` line of a route: what its required parameters and its example say, quoted for a shell."""
+"""The `curl` line of a route, from its required parameters and its example, quoted for a shell."""
 
 import json
 import shlex
@@ -14,13 +14,13 @@ _SAFE_IN_QUERY: Final = ",:*"
 
 
 def curl_line(route: Route, address: str) -> str:
-    """`curl -X POST http://127.0.0.1:8080/produce -d '{"topic": …}'`; `address` is without a slash at its end."""
+    """`curl -X POST http://127.0.0.1:8080/produce -d '{"topic": …}'`; `address` has no slash at its end."""
     words = ["curl"]
     if any(answer.media_type == _STREAM for answer in route.answers.values()):
         words.append("-N")
     if route.method == "HEAD":
         words.append("-I")
-    elif route.method != ("GET" if route.body is None else "POST"):  # what curl would take by itself
+    elif route.method != ("GET" if route.body is None else "POST"):  # curl's own choice otherwise
         words += ["-X", route.method]
     words.append(shlex.quote(_address(route, address)))
     if route.body is not None:

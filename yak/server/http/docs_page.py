@@ -1,4 +1,4 @@
-"""The page at /docs: every route with its parameters, bodies, answers and a `curl` line; one file, no script, no network."""
+"""The page at /docs: each route with parameters, bodies, answers and a `curl` line; one file, no script or network."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).d
 CONTENT_SECURITY_POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing may be loaded or run but this very style."""
+"""The page may load and run nothing except this style."""
 _WHO: Final = {
     "change": "token, if the broker has one",
     "admin": "token; without one, this machine only",
@@ -32,7 +32,7 @@ _MADE_OF: Final = (
 
 
 def page(routes: Sequence[Route], address: str) -> str:
-    """The HTML; `address` is what the `curl` lines ask, as http://127.0.0.1:8080."""
+    """The HTML; `address` is the base URL of the `curl` lines, like http://127.0.0.1:8080."""
     sections = [(tag, [route for route in routes if route.tag == tag]) for tag in tags_of(routes)]
     return "".join(
         [
@@ -160,12 +160,12 @@ def _method(method: str) -> str:
 
 
 def _path(route: Route) -> str:
-    """A path that a narrow column breaks between its words only."""
+    """The path, which a narrow column breaks only between its words."""
     return escape(shown_path(route.path)).replace("/", "/<wbr>").replace("{", "<wbr>{").replace("_", "_<wbr>")
 
 
 def _words(text: str) -> str:
-    """A text in which `this` is code."""
+    """HTML in which text between backquotes is code."""
     return _CODE.sub(r"<code>\1</code>", escape(text))
 
 

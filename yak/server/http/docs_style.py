@@ -1,4 +1,4 @@
-"""How /docs looks: plain, in light and dark, on a phone and on paper; no address of anything."""
+"""The style of /docs: light and dark, for screens, phones and paper; it refers to no other file."""
 
 from typing import Final
 

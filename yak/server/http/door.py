@@ -1,4 +1,4 @@
-"""How handlers ask: Kafka's own requests, to this broker's core or to another broker.
+"""The broker client of the handlers: sends Kafka requests to this broker or to another one.
 
     topics = await door.ask(METADATA, {"topics": None})
     answer = await door.ask(PRODUCE, fields, node_id=leader)
@@ -25,7 +25,7 @@ TIMEOUT_SECONDS: Final = 30.0
 
 
 class Door:
-    """Asks this broker, or another by its node id."""
+    """Sends requests to this broker, or to another by its node id."""
 
     def __init__(self, broker: Broker, in_process: InProcess) -> None:
         self._broker = broker
@@ -41,9 +41,9 @@ class Door:
         timeout_s: float = TIMEOUT_SECONDS,
         version: int | None = None,
     ) -> Any:
-        """Ask and wait. Without a node id this broker answers.
+        """Send a request and wait for the answer. Without a node id this broker answers.
 
-        Raises Problem: 503 `broker-unreachable` when the other broker is gone, 504 `no-answer` when the time is over.
+        Raises Problem: 503 `broker-unreachable` when the other broker cannot be reached, 504 `no-answer` on a timeout.
         """
         version = max(TABLE[api_key].VERSIONS) if version is None else version
         frame = encode_request(api_key, version, 0, CLIENT_ID, fields)
@@ -64,7 +64,7 @@ class Door:
             ) from None
 
     async def tell(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId) -> None:
-        """Send a request that has no answer (acks=0). Raises Problem 503 `broker-unreachable` when nobody takes it."""
+        """Send a request without an answer (acks=0). Raises Problem 503 `broker-unreachable` when it cannot be sent."""
         frame = encode_request(api_key, version, 0, CLIENT_ID, fields)
         try:
             if node_id == self._broker.node_id:

@@ -1,11 +1,11 @@
-"""Kafka first: how much of the loop HTTP may have.
+"""Kafka before HTTP: limits HTTP's share of the event loop.
 
-Everything shares one thread. While it is idle now and then, HTTP takes what it likes, one request in each pass of the loop, so that
-a Kafka client waits for one at the most. When the loop is never idle and Kafka has part in that, HTTP's share is halved again and
-again, down to `SHARE_MIN`, and grows when there is idle time again: HTTP gets slower, Kafka does not.
+Everything shares one thread. While the loop has idle time, HTTP is not limited, except to one request in each pass of
+the loop: a Kafka client waits for at most one. When the loop is never idle and Kafka is part of the load, HTTP's share
+is halved repeatedly, down to `SHARE_MIN`. It grows when there is idle time again. HTTP gets slower, Kafka does not.
 
-What is measured, over windows of 20 ms and more: the time the loop waited (an instrument of Trio, only while somebody is connected over
-HTTP), the time of the shell's turns that were not asked for over HTTP, and the time of all steps of HTTP's own tasks (`timed`).
+Three times are measured, over windows of at least 20 ms: the loop's waiting time (a Trio instrument, only while an HTTP
+connection is open), the shell's turns for requests other than HTTP's, and all steps of HTTP's own tasks (`timed`).
 """
 
 import time
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SHARE_MIN: Final = 0.05
 _WINDOW_NS: Final = 20_000_000
 _BURST_NS: Final = 2_000_000
-"""What may be saved up: four requests."""
+"""The most unused time that HTTP may save up: about four requests."""
 _IDLE_WANTED: Final = 0.15
 _IDLE_AMPLE: Final = 0.25
 _KAFKA_MATTERS: Final = 0.02
@@ -28,7 +28,7 @@ _SLEEP_MIN_S: Final = 0.001
 
 
 class _IdleTime(trio.abc.Instrument):
-    """How long the loop had nothing to do."""
+    """Measures how long the loop has nothing to do."""
 
     def __init__(self) -> None:
         self.total_ns = 0
@@ -44,7 +44,7 @@ class _IdleTime(trio.abc.Instrument):
 
 
 class FairShare:
-    """The share of HTTP; `share` is 1 while nobody is in want."""
+    """HTTP's share of the loop; `share` is 1 while the loop has idle time."""
 
     def __init__(self, counters: "Counters", now_ns: Callable[[], int] = time.perf_counter_ns) -> None:
         self._counters = counters
@@ -55,13 +55,13 @@ class FairShare:
         self.share = 1.0
         self._credit_ns = _BURST_NS
         self._paid_ns = 0
-        """`_spent_ns` and the time up to which the credit is reckoned."""
+        """`_spent_ns` at the last update of the credit; `_paid_at_ns` is the time of that update."""
         self._paid_at_ns = 0
         self._looked = (0, 0, 0, 0)
         self._queue: trio.Lock | None = None
 
     def enter(self) -> None:
-        """Somebody connected."""
+        """An HTTP connection opens."""
         self._users += 1
         if self._users == 1:
             trio.lowlevel.add_instrument(self._idle)
@@ -70,17 +70,17 @@ class FairShare:
             self._paid_at_ns = self._looked[0]
 
     def leave(self) -> None:
-        """Somebody is gone."""
+        """An HTTP connection closes."""
         self._users -= 1
         if not self._users:
             trio.lowlevel.remove_instrument(self._idle)
 
     async def turn(self) -> None:
-        """Wait until one more request may be worked on; those that wait go in the order in which they came."""
+        """Wait until one more request may be processed; waiting requests proceed in the order of arrival."""
         if self._queue is None:
             self._queue = trio.Lock()
         async with self._queue:
-            # a pass of the loop: whoever has something for Kafka goes first
+            # a pass of the loop: pending Kafka work goes first
             await trio.lowlevel.checkpoint()
             while True:
                 wait_s = self.wait_s()
@@ -89,7 +89,7 @@ class FairShare:
                 await trio.sleep(max(wait_s, _SLEEP_MIN_S))
 
     def wait_s(self) -> float:
-        """How long HTTP is to wait now, in seconds."""
+        """HTTP's wait, in seconds."""
         now = self._now()
         self._look(now)
         now_ns, _idle_ns, _kafka_ns, spent_ns = now
@@ -113,16 +113,16 @@ class FairShare:
         self.share = next_share(self.share, idle=idle_ns / elapsed_ns, kafka=kafka_ns / elapsed_ns)
 
     def timed(self, work: Awaitable[Any]) -> Awaitable[Any]:
-        """The same, with the time of its steps counted as HTTP's."""
+        """The same awaitable, with the time of its steps counted as HTTP's."""
         return _Timed(self, work)
 
     def spent(self, took_ns: int) -> None:
-        """Count some time as HTTP's."""
+        """Count this time as HTTP's."""
         self._spent_ns += took_ns
 
 
 def next_share(share: float, *, idle: float, kafka: float) -> float:
-    """The share for the next window, after one in which the loop was idle, and busy for Kafka, for these parts of the time."""
+    """The share for the next window; `idle` and `kafka` are the fractions of the last window the loop spent on each."""
     if kafka < _KAFKA_MATTERS or idle > _IDLE_AMPLE:
         return min(1.0, share * 1.25)
     if idle < _IDLE_WANTED:

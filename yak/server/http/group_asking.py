@@ -1,7 +1,8 @@
-"""Groups, asked of whoever coordinates them: `ListGroups` of every broker, the rest of one coordinator, found again while it moves.
+"""Consumer groups over Kafka's API: `ListGroups` from every broker, everything else from the group's coordinator.
 
-A group's coordinator is the leader of its partition of `__consumer_offsets`, which the image has. While leadership moves, or a
-coordinator still reads its groups, the question is repeated for `RETRY_SECONDS`; it changes nothing, so it may be.
+A group's coordinator is the leader of its partition of `__consumer_offsets`, known from the image. While leadership
+moves, or a coordinator still loads its groups, the request is retried for `RETRY_SECONDS`; it is read-only, so this is
+safe.
 """
 
 from collections.abc import Mapping
@@ -45,14 +46,14 @@ _EARLIEST, _LATEST = -2, -1
 
 @dataclass(slots=True)
 class Listed:
-    """All groups that were told of, and the brokers that did not answer, with the reason."""
+    """All groups that brokers reported, and the brokers that did not answer, with the reason."""
 
     groups: list[dict[str, Any]] = field(default_factory=list)
     silent: list[dict[str, Any]] = field(default_factory=list)
 
 
 async def all_groups(context: Context) -> Listed:
-    """Every group with its state, type and coordinator, by name."""
+    """Every group with its state, type and coordinator, sorted by name."""
     listed = Listed()
     async with trio.open_nursery() as nursery:
         for info in serving_brokers(context.broker.image):
@@ -91,7 +92,7 @@ async def _list(context: Context, node_id: NodeId, listed: Listed) -> None:
 
 
 async def describe_group(context: Context, group_id: str) -> dict[str, Any]:
-    """One group with its members, what it has committed and how far it is behind. Raises Problem 404 `group-id-not-found`."""
+    """One group with its members, committed offsets and lag. Raises Problem 404 `group-id-not-found`."""
     until = trio.current_time() + RETRY_SECONDS
     while True:
         try:
@@ -120,7 +121,7 @@ def _check(code: int, what: str) -> None:
 
 
 def coordinator_of(context: Context, group_id: str) -> NodeId:
-    """Who coordinates a group now. Raises Problem: 404 `group-id-not-found` when there are no groups at all."""
+    """The group's coordinator. Raises Problem: 404 `group-id-not-found` when the offsets topic does not exist."""
     topic = context.broker.image.topics.get(OFFSETS_TOPIC)
     if topic is None:
         raise _not_found(group_id)
@@ -231,7 +232,7 @@ async def _classic(context: Context, group_id: str, node_id: NodeId) -> dict[str
 
 
 def _member(member: Any) -> dict[str, Any]:
-    # a consumer group says instance_id, a classic one group_instance_id
+    # kio's names differ: instance_id in a consumer group, group_instance_id in a classic one
     instance_id = member.instance_id if hasattr(member, "instance_id") else member.group_instance_id
     return {
         "member_id": member.member_id,
@@ -266,11 +267,11 @@ async def _committed(context: Context, group_id: str, node_id: NodeId) -> Mappin
 
 
 _OFFSET_FETCH_BY_NAME: Final = 9
-"""The last version that names topics: one that was deleted has no id any more."""
+"""The last version that names topics: a deleted topic has no id any more."""
 
 
 async def _offsets(context: Context, places: list[TopicPartition], timestamp: int) -> dict[TopicPartition, Offset]:
-    """The first or the last offset of each partition that its leader tells."""
+    """The first or the last offset of each partition whose leader answers."""
     by_leader: dict[NodeId, dict[str, list[int]]] = {}
     image = context.broker.image
     for each in places:

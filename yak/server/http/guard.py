@@ -1,11 +1,11 @@
-"""Who may ask for what: checked before a handler runs.
+"""Access rules, checked before a handler runs.
 
-- **Host**: a page in somebody's browser must not reach us under a name of its own (DNS rebinding), not even to read; so the
-  name asked for is an address, this machine's name, or the one that is advertised. Who sends the token is no such page, and
-  neither is who names no host at all, as load balancers do in HTTP/1.0.
-- **Origin**: a page of another site may send simple requests; such a request changes nothing.
-- **Token** (`YAK_HTTP_TOKEN`): when it is set, `Authorization: Bearer TOKEN` for everything that changes something.
-- **Administration**: without a token only from this machine.
+- **Host**: a page in a browser must not reach the broker under a name of its own (DNS rebinding), not even to read. So
+  the Host header must be an address, a name of this machine, or the advertised name. A request with the token is
+  exempt, and so is a request without a Host header, as load balancers send in HTTP/1.0.
+- **Origin**: a page of another site can send simple requests; such a request must not change anything.
+- **Token**: if `YAK_HTTP_TOKEN` is set, requests that change something need `Authorization: Bearer TOKEN`.
+- **Administration**: without a configured token, only from this machine.
 """
 
 import hmac
@@ -38,7 +38,7 @@ def check(context: Context, request: Request, route: Route) -> None:
 
 
 def is_local(request: Request) -> bool:
-    """Whether the request came over the loopback, or from the very address that it came to."""
+    """Whether the request came over the loopback interface, or from the address it was sent to."""
     client, server = request.client, request.scope.get("server")
     if client is None:
         return False
@@ -51,7 +51,7 @@ def is_local(request: Request) -> bool:
 
 
 def _check_host(context: Context, request: Request) -> None:
-    if "host" not in request.headers:  # only HTTP/1.0 gets here without one, and browsers do not speak it
+    if "host" not in request.headers:  # only HTTP/1.0 allows this, and browsers do not use HTTP/1.0
         return
     host = request.headers["host"]
     if is_own_name(context, host):
@@ -67,7 +67,7 @@ def _check_host(context: Context, request: Request) -> None:
 def _check_origin(request: Request) -> None:
     origin = request.headers.get("origin")
     if origin is None:
-        # A GET that changes something may be a page's picture, which has no Origin; browsers say so here (Fetch Metadata).
+        # A page's image can send a GET without an Origin header; browsers then send Fetch Metadata.
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise Problem(
                 403, "foreign-origin", "a page of another site may change nothing here", "ask for it yourself"
@@ -91,5 +91,5 @@ def _check_token(token: str, request: Request) -> None:
 
 def _has_token(token: str, request: Request) -> bool:
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    # Starlette reads headers as Latin-1, and curl sends what the terminal speaks.
+    # Starlette decodes headers as Latin-1; curl sends the terminal's encoding.
     return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), token.encode())

@@ -1,4 +1,4 @@
-"""What `/health`, `/health/live` and `/health/ready` say, as status and bytes: for their routes and for `quick`."""
+"""The answers of `/health`, `/health/live`, `/health/ready` as status and bytes, for routes and the fast path."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from yak.server.http.context import Context
 
 _FRESH_MS: Final = 10
-"""Who asks 1,500 times a second is told the same for so long: looking and writing cost more than all the rest."""
+"""An answer is reused for this long: at 1,500 requests a second, computing it cost more than all the rest."""
 
 
 class HealthAnswers:
-    """Answers by path, each made at most every `_FRESH_MS`."""
+    """Health answers by path; each is computed at most every `_FRESH_MS`."""
 
     def __init__(self, context: "Context") -> None:
         self._shell = context.shell
@@ -22,7 +22,7 @@ class HealthAnswers:
         self._made: dict[str, tuple[int, tuple[int, bytes]]] = {}
 
     def get(self, path: str) -> tuple[int, bytes]:
-        """Status and body. Raises KeyError for a path that is none of `PATHS`."""
+        """Status and body. Raises KeyError for a path outside `PATHS`."""
         now_ms = self._shell.clock.now_ms()
         made_ms, answer = self._made.get(path, (-_FRESH_MS, (0, b"")))
         if now_ms - made_ms >= _FRESH_MS:
@@ -32,7 +32,7 @@ class HealthAnswers:
 
 
 def health_answers(context: "Context") -> HealthAnswers:
-    """Those of this broker."""
+    """The health answers of this broker."""
     found = context.parts.get("health")
     if found is None:
         found = context.parts["health"] = HealthAnswers(context)

@@ -1,4 +1,4 @@
-"""Names by which a server of this machine may be asked without a token: see `guard`, which says why."""
+"""Host names under which a server answers without a token; `guard` gives the reason."""
 
 import ipaddress
 import socket
@@ -11,7 +11,7 @@ _LOCAL_NAMES: Final = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
 def is_own_name(context: "Context", host: str) -> bool:
-    """Whether a Host header names this broker: an address, this machine's name, or the one that is advertised."""
+    """Whether a Host header names this broker: an address, a name of this machine, or the advertised name."""
     return is_name_here(host, context.host, context.advertised_host)
 
 
@@ -23,7 +23,7 @@ def is_name_here(host: str, *also: str) -> bool:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without port and brackets, in lower case."""
+    """The name in a Host header: lower case, without port and brackets."""
     if host.startswith("["):
         name, closed, _ = host[1:].partition("]")
         return name.lower() if closed else ""

@@ -9,13 +9,13 @@ from yak.server.http.route import Schema
 
 
 def an_object(properties: Mapping[str, Any], *optional: str) -> Schema:
-    """An object with all of these, except for the optional ones."""
+    """An object with these properties, all required but the optional ones."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "required": required, "properties": dict(properties)}
 
 
 def a_body(properties: Mapping[str, Any], *required: str) -> Schema:
-    """A body: nothing but these, of which some must be there."""
+    """A body with these properties and no others, some of them required."""
     return {
         "type": "object",
         "required": list(required),
@@ -25,7 +25,7 @@ def a_body(properties: Mapping[str, Any], *required: str) -> Schema:
 
 
 def a_list(items: Schema) -> Schema:
-    """A list of these."""
+    """A list of these items."""
     return {"type": "array", "items": items}
 
 

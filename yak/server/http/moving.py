@@ -1,4 +1,4 @@
-"""Leaderships moved in order, by Kafka's own requests through the door: AlterPartitionReassignments, then ElectLeaders."""
+"""Moves partition leadership by Kafka's own requests: AlterPartitionReassignments, then ElectLeaders."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ _CONTROLLER_SECONDS: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class LedPartition:
-    """What `plan_moves` looks at."""
+    """A partition as `plan_moves` needs it."""
 
     topic: str
     partition: int
@@ -33,7 +33,7 @@ class LedPartition:
 
 @dataclass(slots=True)
 class Done:
-    """What came of the moves: the state of each partition before, and what failed, with the reason."""
+    """The result of the moves: each partition's state before, and the failures with their reasons."""
 
     before: dict[TopicPartition, PartitionInfo] = field(default_factory=dict)
     failed: dict[TopicPartition, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Done:
 def led_partitions(
     image: Image, topic: str | None, partition: int | None, leader: NodeId | None
 ) -> Iterator[LedPartition]:
-    """The partitions that are meant; those of all topics where none is named."""
+    """The selected partitions; None selects all."""
     names = sorted(image.topics) if topic is None else [topic]
     for name in names:
         for info in image.topics[name].partitions:
@@ -53,13 +53,13 @@ def led_partitions(
 
 
 def info_of(image: Image, place: TopicPartition) -> PartitionInfo | None:
-    """A partition in an image; None when it is gone."""
+    """A partition in an image; None when it does not exist."""
     topic = image.topics.get(place.topic)
     return None if topic is None or place.partition >= len(topic.partitions) else topic.partitions[place.partition]
 
 
 async def carry_out(context: Context, moves: Sequence[Move]) -> Done:
-    """Move them, and wait until the image here shows it. Raises Problem when a request as a whole is refused."""
+    """Move leaderships and wait until the image shows them. Raises Problem when a whole request is refused."""
     done = Done()
     began = trio.current_time()
     for each in moves:
@@ -117,7 +117,7 @@ async def _elect(context: Context, places: Sequence[TopicPartition], done: Done)
                 raise kafka_problem(answer.error_code, "no leader was elected")
             break
         except Problem as problem:
-            # an election asked for twice is not needed the second time: to repeat it is safe
+            # safe to retry: the second time, the election is not needed
             if problem.status != 503 or trio.current_time() >= until:
                 raise
         await trio.sleep(_LOOK_SECONDS * 10)

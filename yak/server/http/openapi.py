@@ -1,6 +1,6 @@
-"""The OpenAPI 3.1 document of the routes, for tools, for /docs, and for the tests that send what it allows and forbids.
+"""The OpenAPI 3.1 document of the routes, for tools, for /docs, and for the tests of allowed and forbidden requests.
 
-Everything in it comes from the table of routes; only what tags mean is said here.
+It is generated from the table of routes; this module adds only the meaning of the tags.
 """
 
 import re
@@ -21,7 +21,7 @@ TAGS: Final[Mapping[str, str]] = {
     "Metrics": "Numbers for Prometheus.",
     "Documentation": "What there is.",
 }
-"""The headings of routes, in the order of the page; a tag that is not named here comes after them."""
+"""The headings of routes, in the order of the page; other tags come after them."""
 
 PROBLEM_SCHEMA: Final = {
     "type": "object",
@@ -47,13 +47,13 @@ _PATH_PARAMETER: Final = re.compile(r"{(\w+)(?::\w+)?}")
 
 
 def tags_of(routes: Sequence[Route]) -> list[str]:
-    """The tags that these routes have, in the order of the page."""
+    """The tags of these routes, in the order of the page."""
     used = dict.fromkeys(route.tag for route in routes)
     return [tag for tag in TAGS if tag in used] + [tag for tag in used if tag not in TAGS]
 
 
 def document(routes: Sequence[Route], server_url: str | None = None) -> dict[str, Any]:
-    """The document as plain values; without a URL the server is the one that it is read from."""
+    """The document as plain values; without a URL, the server is the one that serves the document."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(shown_path(route.path), {})[route.method.lower()] = _operation(route)
@@ -84,7 +84,7 @@ def document(routes: Sequence[Route], server_url: str | None = None) -> dict[str
 
 
 def shown_path(path: str) -> str:
-    """A route's path without Starlette's converters: `/f/{rest:path}` is `/f/{rest}`."""
+    """A route's path without Starlette's converters: `/f/{rest:path}` becomes `/f/{rest}`."""
     return _PATH_PARAMETER.sub(r"{\1}", path)
 
 
@@ -94,7 +94,7 @@ def path_names(path: str) -> list[str]:
 
 
 def operation_id(route: Route) -> str:
-    """`get-topics-name`: made of what it is, so that it is the same for ever."""
+    """`get-topics-name`: derived from method and path, so that it stays the same."""
     words = re.findall(r"[A-Za-z0-9]+", shown_path(route.path))
     return "-".join([route.method.lower(), *(words or ["root"])])
 
@@ -135,7 +135,7 @@ def _body(body: Body) -> dict[str, Any]:
 
 def _answers(route: Route) -> dict[str, Any]:
     answers = {str(status): _answer(answer) for status, answer in sorted(route.answers.items())}
-    # A route of another protocol says its errors in that protocol's kind of JSON too.
+    # A route of another protocol answers errors in that protocol's JSON media type too.
     spoken = [kind for each in route.answers.values() for kind in (each.media_type, *each.also)]
     kinds = sorted({_JSON, *(kind for kind in spoken if "+json" in kind)})
     for status, (name, words) in _ERRORS.items():

@@ -1,6 +1,6 @@
-"""HTTP requests to other brokers, for what only they can tell or do: one request on a connection, no redirects.
+"""HTTP requests to other brokers: one request for each connection, no redirects.
 
-h11 comes with Hypercorn. Bounds: `CONNECT_SECONDS`, `ANSWER_SECONDS`, `ANSWER_BYTES_MAX`.
+h11 comes with Hypercorn. Limits: `CONNECT_SECONDS`, `ANSWER_SECONDS`, `ANSWER_BYTES_MAX`.
 """
 
 import json
@@ -23,7 +23,7 @@ _PARSED_AT_ONCE_BYTES: Final = 128 * 1024
 
 @dataclass(frozen=True, slots=True)
 class OtherAnswer:
-    """What another broker answered."""
+    """The answer of another broker."""
 
     status: int
     body: bytes
@@ -38,7 +38,7 @@ class OtherAnswer:
 async def ask_broker(
     broker: BrokerInfo, method: str, target: str, *, headers: Mapping[str, str] | None = None, body: bytes = b""
 ) -> OtherAnswer:
-    """One request. Raises Problem 503 `broker-unreachable` when it cannot be reached, answers no HTTP, or not in time."""
+    """Send one request. Raises Problem 503 `broker-unreachable` without a valid HTTP answer in time."""
     if not broker.http_port:
         raise _unreachable(broker, "it answers no HTTP")
     try:

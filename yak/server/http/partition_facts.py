@@ -1,4 +1,4 @@
-"""What only leaders know of their partitions: first offset, high watermark, size. Asked of each leader once, side by side."""
+"""Facts known only to a partition's leader: first offset, high watermark, size. All leaders are asked in parallel."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _LOG_DIRS_VERSION: Final = 4
 
 @dataclass(slots=True)
 class Facts:
-    """Of one partition; None is what its leader did not say, because it is away or only just began to lead."""
+    """Facts of one partition; None where its leader did not answer, because it is offline or was only just elected."""
 
     log_start_offset: int | None = None
     high_watermark: int | None = None
@@ -31,7 +31,7 @@ class Facts:
 
 
 async def facts_of(context: Context, topic: TopicInfo) -> list[Facts]:
-    """Of all partitions of a topic, in order. A leader that does not answer is no error."""
+    """The facts of all partitions of a topic, in order. A leader that does not answer is no error."""
     facts = [Facts() for _ in topic.partitions]
     led: dict[NodeId, list[int]] = {}
     image = context.broker.image

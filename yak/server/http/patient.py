@@ -1,4 +1,4 @@
-"""A stream with a deadline for a peer that takes nothing, with what was read of it before, that waits for HTTP's turn."""
+"""A stream with a write timeout that replays bytes already read and waits for HTTP's share of the loop."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -7,13 +7,15 @@ from typing import Final
 import trio
 
 STREAM: Final = "stream"
-"""Under this name the ASGI scope's state has the connection's `PatientStream`: a handler that sends for long finds it there."""
+"""The key of the connection's `PatientStream` in the ASGI scope's state, for handlers that send for long."""
 _PIECE_BYTES: Final = 64 * 1024
 
 
 class PatientStream:
-    """Sends piece by piece, each within the deadline; a peer that takes none in time is dropped. What comes is handed on when
-    `turn` returns."""
+    """Sends in pieces of 64 KiB, each within the write timeout, and drops a peer that is too slow.
+
+    Received bytes are returned after `turn`.
+    """
 
     def __init__(
         self,
@@ -29,7 +31,7 @@ class PatientStream:
         self.socket = stream.socket
 
     async def send_all(self, data: bytes) -> None:
-        """As of the stream. Raises BrokenResourceError when the peer took nothing in time."""
+        """Like Trio's. Raises BrokenResourceError when the peer does not accept a piece in time."""
         try:
             with memoryview(data) as whole:
                 for start in range(0, len(whole), _PIECE_BYTES):
@@ -39,11 +41,11 @@ class PatientStream:
             self.drop()
             raise trio.BrokenResourceError("the peer took nothing") from None
         except trio.Cancelled:
-            self.drop()  # part of an answer went out: nothing sensible can follow
+            self.drop()  # part of an answer was sent: nothing valid can follow
             raise
 
     def send_now(self, data: bytes | memoryview) -> int:
-        """Send what the kernel takes at once, past whoever sends otherwise; gives how much. Raises OSError."""
+        """Send at once, ahead of any queued sends; returns how many bytes the kernel accepted. Raises OSError."""
         descriptor = self.socket.fileno()
         if descriptor < 0:
             raise BrokenPipeError("the connection is closed")
@@ -53,7 +55,7 @@ class PatientStream:
             return 0
 
     async def receive_some(self, max_bytes: int) -> bytes:
-        """As of the stream."""
+        """Like Trio's, after waiting for `turn`."""
         if self._said:
             said, self._said = self._said, b""
         else:
@@ -63,13 +65,13 @@ class PatientStream:
         return said
 
     async def send_eof(self) -> None:
-        """As of the stream."""
+        """Like Trio's."""
         await self._stream.send_eof()
 
     async def aclose(self) -> None:
-        """As of the stream."""
+        """Like Trio's."""
         await self._stream.aclose()
 
     def drop(self) -> None:
-        """Close it now, whatever is still to be sent or read."""
+        """Close the socket now and discard pending data."""
         self._stream.socket.close()

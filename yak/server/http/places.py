@@ -1,4 +1,4 @@
-"""Where things are: topics and partitions of the image, their leaders, and where these answer HTTP."""
+"""Topics and partitions in the image, their leaders, and the leaders' HTTP addresses."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,7 +18,7 @@ _AGAIN_SECONDS: Final = 0.02
 
 
 def find_topic(context: Context, name: str) -> TopicInfo:
-    """A topic that exists. Raises Problem 404 `unknown-topic-or-partition`."""
+    """An existing topic. Raises Problem 404 `unknown-topic-or-partition`."""
     topic = context.broker.image.topics.get(name)
     if topic is None:
         raise kafka_problem(ErrorCode.unknown_topic_or_partition, f"topic {name[:249]!r}", "there is no such topic")
@@ -26,7 +26,7 @@ def find_topic(context: Context, name: str) -> TopicInfo:
 
 
 def check_partition(topic: TopicInfo, partition: int) -> None:
-    """Raises Problem 404 `unknown-topic-or-partition` with the numbers that there are."""
+    """Raises Problem 404 `unknown-topic-or-partition`, naming the partitions that exist."""
     if not 0 <= partition < len(topic.partitions):
         last = len(topic.partitions) - 1
         raise kafka_problem(
@@ -37,9 +37,9 @@ def check_partition(topic: TopicInfo, partition: int) -> None:
 
 
 async def find_or_create_topic(context: Context, name: str) -> TopicInfo:
-    """A topic, made on the way where `auto.create.topics.enable` lets producers do so; a Metadata request decides.
+    """A topic, created if `auto.create.topics.enable` allows it; a Metadata request decides.
 
-    Raises Problem 404, 400 for a name that cannot be, 503.
+    Raises Problem 404, 400 for an invalid name, 503.
     """
     topic = context.broker.image.topics.get(name)
     if topic is not None:
@@ -59,7 +59,7 @@ async def find_or_create_topic(context: Context, name: str) -> TopicInfo:
 
 
 def leader_of(image: Image, topic: str, partition: int) -> NodeId | None:
-    """Who leads a partition now; None when nobody does, or when it is not there."""
+    """The partition's leader; None when it has no leader or does not exist."""
     info = image.topics.get(topic)
     if info is None or not 0 <= partition < len(info.partitions):
         return None
@@ -68,7 +68,7 @@ def leader_of(image: Image, topic: str, partition: int) -> NodeId | None:
 
 
 def max_message_bytes(context: Context, topic: TopicInfo) -> int:
-    """The largest batch that the topic takes, as the image has it; worked out once for an image."""
+    """The topic's `max.message.bytes` in the current image; computed once for each image."""
     image = context.broker.image
     held = context.parts.get("max_message_bytes")
     if held is None or held[0] is not image:
@@ -85,7 +85,7 @@ def max_message_bytes(context: Context, topic: TopicInfo) -> int:
 
 
 def http_address(info: BrokerInfo | None) -> str | None:
-    """`http://host:port` of a broker that answers HTTP."""
+    """`http://host:port` of a broker that serves HTTP; None for others."""
     if info is None or not info.http_port:
         return None
     host = f"[{info.host}]" if ":" in info.host else info.host
@@ -93,9 +93,9 @@ def http_address(info: BrokerInfo | None) -> str | None:
 
 
 class Patience:
-    """How long to go on trying: `HttpLimits.retry_ms` from the first thing that went wrong.
+    """The retry budget: `HttpLimits.retry_ms` from the first failure.
 
-    `again` waits a little and says whether it is worth another try.
+    `again` waits a little and returns whether to retry.
     """
 
     def __init__(self, context: Context) -> None:
@@ -115,7 +115,7 @@ class Patience:
         return True
 
     def calm(self) -> None:
-        """It went well: the next trouble has all the time again."""
+        """A request succeeded: the next failure gets the whole budget again."""
         self._until = None
         self._pause = _AGAIN_SECONDS
 
@@ -123,7 +123,7 @@ class Patience:
 async def ask_leader(
     context: Context, api_key: int, fields: Mapping[str, object], topic: str, partition: int, **more: Any
 ) -> Any:
-    """Ask whoever leads the partition now. Raises Problem, 503 `leader-not-available` among others."""
+    """Send a request to the partition's leader. Raises Problem, 503 `leader-not-available` among others."""
     leader = leader_of(context.broker.image, topic, partition)
     if leader is None:
         check_partition(find_topic(context, topic), partition)
@@ -134,7 +134,7 @@ async def ask_leader(
 
 
 def is_moving(code: ErrorCode) -> bool:
-    """Whether an error is of a moment in which leadership moves, and nothing was done."""
+    """Whether an error is transient during a leadership change, with nothing done."""
     return code in _MOVING
 
 
@@ -151,9 +151,9 @@ _MOVING: Final = frozenset(
         ErrorCode.unknown_topic_id,
     }
 )
-"""The last two are told by a leader that has not heard of a new topic yet; of one that is gone the image tells."""
+"""A leader returns the last two while it does not know a new topic yet; a deleted topic is missing in the image."""
 
 
 def is_moving_problem(problem: Problem) -> bool:
-    """The same of what the door raises."""
+    """Whether a problem from the broker client is transient in the same way."""
     return problem.status == 503

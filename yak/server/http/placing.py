@@ -1,7 +1,7 @@
-"""Which partition each record of a request goes to: the one it names, the one of its key, or one for all that have none.
+"""Chooses the partition of each record: the named one, the key's, or one for all records without a key.
 
-A key goes where Java's producers and librdkafka's `murmur2_random` put it. Records without a key share one partition of
-their topic, another one for each request: as Kafka's sticky partitioner, a request's records make one batch.
+Keys are hashed like in Java's producers and librdkafka's `murmur2_random`. Records without a key share one partition of
+their topic, a different one for each request. Like with Kafka's sticky partitioner, a request's records make one batch.
 """
 
 import itertools
@@ -20,12 +20,12 @@ from yak.server.http.producing import Lane
 from yak.server.http.rows import Row
 
 PLACED_AT_ONCE_MAX = 1000
-"""More records than this are read and placed in a thread."""
+"""More records than this are parsed and placed in a thread."""
 HINT = "see GET /docs for what a record may have"
 
 
 class Placing:
-    """Puts the rows of one request into lanes. `prefer` is the broker whose partitions are taken first for rows without a key."""
+    """Distributes the rows of one request to lanes. Rows without a key go to partitions led by `prefer` first."""
 
     def __init__(self, context: Context, topics: Mapping[str, TopicInfo], prefer: NodeId | None = None) -> None:
         self._image: Image = context.broker.image
@@ -40,7 +40,7 @@ class Placing:
         self.failed = 0
 
     def put(self, rows: Sequence[Row], first_row: int = 0) -> None:
-        """Place all; what cannot be placed is in `faults`, named up to a bound, and counted in `failed`."""
+        """Place all rows. `failed` counts those that cannot be placed; `faults` names the first of them."""
         lanes = self.lanes
         for at, row in enumerate(rows, first_row):
             topic, partition, key, value, headers = row
@@ -82,13 +82,13 @@ class Placing:
 
 
 async def topics_of(context: Context, rows: Sequence[Row]) -> dict[str, TopicInfo]:
-    """The topics that the rows name, made where producers may make them. Raises Problem."""
+    """The topics that the rows name, created where producers may create them. Raises Problem."""
     names = dict.fromkeys(row.topic for row in rows)
     return {name: await find_or_create_topic(context, name) for name in names}
 
 
 def refuse(failed: int, total: int, faults: list[dict[str, Any]]) -> Problem:
-    """Some rows cannot be: nothing is written."""
+    """The problem for a request with invalid rows, of which nothing is written."""
     if total == 1:
         (fault,) = faults
         return Problem(fault.pop("status", 400), fault["error"], fault["message"], HINT)

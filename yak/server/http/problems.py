@@ -1,4 +1,4 @@
-"""Errors for people who use curl: `{"error", "message", "hint"}`, and the HTTP status that goes with each Kafka error."""
+"""Error answers `{"error", "message", "hint"}`, and the HTTP status for each Kafka error."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -37,7 +37,7 @@ _STATUS: Final[Mapping[str, int]] = {
     "request_timed_out": 504,
     "unknown_server_error": 500,
 }
-"""What is not here is the caller's mistake: 400."""
+"""An error that is missing here is the client's: 400."""
 _HINTS: Final[Mapping[str, str]] = {
     "unknown_topic_or_partition": "GET /topics lists what there is",
     "topic_already_exists": "DELETE it first, or take another name",
@@ -55,7 +55,7 @@ _HINTS: Final[Mapping[str, str]] = {
 
 
 class Problem(Exception):
-    """An answer that is an error: status, a slug that never changes, what happened, and what to do."""
+    """An error answer: status, a slug that never changes, what happened, and what to do."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Problem(Exception):
         self.hint = hint
         self.headers = dict(headers or {})
         self.more = dict(more or {})
-        """More fields of the answer, as which rows failed."""
+        """Further fields of the answer, such as which rows failed."""
 
     def as_json(self) -> dict[str, Any]:
         """The answer's body."""
@@ -82,7 +82,7 @@ class Problem(Exception):
 
 
 def kafka_problem(code: ErrorCode | int, what: str, message: str | None = None) -> Problem:
-    """The problem that a Kafka error code is; `what` it was about, and the broker's own words where it gave some."""
+    """The problem for a Kafka error code; `what` is its object, `message` the broker's text, if any."""
     known = ErrorCode(code)
     words = (message or "").rstrip(".") or known.name.replace("_", " ")
     return Problem(status_of(known), slug_of(known), f"{what}: {words}", hint_of(known))
@@ -94,10 +94,10 @@ def status_of(code: ErrorCode) -> int:
 
 
 def slug_of(code: ErrorCode) -> str:
-    """`unknown-topic-or-partition`."""
+    """The slug of a Kafka error code: `unknown-topic-or-partition`."""
     return code.name.replace("_", "-")
 
 
 def hint_of(code: ErrorCode) -> str:
-    """What to do about it; empty when the message says all."""
+    """What to do about the error; empty when the message is sufficient."""
     return _HINTS.get(code.name, "")

@@ -1,8 +1,8 @@
-"""Writing records: each partition's batches to its leader, wherever it is, and again when leadership moves meanwhile.
+"""Produces records: sends each partition's batches to its leader, and retries when leadership moves.
 
-Trying again writes nothing twice: a request borrows a producer id and uses it in a new epoch, with sequences from 0, so that
-a leader, the new one too, knows a batch that it has (KIP-98; raising the epoch by oneself is KIP-360's way). While no id can
-be had, because the metadata store is away, a batch whose fate is unknown is not sent again.
+A retry duplicates nothing: a request borrows a producer id and uses it in a new epoch, with sequences from 0, so that
+the old and the new leader recognise a batch that they have (KIP-98; the client raises the epoch by itself as in
+KIP-360). While the metadata store is unavailable and no id can be had, a batch with an unknown outcome is not retried.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from yak.server.http.places import Patience, leader_of
 from yak.server.http.problems import Problem, kafka_problem
 
 PRODUCE_VERSION: Final = 12
-"""The last that names topics."""
+"""The last version that names topics."""
 ACKS_ALL: Final = -1
 _REQUEST_MS: Final = 10_000
 _DOOR_SECONDS: Final = 12.0
@@ -38,34 +38,34 @@ _NOT_WRITTEN: Final = frozenset(
         ErrorCode.kafka_storage_error,
     }
 )
-"""Worth another try in any case."""
+"""Always worth a retry."""
 _MAYBE_WRITTEN: Final = frozenset(
     {ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas_after_append, ErrorCode.request_timed_out}
 )
-"""Worth one when a producer id makes it safe."""
+"""Worth a retry when a producer id makes it safe."""
 
 
 @dataclass(slots=True)
 class Lane:
-    """What goes to one partition, in order, and how far it came."""
+    """The records for one partition, in order, and how many of them are written."""
 
     place: TopicPartition
     records: list[tuple[bytes | None, bytes | None]] = field(default_factory=list)
     headers: dict[int, Headers] = field(default_factory=dict)
     rows: list[int] = field(default_factory=list)
-    """Where each record stands in the request."""
+    """The position of each record in the request."""
     size_bytes_max: list[int] = field(default_factory=list)
     batch_bytes_max: int = 0
     written: int = 0
-    """How many records are written; the rest failed by `problem`."""
+    """How many records are written; the rest failed with `problem`."""
     base_offsets: list[tuple[int, int]] = field(default_factory=list)
-    """(first record, its offset) of each batch that is written; offset -1 with acks=0."""
+    """(first record, its offset) of each written batch; offset -1 with acks=0."""
     problem: Problem | None = None
     is_unknown: bool = False
-    """Whether the batch that failed may be written all the same."""
+    """Whether the failed batch may have been written."""
 
     def add(self, row: int, key: bytes | None, value: bytes | None, headers: Headers, size_bytes_max: int) -> None:
-        """One more record."""
+        """Add one record."""
         if headers:
             self.headers[len(self.records)] = headers
         self.records.append((key, value))
@@ -73,13 +73,13 @@ class Lane:
         self.size_bytes_max.append(size_bytes_max)
 
     def headers_between(self, first: int, end: int) -> dict[int, Headers] | None:
-        """Those of some records, by their place in a batch of these."""
+        """The headers of a range of records, by position in a batch of that range."""
         if not self.headers:
             return None
         return {at - first: self.headers[at] for at in range(first, end) if at in self.headers}
 
     def next_batch_end(self) -> int:
-        """The end of the next batch, within what the topic takes; a record that is too large goes alone."""
+        """The end of the next batch, within the topic's limit; a record that is too large gets a batch of its own."""
         end, total = self.written, HEADER_BYTES
         for size in self.size_bytes_max[self.written :]:
             total += size
@@ -90,11 +90,11 @@ class Lane:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing more to do."""
+        """Whether the lane failed or is written."""
         return self.problem is not None or self.written == len(self.records)
 
     def offsets(self) -> list[int | None]:
-        """Of the written records, in order; None where nobody knows (acks=0)."""
+        """The offsets of the written records, in order; None with acks=0."""
         found: list[int | None] = []
         for (first, offset), (end, _) in itertools.pairwise([*self.base_offsets, (self.written, -1)]):
             found += [None] * (end - first) if offset < 0 else range(offset, offset + end - first)
@@ -102,7 +102,7 @@ class Lane:
 
 
 async def write(context: Context, lanes: Sequence[Lane], acks: int) -> None:
-    """Write all lanes; what became of them is in them. Raises nothing but for a cancellation."""
+    """Write all lanes; each lane holds its result. Raises nothing except a cancellation."""
     ids = _ids(context)
     producer = (-1, -1) if acks == 0 else await ids.borrow(context)
     await _Writing(context, lanes, acks, producer).run()
@@ -111,8 +111,6 @@ async def write(context: Context, lanes: Sequence[Lane], acks: int) -> None:
 
 
 class _Writing:
-    """One `write`."""
-
     def __init__(self, context: Context, lanes: Sequence[Lane], acks: int, producer: tuple[int, int]) -> None:
         self._context = context
         self._lanes = lanes
@@ -120,9 +118,9 @@ class _Writing:
         self._producer = producer
         self._patience = Patience(context)
         self._batches: dict[TopicPartition, tuple[int, bytes]] = {}
-        """(end, batch) of what is on its way; the same bytes again when it is sent again."""
+        """(end, batch) of each batch in flight; a retry sends the same bytes."""
         self._troubles: dict[TopicPartition, Problem] = {}
-        """Of this round, what is worth another try."""
+        """The retriable problems of this round."""
 
     async def run(self) -> None:
         while True:
@@ -212,7 +210,7 @@ class _Writing:
             return
         topic, partition = lane.place
         problem = kafka_problem(code, f"partition {partition} of topic {topic!r}", _words(answer))
-        # A leader that refuses says why; one that lost its office while the batch waited to count has no words.
+        # A leader that refuses gives a message; one that lost leadership while the batch was replicated gives none.
         is_refusal = code in _NOT_WRITTEN or (code is ErrorCode.not_leader_or_follower and bool(answer.error_message))
         if is_refusal or code in _MAYBE_WRITTEN:
             self._trouble(lane, problem, may_be_written=not is_refusal)
@@ -233,7 +231,7 @@ class _Writing:
 
 
 def _words(answer: Any) -> str | None:
-    """What the broker says, of a record too: a batch of one's topic may ask for keys."""
+    """The broker's message, or that of the first rejected record: a compacted topic requires keys."""
     errors = [each.batch_index_error_message for each in answer.record_errors if each.batch_index_error_message]
     found: str | None = errors[0] if errors else answer.error_message
     return found
@@ -245,13 +243,13 @@ def _nobody_leads(place: TopicPartition) -> Problem:
 
 
 class _Ids:
-    """Producer ids that nobody uses at the moment, each with the last epoch it was used in."""
+    """Unused producer ids, each with the last epoch in which it was used."""
 
     def __init__(self) -> None:
         self._free: list[tuple[int, int]] = []
 
     async def borrow(self, context: Context) -> tuple[int, int]:
-        """An id and an epoch that was never used before; (-1, -1) when there is none now."""
+        """A producer id with an epoch never used before; (-1, -1) when none is available."""
         if self._free:
             producer_id, epoch = self._free.pop()
             return producer_id, epoch + 1
@@ -265,7 +263,7 @@ class _Ids:
         return answer.producer_id, answer.producer_epoch
 
     def give_back(self, producer: tuple[int, int]) -> None:
-        """All that was sent with it is answered: the next may have it."""
+        """Return an id whose requests are all answered, for the next request."""
         if producer[1] < _EPOCH_MAX and len(self._free) < _IDS_KEPT_MAX:
             self._free.append(producer)
 

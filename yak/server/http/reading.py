@@ -1,4 +1,4 @@
-"""Reading committed records of one partition, from its leader, wherever it is."""
+"""Reads committed records of one partition from its leader."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,23 +16,23 @@ from yak.server.http.problems import Problem, kafka_problem
 LIST_OFFSETS: Final = 2
 LATEST, EARLIEST = -1, -2
 FETCH_VERSION: Final = 12
-"""The last that names topics."""
+"""The last version that names topics."""
 READ_AT_ONCE_BYTES_MAX: Final = 64 * 1024
-"""More than this is looked at in a thread; so is what is compressed."""
+"""Larger or compressed data is decoded in a thread."""
 _LIST_OFFSETS_VERSION: Final = 7
 
 
 class Read(NamedTuple):
-    """What one look gave: `next_offset` is behind all that was looked at, holes and control batches too."""
+    """The result of one fetch; `next_offset` is after everything scanned, including holes and control batches."""
 
     records: list[WalkedRecord]
     next_offset: int
 
 
 def walk_from(data: bytes, offset: int, *, records_max: int, bytes_max: int, decompressed_bytes_max: int) -> Read:
-    """The records from `offset` on in what a Fetch gave, within bounds but for the first one.
+    """The records from `offset` on in fetched data, within limits; the first record may exceed them.
 
-    Raises Problem 422 `batch-unreadable` when the very first batch is broken, or too large when decompressed.
+    Raises Problem 422 `batch-unreadable` when a batch is corrupt or too large decompressed, and no record precedes it.
     """
     records: list[WalkedRecord] = []
     position, size_bytes = offset, 0
@@ -69,22 +69,22 @@ def walk_from(data: bytes, offset: int, *, records_max: int, bytes_max: int, dec
 
 
 def record_bytes(record: WalkedRecord) -> int:
-    """What a record counts for in the bound of bytes: key, value and headers."""
+    """The size of a record for the byte limit: key, value and headers."""
     size = len(record.key or b"") + len(record.value or b"")
     return size + sum(len(name) + len(value or b"") for name, value in record.headers)
 
 
 def is_quick(data: bytes) -> bool:
-    """Whether the records can be looked at without holding up the loop."""
+    """Whether decoding the records does not block the loop."""
     return len(data) <= READ_AT_ONCE_BYTES_MAX and not any(header.codec for _, header in iterate_headers(data))
 
 
 async def fetch(
     context: Context, place: TopicPartition, offset: int, *, bytes_max: int, wait_ms: int, isolation_level: int
 ) -> Any:
-    """What the leader has from `offset` on, as kio's partition of a Fetch answer; waits for a moment of change to pass.
+    """The leader's records from `offset` on, as kio's partition of a Fetch response. Retries while leadership moves.
 
-    Raises Problem: 404, 416 `offset-out-of-range` with the offsets that there are, 503, 504.
+    Raises Problem: 404, 416 `offset-out-of-range` with the available offsets, 503, 504.
     """
     topic, partition = place
     fields: Mapping[str, object] = {
@@ -139,7 +139,7 @@ async def list_offset(context: Context, place: TopicPartition, which: int) -> in
 async def _ask(
     context: Context, place: TopicPartition, api_key: int, fields: Mapping[str, object], version: int, timeout_s: float
 ) -> Any:
-    """The one partition of a leader's answer; a moment of change is waited out, and then its error given."""
+    """The partition in the leader's response. Retries during a leadership change, then returns the error."""
     patience = Patience(context)
     check_partition(find_topic(context, place.topic), place.partition)
     while True:
@@ -174,7 +174,7 @@ async def _out_of_range(context: Context, place: TopicPartition, offset: int) ->
 
 @contextmanager
 def held(context: Context, bytes_count: int) -> Iterator[None]:
-    """Count bytes of records as held while they are shown. Raises Problem 503 `too-busy` when there are too many."""
+    """Count bytes of records as held while they are rendered. Raises Problem 503 `too-busy` above the limit."""
     if context.body_bytes_held + bytes_count > context.limits.body_in_flight_bytes_max:
         raise Problem(503, "too-busy", "too many records are being shown", "try again in a moment")
     context.body_bytes_held += bytes_count

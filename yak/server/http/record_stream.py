@@ -1,8 +1,8 @@
-"""Records of several topics as server-sent events, for as long as somebody listens.
+"""Streams records of several topics as server-sent events while the client listens.
 
-The id of each event is where the listener is in all partitions, `orders:0=15,1=20;payments:0=3`; sent back as
-`Last-Event-ID` it goes on there: nothing is given twice and nothing is left out. Nothing is queued for a slow listener:
-what it does not take is not read from the log, and one that takes nothing at all is dropped (`HttpLimits.send_deadline_ms`).
+The id of each event is the client's position in all partitions, `orders:0=15,1=20;payments:0=3`. Sent back as
+`Last-Event-ID`, it resumes the stream without duplicates or omissions. Nothing is queued for a slow client: what it
+does not accept is not read from the log. A client that accepts nothing is disconnected (`HttpLimits.send_deadline_ms`).
 """
 
 import re
@@ -27,7 +27,7 @@ from yak.server.http.shown import Form, record_json
 from yak.server.http.streaming import Write
 
 CHUNK_BYTES: Final = 60 * 1024
-"""Of one fetch: small, since each listener may hold one for each broker. The broker sends so little uncut."""
+"""Of one fetch: small, since each stream may hold one for each broker. A broker sends this little in one piece."""
 _WAIT_MS: Final = 5_000
 _TROUBLE_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 1.0
@@ -39,13 +39,13 @@ _POSITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249}):((?:[0-9]{1,10}=[0-9]{1,
 class _Chunk(NamedTuple):
     place: TopicPartition
     events: list[tuple[int, str]]
-    """(offset behind it, its text)."""
+    """(offset after the record, its text)."""
     next_offset: int
     name: str = ""
 
 
 class _Over(Exception):
-    """The stream ends by itself; the last event says why."""
+    """Ends the stream; the last event gives the reason."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
@@ -55,7 +55,7 @@ class _Over(Exception):
 async def first_positions(
     context: Context, names: Sequence[str], resumed: Mapping[TopicPartition, int], from_start: bool
 ) -> dict[TopicPartition, int]:
-    """Where to begin in each partition. Raises Problem: 404, 400 `too-many-partitions`, 503."""
+    """The start offset in each partition. Raises Problem: 404, 400 `too-many-partitions`, 503."""
     topics = [find_topic(context, name) for name in names]
     count = sum(len(topic.partitions) for topic in topics)
     _check_count(context, count)
@@ -86,7 +86,7 @@ def _check_count(context: Context, count: int) -> None:
 
 
 def read_event_id(text: str) -> dict[TopicPartition, int]:
-    """The positions of an id that a stream gave. Raises Problem 400 `bad-event-id`."""
+    """The positions in an event id. Raises Problem 400 `bad-event-id`."""
     positions: dict[TopicPartition, int] = {}
     for part in text.split(";"):
         found = _POSITION.fullmatch(part)
@@ -101,7 +101,7 @@ def read_event_id(text: str) -> dict[TopicPartition, int]:
 
 
 def event_id(positions: Mapping[TopicPartition, int]) -> str:
-    """Positions as the id of an event; what `read_event_id` reads."""
+    """Positions as the id of an event; `read_event_id` parses it."""
     topics: dict[str, list[str]] = {}
     for (topic, partition), offset in positions.items():
         topics.setdefault(topic, []).append(f"{partition}={offset}")
@@ -109,7 +109,7 @@ def event_id(positions: Mapping[TopicPartition, int]) -> str:
 
 
 class RecordStream:
-    """One listener. `events` is what is sent to it."""
+    """The stream of one client; `run` writes its events."""
 
     def __init__(self, context: Context, positions: dict[TopicPartition, int], form: Form) -> None:
         self._context = context
@@ -125,7 +125,7 @@ class RecordStream:
         self._to_listener, self._chunks = trio.open_memory_channel[_Chunk](0)
 
     async def run(self, write: Write) -> None:
-        """Write events, and a comment when nothing happened for a while, until the stream ends by itself."""
+        """Write events, and a comment after `heartbeat_ms` without any, until the stream ends by itself."""
         await write(f"retry: {RETRY_MS}\nid: {event_id(self._sent)}\n\n".encode())
         try:
             async with trio.open_nursery() as nursery:
@@ -148,10 +148,10 @@ class RecordStream:
         self._sent[chunk.place] = chunk.next_offset
         return "".join(lines).encode()
 
-    # ------------------------------------------------------------------------------------------------- who reads where
+    # ---------------------------------------------------------------------------------------- one task for each leader
 
     async def _supervise(self, nursery: trio.Nursery) -> None:
-        """One task for each broker that leads some of the partitions; new partitions are read from their beginning."""
+        """Run one task for each broker that leads some of the partitions; new partitions are read from offset 0."""
         while True:
             image = self._context.broker.image
             if image is not self._image:
@@ -193,7 +193,7 @@ class RecordStream:
             self._pump_ended.set()
 
     async def _fetch(self, leader: NodeId, places: Iterable[TopicPartition]) -> bool:
-        """One round; False when something is wrong that may be over in a moment."""
+        """Fetch once; False after an error that may be transient."""
         try:
             answer = await self._context.door.ask(
                 FETCH,
@@ -244,7 +244,7 @@ class RecordStream:
         show = partial(self._show, place, data, offset)
         try:
             chunk = show() if is_quick(data) else await trio.to_thread.run_sync(show)
-        except Problem as problem:  # a batch that cannot be shown
+        except Problem as problem:  # an unreadable batch
             chunk = self._gap(place, int(problem.more["next_offset"]), problem.message)
         self._fetch_at[place] = chunk.next_offset
         await self._to_listener.send(chunk)
@@ -260,7 +260,7 @@ class RecordStream:
         return _Chunk(place, events, read.next_offset)
 
     async def _skip_to_what_there_is(self, place: TopicPartition) -> bool:
-        """Records were deleted, or the log was cut, while nobody listened: say which are missing, and go on."""
+        """Resume at the log's start or end when the position was deleted or truncated, with an event for the gap."""
         try:
             start = await list_offset(self._context, place, EARLIEST)
             end = await list_offset(self._context, place, LATEST)

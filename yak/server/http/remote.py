@@ -1,4 +1,4 @@
-"""Requests to other brokers, for what they lead: one request at a time on a connection, and idle ones kept for a while."""
+"""Requests to other brokers: one request at a time on a connection; idle connections are kept for reuse."""
 
 import socket
 import struct
@@ -16,7 +16,7 @@ _READ_BYTES: Final = 1 << 18
 
 
 class RemoteLost(Exception):
-    """The other broker cannot be reached, or went away in the middle; the request may have been carried out."""
+    """The other broker is unreachable, or the connection was lost; the request may have been processed."""
 
 
 class RemoteBrokers:
@@ -26,11 +26,11 @@ class RemoteBrokers:
         self._idle: dict[tuple[str, int], list[tuple[float, trio.SocketStream]]] = {}
 
     async def ask(self, host: str, port: int, frame: bytes) -> bytes:
-        """One request without its length prefix, and the answer likewise. Raises RemoteLost."""
+        """Send one request without its length prefix; returns the response, also without. Raises RemoteLost."""
         return await self._exchange((host, port), frame, has_answer=True)
 
     async def tell(self, host: str, port: int, frame: bytes) -> None:
-        """One request that gets no answer. Raises RemoteLost."""
+        """Send one request that has no response. Raises RemoteLost."""
         await self._exchange((host, port), frame, has_answer=False)
 
     async def _exchange(self, address: tuple[str, int], frame: bytes, *, has_answer: bool) -> bytes:
@@ -41,7 +41,7 @@ class RemoteBrokers:
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await trio.aclose_forcefully(stream)
             raise RemoteLost(str(error.__cause__ or error) or type(error).__name__) from None
-        except BaseException:  # cancelled in the middle: the answer that may come belongs to nobody
+        except BaseException:  # cancelled before the response: the connection cannot be reused
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(stream)
             raise
@@ -70,7 +70,7 @@ class RemoteBrokers:
 
 
 def _is_quiet(stream: trio.SocketStream) -> bool:
-    """Whether the other side has neither closed it nor said anything, without waiting."""
+    """Whether the peer has neither closed the connection nor sent anything; does not wait."""
     raw = socket.socket(fileno=stream.socket.fileno())
     try:
         raw.setblocking(False)

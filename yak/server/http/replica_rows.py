@@ -1,7 +1,8 @@
-"""The rows of `yak.broker.views.replicas`, with the offsets of what other brokers lead asked of them, all at once.
+"""The rows of `yak.broker.views.replicas`, with the offsets of partitions that other brokers lead.
 
-A leader knows how far its followers are, so one request to each is enough: `GET /api/isr?local=true`, which is answered from memory.
-What a leader that is gone, or that answers no HTTP, would have told stays null. Many rows are made a few at a time.
+A leader knows its followers' offsets, so one request to each leader is enough: `GET /api/isr?local=true`, answered
+from memory, all in parallel. Offsets stay null if their leader is offline or does not answer HTTP. Long lists are built
+in slices.
 """
 
 from collections.abc import Iterator
@@ -19,18 +20,18 @@ from yak.server.http.other_brokers import ask_broker
 from yak.server.http.problems import Problem
 
 _ROWS_AT_ONCE: Final = 200
-"""About a millisecond."""
+"""Takes about a millisecond."""
 _OFFSETS: Final = ("high_watermark", "log_end_offsets")
 Key = tuple[str, int, int]
 
 
 async def own_rows(context: Context, wanted: Wanted) -> list[Row]:
-    """Those that this broker can tell by itself."""
+    """The rows with this broker's own knowledge only."""
     return await _in_slices(rows(context.broker, wanted))
 
 
 async def all_rows(context: Context, wanted: Wanted) -> list[Row]:
-    """With the offsets of what others lead. An offset is told only in the leader epoch that is shown."""
+    """The rows with other leaders' offsets, each used only if reported for the row's leader epoch."""
     found = await own_rows(context, wanted)
     own = context.broker.node_id
     leaders = sorted({each["leader"] for each in found if each["leader"] not in (None, own)})
@@ -64,7 +65,7 @@ async def _ask(context: Context, node_id: NodeId, wanted: Wanted, told: dict[Key
     query: dict[str, Any] = {"local": "true"}
     if wanted.topic is not None:
         query["topic"] = wanted.topic
-    # not the other filters: its image may be a moment older or newer, and what is asked for is decided by ours
+    # no other filters: the leader's image may be older or newer, and this broker's image selects the rows
     try:
         answer = await ask_broker(info, "GET", f"/api/isr?{urlencode(query)}")
         listed = await answer.json() if answer.status == 200 else []
@@ -75,5 +76,5 @@ async def _ask(context: Context, node_id: NodeId, wanted: Wanted, told: dict[Key
 
 
 def local(wanted: Wanted, node_id: NodeId) -> Wanted:
-    """The same, of what one broker leads."""
+    """The same selection, restricted to partitions that one broker leads."""
     return replace(wanted, leader=node_id)

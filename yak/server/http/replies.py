@@ -1,4 +1,4 @@
-"""How problems go over the wire, with the headers that every answer has; for handlers and for what is refused before them."""
+"""Problems as bytes, with the headers of every answer; for handlers and for requests refused before them."""
 
 import json
 from typing import Final
@@ -10,11 +10,11 @@ SECURITY_HEADERS: Final = {"x-content-type-options": "nosniff", "cache-control":
 
 
 def json_bytes(content: object) -> bytes:
-    """JSON as UTF-8, compact; NaN in it is our bug."""
+    """Compact UTF-8. Raises ValueError for NaN, which is a bug of ours."""
     return json_text(json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)).encode() + b"\n"
 
 
 def body_of(problem: Problem) -> tuple[bytes, list[tuple[str, str]]]:
-    """The body and the headers that say what it is."""
+    """The body of an error answer, and its headers."""
     headers = {"content-type": "application/json", **SECURITY_HEADERS, **(problem.headers or {})}
     return json_bytes(problem.as_json()), list(headers.items())

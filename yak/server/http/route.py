@@ -1,4 +1,4 @@
-"""What a route is. One table of them drives dispatch, the OpenAPI document and the page at /docs."""
+"""The description of a route. One table drives dispatch, the OpenAPI document and the page at /docs."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from yak.server.http.context import Context
 
 Schema: TypeAlias = Mapping[str, Any]
-"""A JSON schema, as OpenAPI 3.1 has them."""
+"""A JSON schema of OpenAPI 3.1."""
 Handler: TypeAlias = "Callable[[Context, Request], Awaitable[Response]]"
 Guard: TypeAlias = Literal["read", "change", "admin"]
-"""Who may: everybody; who has the token, if there is one; who has the token, or without one this machine only."""
+"""The access rule: `read` for all clients; `change` needs the token, if set; `admin` without one is local only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter in the query or the path, for OpenAPI; handlers read and check it by `parameters`."""
+    """A query or path parameter, for OpenAPI; handlers read and check it with functions of `bodies`."""
 
     name: str
     schema: Schema
@@ -30,7 +30,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a request's body is."""
+    """A request body, for OpenAPI."""
 
     schema: Schema
     example: Any = None
@@ -40,18 +40,18 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One of the answers of a route; errors (`problems.Problem`) need not be named."""
+    """One answer of a route; errors (`problems.Problem`) need not be listed."""
 
     summary: str
     schema: Schema | None = None
     media_type: str = "application/json"
     also: tuple[str, ...] = ()
-    """Other content types that it, and the errors of its route, come in for those who ask for them."""
+    """Further content types of this answer and of the route's errors, if the client accepts them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`GET /topics/{name}` and what answers it. `tag` is the heading it stands under; `guard` says who may."""
+    """A route like `GET /topics/{name}`; `tag` is its heading in /docs, `guard` its access rule."""
 
     method: str
     path: str

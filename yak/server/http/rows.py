@@ -1,9 +1,9 @@
-"""From the JSON of `POST /produce` to records: each row is checked before anything is written.
+"""Converts the JSON of `POST /produce` to records; each row is checked before anything is written.
 
-A row is `{"key", "payload", "partition", "headers"}` and, where the request names none, `"topic"`.
+A row is `{"key", "payload", "partition", "headers"}`, and `"topic"` if the request does not name one.
 
-- `payload` is any JSON and is stored as compact UTF-8 JSON; null is a null value (a tombstone). Bytes that are something
-  else are sent as `payload_text` (its UTF-8) or `payload_base64`. `/consume` gives the same back (`shown`).
+- `payload` is any JSON and is stored as compact UTF-8 JSON; null is a null value (a tombstone). Other bytes are sent as
+  `payload_text` (UTF-8) or `payload_base64`. `/consume` returns the same fields (`shown`).
 - `key` is text or null, or bytes as `key_base64`.
 - `headers` is an object of texts, or a list of `{"key", "value"}` with `value_base64` for bytes.
 """
@@ -35,11 +35,11 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), all
 
 
 class BadRow(Exception):
-    """This row cannot become a record; the message says why."""
+    """The row cannot become a record; the message gives the reason."""
 
 
 class Row(NamedTuple):
-    """A record on its way to a partition; `partition` is None when the key or the broker chooses."""
+    """A record to produce; `partition` is None when the key or the broker chooses it."""
 
     topic: str
     partition: int | None
@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
     @property
     def size_bytes_max(self) -> int:
-        """What it takes in a batch, at most."""
+        """An upper bound of the record's size in a batch."""
         return (
             RECORD_OVERHEAD_BYTES_MAX
             + len(self.key or b"")
@@ -59,7 +59,7 @@ class Row(NamedTuple):
 
 
 def read_rows(rows: Sequence[Any], topic: str | None, named_max: int) -> tuple[list[Row], int, list[dict[str, Any]]]:
-    """The rows as records, how many cannot be, and of the first of these which and why."""
+    """The rows as records, the number of invalid rows, and the faults of the first of these."""
     read: list[Row] = []
     failed = 0
     faults: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""JSON schemas in words, for people who read /docs."""
+"""JSON schemas as English text for /docs."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ _VALUES_MAX: Final = 12
 
 
 class Field(NamedTuple):
-    """One line of a schema: a name within what is `depth` levels deep."""
+    """One line of a schema: a field, `depth` levels deep."""
 
     depth: int
     name: str
@@ -22,7 +22,7 @@ class Field(NamedTuple):
 
 
 def fields(schema: Schema, depth: int = 0) -> Iterator[Field]:
-    """The fields of an object, of a list of objects, or of each of several forms, each before what is within it."""
+    """The fields of an object, of a list's objects, or of each alternative; a field comes before those inside it."""
     for form in _forms(schema):
         yield from fields(form, depth)
     if isinstance(schema.get("items"), Mapping):
@@ -36,18 +36,18 @@ def fields(schema: Schema, depth: int = 0) -> Iterator[Field]:
 
 
 def forms_of(schema: Schema) -> Sequence[Schema]:
-    """What it may be, each to be told by itself: several kinds of objects or lists; else the schema alone."""
+    """The alternatives to document separately, if several have fields; otherwise the schema alone."""
     forms = [form for form in _forms(schema) if next(fields(form), None) is not None]
     return forms if len(forms) > 1 else [schema]
 
 
 def _forms(schema: Schema) -> Sequence[Schema]:
-    """Its alternatives; those of a schema that says its type already only say which fields go together."""
+    """The alternatives; none in a schema with a type, where `oneOf` and `anyOf` only combine required fields."""
     return () if "type" in schema else schema.get("oneOf") or schema.get("anyOf") or ()
 
 
 def type_words(schema: Schema) -> str:
-    """`whole number, 0 to 2147483647`; `one of ok, unhealthy`; `list of objects`."""
+    """The type as text: `whole number, 0 to 2147483647`; `one of ok, unhealthy`; `list of objects`."""
     forms = _forms(schema)
     if forms:
         return " or ".join(dict.fromkeys(type_words(form) for form in forms))
@@ -67,7 +67,7 @@ def type_words(schema: Schema) -> str:
 
 
 def sample(schema: Schema) -> Any:
-    """A value that the schema allows and that people understand, for a command line."""
+    """A readable value that the schema allows, for a command line."""
     for key in ("example", "const", "default"):
         if key in schema:
             return schema[key]
@@ -110,7 +110,7 @@ def _bounds(schema: Schema) -> str:
 
 
 def _default(value: Any) -> str:
-    """With quotes where it would be taken for part of the sentence."""
+    """Quoted if it would otherwise look like punctuation of the sentence."""
     return json.dumps(value) if isinstance(value, str) and not any(map(str.isalnum, value)) else _value(value)
 
 

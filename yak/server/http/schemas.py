@@ -1,4 +1,4 @@
-"""Pieces of JSON schema that several routes use."""
+"""Parts of JSON schemas that several routes share."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,29 +18,29 @@ PARTITION: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**31 - 
 
 
 def or_null(schema: Schema) -> Schema:
-    """The same of a field that need not be there: null is as good as absent."""
+    """The schema of an optional field: null counts as absent."""
     kinds = {"type": [schema["type"], "null"]} if isinstance(schema.get("type"), str) else {}
     values = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
     return {**schema, **kinds, **values}
 
 
 def given(*names: str) -> list[Schema]:
-    """A form for each of these: that field is there, and not null. For `oneOf` and `anyOf`."""
+    """One alternative for each field: it is present and not null. For `oneOf` and `anyOf`."""
     return [{"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in names]
 
 
 def listing(items: Schema) -> Schema:
-    """A list."""
+    """The schema of a list."""
     return {"type": "array", "items": items}
 
 
 def record(fields: Mapping[str, Schema], *, optional: Mapping[str, Schema] | None = None) -> Schema:
-    """An object with these fields, all of which are there but the optional ones."""
+    """An object with these fields, all required but the optional ones."""
     return {"type": "object", "required": list(fields), "properties": {**fields, **(optional or {})}}
 
 
 def flag(name: str, summary: str) -> Parameter:
-    """A parameter of the query that is true or false."""
+    """A query parameter that is true or false."""
     return Parameter(name, {"type": "boolean", "default": False}, summary)
 
 
@@ -55,4 +55,4 @@ ISR_ROW: Final[Mapping[str, Any]] = {
     "high_watermark": OFFSET_OR_NULL,
     "log_end_offsets": {"type": "object", "additionalProperties": OFFSET_OR_NULL},
 }
-"""A partition as `yak isr -o json` shows it."""
+"""A partition as in `yak isr -o json`."""

@@ -1,7 +1,7 @@
-"""The HTTP port: bound with the Kafka port, so that one in use is told at once; the rest is loaded at the first connection.
+"""The HTTP server: bound together with the Kafka port, so that a port in use is an error at the start.
 
-Hypercorn's Trio server speaks HTTP on each connection. Around it: bounds on connections for each address and in total, a
-deadline for a client that takes nothing, health checks that need no Hypercorn (`quick`), and Kafka's precedence (`fair_share`).
+Hypercorn's Trio server handles each connection; it is loaded at the first one. Added here: connection limits for each
+address and in total, a write timeout, health checks without Hypercorn (`quick`), and Kafka's precedence (`fair_share`).
 """
 
 import errno
@@ -26,14 +26,14 @@ _PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
 _ACCEPT_AGAIN_SECONDS: Final = 0.1
 _ANY_PORT: Final = 0
 _BODY_PIECES_WAITING_MAX: Final = 4
-"""Of a body, read from the socket and not taken by its handler yet."""
+"""Pieces of a body that were read from the socket but not yet by the handler."""
 
 
 def bind(host: str, port: int, *, may_move: bool) -> list[socket.socket]:
-    """Bind the port, or any free one when it is taken and `may_move`. Raises UsageError.
+    """Bind the port, or any free one if it is in use and `may_move`. Raises UsageError.
 
-    Two brokers that start at once can both bind a port, and only one can listen. One that may move finds out now, and who
-    connects waits until it is served.
+    Two brokers that start at the same time can both bind a port, but only one can listen. So with `may_move` the socket
+    listens at once to find out; early clients wait until they are served.
     """
     sockets: list[socket.socket] = []
     try:
@@ -56,7 +56,7 @@ def bind(host: str, port: int, *, may_move: bool) -> list[socket.socket]:
 
 
 class HttpServer:
-    """Serves until it is stopped; nothing that a client does ends it."""
+    """Accepts and serves connections until it is stopped; no client error ends it."""
 
     def __init__(
         self, sockets: Sequence[socket.socket], context: "Context", routes: "Sequence[Route] | None" = None
@@ -74,14 +74,14 @@ class HttpServer:
         self._loading: trio.Lock | None = None
         self._terminated: Any = None
         self.gave_back = trio.Event()
-        """Set once nothing in the cluster is held for clients of HTTP any more, or that took too long."""
+        """Set once HTTP clients hold nothing in the cluster any more, or releasing it timed out."""
 
     def listen(self) -> None:
-        """Let clients connect. Raises UsageError when another process was faster."""
+        """Start to listen. Raises UsageError if another process took the port meanwhile."""
         listener.start_listening(self._sockets, self._context.host)
 
     async def run(self, stopping: trio.Event) -> None:
-        """Accept until `stopping` is set; then answers that are under way get a moment to end."""
+        """Accept until `stopping` is set; then pending answers get `graceful_stop_ms` to complete."""
         self._loading = trio.Lock()
         try:
             await self._accept(stopping)
@@ -125,7 +125,7 @@ class HttpServer:
                 handlers.start_soon(self._handle, trio.SocketStream(trio.socket.from_stdlib_socket(sock)))
 
     async def _accept_failed(self, error: OSError) -> None:
-        """Out of file handles, most likely: those that wait are taken when there are some again."""
+        """Most likely no file handles are left: pending connections are accepted when some are free again."""
         shell = self._context.shell
         shell.counters.bad("http-accept-failed")
         fields: dict[str, object] = {"error": error.strerror, "connections": self._connections}
@@ -182,7 +182,7 @@ class HttpServer:
         shell.rate_limit.write("error", "http-connection-failed", {"what": type(error).__name__}, error=error)
 
     async def _loaded(self) -> Any:
-        """What makes a server of a connection; its modules take a third of a second, so a thread loads them."""
+        """The function that serves a connection. A thread loads its modules, which takes a third of a second."""
         if self._make is None:
             assert self._loading is not None
             async with self._loading:
@@ -193,7 +193,7 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """The number of open connections."""
         return self._connections
 
 
@@ -232,7 +232,7 @@ def _config(config: Any, limits: "HttpLimits") -> Any:
 
 
 def is_only_the_peer(error: BaseException) -> bool:
-    """Whether it says no more than that the other side went away."""
+    """Whether the error only means that the peer disconnected."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_only_the_peer, error.exceptions))
     return isinstance(error, (OSError, trio.BrokenResourceError, trio.ClosedResourceError))

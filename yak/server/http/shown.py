@@ -1,12 +1,13 @@
-"""Records as JSON, without loss: what `POST /produce` takes is given back, and so are bytes that are no JSON.
+"""Records as lossless JSON: `GET /consume` returns what `POST /produce` accepts, and bytes that are not JSON.
 
 A record has exactly one of
 
-    payload           its value is JSON, shown as it stands (numbers keep their digits); null: it has no value
-    payload_text      its value is UTF-8 that is no JSON, or the word null
-    payload_base64    its value is other bytes
+    payload           a JSON value, embedded unchanged (numbers keep their digits); null: the record has no value
+    payload_text      a UTF-8 value that is not JSON, or the word null
+    payload_base64    any other value
 
-and exactly one of `key` and `key_base64`. Headers are a list, since names may repeat: `{"key", "value"}`, or `value_base64`.
+and exactly one of `key` and `key_base64`. Headers are a list, since names may repeat: `{"key", "value"}`, or
+`value_base64`.
 """
 
 import base64
@@ -18,7 +19,7 @@ from yak.protocol.record_walk import WalkedRecord
 from yak.server.http.bodies import INT64_MAX, is_strict_json
 
 Form: TypeAlias = Literal["json", "text", "base64"]
-"""How values are shown: `json` as above; `text` never parses them; `base64` for keys, values and headers alike."""
+"""The form of values: `json` as above; `text` never parses them; `base64` applies to keys, values and headers."""
 FORMS: Final[tuple[Form, ...]] = ("json", "text", "base64")
 _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 _LINE_ENDS: Final = re.compile(r"[\r\n]+")
@@ -26,7 +27,7 @@ _JSON_STARTS: Final = frozenset('{["-0123456789tf \t\r\n')
 
 
 def record_json(record: WalkedRecord, form: Form = "json", place: str = "") -> str:
-    """One record as a JSON object on one line; `place` are fields that come first, as `"topic":"a","partition":0,`."""
+    """One record as a JSON object on one line, with the fields in `place` first, as `"topic":"a","partition":0,`."""
     timestamp = "null" if record.timestamp < 0 else record.timestamp
     headers = ",".join([_header(name, value, form) for name, value in record.headers])
     return (
@@ -44,7 +45,7 @@ def _payload(value: bytes | None, form: Form) -> str:
         except UnicodeDecodeError:
             return f'"payload_base64":{_base64(value)}'
         if form == "json" and text[:1] in _JSON_STARTS and text and is_strict_json(text):
-            # A line end in JSON stands between its tokens, where a blank says the same.
+            # In JSON a line end can only be between tokens, where a blank is equivalent.
             return f'"payload":{_LINE_ENDS.sub(" ", text)}'
         return f'"payload_text":{_quote(text)}'
     return f'"payload_base64":{_base64(value)}'

@@ -1,4 +1,4 @@
-"""From the options of a broker to its HTTP server, without loading any of what speaks HTTP."""
+"""Builds the HTTP server from a broker's options, without loading any HTTP library."""
 
 import socket
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def make_http_server(
     http_port: int,
     limits: HttpLimits,
 ) -> HttpServer:
-    """Listen; `run` is the task that serves. Raises UsageError when the port is taken after all."""
+    """Listen; the caller runs `run` as a task. Raises UsageError if the port is in use after all."""
     context = Context(
         shell=shell,
         broker=broker,

@@ -1,4 +1,4 @@
-"""Stopping a broker in order over HTTP: this one, or another by asking it."""
+"""Controlled shutdown of a broker over HTTP: this one, or another by a request to it."""
 
 import os
 import signal
@@ -14,13 +14,13 @@ from yak.server.http.other_brokers import OtherAnswer, ask_broker
 from yak.server.http.problems import Problem
 
 _ANSWER_FIRST_SECONDS: Final = 0.05
-"""The one who asked is answered before the connections are closed."""
+"""The client gets its answer before the connections are closed."""
 
 _ASKED: Final = "shutdown"
 
 
 def find_broker(context: Context, node_id: NodeId) -> BrokerInfo:
-    """A broker that runs. Raises Problem: 404 `broker-id-not-registered`, 409 `broker-not-running`."""
+    """A running broker. Raises Problem: 404 `broker-id-not-registered`, 409 `broker-not-running`."""
     brokers = context.broker.image.brokers
     info = brokers.get(node_id)
     if info is None:
@@ -37,11 +37,11 @@ def find_broker(context: Context, node_id: NodeId) -> BrokerInfo:
 
 
 def stop_this_broker(context: Context) -> None:
-    """As SIGTERM does: leaderships are moved away, the logs are flushed, the process ends."""
+    """Like SIGTERM: leaderships are moved away, the logs are flushed, the process ends."""
 
     maintenance = context.broker.maintenance
     if maintenance.is_stopping or maintenance.is_draining or context.parts.get(_ASKED):
-        return  # a second SIGTERM would end it at once
+        return  # a second SIGTERM would end the process at once
     context.parts[_ASKED] = True
 
     async def stop() -> None:
@@ -52,7 +52,7 @@ def stop_this_broker(context: Context) -> None:
 
 
 async def stop_broker(context: Context, info: BrokerInfo, authorization: str | None) -> OtherAnswer | None:
-    """Begin to stop a broker; gives the answer of another one when it did not accept. Raises Problem 503."""
+    """Start the shutdown of a broker; returns the other broker's answer if it refused. Raises Problem 503."""
     if info.node_id == context.broker.node_id:
         stop_this_broker(context)
         return None

@@ -1,4 +1,4 @@
-"""Answers that have no end yet, sent as they come."""
+"""Answers of unknown length, sent piece by piece."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -11,15 +11,15 @@ Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
 class Streamed(StreamingResponse):
-    """Sent as it comes, while the request's body may still be read: nobody else takes from `receive`."""
+    """Sent while the request's body may still be read: unlike Starlette's, it does not call `receive`."""
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send all."""
+        """Send the whole answer."""
         await self.stream_response(send)
 
 
 class UntilGone(Response):
-    """What `run` writes, until it ends or the client goes; then what it started is cancelled."""
+    """Sends what `run` writes, until it ends or the client disconnects; a disconnect cancels `run`."""
 
     def __init__(self, run: Callable[[Write], Awaitable[None]], media_type: str) -> None:
         super().__init__(media_type=media_type)
@@ -27,7 +27,7 @@ class UntilGone(Response):
         self._run = run
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until it ends."""
+        """Send until `run` ends or the client disconnects."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         if scope["method"] != "HEAD":
             await self._send_body(receive, send)

@@ -1,7 +1,8 @@
-"""What h11 takes and we do not: heads that two programs could read differently, that are too large, or of another protocol.
+"""The strict parser: refuses heads that h11 accepts but that are ambiguous, too large, or of another protocol.
 
-h11 forgives a missing carriage return and prefers Transfer-Encoding over Content-Length (RFC 9112 sections 2.2 and 6.1 allow
-to refuse both); a proxy before us may read them otherwise, and what it then takes for one request we would take for two.
+h11 accepts a missing carriage return and prefers Transfer-Encoding over Content-Length (RFC 9112 sections 2.2 and 6.1
+allow to refuse both). A proxy in front may parse these differently, and one request for the proxy would be two for the
+broker.
 """
 
 import re
@@ -19,7 +20,7 @@ _VERSIONS: Final = (b"1.1", b"1.0")
 
 
 class StrictConnection(h11.Connection):
-    """The server's side of h11. What is wrong raises h11's error, and `problem` is what to tell the peer."""
+    """The server side of h11. Invalid input raises h11's error, and `problem` is the answer for the peer."""
 
     def __init__(self, head_bytes_max: int) -> None:
         super().__init__(h11.SERVER, max_incomplete_event_size=head_bytes_max)
@@ -30,11 +31,11 @@ class StrictConnection(h11.Connection):
 
     @property
     def is_within_head(self) -> bool:
-        """Whether a request has begun and its head is not whole."""
+        """Whether a request has begun and its head is incomplete."""
         return self.their_state is h11.IDLE and bool(self.trailing_data[0])
 
     def next_event(self) -> Any:
-        """As of h11. Raises h11.RemoteProtocolError."""
+        """Like h11's, with stricter checks. Raises h11.RemoteProtocolError."""
         if self.their_state is h11.IDLE:
             self._check_line_ends(self.trailing_data[0])
         event = super().next_event()
@@ -71,7 +72,7 @@ class StrictConnection(h11.Connection):
             self._refuse(400, "no-websockets", "WebSockets are not spoken here", hint)
 
     def explain(self, status: int) -> Problem:
-        """What to tell the peer about the error that was raised last."""
+        """The problem for the error that was raised last."""
         if self.problem is not None:
             return self.problem
         if status == 431:
@@ -90,5 +91,5 @@ class StrictConnection(h11.Connection):
 
 
 def head_too_large(bytes_max: int) -> Problem:
-    """Request line and headers are over the bound."""
+    """The problem for too large a head."""
     return Problem(431, "head-too-large", f"request line and headers have at most {bytes_max} bytes here", "send less")

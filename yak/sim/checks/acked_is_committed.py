@@ -1,4 +1,7 @@
-"""What was acknowledged is below the high watermark, and stays there: over kills always, over power loss where flushed."""
+"""Acknowledged records are below the high watermark, and stay there.
+
+This holds over every kill, and over a power loss for flushed records.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ class AckedIsCommitted:
         self._books = books
 
     def __call__(self) -> None:
-        """Check all partitions that were acknowledged to."""
+        """Check all partitions with acknowledged records."""
         broker = self._node.broker
         if broker is None or not self._node.is_ready:
             return

@@ -1,7 +1,8 @@
-"""I13, at each commit of offsets: only a member of the current generation commits.
+"""I13, at each offset commit: only a member of the current generation commits.
 
-The metadata of each simulated commit name the member that sent it, and the generation. So a commit is compared with the group's
-members in the step in which the coordinator appends it. A client would notice later, and only where the commit replaced a newer one.
+The metadata of each simulated commit names the member that sent it, and the generation. So the check compares a commit
+with the group's members in the step in which the coordinator appends it. A client would notice later, and only if the
+commit replaced a newer one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Known:
-    """One coordinator's partition after its broker's last step: the log end offset, and each group's offsets and members.
+    """One coordinator's partition after its broker's last step: log end offset, and offsets and members of each group.
 
     `members` has (generation, member id) by group, `offsets` the committed offset by (group, topic, partition).
     """
@@ -36,7 +37,7 @@ class _Known:
 
 
 class CommitsOfMembers(Watcher):
-    """Reads every coordinator's groups after each step in which its log grew. `appended_count` counts the offsets appended."""
+    """Reads every coordinator's groups after each step in which its log grew. `appended_count` counts new offsets."""
 
     def __init__(self, books: GroupBooks) -> None:
         self._books = books
@@ -60,7 +61,7 @@ class CommitsOfMembers(Watcher):
             known.members = {name: _members(led.shard.groups.get(name)) for name in self._books.groups()}
 
     def _compare(self, node: SimNode, known: _Known, *, is_new: bool) -> None:
-        """Find the offsets that this step appended; those that a new coordinator has loaded are not."""
+        """Find the offsets that this step appended, without those that a new coordinator has loaded."""
         partition = known.led.partition
         key = Key(partition.topic_id, partition.topic_partition.partition)
         for name in self._books.groups():
@@ -87,7 +88,7 @@ class CommitsOfMembers(Watcher):
 
 
 def _members(group: Group | None) -> frozenset[tuple[int, str]]:
-    """(generation, member id) of each member; with KIP-848 its epoch in place of the generation."""
+    """(generation, member id) of each member; with KIP-848 the member epoch replaces the generation."""
     if group is None:
         return frozenset()
     if group.consumer is None:

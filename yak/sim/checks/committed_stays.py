@@ -1,6 +1,6 @@
-"""I1: what a high watermark once passed is at the same offset, the same, in every later leader's log.
+"""I1: every batch that a high watermark passed is in every later leader's log, unchanged and at the same offset.
 
-This check also keeps `History.committed`, which others read: put it before them.
+This check also maintains `History.committed`, which other checks read: register it before them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from yak.sim.history import Chain, Copy, History, Watcher
 
 
 class CommittedStays(Watcher):
-    """Compares every leader with all that was committed before."""
+    """Compares every leader with everything committed before."""
 
     def __init__(self, history: History) -> None:
         self._history = history
 
     def watermark(self, copy: Copy, before: int) -> None:  # noqa: ARG002
-        """A watermark announces that all below it is committed."""
+        """A leader's high watermark commits everything below it."""
         history, key = self._history, copy.key
         if key in history.forfeited or not copy.is_leader:
             return
@@ -32,7 +32,7 @@ class CommittedStays(Watcher):
                     self._holds_all(other, committed)
 
     def role(self, copy: Copy) -> None:
-        """A new leader has all that was committed in earlier epochs."""
+        """A new leader has everything that was committed in earlier epochs."""
         history, key = self._history, copy.key
         committed = history.committed.get(key)
         if not copy.is_leader or committed is None or key in history.forfeited:

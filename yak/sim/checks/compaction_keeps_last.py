@@ -1,14 +1,15 @@
-"""I17: whatever compaction takes from a replica, who reads it from the beginning to the end knows of each key what was written last.
+"""I17: reading a compacted replica from start to end yields the last value of every key.
 
-- of each key the newest record is there, at its offset, as it was written; a tombstone may be gone, and then nothing older of its
-  key is there;
-- what goes in a step of compaction was replaced by a record that is below the high watermark, on the device, in a closed segment,
-  and as old as `min.compaction.lag.ms` asks for;
-- a tombstone goes after its delete horizon, which an earlier compaction gave it, and no sooner than `delete.retention.ms` after
+- The newest record of each key is there, unchanged and at its offset. A tombstone may be gone; then no older record of
+  its key is there.
+- A record that a compaction removes was replaced by a record that is below the high watermark, flushed, in a closed
+  segment, and at least `min.compaction.lag.ms` old.
+- A tombstone goes after its delete horizon, which an earlier compaction set, and at least `delete.retention.ms` after
   it was written.
 
-That what is left of a batch is as it was written is seen where a log is read (`yak.sim.originals`). A replica that was away while a
-tombstone went may keep what is older of its key: as in Kafka, `delete.retention.ms` has to be longer than that.
+Where a log is read, `yak.sim.originals` checks that the rest of a batch is as it was written. A replica that was
+offline while a tombstone was removed may keep older records of its key: as in Kafka, `delete.retention.ms` must exceed
+that time.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ from yak.sim.keyed import COMPACT
 
 
 class _Seen(NamedTuple):
-    """A copy at the last look: offsets of its log that it has no record at, and the delete horizons of its tombstones."""
+    """A copy at its last check: the offsets without a record, and the delete horizons of its tombstones."""
 
     absent: frozenset[Offset]
     horizons: dict[Offset, int]
 
 
 class CompactionKeepsLast(Watcher):
-    """Looks when compaction changed a log, when it was read anew, and when a follower copied what a leader had compacted."""
+    """Checks a log after a compaction, a reload, a truncation, and a fetch of compacted batches."""
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._seen: dict[Copy, _Seen] = {}
         self._passed_over: dict[Copy, set[Offset]] = {}
-        """What a copy never had, since its leader had it no more."""
+        """Offsets that a copy never had, since its leader had already removed them."""
         self.counts: dict[str, int] = {}
 
     def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:  # noqa: ARG002
-        """A follower may have copied batches of which something was gone."""
+        """A follower may have copied compacted batches."""
         if copy.originals is None or copy.is_whole:
             return
         copy.is_whole = True
@@ -55,20 +56,20 @@ class CompactionKeepsLast(Watcher):
         self._look(copy)
 
     def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002
-        """What replaced a record may not be cut."""
+        """A truncation must not remove a record that replaced another."""
         self._look(copy)
 
     def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
-        """A crash leaves the old segments, or the new one."""
+        """A crash during a swap leaves the old segments or the new one."""
         self._look(copy)
 
     def dropped(self, copy: Copy) -> None:
-        """A copy is gone."""
+        """Forget a removed copy."""
         self._seen.pop(copy, None)
         self._passed_over.pop(copy, None)
 
     def swapped(self, copy: Copy) -> None:
-        """Compaction took records away."""
+        """Check what a compaction removed."""
         before = self._seen.get(copy, _Seen(frozenset(), {}))
         now = self._look(copy)
         if now is None:
@@ -82,7 +83,7 @@ class CompactionKeepsLast(Watcher):
                 self._may_have(copy, record, now.horizons[record.offset])
         self._count("records compacted away", len(now.absent - before.absent))
 
-    # ------------------------------------------------------------------------------------------------- what may go
+    # ---------------------------------------------------------------------------------------------------- removals
 
     def _may_go(self, copy: Copy, record: WalkedRecord, later: WalkedRecord | None, horizon_ms: int | None) -> None:
         assert copy.log is not None
@@ -106,19 +107,19 @@ class CompactionKeepsLast(Watcher):
     def _may_have(self, copy: Copy, record: WalkedRecord, horizon_ms: int) -> None:
         assert copy.log is not None
         earliest_ms = record.timestamp + copy.log.config.delete_retention_ms
-        # clients' clocks are right; a broker's may not be, neither where it writes records nor where it compacts them
+        # clients' clocks are right; a broker's may be skewed, both for the records that it writes and for compaction
         are_clocks_right = copy.topic_partition.topic == COMPACT and not copy.node.skew_ms
         if are_clocks_right and horizon_ms < earliest_ms:
             raise Violation(f"I17: {copy}@{record.offset}, a tombstone, may go {earliest_ms - horizon_ms} ms too early")
 
-    # ------------------------------------------------------------------------------------------------ what is there
+    # ---------------------------------------------------------------------------------------------- present records
 
     def _written(self, copy: Copy) -> list[WalkedRecord]:
         assert copy.originals is not None
         return list(copy.originals.records_in(copy.chain))
 
     def _look(self, copy: Copy) -> _Seen | None:
-        """See what a copy has of what was written to it; None where nothing is promised."""
+        """Compare a copy's records with those written to it; None if nothing is guaranteed."""
         originals = copy.originals
         if originals is None or copy.log is None or copy.key in self._history.forfeited:
             return None
@@ -173,7 +174,7 @@ class CompactionKeepsLast(Watcher):
                 self._count("deleted keys that stay on who was away", 1)
 
     def _is_replaced_beyond(self, copy: Copy, key: bytes) -> bool:
-        """Whether a replica that is behind has copied what the record that replaces it left, and that is yet to come."""
+        """Whether a replica that lags lacks a record whose replacement lies above its log end."""
         originals = copy.originals
         assert originals is not None
         committed = originals.committed

@@ -1,7 +1,8 @@
-"""I1, before it is too late: whoever may be elected cleanly, from ISR or ELR, holds all that was ever committed.
+"""I1, before an election shows it: every replica that can be elected cleanly, from ISR or ELR, has everything
+committed.
 
-This is the property of the model in reliability.md 4.10. It sees a replica that came into the ISR too early at once, not only
-when that replica leads.
+This is the property of the model in reliability.md 4.10. It finds a replica that joined the ISR too early at once,
+not only when that replica leads.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ElectableHoldAll(Watcher):
-    """Looks when something was committed, an ISR or ELR changed, or a copy shrank. Comes after `CommittedStays`."""
+    """Checks after commits, ISR and ELR changes, and losses of a copy's batches. Register it after `CommittedStays`."""
 
     def __init__(self, history: History, store: SimStore) -> None:
         self._history = history
@@ -31,11 +32,11 @@ class ElectableHoldAll(Watcher):
             self._look(copy.key)
 
     def cut(self, copy: Copy, before: Chain, high_watermark: int) -> None:  # noqa: ARG002
-        """A copy has less."""
+        """A copy has fewer batches."""
         self._look(copy.key)
 
     def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
-        """A copy may have less."""
+        """A copy may have fewer batches."""
         self._look(copy.key)
 
     def dropped(self, copy: Copy) -> None:
@@ -43,7 +44,7 @@ class ElectableHoldAll(Watcher):
         self._look(copy.key)
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
-        """Others may be electable."""
+        """Other replicas may be electable."""
         partitions = self._store.state.partitions
         for key in self._history.copies:
             row = partitions.get((str(key.topic_id), key.partition))

@@ -1,5 +1,6 @@
-"""I8: leader epochs rise with the offset, the epoch cache says where they begin, and no truncation goes below the own
-high watermark."""
+"""I8: leader epochs rise with the offset, the epoch cache has their first offsets, and truncation stays above the own
+HW.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from yak.sim.history import Chain, Copy, History, Watcher
 
 
 class EpochCacheSound(Watcher):
-    """Compares the cache with the batches when an epoch begins, a log was cut, or a broker came back."""
+    """Compares the cache with the batches when an epoch begins, after a truncation, and after a restart."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -30,16 +31,19 @@ class EpochCacheSound(Watcher):
                 self._compare(copy)
 
     def role(self, copy: Copy) -> None:
-        """A leader notes its epoch. What its directory took along when it failed is not looked at: a cut may have ended halfway."""
+        """A leader adds its epoch to the cache.
+
+        The log of a failed directory is skipped: its truncation may be incomplete.
+        """
         if copy.partition is not None and copy.partition.log is not None:
             self._compare(copy)
 
     def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
-        """The cache was read from disk, or found anew."""
+        """The cache was read from disk, or rebuilt."""
         self._compare(copy)
 
     def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:
-        """Only what was never committed may be cut."""
+        """Only uncommitted batches may be truncated."""
         self._compare(copy)
         kept = copy.chain.agreement(before)
         if kept < min(high_watermark, before.end) and copy.key not in self._history.forfeited:
@@ -57,7 +61,7 @@ class EpochCacheSound(Watcher):
         if [epoch for epoch, _start in starts] != sorted({epoch for epoch, _start in starts}):
             raise Violation(f"I8: {copy}: the batches' epochs {starts} do not rise")
         cached = dict(entries)
-        # where a bad disk hides the first batch of an epoch, who opens the log finds the epoch behind it
+        # where a bad disk hides the first batch of an epoch, opening the log finds the epoch behind it
         is_hidden = self._history.rotten.get(copy.key) == copy.node.node_id
         for epoch, start in starts:
             found = cached.get(epoch, -1)

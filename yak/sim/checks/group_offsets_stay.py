@@ -1,6 +1,6 @@
-"""I13, before it is too late: a coordinator that has read its partition knows every commit that was acknowledged.
+"""I13, before a member notices: a coordinator that has loaded its partition knows every acknowledged commit.
 
-A member would notice only when it asks; this looks at the coordinator as soon as it serves.
+A member would notice only with its next OffsetFetch; this check reads the coordinator as soon as it serves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GroupOffsetsStay(Watcher):
-    """Looks at each coordinator once, when it has loaded its groups. `loads_count` says how many did."""
+    """Checks each coordinator once, when it has loaded its groups. `loads_count` counts the loads."""
 
     def __init__(self, cluster: Cluster, books: GroupBooks) -> None:
         self._cluster = cluster
@@ -28,7 +28,7 @@ class GroupOffsetsStay(Watcher):
         self.loads_count = 0
 
     def stepped(self, node: SimNode) -> None:
-        """Somebody may have begun to serve."""
+        """A coordinator of this broker may have begun to serve."""
         broker = node.broker
         if broker is None or not broker.coordinator.led:
             return
@@ -42,7 +42,7 @@ class GroupOffsetsStay(Watcher):
         state, partition = self._cluster.store.state, held.partition
         row = state.partitions.get((str(partition.topic_id), index))
         if row is None or row["leader"] != node.node_id or row["leader_epoch"] != partition.leader_epoch:
-            # it was deposed, and does not know it yet: nothing that it says is committed
+            # the broker lost its leadership and does not know it yet: nothing that it answers is committed
             return
         topic = node.broker.image.topics[OFFSETS_TOPIC] if node.broker is not None else None
         for group in self._books.groups():

@@ -1,5 +1,7 @@
-"""Guests, the brokers that are no YAK brokers, count nowhere: they hold nothing, lead nothing, and are in no list of brokers;
-and the epoch of one never falls."""
+"""External brokers (static registrations) have no replicas, lead nothing, and are in no list of brokers.
+
+The epoch of an external broker never falls.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class GuestsApart(Watcher):
-    """Looks at the store after every change."""
+    """Reads the store after every change."""
 
     def __init__(self, store: SimStore) -> None:
         self._store = store
         self._epochs: dict[int, int] = {}
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
-        """See who is where."""
+        """Check every external broker, and every list of brokers."""
         state = self._store.state
         if not state.guests and not self._epochs:
             return
@@ -30,7 +32,8 @@ class GuestsApart(Watcher):
             if guest["broker_epoch"] < self._epochs.get(node_id, 0):
                 raise Violation(f"guest {node_id}: its epoch fell to {guest['broker_epoch']}")
             self._epochs[node_id] = guest["broker_epoch"]
-        # One that a broker took the id of is gone; it may be a guest again only where that broker never was.
+        # Once a YAK broker has taken its id, an external broker is gone. The id is free for one again only where no YAK
+        # broker ever had it.
         for node_id in state.guests:
             if node_id in state.brokers or node_id in state.unregistered:
                 raise Violation(f"{node_id} is a guest and a broker")

@@ -1,6 +1,7 @@
-"""I7: in the store, the leader is in the ISR, the ISR in the replicas, and who enters it is alive in that epoch.
+"""I7: in the store the leader is in the ISR, the ISR is a subset of the replicas, and a joining broker is ACTIVE in
+that epoch.
 
-ISR and ELR have nobody in common, and are not both empty unless every member lost its data. Epochs of a partition rise.
+ISR and ELR are disjoint, and not both empty unless every member lost its data. A partition's epochs rise.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LeaderInIsr(Watcher):
-    """Looks at every partition that a script changed."""
+    """Checks every partition that a script changed."""
 
     def __init__(self, store: SimStore) -> None:
         self._store = store

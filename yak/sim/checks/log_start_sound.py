@@ -1,5 +1,6 @@
-"""I18: a log's start only grows, and never past what was committed; only topics that give up records begin above 0; and no
-replica is deleted that its broker was not relieved of.
+"""I18: a log start offset only grows, and never past the committed records.
+
+Only topics that delete records start above 0. A broker deletes a replica only after the metadata took it away.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LogStartSound(Watcher):
-    """Looks when a log start moves, and when a replica goes. `may_delete` says so of a topic, by name."""
+    """Checks when a log start moves and when a replica is removed. `may_delete`: whether a topic deletes records."""
 
     def __init__(self, history: History, store: SimStore, may_delete: Callable[[str], bool]) -> None:
         self._history = history
@@ -30,7 +31,7 @@ class LogStartSound(Watcher):
         self.moves_count = 0
 
     def log_start(self, copy: Copy, before: Offset | None) -> None:
-        """A start moved; `before` is None in a new life of the broker, which may have forgotten the last move."""
+        """A log start moved; `before` is None after a restart of the broker, which may have forgotten the last move."""
         history, start = self._history, copy.log_start
         if copy.key in history.forfeited:
             return
@@ -46,7 +47,7 @@ class LogStartSound(Watcher):
             self.moves_count += 1
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
-        """Brokers may have been relieved of replicas."""
+        """Brokers may have lost assignments."""
         partitions = self._store.state.partitions
         for key in self._history.copies:
             row = partitions.get((str(key.topic_id), key.partition))
@@ -63,10 +64,10 @@ class LogStartSound(Watcher):
         return [node_id for words in row if words for node_id in parse_nodes(words)]
 
     def dropped(self, copy: Copy) -> None:
-        """A broker gave up a replica: somebody must have said so, in the metadata."""
+        """A broker removed a replica: the metadata must have taken it away."""
         row = self._store.state.partitions.get((str(copy.key.topic_id), copy.key.partition))
         if copy.life != copy.node.starts_count:
-            # another life, which has not taken up its replicas yet, or found the disk empty
+            # another incarnation, which has not opened its replicas yet, or found an empty disk
             return
         if row is None or (copy.key, copy.node.node_id) in self._relieved:
             return

@@ -1,4 +1,4 @@
-"""I14: the metadata log is one chain without gaps, every broker's image stands on it, and controllers' epochs rise."""
+"""I14: the metadata log is one hash chain without gaps, every broker's image is on it, and controller epochs rise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MetadataLinear(Watcher):
-    """Follows the log with an image of its own."""
+    """Replays the log into an image of its own."""
 
     def __init__(self, store: SimStore) -> None:
         self._store = store
@@ -25,7 +25,7 @@ class MetadataLinear(Watcher):
         self._seen: dict[int, tuple[int, int]] = {}
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
-        """Take the new records; applying them checks the chain."""
+        """Apply the new records, which verifies the chain."""
         records = self._store.records_after(self._image.offset)
         self._image = self._image.apply_all(records)[0]
         for record in records:
@@ -37,7 +37,7 @@ class MetadataLinear(Watcher):
                 self._controller_epoch = epoch
 
     def stepped(self, node: SimNode) -> None:
-        """A broker's image is of this chain, and never goes back in one life."""
+        """A broker's image is on this chain, and never goes back within one incarnation."""
         assert node.broker is not None
         image = node.broker.image
         life, offset = self._seen.get(node.node_id, (0, 0))
@@ -50,7 +50,7 @@ class MetadataLinear(Watcher):
             raise Violation(f"I14: broker {node.node_id}: its image at {image.offset} is of another history")
 
     def compare_content(self, nodes: list[SimNode]) -> None:
-        """At the end: whoever is at the end of the log has folded it to the same content."""
+        """At the end of a run, compare the content of every image that is at the end of the log."""
         wanted = self._image.without_position()
         for node in nodes:
             image = None if node.broker is None else node.broker.image

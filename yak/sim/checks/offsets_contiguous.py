@@ -1,9 +1,9 @@
-"""Offsets in the segment files follow each other without gap or overlap, epochs never fall, and every CRC holds.
+"""Offsets in the segment files have no gaps or overlaps, epochs never fall, and every CRC is valid.
 
 Only compacted logs have gaps, and none between two segments.
 
-Scanning files after every event would make a run quadratic, so each call scans what was appended since the last one;
-the whole log is scanned at every start and at the end.
+Scanning files after every event would make a run quadratic, so each call scans what was appended since the last one.
+The whole log is scanned at every start and at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from yak.storage.log import Log
 
 
 class OffsetsContiguous:
-    """Remembers up to where each segment file was scanned."""
+    """Remembers the scanned position of each segment file."""
 
     def __init__(self, node: SimNode) -> None:
         self._node = node
@@ -25,7 +25,7 @@ class OffsetsContiguous:
         self._scanned: dict[str, tuple[int, int, int]] = {}
         """file -> (position, next offset, newest epoch)"""
         self._looked_at: dict[Log, tuple[int, int, int]] = {}
-        """log -> (end offset, start offset, segments replaced) at the last look: without a change there is nothing to scan"""
+        """log -> (end offset, start offset, segments replaced) at the last scan: only a change needs a scan"""
 
     def __call__(self) -> None:
         """Scan what is new."""

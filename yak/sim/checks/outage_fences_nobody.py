@@ -1,6 +1,7 @@
-"""F13: an outage of the store is held against nobody: who is fenced for his silence was watched for long enough after it.
+"""F13: a store outage fences no broker: after it, a fencing needs the full observation time again.
 
-Wrong fencing costs no record, only service, so no other check sees it: all brokers of a cluster would go at once.
+Wrong fencing costs no record, only availability, so no other check finds it: all brokers of a cluster would be fenced
+at once.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ if TYPE_CHECKING:
 
 
 class OutageFencesNobody(Watcher):
-    """Looks at every fencing for silence, by the controller or by who takes its office. `patience_ms` is how long one watches."""
+    """Checks every fencing for missing heartbeats, by the controller or at a controller election.
+
+    `patience_ms` is the required observation time.
+    """
 
     def __init__(self, cluster: Cluster, patience_ms: int) -> None:
         self._cluster = cluster
         self._patience_ms = patience_ms
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
-        """Somebody may have been fenced."""
+        """A broker may have been fenced."""
         asked = request.arguments
         fences = request.script == "fence" or (request.script == "acquire_lease" and "claimed_renewals" in asked)
         back_ms = self._cluster.store_back_ms

@@ -1,7 +1,7 @@
 """I16: at the end of a run all members of an ISR have the same bytes below the high watermark.
 
-Replicas of a compacted topic compact each for itself: where two have a record at an offset it is the same, and of each key that
-was not deleted both have the same last record.
+Each replica of a compacted topic compacts on its own. Where two of them have a record at an offset, it is the same.
+Both have the same last record of each key that was not deleted.
 """
 
 from __future__ import annotations

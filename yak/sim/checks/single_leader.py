@@ -1,4 +1,4 @@
-"""I3: a leader epoch of a partition has one leader and one writer, and a batch of it is the same wherever it is."""
+"""I3: each leader epoch of a partition has one leader and one writer, and a batch of it is the same on every replica."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from yak.sim.history import Chain, Copy, Key, Watcher
 
 
 class SingleLeader(Watcher):
-    """Remembers who led each epoch, and which batches were written in it."""
+    """Remembers the leader of each epoch, and the batches written in it."""
 
     def __init__(self) -> None:
         self._leaders: dict[tuple[Key, int], tuple[NodeId, int]] = {}
         self._written: dict[tuple[Key, int, Offset], int] = {}
         self._unseen: set[tuple[Key, int, Offset]] = set()
-        """Batches that a leader had after a start and not before: its process ended in the very write."""
+        """Batches that a leader had only after a restart: its process ended during the write."""
 
     def reopened(self, copy: Copy, before: Chain) -> None:
-        """What a leader has more than it was seen to have it wrote, if it led then."""
+        """Batches that appear at a restart were written before it by this broker, if it led their epoch."""
         for base, epoch in copy.chain.batches[bisect_left(copy.chain.ends, before.end + 1) :]:
             leader = self._leaders.get((copy.key, epoch))
             if leader is not None and leader[0] == copy.node.node_id:
                 self._unseen.add((copy.key, epoch, base))
 
     def role(self, copy: Copy) -> None:
-        """A broker begins to lead."""
+        """A broker becomes leader."""
         if not copy.is_leader:
             return
         leads = (copy.node.node_id, copy.life)
@@ -39,7 +39,7 @@ class SingleLeader(Watcher):
             )
 
     def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:
-        """Batches are written by the leader of their epoch, and copied as they are."""
+        """The leader of an epoch writes its batches; followers copy them unchanged."""
         for base, epoch, crc in batches:
             leader = self._leaders.get((copy.key, epoch))
             if leader is None:

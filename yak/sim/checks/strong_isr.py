@@ -1,7 +1,8 @@
-"""I4 and I5: all that a leader counts as committed is in every member of the ISR in the store, and the same there.
+"""I4 and I5: everything that a leader counts as committed is in every member of the store's ISR, and the same there.
 
-I5 also asks that the watermark moves only while the committed ISR is as large as `min.insync.replicas` says, and that a
-leader in office waits for every member that the store has, also for those of a change whose answer it did not get.
+I5 also demands that the high watermark moves only while the committed ISR has at least `min.insync.replicas` members.
+The current leader must wait for every member that the store has, including those of a change whose response it did not
+get.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StrongIsr(Watcher):
-    """Looks when a watermark, an ISR or a member's log changes."""
+    """Checks when a high watermark, an ISR or a member's log changes."""
 
     def __init__(self, history: History, store: SimStore) -> None:
         self._history = history
@@ -26,7 +27,7 @@ class StrongIsr(Watcher):
         self._isrs: dict[Key, str] = {}
 
     def watermark(self, copy: Copy, before: int) -> None:
-        """A leader counts more as committed."""
+        """A leader advanced its high watermark."""
         if not copy.is_leader or copy.key in self._history.forfeited:
             return
         self._members_hold(copy)
@@ -41,12 +42,12 @@ class StrongIsr(Watcher):
             )
 
     def role(self, copy: Copy) -> None:
-        """A leader took office with a watermark."""
+        """A new leader starts with a high watermark."""
         if copy.is_leader and copy.key not in self._history.forfeited:
             self._members_hold(copy)
 
     def isr(self, copy: Copy) -> None:
-        """A leader waits for others from now on."""
+        """The leader's own ISR changed."""
         if copy.key not in self._history.forfeited:
             self._members_hold(copy)
 
@@ -55,15 +56,15 @@ class StrongIsr(Watcher):
         self._leaders_are_held(copy.key)
 
     def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
-        """A member came back."""
+        """A member restarted."""
         self._leaders_are_held(copy.key)
 
     def dropped(self, copy: Copy) -> None:
-        """A member is none any more, or should not be."""
+        """A replica was removed; it must not be a member."""
         self._leaders_are_held(copy.key)
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
-        """Some ISR may have changed."""
+        """An ISR may have changed."""
         partitions = self._store.state.partitions
         for key in self._history.copies:
             row = partitions.get((str(key.topic_id), key.partition))

@@ -1,4 +1,4 @@
-"""I6: a high watermark never falls while its leader and epoch stay, and no follower's is above what was committed."""
+"""I6: a high watermark never falls within a leader epoch, and no follower's is above the committed end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from yak.sim.history import Copy, History, Watcher
 
 
 class WatermarkMonotonic(Watcher):
-    """Remembers the watermark of each copy in its present life and epoch."""
+    """Remembers the high watermark of each copy in its present incarnation and epoch."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -18,7 +18,7 @@ class WatermarkMonotonic(Watcher):
         self._look(copy)
 
     def role(self, copy: Copy) -> None:
-        """A new epoch begins with the watermark that is there."""
+        """A new epoch begins with the present high watermark."""
         self._look(copy)
 
     def _look(self, copy: Copy) -> None:

@@ -1,4 +1,4 @@
-"""The high watermark never falls in one life of a broker, and stands between log start and log end."""
+"""A high watermark never falls within one incarnation of a broker, and lies between log start and log end."""
 
 from __future__ import annotations
 

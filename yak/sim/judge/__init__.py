@@ -1,13 +1,13 @@
-"""The judge of histories: what clients did and saw, checked as Jepsen's Kafka workload does it.
+"""The checker of histories: it checks the operations of clients as Jepsen's Kafka workload does.
 
-Pure: no clock, no network, no dice but those of `made`. The chaos runner (`yak.local.chaos`) and the simulator can both
-hand in a history; `yak chaos check FILE` reads one from a file.
+Pure: no clock, no network, no random source except that of `made`. The chaos runner (`yak.local.chaos`) and the
+simulator both use it; `yak chaos check FILE` reads a history from a file.
 
-- `history`: what clients did, and how it ended as they saw it
+- `history`: the operations of clients, and their outcomes
 - `lines`: a history as lines of JSON
-- `logs`: what all clients together know of each partition's log
-- `anomalies`: every kind of contradiction, and the invariant it breaks
+- `logs`: each partition's log as all clients together know it
+- `anomalies`: every kind of contradiction, and the invariant that it breaks
 - `sends`, `reads`, `groups`, `transactions`: the checks
-- `verdict`: all of them, and the counts
-- `made`, `mutations`: clean histories, and one way to spoil them for each kind: they show that the checks bite
+- `verdict`: all checks, and the counts
+- `made`, `mutations`: clean histories, and one corruption per kind, as a self-test of the checks
 """

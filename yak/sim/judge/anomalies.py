@@ -1,4 +1,4 @@
-"""Every kind of contradiction that a history can hold, and the invariant it breaks.
+"""Every kind of contradiction in a history, and the invariant that it breaks.
 
 Names are Jepsen's where it has one (jepsen.tests.kafka, "anomalies"); `int-` is inside one transaction or one poll. The
 others: `phantom`, `stale-append`, `torn-transaction`, `lost-commit`, `group-skip`.
@@ -12,7 +12,7 @@ from yak.ids import Offset
 
 
 class Kind(StrEnum):
-    """What is wrong."""
+    """The kinds of anomalies."""
 
     LOST_WRITE = "lost-write"
     UNSEEN = "unseen"
@@ -56,7 +56,7 @@ MEANINGS: dict[Kind, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """One contradiction, with where and when it was seen."""
+    """One contradiction, with its place and time."""
 
     kind: Kind
     partition: str
@@ -72,5 +72,5 @@ class Anomaly:
         return MEANINGS[self.kind][0]
 
     def as_json(self) -> dict[str, Any]:
-        """By name."""
+        """The fields by name."""
         return asdict(self) | {"kind": str(self.kind), "invariant": self.invariant}

@@ -1,4 +1,4 @@
-"""What groups remember: a commit that was acknowledged is found again, and nothing below it was passed over."""
+"""Checks of consumer groups: an acknowledged commit is found again, and no record below it was skipped."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,9 +9,10 @@ from yak.sim.judge.logs import KnownLog
 
 
 def commits_are_found(history: History) -> Iterator[Anomaly]:
-    """`lost-commit`: who begins with a partition begins no earlier than at the last commit that was acknowledged before.
+    """`lost-commit`: a member starts a partition no earlier than at the last commit that was acknowledged before.
 
-    Earlier only if somebody committed that later, or asked to and does not know: such a request may arrive late.
+    An earlier start is allowed only if it was committed later, or by a request with an unknown outcome, which may
+    arrive late.
     """
     by_group: dict[tuple[str, str], list[tuple[Commit, Offset]]] = {}
     for commit in sorted(history.commits, key=lambda each: each.ended):
@@ -28,7 +29,7 @@ def commits_are_found(history: History) -> Iterator[Anomaly]:
             if not before or start >= before[-1][1]:
                 continue
             last, promised = before[-1]
-            # what was under way beside the last commit may have come after it
+            # a commit concurrent with the last one may have come after it
             others = {offset for commit, offset in known if commit is not last and _may_follow(commit, last, event)}
             if start not in others:
                 words = f"{event.group} had committed {promised}, and {event.process} was told {start}"
@@ -42,7 +43,7 @@ def _may_follow(commit: Commit, last: Commit, event: Assign) -> bool:
 
 
 def nothing_passed_over(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
-    """`group-skip`: from where a group first began to what it committed, a member read every record."""
+    """`group-skip`: from a group's first start to its committed offset, a member read every record."""
     groups = {each.group for each in history.commits if each.outcome is Outcome.OK}
     for group in sorted(groups):
         members = {each.process for each in history.reads if isinstance(each, Assign) and each.group == group}

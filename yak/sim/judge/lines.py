@@ -1,6 +1,6 @@
-"""A history as lines of JSON: to keep it, to read it with other tools, and to judge it again.
+"""A history as lines of JSON: for storage, for other tools, and to check it again.
 
-The first word of a line says what it is: `send`, `poll`, `assign`, `commit`, `txn`, `final`, `first`.
+The first word of a line is its kind: `send`, `poll`, `assign`, `commit`, `txn`, `final`, `first`.
 """
 
 import json
@@ -13,14 +13,14 @@ from yak.sim.judge.history import Assign, Commit, Event, Final, History, Outcome
 
 
 def to_lines(history: History) -> Iterator[str]:
-    """One line for each event."""
+    """One line per event."""
     yield json.dumps(["first", history.first_offsets])
     for event in history.events():
         yield json.dumps(_words(event), separators=(",", ":"))
 
 
 def from_lines(lines: Iterable[str]) -> History:
-    """The history of such lines. Raises UsageError (`bad-history`) for a line that is none."""
+    """The history of such lines. Raises UsageError (`bad-history`) for a malformed line."""
     history = History()
     for number, line in enumerate(lines, 1):
         if not line.strip():

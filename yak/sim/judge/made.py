@@ -1,6 +1,6 @@
-"""Histories of a cluster that does everything right, from dice: producers, readers, a group and transactions over faults.
+"""Random histories of a correct cluster: producers, readers, a group and transactions over faults.
 
-The judge must accept every one of them, and `mutations` spoils them.
+The checker must accept every one of them, and `mutations` corrupts them.
 """
 
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from yak.sim.judge.history import Final as FinalRead
 
 GROUP: Final = "team"
 _MARKER: Final = None
-"""What stands at an offset that a transaction's marker takes."""
+"""The entry at the offset of a transaction marker."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeSettings:
-    """How much of everything."""
+    """The size of a history."""
 
     partitions: int = 3
     producers: int = 3
@@ -36,7 +36,7 @@ class _Txn:
 
 @dataclass(slots=True)
 class _Cluster:
-    """A log a partition, and the offsets of one group."""
+    """One log per partition, and the offsets of one group."""
 
     logs: dict[str, list[int | None]]
     hidden: set[int] = field(default_factory=set)
@@ -58,7 +58,7 @@ class _Cluster:
 
 
 class Maker:
-    """One history under construction. Time goes forward a little with each step."""
+    """One history under construction. Time advances a little with each step."""
 
     def __init__(self, dice: SeededDice, settings: MadeSettings) -> None:
         self.history = History()
@@ -74,7 +74,7 @@ class Maker:
         self._owners: dict[str, str] = {}
 
     def make(self) -> History:
-        """All of it, with a read of everything at the end."""
+        """Build the history, with a read of everything at the end."""
         for number in range(self._settings.readers):
             self._begin_reader(f"reader-{number}")
         self._rebalance()
@@ -124,7 +124,7 @@ class Maker:
         self._append(producer, self._dice.choice(self._names), outcome)
 
     def _transact(self, producer: int) -> None:
-        """Some sends; readers of what is committed are kept before the first of them until it ends."""
+        """Some sends; `read_committed` readers stop before the first of them until the transaction ends."""
         number, self._next_txn = self._next_txn, self._next_txn + 1
         cluster, txn = self._cluster, _Txn(number)
         for _ in range(self._dice.between(1, 4)):
@@ -154,7 +154,7 @@ class Maker:
         self.history.add(Assign(process, self._tick(), dict(starts)))
 
     def _poll(self, process: str, names: list[str]) -> dict[str, Offset]:
-        """Read on; gives the new position of each partition that something came of."""
+        """Poll; returns the new position of each partition with records."""
         invoked, runs, moved = self._tick(), [], {}
         positions = self._positions[process]
         for name in names:
@@ -173,7 +173,7 @@ class Maker:
                 self.history.add(Poll(process, self._tick(), self._tick(), (run(name, records),), read_committed=True))
 
     def _rebalance(self) -> None:
-        """Members share the partitions anew, each beginning where the group had committed."""
+        """Assign the partitions to the members again, each from the committed offset on."""
         members = [f"member-{number}" for number in range(self._settings.members)]
         if not members:
             return
@@ -202,5 +202,5 @@ class Maker:
 
 
 def make(dice: SeededDice, settings: MadeSettings | None = None) -> History:
-    """A history that contradicts nothing."""
+    """A history without a contradiction."""
     return Maker(dice, settings or MadeSettings()).make()

@@ -1,6 +1,6 @@
-"""One way to spoil a clean history for each kind of anomaly: a judge that lets one pass proves nothing.
+"""One corruption of a clean history per kind of anomaly: a checker that accepts one proves nothing.
 
-Each mutation changes a copy and gives it, or None where the history has no place for it.
+Each mutation changes a copy and returns it, or None if the history has no place for it.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ def copy_of(history: History) -> History:
 
 
 def _acked(history: History, *, txn: bool = False) -> list[Send]:
-    """Plain acknowledged sends that named their offset, in order; those of transactions with `txn`."""
+    """Acknowledged sends with an offset, in order: those outside of transactions, or with `txn` those inside."""
     good = (each for each in history.sends if each.outcome is Outcome.OK and each.offset is not None)
     return [each for each in good if (each.txn is not None) == txn]
 
@@ -36,7 +36,7 @@ def _records(poll: Poll, number: int) -> list[tuple[int, int]]:
 
 
 def _change_runs(history: History, change: Callable[[Poll, Run], Run | None]) -> None:
-    """Every run of every poll as `change` gives it; None takes it away."""
+    """Replace every run of every poll by the result of `change`; None removes the run."""
     for index, event in enumerate(history.reads):
         if isinstance(event, Poll):
             runs = tuple(found for each in event.runs if (found := change(event, each)) is not None)
@@ -44,7 +44,7 @@ def _change_runs(history: History, change: Callable[[Poll, Run], Run | None]) ->
 
 
 def _without(history: History, partition: str, value: int, *, only: str = "") -> None:
-    """Nobody (or not `only` this process) was ever given this record."""
+    """Remove this record from all polls, or from those of the process `only`."""
 
     def change(poll: Poll, each: Run) -> Run:
         if each.partition != partition or (only and poll.process != only):
@@ -80,7 +80,7 @@ def _unseen(history: History) -> History | None:
 
 
 def _duplicate(history: History) -> History | None:
-    """A record is at the end of its log once more."""
+    """A record is appended to its log a second time."""
     name, end = next(((n, e) for final in history.finals for n, e in final.ends.items() if e), ("", 0))
     send = next((each for each in _acked(history) if each.partition == name), None)
     if send is None:
@@ -90,7 +90,7 @@ def _duplicate(history: History) -> History | None:
 
 
 def _inconsistent(history: History) -> History | None:
-    """One reader is given another record at an offset than all others."""
+    """One reader gets another record at an offset than all others."""
     for index, event in enumerate(history.reads):
         if not isinstance(event, Poll) or event.process == "final" or not event.runs:
             continue
@@ -104,7 +104,7 @@ def _inconsistent(history: History) -> History | None:
 
 
 def _swap_sends(history: History, *, txn: bool) -> History | None:
-    """Two records of a producer stand in each other's place, for the producer and for all readers."""
+    """Two records of a producer are swapped, for the producer and for all readers."""
     last: dict[tuple[str, str], Send] = {}
     for send in _acked(history, txn=txn):
         before = last.get((send.process, send.partition))
@@ -128,7 +128,7 @@ def _swap_sends(history: History, *, txn: bool) -> History | None:
 
 
 def _stale(history: History) -> History | None:
-    """One that was acknowledged first stands after one of another producer that was sent afterwards."""
+    """A record that was acknowledged first is stored after one that another producer sent later."""
     last: dict[str, Send] = {}
     for index, send in enumerate(history.sends):
         if send.outcome is not Outcome.OK or send.offset is None:
@@ -162,7 +162,7 @@ def _goes_back(history: History, *, inside: bool) -> History | None:
 
 
 def _passes_over(history: History, *, inside: bool) -> History | None:
-    """One reader is not given a record that others were given."""
+    """One reader misses a record that others got."""
     for event in history.reads:
         if not isinstance(event, Poll) or event.process == "final":
             continue
@@ -184,7 +184,7 @@ def _phantom(history: History) -> History | None:
 
 
 def _aborted(history: History) -> History | None:
-    """A producer was told that a record was refused, and it is there."""
+    """A record that was refused is in the log."""
     send = next(iter(_acked(history)), None)
     if send is None:
         return None
@@ -203,7 +203,7 @@ def _aborted_txn(history: History) -> History | None:
 
 
 def _precommitted(history: History) -> History | None:
-    """A reader of what is committed was given a record of a transaction that ended much later."""
+    """A `read_committed` reader got a record of a transaction that ended much later."""
     seen = {value for poll in history.polls() for each in poll.runs for value in each.values}
     for send in _acked(history, txn=True):
         txn: Txn | None = history.txns.get(send.txn) if send.txn is not None else None
@@ -214,7 +214,7 @@ def _precommitted(history: History) -> History | None:
 
 
 def _torn(history: History) -> History | None:
-    """Of a transaction whose end nobody knows one record is missing."""
+    """A transaction with an unknown outcome lacks one record."""
     by_txn: dict[int, list[Send]] = {}
     for send in _acked(history, txn=True):
         if send.txn is not None and history.txns[send.txn].outcome is Outcome.OK:
@@ -248,7 +248,7 @@ def _forgotten_commit(history: History) -> History | None:
 
 
 def _skipped_by_group(history: History) -> History | None:
-    """A member never got a record below what it committed."""
+    """A member never got a record below its committed offset."""
     for commit in history.commits:
         if commit.outcome is not Outcome.OK:
             continue
@@ -285,7 +285,7 @@ MUTATIONS: Final[tuple[tuple[str, Kind, Mutation], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What became of one mutation."""
+    """The result of one mutation."""
 
     words: str
     kind: Kind
@@ -294,7 +294,7 @@ class Found:
 
 
 def prove(seed: int) -> Iterator[Found]:
-    """Spoil clean histories in each way, and say whether the judge noticed."""
+    """Corrupt clean histories in each way, and report whether the checker noticed."""
     dice = SeededDice(f"judge:{seed}")
     for words, kind, mutate in MUTATIONS:
         for number in range(_TRIES):
@@ -309,6 +309,6 @@ def prove(seed: int) -> Iterator[Found]:
 
 
 def clean_histories(seed: int, count: int) -> int:
-    """How many of so many clean histories are accepted."""
+    """How many of `count` clean histories are accepted."""
     dice = SeededDice(f"clean:{seed}")
     return sum(judge(made.make(dice.fork(str(number)))).holds for number in range(count))

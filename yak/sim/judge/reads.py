@@ -1,4 +1,4 @@
-"""What was read: every record was sent, and each consumer goes forward and passes over nothing."""
+"""Checks of reads: every record was sent, and each consumer moves forward and skips nothing."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,7 +11,7 @@ from yak.sim.judge.logs import KnownLog
 def contents(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
     """`phantom`, `aborted-read` and `precommitted-read`."""
     told: set[tuple[str, int]] = set()
-    # a set of the good ones makes the usual case one look-up a record
+    # this set makes the usual case one look-up per record
     plain = {
         name: {value for value, send in log.sent.items() if send.outcome is not Outcome.FAIL and send.txn is None}
         for name, log in logs.items()
@@ -52,7 +52,7 @@ def _wrong_content(history: History, poll: Poll, value: int, send: Send | None) 
 
 
 def order(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
-    """`nonmonotonic-poll` and `poll-skip`, from poll to poll of an assignment and inside one poll."""
+    """`nonmonotonic-poll` and `poll-skip`, between the polls of an assignment and inside one poll."""
     next_offset: dict[tuple[str, str], Offset] = {}
     for event in history.reads:
         if isinstance(event, Assign):

@@ -1,4 +1,4 @@
-"""Transactions: all of one, or nothing."""
+"""Atomicity of transactions."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,9 +8,9 @@ from yak.sim.judge.logs import KnownLog
 
 
 def wholeness(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
-    """`torn-transaction`: of one whose end nobody knows, part was read as committed, and readers passed the rest.
+    """`torn-transaction`: part of a transaction with an unknown outcome was read as committed, and the rest skipped.
 
-    One that was committed is held to `lost-write`, one that was aborted to `aborted-read`.
+    `lost-write` checks committed transactions, `aborted-read` aborted ones.
     """
     if not history.txns:
         return

@@ -1,4 +1,4 @@
-"""All checks over one history, and the counts."""
+"""All checks of one history, and the counts."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _AROUND_SENDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was found, and how much was looked at."""
+    """The anomalies of a history, and the number of operations checked."""
 
     anomalies: tuple[Anomaly, ...]
     operations: int
@@ -36,15 +36,15 @@ class Judgement:
 
     @property
     def holds(self) -> bool:
-        """Whether the history contradicts nothing."""
+        """Whether the history has no contradiction."""
         return not self.anomalies
 
     def count(self, *kinds: Kind) -> int:
-        """How many anomalies of these kinds."""
+        """The number of anomalies of these kinds."""
         return sum(self.by_kind.get(kind, 0) for kind in kinds)
 
     def as_json(self, anomalies_max: int = 100) -> dict[str, Any]:
-        """By name, with the first anomalies."""
+        """The fields by name, with the first anomalies."""
         return {
             "operations": self.operations,
             "acknowledged": self.acknowledged,
@@ -60,7 +60,7 @@ class Judgement:
 
 
 def judge(history: History) -> Judgement:
-    """Every contradiction in a history; those that say most come first."""
+    """Find every contradiction in a history; the most telling ones come first."""
     logs = known_logs(history)
     found = tuple(
         chain(
@@ -84,7 +84,7 @@ def judge(history: History) -> Judgement:
 
 
 def around(history: History, anomaly: Anomaly) -> Iterator[str]:
-    """Lines that tell what happened to its partition around it: the sends near its offset, and who read there."""
+    """The sends near an anomaly's offset, and the polls that covered it, as lines for a reader."""
     near = [each for each in history.sends if each.partition == anomaly.partition]
     middle = next((n for n, each in enumerate(near) if each.value == anomaly.value), None)
     if middle is not None:

@@ -1,1 +1,1 @@
-"""The replication protocol and its metadata as a small model: every state within bounds is visited, none by chance."""
+"""The replication protocol and its metadata as a small model, checked by visiting every state within bounds."""

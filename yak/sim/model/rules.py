@@ -1,7 +1,8 @@
-"""The steps of the model: what brokers, controller and store may do, and what the world does to them.
+"""The steps of the model: those of brokers, controller and store, and faults.
 
-`steps` gives every step that is possible in a state, with the state after it. `lacks` takes single rules out, as the mutants of
-the broker do. Rule numbers are those of the protocol page (4.3 to 4.7); the follower's are KIP-101, KIP-279 and KIP-320.
+`steps` yields every possible step of a state, with the state after it. `lacks` removes a single rule, as a mutant of
+the broker does. Rule numbers are those of the protocol page (4.3 to 4.7); the follower's are KIP-101, KIP-279 and
+KIP-320.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from yak.sim.model.state import (
 )
 
 Step = tuple[object, ...]
-"""What happened: a name and whom it concerns."""
+"""A name, then the nodes concerned."""
 RULES = {
     "maximal-isr": "the high watermark waits for every member of a change under way (4.4.3)",
     "min-isr": "a too small ISR commits nothing (KIP-966)",
@@ -38,31 +39,31 @@ SPARE = {
     "elr-cleared": "the ELR is empty once the ISR can commit again (KIP-966): while it is not, leaders commit nothing anyway",
     "cas": "a change is made on the newest state only (KIP-497): who is no member in his boot is refused anyway",
 }
-"""Rules without which no walk was found to lose anything: another one stands behind each."""
+"""Rules whose removal led to no violation in any walk: each is backed by another rule."""
 
 
 class Rules:
-    """The protocol with `min_isr` of three, but for one rule if `lacks` names one."""
+    """The protocol with `min_isr` of three replicas, without the rule in `lacks`."""
 
     def __init__(self, min_isr: int = 2, lacks: str = "") -> None:
         assert not lacks or lacks in RULES or lacks in SPARE, f"no rule is named {lacks}"
         self.min_isr = min_isr
         self.lacks = lacks
 
-    # ---------------------------------------------------------------------------------------------- what is so
+    # ---------------------------------------------------------------------------------------------- predicates
 
     def leads(self, state: State, node: int) -> bool:
-        """Whether this broker acts as the leader: by its own view, in its present boot."""
+        """Whether this broker acts as the leader: by its own view, in its present incarnation."""
         broker = state.brokers[node]
         entry = state.history[broker.view]
         return entry.leader == node and (node, broker.boot) in entry.isr
 
     def is_registered(self, state: State, node: int) -> bool:
-        """Whether the store lets this boot act."""
+        """Whether this incarnation is registered in the store and not fenced."""
         return state.registered[node] == state.brokers[node].boot
 
     def may_join(self, state: State, leader: int, node: int) -> bool:
-        """Whether a follower outside of the ISR, as its leader sees it, has what it must have."""
+        """Whether a follower outside of the ISR has everything that its leader requires."""
         broker = state.brokers[leader]
         end, boot = broker.known[node]
         if (node, boot) in state.history[broker.view].isr:
@@ -71,13 +72,13 @@ class Rules:
         return end >= max(broker.high_watermark, start)
 
     def violation(self, state: State) -> str:
-        """What is wrong with a state; empty when nothing is."""
+        """The violated invariant of a state; empty if there is none."""
         newest, committed = state.history[-1], state.committed
         for node, boot in (*newest.isr, *newest.elr):
             broker = state.brokers[node]
             gone = broker.is_lossy and not self.is_registered(state, node)
             if gone or ((node, boot) in newest.isr and boot != broker.boot):
-                # it must register before it can be elected, and leaves then
+                # it must register before it can be elected, and then leaves ISR and ELR
                 continue
             if broker.log[: len(committed)] != committed:
                 return f"I1: broker {node} may be elected with {broker.log}, {committed} was committed"
@@ -91,7 +92,7 @@ class Rules:
     # ------------------------------------------------------------------------------------------------ the steps
 
     def steps(self, state: State) -> Iterator[tuple[Step, State]]:
-        """Every step that is possible now."""
+        """Every possible step."""
         for node in NODES:
             if self.leads(state, node):
                 yield from self._as_leader(state, node)
@@ -144,7 +145,7 @@ class Rules:
         return self._advance(after, node) if self.lacks == "isr-from-the-store" else after
 
     def _as_follower(self, state: State, node: int) -> Iterator[tuple[Step, State]]:
-        """A fetch: it tells how far the log goes, and brings the next record; or where the logs part."""
+        """A fetch: it reports the log end and brings the next record, or truncates at the divergence."""
         broker = state.brokers[node]
         entry = state.history[broker.view]
         leader = entry.leader
@@ -194,7 +195,7 @@ class Rules:
         return self._advance(after, node) if self.leads(after, node) else after
 
     def _advance(self, state: State, node: int) -> State:
-        """Move a leader's high watermark as far as it may."""
+        """Move a leader's high watermark as far as the rules allow."""
         broker = state.brokers[node]
         entry, pending = state.history[broker.view], broker.pending
         isr, needed = entry.isr, dict.fromkeys(entry.isr)
@@ -280,7 +281,7 @@ class Rules:
         return state
 
     def _register(self, state: State, node: int) -> State:
-        """A new boot, or one that was fenced and comes back as another."""
+        """A new incarnation registers; a fenced broker comes back as another incarnation."""
         broker, newest = state.brokers[node], state.history[-1]
         if state.registered[node] < 0:
             broker = broker._replace(boot=broker.boot + 1, pending=None, known=UNKNOWN)
@@ -298,10 +299,10 @@ class Rules:
         after = state._replace(history=history, registered=registered)
         return with_broker(after, node, broker._replace(is_lossy=False))
 
-    # ------------------------------------------------------------------------------------------------- the world
+    # ---------------------------------------------------------------------------------------------------- faults
 
     def _to_a_process(self, state: State, node: int) -> Iterator[tuple[Step, State]]:
-        """Kill -9, which keeps the log; or the loss of its tail with the power."""
+        """Kill -9, which keeps the log, or a power loss, which loses its tail."""
         if not state.left.crashes:
             return
         left = state.left._replace(crashes=state.left.crashes - 1)
@@ -310,7 +311,7 @@ class Rules:
         for kept in range(len(broker.log), -1, -1):
             is_lossy = broker.is_lossy or kept < len(broker.log)
             new = Broker(broker.log[:kept], boot, is_lossy, broker.view, 0, 0, None, UNKNOWN)
-            # a registration that the store still has is of the boot that ended
+            # the store's registration, if any, is of the incarnation that ended
             yield ("crash", node, kept), with_broker(state._replace(left=left), node, new)
 
 

@@ -14,7 +14,7 @@ from yak.sim.model.state import Left, State, canonical, first_state, tidy
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much may happen. `elections` counts fencings too, `changes` the ISR changes that leaders propose."""
+    """Limits of the steps. `elections` counts fencings too, `changes` the ISR changes that leaders propose."""
 
     records: int = 2
     crashes: int = 1
@@ -24,13 +24,13 @@ class Bounds:
     min_isr: int = 2
 
     def left(self) -> Left:
-        """The same as what is left in the first state."""
+        """The budget of the first state."""
         return Left(self.records, self.crashes, self.outages, self.elections, self.changes)
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """How it ended. `is_complete` when no state within the bounds was left out."""
+    """The result. `is_complete`: no state within the bounds was left out."""
 
     states: int
     steps: int
@@ -38,7 +38,7 @@ class Searched:
     is_complete: bool
     violation: str
     path: tuple[Step, ...]
-    """The shortest way to the violation."""
+    """The shortest path to the violation."""
 
 
 def search(
@@ -48,10 +48,10 @@ def search(
     states_max: int | None = None,
     on_level: Callable[[int, int, int], None] | None = None,
 ) -> Searched:
-    """Visit every state; ends at the first violation, which is the nearest to the beginning.
+    """Visit every state; ends at the first violation, which is the nearest to the first state.
 
-    A state that was seen is known by a 128-bit digest. `states_max` ends the search early (`is_complete` says so);
-    `on_level` hears depth, states so far, and how many are next.
+    Visited states are known by 128-bit digests. `states_max` ends the search early (then `is_complete` is False).
+    `on_level` gets the depth, the states so far, and the number of next states.
     """
     rules = Rules(bounds.min_isr, lacks)
     first = canonical(first_state(bounds.left()))
@@ -85,7 +85,7 @@ def _digest(state: State) -> bytes:
 
 
 def _plain(state: State) -> Any:
-    """Named tuples as tuples: marshal takes nothing else."""
+    """Named tuples as tuples: marshal accepts nothing else."""
     brokers = tuple(
         (*broker[:6], None if broker.pending is None else tuple(broker.pending), broker.known)
         for broker in state.brokers
@@ -95,7 +95,7 @@ def _plain(state: State) -> Any:
 
 
 def _path(seen: dict[bytes, tuple[bytes, Step] | None], digest: bytes) -> tuple[Step, ...]:
-    """How a state was reached; names of brokers are those of each state's own canonical form."""
+    """The steps to a state; names of brokers are those of each state's own canonical form."""
     steps: list[Step] = []
     while (entry := seen[digest]) is not None:
         digest, step = entry

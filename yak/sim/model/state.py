@@ -1,12 +1,13 @@
-"""What a state of the model is. Everything is a tuple, so that states can be compared, hashed and written down.
+"""A state of the model, made of tuples, so that states can be compared, hashed and stored.
 
-Sound reductions, each of which leaves out only what cannot make a difference:
+Sound reductions, which leave out only irrelevant differences:
 
-- A record is the epoch it was written in: an epoch has one leader, so (offset, epoch) names a record.
-- Partition epochs are places in the store's history, of which only what some broker or call still refers to is kept.
-- Of the acknowledgements of one follower in one epoch the newest is under way: an older one could have come before it was sent.
-- Acknowledgements to a leader that leads no more are gone, since nobody takes them.
-- A call to the store that is repeated has the effect of the first one or none (its nonce): it is there once.
+- A record is its leader epoch: an epoch has one leader, so (offset, epoch) identifies a record.
+- Partition epochs are positions in the store's history, which keeps only entries that a broker or call still refers to.
+- Of one follower's acknowledgements in one epoch only the newest is in flight: an older one could have arrived before
+  it was sent.
+- Acknowledgements to a former leader are dropped, since no broker accepts them.
+- A repeated call to the store has the effect of the first one or none (its nonce): it is there once.
 - Names of brokers do not matter: of states that differ only by them one is visited (`canonical`).
 """
 
@@ -18,14 +19,14 @@ from typing import Any, NamedTuple
 NODES = (0, 1, 2)
 NOBODY = -1
 Member = tuple[int, int]
-"""A node in one of its boots."""
+"""A node in one of its incarnations."""
 Members = tuple[Member, ...]
 Log = tuple[int, ...]
 """The epoch of each record."""
 
 
 class Entry(NamedTuple):
-    """The partition as one record of the metadata log leaves it."""
+    """The partition after one record of the metadata log."""
 
     epoch: int
     leader: int
@@ -34,7 +35,7 @@ class Entry(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A leader's change of the ISR: made on the history's place `base`; `answered` is the place of the answer, -1 before."""
+    """A leader's ISR change, based on the history entry `base`; `answered` is the entry of the response, -1 before."""
 
     members: Members
     base: int
@@ -42,7 +43,7 @@ class Proposal(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """One replica. `view` is the place in the history that it has read up to."""
+    """One replica. `view` is its position in the store's history."""
 
     log: Log
     boot: int
@@ -52,11 +53,11 @@ class Broker(NamedTuple):
     epoch_start: int
     pending: Proposal | None
     known: tuple[tuple[int, int], ...]
-    """As the leader: log end and boot of each node, (-1, -1) before it fetched."""
+    """As the leader: log end and incarnation of each node, (-1, -1) before it fetched."""
 
 
 class Call(NamedTuple):
-    """A change of the ISR that may still be executed, also after its sender died."""
+    """An ISR change that may still be executed, even after its sender died."""
 
     node: int
     boot: int
@@ -65,7 +66,7 @@ class Call(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What may still happen."""
+    """The remaining budget of steps."""
 
     records: int
     crashes: int
@@ -75,18 +76,18 @@ class Left(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything."""
+    """The whole state."""
 
     brokers: tuple[Broker, ...]
     history: tuple[Entry, ...]
     registered: tuple[int, ...]
-    """The boot of each node that the store lets act, -1 for a fenced one."""
+    """The registered incarnation of each node, -1 for a fenced one."""
     acks: tuple[tuple[int, int, int, int], ...]
-    """(follower, epoch, boot, log end), sorted."""
+    """(follower, epoch, incarnation, log end), sorted."""
     calls: tuple[Call, ...]
     is_up: bool
     committed: Log
-    """What any high watermark ever passed."""
+    """Everything that any high watermark ever passed."""
     left: Left
 
 
@@ -101,21 +102,21 @@ def first_state(left: Left) -> State:
 
 
 def with_broker(state: State, node: int, broker: Broker) -> State:
-    """Another broker in its place."""
+    """The state with another broker in that place."""
     brokers = list(state.brokers)
     brokers[node] = broker
     return state._replace(brokers=tuple(brokers))
 
 
 def tidy(state: State) -> State:
-    """Let go of history that nobody refers to, and of acknowledgements that nobody takes."""
+    """Drop history entries without references, and acknowledgements that no broker accepts."""
     brokers = state.brokers
     oldest = min(broker.view for broker in brokers)
     for broker in brokers:
         if broker.pending is not None:
             oldest = min(oldest, broker.pending.base)
     newest = len(state.history) - 1
-    # a call on an older place than the newest is refused, whatever it was
+    # a call based on an older entry is refused anyway
     calls = tuple(sorted(call if call.base == newest else call._replace(base=-1) for call in state.calls))
     if oldest:
         brokers = tuple(_shifted(broker, oldest) for broker in brokers)
@@ -135,9 +136,9 @@ def _shifted(broker: Broker, by: int) -> Broker:
 
 
 def canonical(state: State) -> State:
-    """The same state for all that differ only by the brokers' names: in the order of what each is without a name.
+    """The representative of all states that differ only by the brokers' names, ordered by each broker's content.
 
-    Only where two are the same so far does it depend on how they refer to each other, and all orders are compared.
+    If two brokers are equal so far, their references to each other decide: all orders are compared.
     """
     signs = [_sign(state, node) for node in NODES]
     order = sorted(NODES, key=signs.__getitem__)

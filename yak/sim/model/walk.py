@@ -1,7 +1,7 @@
-"""Random walks through the model, farther than a search gets; each step can be taken by the broker's own `Partition` too.
+"""Random walks through the model, beyond a search's reach; the broker's own `Partition` can take each step too.
 
-`Shadow` holds one real partition for each replica, and compares after each step: who leads, the high watermark, what is pending,
-where the epoch began, who may join the ISR.
+`Shadow` has one real partition for each replica, and compares after each step: leadership, high watermark, pending ISR
+change, start of the epoch, and which followers may join the ISR.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from yak.sim.model.state import NODES, State, first_state
 FAR = Bounds(records=4, crashes=2, outages=1, elections=7, changes=6)
 STEPS_MAX = 120
 WEIGHTS = {"write": 2, "acknowledge": 6, "fetch": 6, "adopt": 4, "execute": 3, "settle": 3, "expand": 3, "elect": 3}
-"""How likely each step is drawn, 1 for those that are not named."""
+"""Weights of the steps; 1 for those that are not named."""
 
 
 class Disagreement(AssertionError):
-    """The broker's partition did something else than the model."""
+    """The broker's partition differs from the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """How walks ended: all held when `violation` is empty."""
+    """The result of the walks: no violation if `violation` is empty."""
 
     walks: int
     steps: int
@@ -40,7 +40,7 @@ class Walked:
 
 
 def walk(walks: int, *, first: int = 1, bounds: Bounds = FAR, lacks: str = "", drives: bool = False) -> Walked:
-    """Walk at random, seed by seed, up to the first violation. `drives` takes each step with real partitions too.
+    """Walk at random, seed by seed, up to the first violation. `drives` also applies each step to real partitions.
 
     Raises Disagreement.
     """
@@ -66,7 +66,7 @@ def walk(walks: int, *, first: int = 1, bounds: Bounds = FAR, lacks: str = "", d
 
 
 class Shadow:
-    """Real partitions that take the model's steps. The model is not tidied meanwhile: a place in the history is a partition epoch."""
+    """Real partitions that take the model's steps. The model is not tidied: history positions are partition epochs."""
 
     def __init__(self, rules: Rules, state: State) -> None:
         self._rules = rules
@@ -101,7 +101,7 @@ class Shadow:
         )
 
     def take(self, step: Step, before: State, after: State) -> None:
-        """Take this step, then compare."""
+        """Apply this step, then compare."""
         name, node = str(step[0]), int(str(step[1])) if len(step) > 1 else -1
         if node >= 0:
             partition = self._partitions[node]

@@ -1,4 +1,5 @@
-"""Known-bad variants of the broker: each lacks one rule, and the checks must notice. Data, and the hook that switches them on.
+"""Mutations of the broker: each removes one rule, and the checks must notice. This package has the list and the hook.
 
-Nothing of the product knows of this: a mutant exchanges attributes of its classes while a seed runs, and puts them back.
+The product knows nothing of mutants: a mutant replaces attributes of the product's classes while a seed runs, and
+restores them.
 """

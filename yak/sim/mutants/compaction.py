@@ -41,7 +41,7 @@ def _drop_tombstones_at_once(swaps: Swaps) -> None:
 
 
 class _Due:
-    """A header whose tombstones may go."""
+    """A header whose delete horizon has passed."""
 
     delete_horizon_ms = 0
 

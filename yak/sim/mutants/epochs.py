@@ -1,4 +1,4 @@
-"""Mutants of epochs: who may lead, whose fetch counts, where a log is cut."""
+"""Mutants of leader epochs: leadership, follower fetches, truncation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from yak.storage.truncation import lower_recovery_point
 
 
 def _cut_to_the_watermark(swaps: Swaps) -> None:
-    """Cut to the own watermark in a new epoch, and ask for no divergence (before KIP-101)."""
+    """In a new epoch truncate to the own high watermark, without asking for the divergence (before KIP-101)."""
     real = ReplicaFetcher.follow
 
     def follow(self: ReplicaFetcher, partition: Partition) -> None:
@@ -27,7 +27,7 @@ def _cut_to_the_watermark(swaps: Swaps) -> None:
 
 
 def _look_for_no_divergence(swaps: Swaps) -> None:
-    """As for a follower of an old version, which names no epoch of its last record."""
+    """Treat every follower as an old version, which sends no last fetched epoch."""
     real = ReplicaReader._take_progress  # noqa: SLF001
 
     def take_progress(self: Any, session: Any, partition: Any, item: Any) -> Any:
@@ -51,7 +51,7 @@ def _count_any_fetch(swaps: Swaps) -> None:
 
 
 def _write_in_the_last_epoch(swaps: Swaps) -> None:
-    """A new leader goes on in the epoch of its last record, as if the one before still led."""
+    """A new leader appends in the epoch of its last record, as if the previous leader still led."""
     append = Log.append
 
     def append_stale(self: Log, header: Any, batch: Any, leader_epoch: int, now_ms: int) -> Any:

@@ -1,4 +1,4 @@
-"""Mutants of the in-sync set, of who is a member of the cluster, and of what the store is believed."""
+"""Mutants of the ISR, of broker registration, and of trust in the metadata store."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _hold_an_outage_against_all(swaps: Swaps) -> None:
 
 
 def _believe_an_empty_store(swaps: Swaps) -> None:
-    """Make the cluster anew in the store, and take what it then says for the truth."""
+    """Create the cluster again in the empty store, and accept its metadata."""
     verified, apply = Joining._on_verified, Image.apply_all  # noqa: SLF001
 
     def on_verified(self: Any, outcome: Any, now_ms: int) -> None:

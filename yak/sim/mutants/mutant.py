@@ -1,4 +1,4 @@
-"""One mutant, how it is switched on, and the hunt for the first seed that notices it."""
+"""One mutant, its activation, and the hunt for the first seed that detects it."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from yak.sim.verdict import Verdict, replay_command
 
 
 class Swaps:
-    """Attributes of classes, modules and objects that are others for a while."""
+    """Attributes of classes, modules and objects that are replaced for a while."""
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any]] = []
 
     def put(self, owner: Any, name: str, value: Any) -> None:
-        """Let `owner` have `value` under a name that it defines itself."""
+        """Set an attribute that `owner` itself defines, until `take_back`."""
         self._undo.append((owner, name, vars(owner)[name]))
         setattr(owner, name, value)
 
     def take_back(self) -> None:
-        """Make everything as it was."""
+        """Restore all attributes."""
         while self._undo:
             setattr(*self._undo.pop())
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A rule taken out. It must be noticed by one of the first `seeds` seeds of `brokers` brokers."""
+    """A removed rule. One of the first `seeds` seeds with `brokers` brokers must detect it."""
 
     name: str
     rule: str
-    """What the broker does no more, in words."""
+    """The rule that the broker no longer follows, in words."""
     switch_on: Callable[[Swaps], None]
     seeds: int
     brokers: int = 3
     faults: tuple[str, ...] | None = None
-    """The only classes of faults that strike, when the seeds should not be asked to draw them."""
+    """The only classes of faults that occur; None lets each seed draw them."""
     is_slow: bool = False
-    """A hunt takes more than a few seconds: it is not part of the tests."""
+    """A hunt takes more than a few seconds: the tests leave it out."""
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        """The rule is gone inside of this."""
+        """Remove the rule within this context."""
         swaps = Swaps()
         try:
             self.switch_on(swaps)
@@ -56,12 +56,12 @@ class Mutant:
             swaps.take_back()
 
     def run(self, seed: int) -> Verdict:
-        """One seed without the rule."""
+        """Run one seed without the rule."""
         with self.on():
             return _run(Spec(seed, self.brokers, self.faults, self.name))
 
     def run_sound(self, seed: int) -> Verdict:
-        """The same seed with the rule in place."""
+        """Run the same seed with the rule."""
         return _run(Spec(seed, self.brokers, self.faults))
 
 
@@ -71,7 +71,7 @@ def _run(spec: Spec) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """How a hunt ended: `seed` is the first that noticed, None when none did."""
+    """The result of a hunt: `seed` is the first seed that detected the mutant, None if none did."""
 
     name: str
     rule: str
@@ -85,14 +85,14 @@ class Finding:
 
     @property
     def is_found(self) -> bool:
-        """Whether some seed noticed."""
+        """Whether a seed detected the mutant."""
         return self.seed is not None
 
 
 def hunt(mutant: Mutant, *, first: int = 1, seeds: int | None = None) -> Finding:
-    """Run seeds from `first` on until one notices, at most the mutant's own number of them.
+    """Run seeds from `first` on until one detects the mutant, at most `seeds` or the mutant's own number.
 
-    A seed counts only if it holds with the rule in place. One that fails there too is in the finding's `unsound`.
+    A seed counts only if it passes with the rule in place. Seeds that fail there too are in the finding's `unsound`.
 
     Raises BrokenMutant when a run ends by an error that no check and no assertion raised: that would prove nothing.
     """
@@ -117,4 +117,4 @@ def hunt(mutant: Mutant, *, first: int = 1, seeds: int | None = None) -> Finding
 
 
 class BrokenMutant(AssertionError):
-    """A mutant broke the broker by mistake, instead of taking out its rule."""
+    """A mutant broke the broker by mistake, instead of removing its rule."""

@@ -1,4 +1,4 @@
-"""Mutants of what counts as committed, what is acknowledged, and what is shown."""
+"""Mutants of commits, of acknowledgements, and of what a fetch returns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _committed_isr_only(swaps: Swaps) -> None:
         self.pending_isr = pending
 
     swaps.put(Partition, "count_quorum", count)
-    # the check of the quorum itself would see it at once: that the others do is what is asked
+    # the check of the quorum would detect it at once; the other checks have to
     swaps.put(strong_isr, "_waits_for", lambda *_: True)
 
 

@@ -1,5 +1,5 @@
-"""The Python API for event loops, whichever they are: `yak.aio` and `yak.trio` bring a `loop.Loop` and nothing else.
+"""The Python API for any event loop: `yak.aio` and `yak.trio` only add a `loop.Loop`.
 
-librdkafka's calls block, so they run in threads; a consumer has one thread of its own, in which everything that it does
-happens in turn. No call is given up while its thread works on something that must not be lost.
+librdkafka's calls block, so they run in threads; a consumer has its own thread, which runs its calls in sequence. A
+cancellation never abandons a call whose result must not be lost.
 """

@@ -1,4 +1,4 @@
-"""`connect` for event loops: the blocking client, each question in a thread."""
+"""`connect` for event loops: the blocking client, with each request in a thread."""
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -21,8 +21,8 @@ _T = TypeVar("_T")
 class AsyncClient(Generic[_P, _C]):
     """A cluster: `async with connect() as client: await client.create_topic("orders")`.
 
-    Methods are those of the blocking `Client`. A cancelled one leaves its question to itself: a topic may be made after
-    all. Producers and consumers have `async with` blocks of their own.
+    Methods are those of the blocking `Client`. Cancelling one does not cancel its request: a topic may be created after
+    all. Producers and consumers need their own `async with` blocks.
     """
 
     _loop: ClassVar[Loop]
@@ -56,7 +56,7 @@ class AsyncClient(Generic[_P, _C]):
         configs: Mapping[str, object] | None = None,
         if_not_exists: bool = False,
     ) -> None:
-        """Create a topic; it can be used when this returns. None leaves a number to the brokers. Raises YakError."""
+        """Create a topic; it is usable when this returns. None: the broker's default. Raises YakError."""
         await self._call(
             lambda client: client.create_topic(
                 name, num_partitions, replication_factor, configs=configs, if_not_exists=if_not_exists
@@ -76,7 +76,7 @@ class AsyncClient(Generic[_P, _C]):
         return await self._call(lambda client: client.topic(name))
 
     async def add_partitions(self, name: str, total: int) -> None:
-        """Grow a topic to `total` partitions. Raises YakError."""
+        """Increase a topic's partitions to `total`. Raises YakError."""
         await self._call(lambda client: client.add_partitions(name, total))
 
     async def topic_configs(self, name: str) -> dict[str, str | None]:
@@ -84,20 +84,20 @@ class AsyncClient(Generic[_P, _C]):
         return await self._call(lambda client: client.topic_configs(name))
 
     async def set_topic_configs(self, name: str, configs: Mapping[str, object]) -> None:
-        """Change single configs of a topic; None takes one back to its default. Raises YakError."""
+        """Change single configs of a topic; None restores the default. Raises YakError."""
         await self._call(lambda client: client.set_topic_configs(name, configs))
 
     async def offsets(self, topic: str) -> dict[TopicPartition, tuple[Offset, Offset]]:
-        """The first offset and the end of each partition of a topic. Raises YakError."""
+        """The log start offset and the end of each partition of a topic. Raises YakError."""
         return await self._call(lambda client: client.offsets(topic))
 
     def producer(self, **options: Unpack[ProducerOptions]) -> _P:
-        """A producer for this cluster, for an `async with` of its own; the options are those of `Producer`."""
+        """A producer for this cluster, with its own `async with` block; the options are those of `Producer`."""
         options["config"] = {**(self._config or {}), **(options.get("config") or {})}
         return self._producer_kind(self._begun.bootstrap, _is_known=True, **options)
 
     def consumer(self, **options: Unpack[ConsumerOptions]) -> _C:
-        """A consumer for this cluster, for an `async with` of its own; the options are those of `Consumer`."""
+        """A consumer for this cluster, with its own `async with` block; the options are those of `Consumer`."""
         options["config"] = {**(self._config or {}), **(options.get("config") or {})}
         return self._consumer_kind(self._begun.bootstrap, _is_known=True, **options)
 

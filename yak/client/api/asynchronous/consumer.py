@@ -1,7 +1,7 @@
-"""The consumer for event loops: the blocking one in a thread of its own.
+"""The consumer for event loops: the blocking consumer in its own thread.
 
-A cancelled call loses no message: what was fetched lies in the inbox until somebody takes it, and what was not taken is
-not committed. An iterator is an object with `__anext__`, no generator, so that leaving a loop leaves nothing behind.
+A cancelled call loses no record: fetched records stay in the inbox until the caller takes them, and only taken records
+are committed. The iterator is an object with `__anext__`, not a generator, so that leaving a loop needs no cleanup.
 """
 
 import time
@@ -26,10 +26,11 @@ _T = TypeVar("_T")
 
 
 class AsyncConsumer:
-    """Reads records: `async with Consumer(group_id="g") as consumer`, then `subscribe`, then `async for message in consumer`.
+    """Reads records: `async with Consumer(group_id="g") as consumer`, then `subscribe`, then
+    `async for message in consumer`.
 
-    The options are those of the blocking `Consumer`. It begins with its `async with` block, and leaves the group at its
-    end, also when that is cancelled. Its methods may be called from several tasks; they are done one after the other.
+    The options are those of the blocking `Consumer`. It connects at the start of its `async with` block, and leaves the
+    group at the end, also when that is cancelled. Several tasks may call its methods, which run one after the other.
     """
 
     _loop: ClassVar[Loop]
@@ -82,16 +83,16 @@ class AsyncConsumer:
         return lambda partitions: self._worker.ask(lambda: function(partitions))
 
     async def unsubscribe(self) -> None:
-        """Leave the group, at the next `poll` or at the end; or, after `assign`, give the partitions up now."""
+        """Leave the group, at the next `poll` or at the end; after `assign`, drop the partitions now."""
         await self._call(Consumer.unsubscribe)
 
     async def assign(self, partitions: Mapping[TopicPartition, Where] | Iterable[TopicPartition]) -> Self:
-        """Read these partitions, without sharing them; a mapping says where to begin. Raises YakError."""
+        """Read these partitions outside of group management; a mapping gives the start offsets. Raises YakError."""
         await self._call(lambda consumer: consumer.assign(partitions))
         return self
 
     async def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read now."""
+        """The assigned partitions."""
         return await self._call(Consumer.assignment)
 
     async def partitions(self, topic: str) -> list[TopicPartition]:
@@ -99,9 +100,9 @@ class AsyncConsumer:
         return await self._call(lambda consumer: consumer.partitions(topic))
 
     async def poll(self, timeout: float = POLL_S, max_messages: int = BATCH) -> list[Message]:  # noqa: ASYNC109
-        """Messages, as soon as there are some; an empty list when none came within `timeout` seconds. Raises YakError.
+        """Records, as soon as there are some; an empty list after `timeout` seconds without any. Raises YakError.
 
-        Unlike a time-out around the call, its own ends it without a cancellation.
+        Unlike a timeout around the call, this one involves no cancellation.
         """
         consumer = self._begun
         deadline = time.monotonic() + timeout
@@ -123,7 +124,7 @@ class AsyncConsumer:
         await self._call(lambda consumer: consumer.reading.fetch(wait_s, count))
 
     def __aiter__(self) -> Self:
-        """Every message from here on, without end; `break` and cancellation lose nothing."""
+        """Every record from here on, without end; `break` and cancellation lose nothing."""
         return self
 
     async def __anext__(self) -> Message:
@@ -138,35 +139,35 @@ class AsyncConsumer:
     async def commit(
         self, up_to: Message | Mapping[TopicPartition, Offset] | None = None
     ) -> dict[TopicPartition, Offset]:
-        """Have the group remember what was given so far, or up to a message, or these offsets. Raises YakError."""
+        """Commit the position, or up to a record, or these offsets. Raises YakError."""
         return await self._call(lambda consumer: consumer.commit(up_to))
 
     async def committed(self, partition: TopicPartition) -> Offset | None:
-        """The offset that the group goes on at; None when it committed none. Raises YakError."""
+        """The group's committed offset; None without one. Raises YakError."""
         return await self._call(lambda consumer: consumer.committed(partition))
 
     async def position(self, partition: TopicPartition) -> Offset:
-        """The offset that is given next. Raises YakError."""
+        """The offset of the next record that the caller gets. Raises YakError."""
         return await self._call(lambda consumer: consumer.position(partition))
 
     async def seek(self, partition: TopicPartition, to: Where) -> None:
-        """Go on at this offset. Raises UsageError (`not-assigned`)."""
+        """Continue at this offset. Raises UsageError (`not-assigned`)."""
         await self._call(lambda consumer: consumer.seek(partition, to))
 
     async def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Give nothing of these partitions (of all that are assigned) until `resume`."""
+        """Return no records of these partitions (default: all assigned ones) until `resume`."""
         await self._call(lambda consumer: consumer.pause(partitions))
 
     async def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Read these partitions (all that are paused) on."""
+        """Resume these partitions (default: all paused ones)."""
         await self._call(lambda consumer: consumer.resume(partitions))
 
     async def watermarks(self, partition: TopicPartition) -> tuple[Offset, Offset]:
-        """The first offset that is there, and the one that the next record gets. Raises YakError."""
+        """The log start offset, and the end: the offset of the next record. Raises YakError."""
         return await self._call(lambda consumer: consumer.watermarks(partition))
 
     async def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> Offset:
-        """The first offset at or after a time; the end, where everything is older. Raises YakError."""
+        """The first offset at or after a time; the end when all records are older. Raises YakError."""
         return await self._call(lambda consumer: consumer.offset_for_time(partition, timestamp_ms))
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What the asynchronous API asks of an event loop, and work in threads that a loop can wait for."""
+"""The event loop interface of the asynchronous API, and work in threads that a loop can await."""
 
 import threading
 from collections.abc import Callable
@@ -13,23 +13,23 @@ class Loop(Protocol):
     """An event loop. `yak.aio` has asyncio's, `yak.trio` has Trio's."""
 
     cancelled: type[BaseException]
-    """What is raised in a task that is cancelled."""
+    """The exception that is raised in a cancelled task."""
 
     async def wait(self, future: Future[_T]) -> _T:
-        """The future's result. Cancelled, it leaves the future to itself."""
+        """The future's result. A cancellation leaves the future running."""
 
     async def wait_through(self, future: Future[_T]) -> _T:
-        """The same, but a cancellation is heard only when the future is done."""
+        """As `wait`, but a cancellation takes effect only when the future is done."""
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run, for this long at least; 0 only looks whether we are cancelled."""
+        """Yield to other tasks for at least this long; 0 only checks for a cancellation."""
 
     def shielded(self) -> AbstractContextManager[object]:
-        """Inside, waiting works also in a task that is cancelled."""
+        """A scope in which a cancelled task can still await."""
 
 
 def in_thread(work: Callable[[], _T]) -> Future[_T]:
-    """Start work in a thread of its own. Its end can be waited for or not: the thread keeps no program from ending."""
+    """Start work in a new daemon thread, which does not keep the program from ending."""
     future: Future[_T] = Future()
     future.set_running_or_notify_cancel()
     threading.Thread(target=settle, args=(future, work), name="yak-call", daemon=True).start()
@@ -37,7 +37,7 @@ def in_thread(work: Callable[[], _T]) -> Future[_T]:
 
 
 def settle(future: Future[_T], work: Callable[[], _T]) -> None:
-    """Do the work here, and have the future hold what came of it."""
+    """Run the work here, and store its result or exception in the future."""
     try:
         result = work()
     except BaseException as error:  # noqa: BLE001 - it is raised where the future is waited for

@@ -1,4 +1,4 @@
-"""The producer for event loops: the blocking one, whose futures a task waits for."""
+"""The producer for event loops: the blocking producer, whose futures a task awaits."""
 
 from types import TracebackType
 from typing import Any, ClassVar, Self, Unpack
@@ -14,12 +14,13 @@ from yak.client.produce import Outgoing
 from yak.errors import UsageError
 
 PAUSE_S = 0.005
-"""Between two looks at a full queue."""
+"""Interval of the checks of a full queue."""
 DEFAULT_DELIVERY_TIMEOUT_S = 30.0
 
 
 class AsyncDelivery:
-    """A record on its way: `await delivery.sent()`, now or later, or never: `flush` raises what nobody looked at."""
+    """A record in flight: `await delivery.sent()`, now, later or never. `flush` raises failures that were never
+    awaited."""
 
     __slots__ = ("_future", "_loop")
 
@@ -28,19 +29,20 @@ class AsyncDelivery:
         self._future = future
 
     async def sent(self) -> Sent:
-        """Where the record is. Raises SendFailed. Giving up waiting takes nothing back."""
+        """The position of the acknowledged record. Raises SendFailed. Cancelling the wait does not cancel the send."""
         return await self._loop.wait(self._future)
 
     def done(self) -> bool:
-        """Whether that is known."""
+        """Whether the outcome is known."""
         return self._future.done()
 
 
 class AsyncProducer:
     """Sends records: `async with Producer() as producer: await producer.send(topic, value)`.
 
-    The options are those of the blocking `Producer`. It begins with its `async with` block, whose end waits for the last
-    acknowledgement. When the block is cancelled, what is not acknowledged within a second is dropped.
+    The options are those of the blocking `Producer`. It connects at the start of its `async with` block; the end waits
+    for the last acknowledgement. When the block is cancelled, records that are not acknowledged within a second are
+    dropped.
     """
 
     _loop: ClassVar[Loop]
@@ -69,9 +71,10 @@ class AsyncProducer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Sent:
-        """Send one record and wait for its acknowledgement; what it takes is as in the blocking `send`.
+        """Send one record and wait for its acknowledgement; the arguments are those of the blocking `send`.
 
-        Tasks that send at the same time share batches. Raises SendFailed, UsageError. Cancelled, the record may be sent.
+        Tasks that send at the same time share batches. Raises SendFailed, UsageError. When cancelled, the record may be
+        sent.
         """
         delivery = await self.enqueue(
             topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
@@ -88,7 +91,7 @@ class AsyncProducer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> AsyncDelivery:
-        """Hand one record over and wait only while the queue is full. Raises UsageError, YakError (`queue-full`)."""
+        """Queue one record, waiting only while the queue is full. Raises UsageError, YakError (`queue-full`)."""
         producer = self._begun
         await self._loop.sleep(0)
         record = producer.encode(value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
@@ -105,7 +108,7 @@ class AsyncProducer:
         return delivery
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - librdkafka's, not the task's
-        """Wait until every record is acknowledged or has failed. Raises as the blocking `flush` does."""
+        """Wait until every record is acknowledged or has failed. Raises the errors of the blocking `flush`."""
         producer = self._begun
         await self._loop.wait(in_thread(lambda: producer.flush(timeout)))
 
@@ -122,7 +125,8 @@ class AsyncProducer:
             if error is None:
                 await self.flush()
         finally:
-            # Flushed already, or something went wrong: an error still has its records sent, a cancellation in haste.
+            # On success all is flushed. After an error the records are still sent; a cancellation allows only the short
+            # grace.
             is_cancelled = error is None or isinstance(error, self._loop.cancelled)
             grace_s = GRACE_S if is_cancelled else self._options.get("delivery_timeout", DEFAULT_DELIVERY_TIMEOUT_S)
             with self._loop.shielded():
@@ -130,7 +134,7 @@ class AsyncProducer:
 
 
 def not_begun(what: str) -> UsageError:
-    """For a call outside of the `async with` block."""
+    """The error for a call outside of the `async with` block."""
     return with_notes(
         UsageError(
             "not-begun",

@@ -1,9 +1,9 @@
-"""The thread of one asynchronous consumer, and how it asks the event loop back.
+"""The thread of one asynchronous consumer, and its calls back into the event loop.
 
-A call is work for the thread. A rebalance can happen within it, and then the caller's coroutine is run by the very task
-that made the call: no task of ours is needed, and cancel scopes and context variables are those that one expects. While
-the coroutine runs, the thread waits in the middle of librdkafka and does what the coroutine asks of the consumer
-(`await consumer.commit()`), which must happen before the rebalance goes on.
+A call is work for the thread. A rebalance can happen within it; then the task that made the call runs the caller's
+coroutine. So YAK creates no task, and cancel scopes and context variables are the caller's. While the coroutine runs,
+the thread blocks inside librdkafka and runs the consumer calls of the coroutine (`await consumer.commit()`), which must
+complete before the rebalance goes on.
 """
 
 import queue
@@ -21,7 +21,7 @@ Visit: TypeAlias = Callable[[], None]
 
 @dataclass(slots=True)
 class _Question:
-    """A coroutine that the thread wants run, and what the coroutine wants done in the thread; None ends it."""
+    """A coroutine for the event loop to run, and the calls of that coroutine for the thread; None ends it."""
 
     ask: Callable[[], Awaitable[None]]
     visits: "queue.SimpleQueue[Visit | None]" = field(default_factory=queue.SimpleQueue)
@@ -29,25 +29,25 @@ class _Question:
 
 @dataclass(slots=True)
 class _Call(Generic[_T]):
-    """Work that was given to the thread; `step` is done when the thread has a question, or an answer (`done`)."""
+    """Work for the thread; `step` is done when the thread has a question, or is finished (`done`)."""
 
     step: "Future[_Question | None]" = field(default_factory=Future)
     done: "Future[_T]" = field(default_factory=Future)
 
 
 class Worker:
-    """One thread that does one call after the other. Calls come from one event loop."""
+    """One thread that runs calls in sequence. Calls come from one event loop."""
 
     def __init__(self, loop: Loop, name: str) -> None:
         self._loop = loop
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._visits: queue.SimpleQueue[Visit | None] | None = None
-        """While a question is being answered: the way into the thread that asked it."""
+        """While a question is being answered: the queue to the thread that asked it."""
         self._current: _Call[Any] | None = None
-        """The call that the thread is in; the thread's own."""
+        """The call that the thread runs; used only by the thread."""
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Do it in the thread, when it is our turn. A cancellation is heard when it is done, or while it is not begun."""
+        """Run the work in the thread. A cancellation takes effect before the work begins, or when it is done."""
         call: _Call[_T] = _Call()
         if self._visits is not None:
             self._visits.put(partial(settle, call.done, work))
@@ -64,7 +64,7 @@ class Worker:
         return call.done.result()
 
     async def _finish(self, call: _Call[Any], stopped: BaseException | None) -> None:
-        """Answer the thread's questions until the call is done; only then raise what stopped us."""
+        """Answer the thread's questions until the call is done; only then raise a cancellation or error."""
         while True:
             try:
                 question = await self._loop.wait_through(call.step)
@@ -94,7 +94,7 @@ class Worker:
         call.step.set_result(None)
 
     def ask(self, coroutine: Callable[[], Awaitable[None]]) -> None:
-        """From within the thread's work: have the loop run this, and do meanwhile what it wants done here."""
+        """Called within the thread's work: let the loop run this coroutine, and run the coroutine's calls meanwhile."""
         call = self._current
         assert call is not None, "questions are asked from within a call"
         question = _Question(coroutine)
@@ -103,5 +103,5 @@ class Worker:
             visit()
 
     def end(self) -> None:
-        """Take no more calls; the thread ends by itself."""
+        """Accept no more calls; the thread ends by itself."""
         self._pool.shutdown(wait=False)

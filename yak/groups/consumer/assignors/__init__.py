@@ -1,4 +1,4 @@
-"""Who shall own what: functions from members and topics to a target assignment, by the name of an assignor."""
+"""Assignors by name: functions from members and topics to a target assignment."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ from yak.groups.consumer.partitions import Partitions
 Assignor: TypeAlias = Callable[[AssignmentSpec], dict[str, Partitions]]
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}
-"""Those that Kafka has (`group.consumer.assignors`), under its names."""
+"""Kafka's assignors (`group.consumer.assignors`), under Kafka's names."""

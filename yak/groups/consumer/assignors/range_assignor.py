@@ -1,7 +1,7 @@
-"""`range`: neighbours stay together, and topics of one size are cut at the same places (RangeAssignor.java).
+"""`range`: each member gets a range of every topic; topics of one size are split alike (RangeAssignor.java).
 
-Partition 3 of `orders` and partition 3 of `payments` go to the same member, if both topics have the same number of
-partitions and the same subscribers: what a join of two topics needs. It does not look at who owned what.
+If `orders` and `payments` have the same number of partitions and the same subscribers, partition 3 of both goes to the
+same member, as a join of two topics needs. The present assignment is ignored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from yak.groups.consumer.partitions import Partitions, TopicIdPartition
 
 
 def assign_ranges(spec: AssignmentSpec) -> dict[str, Partitions]:
-    """Each topic in as many ranges as it has subscribers; the first ranges are longer by one where it does not go in."""
+    """Split each topic into one range per subscriber; with a remainder, the first ranges are longer by one."""
     by_topic: dict[uuid.UUID, list[str]] = {topic_id: [] for topic_id in spec.num_partitions}
     for subscriber in spec.subscribers:
         for topic_id in subscriber.topic_ids:

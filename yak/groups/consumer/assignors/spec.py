@@ -1,4 +1,4 @@
-"""What an assignor is told."""
+"""The input of an assignor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """A member as an assignor sees it: the topics it means (that exist), and the target that it has now."""
+    """A member as an assignor sees it: its subscribed topics that exist, and its present target."""
 
     member_id: str
     topic_ids: frozenset[uuid.UUID]
@@ -21,7 +21,7 @@ class Subscriber:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSpec:
-    """All subscribers in the order in which assignors take them, and the size of each topic that any of them means."""
+    """All subscribers in assignment order, and the number of partitions of each subscribed topic."""
 
     subscribers: tuple[Subscriber, ...]
     num_partitions: Mapping[uuid.UUID, int]
@@ -30,7 +30,7 @@ class AssignmentSpec:
 def in_order(subscribers: Iterable[Subscriber]) -> tuple[Subscriber, ...]:
     """Static members by instance id, then the others by member id (RangeAssignor.java).
 
-    An instance id outlives the process, so a static member keeps its place whatever comes and goes after it.
+    An instance id outlives the process, so a static member keeps its place while dynamic members join and leave.
     """
     return tuple(
         sorted(subscribers, key=lambda one: (one.instance_id is None, one.instance_id or one.member_id, one.member_id))

@@ -1,16 +1,16 @@
-"""`uniform`: everybody gets as much as everybody else, with as few moves as that takes (KIP-848; UniformAssignor.java).
+"""`uniform`: an even assignment with as few moves as possible (KIP-848; UniformAssignor.java).
 
-Balance comes first, then staying. Three steps:
+Balance comes before stickiness. Three steps:
 
-1. each member keeps what it has of the topics that it means;
-2. what nobody has is dealt out, each partition to the subscriber that has least, scarce topics first;
-3. while some member has two more than another that it can give to, one partition moves; if it can give only to a third that
-   gives to that other, along this chain.
+1. Each member keeps its partitions of the topics that it subscribes to.
+2. Each unassigned partition goes to the subscriber with the fewest partitions; topics with few subscribers come first.
+3. While one member has two partitions more than another, one partition moves, either directly or along a chain of
+   members that can pass one on.
 
-With one subscription for all, the third step ends with all within one of each other. With different ones it ends where no
-chain of moves makes anything more even: the loads are then the most even that these subscriptions allow (an optimal
-semi-matching: Harvey, Ladner, Lovász and Tamir 2006, whose cost-reducing paths these chains are). Kafka's assignor stops
-earlier there. Racks are not looked at, as in Kafka 4.
+With one subscription for all, the third step ends with all members within one of each other. With different
+subscriptions it ends where no chain of moves makes the loads more even. The loads are then as even as these
+subscriptions allow: an optimal semi-matching (Harvey, Ladner, Lovász and Tamir 2006, whose cost-reducing paths these
+chains are). Kafka's assignor stops earlier there. Racks are ignored, as in Kafka 4.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from yak.groups.consumer.partitions import Partitions, TopicIdPartition
 
 
 def assign_uniformly(spec: AssignmentSpec) -> dict[str, Partitions]:
-    """Every partition of every topic that has a subscriber, to one of its subscribers."""
+    """Assign every partition of every subscribed topic to one of its subscribers."""
     dealing = _Dealing(spec)
     dealing.keep()
     dealing.deal()
@@ -34,10 +34,10 @@ def assign_uniformly(spec: AssignmentSpec) -> dict[str, Partitions]:
 
 
 class _Dealing:
-    """An assignment in the making. Members and topics are numbers, their places in the spec: ids are slow to compare.
+    """An assignment under construction. Members and topics are indexes in the spec, since ids are slow to compare.
 
-    `piles[member][topic]` is a member's partitions of a topic, what it had before first: the last is given away first, so
-    what is moved is rather what was moved already.
+    `piles[member][topic]` has a member's partitions of a topic, those of its old target first. A pile loses partitions
+    from its end, so moved ones move again first.
     """
 
     def __init__(self, spec: AssignmentSpec) -> None:
@@ -53,7 +53,7 @@ class _Dealing:
                 self.subscribers[self.numbers[topic_id]].append(place)
 
     def keep(self) -> None:
-        """Step 1. Of two that have the same partition, which no sound target has, the first keeps it."""
+        """Step 1. If two targets share a partition, which is invalid, the first member keeps it."""
         for place, subscriber in enumerate(self.spec.subscribers):
             meant = {topic_id: self.numbers[topic_id] for topic_id in subscriber.topic_ids}
             held = ((meant.get(topic_id, -1), partition) for topic_id, partition in subscriber.target)
@@ -76,10 +76,10 @@ class _Dealing:
                     heapq.heapreplace(least, (load + 1, place))
 
     def even_out(self) -> None:
-        """Step 3, from the fullest member down.
+        """Step 3, starting with the member with the most partitions.
 
-        Where no chain leads on from a member, none will later: all that can be reached from it are at most one below it, so
-        none of them takes from elsewhere, and they need not be looked at again.
+        Members reached from a member without a chain are settled. All of them have at most one partition less than it,
+        so none of them takes from elsewhere, and they need no second look.
         """
         if max(self.loads, default=0) - min(self.loads, default=0) <= 1:
             return
@@ -102,12 +102,15 @@ class _Dealing:
             heapq.heappush(fullest, (-self.loads[place], place))
 
     def partitions_of(self, place: int) -> list[TopicIdPartition]:
-        """What a member has."""
+        """The partitions of a member."""
         return [(self.topic_ids[topic], partition) for topic, pile in self.piles[place].items() for partition in pile]
 
     def _reach(self, start: int) -> tuple[dict[int, tuple[int, int]], int | None]:
-        """Who can be given to from `start`, in the fewest steps, with the giver and the topic; and the emptiest of the
-        nearest who have at least two less."""
+        """Search receivers from `start`, by the number of moves.
+
+        Returns each reached member with its giver and topic. The second value is the member with the fewest partitions
+        among the nearest that have at least two less, or None.
+        """
         came_from = {start: (start, -1)}
         seen_topics: set[int] = set()
         ring = [start]

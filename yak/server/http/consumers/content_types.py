@@ -1,7 +1,7 @@
-"""Content types of the REST proxy's version 2: which one a client sends, and which one it gets (RFC 9110, section 12.5.1).
+"""Content types of the REST proxy's version 2, of requests and of answers (RFC 9110, section 12.5.1).
 
-The embedded format in an Accept header says how records are wanted. An instance has one format for its life, so a header
-that names another is refused as the proxy does it; one that names none gets the instance's.
+The embedded format in an Accept header selects the format of records. An instance has one format for its life. As in
+the proxy, a header that names only another format is refused; a header that names none gets the instance's.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ JSON: Final = "application/json"
 FORMATS: Final = ("binary", "json")
 _FORMATS_WITH_A_SCHEMA: Final = ("avro", "jsonschema", "protobuf")
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
-"""What curl says of a body when it is not told."""
+"""curl's default content type of a body."""
 _HINT: Final = f"say Accept: {V2}, or leave it out"
 
 
@@ -26,7 +26,7 @@ class _Range(NamedTuple):
     quality: float
 
     def match(self, media_type: str) -> int:
-        """How exactly it names a type: 2 the very type, 1 its kind, 0 anything; -1 not at all."""
+        """How specifically the range matches a type: 2 exactly, 1 its kind, 0 as `*/*`; -1 not at all."""
         if (self.kind, self.subkind) == ("*", "*"):
             return 0
         kind, _, subkind = media_type.partition("/")
@@ -38,23 +38,23 @@ class _Range(NamedTuple):
 
 
 def embedded(data_format: str) -> str:
-    """The type of records in a format."""
+    """The content type of records in a format."""
     return f"application/vnd.kafka.{data_format}.v2+json"
 
 
 V2_TYPES: Final = (V2, JSON, *map(embedded, FORMATS))
 _WITH_A_SCHEMA: Final = tuple(map(embedded, _FORMATS_WITH_A_SCHEMA))
 ANSWER_TYPES: Final = (*V2_TYPES, *_WITH_A_SCHEMA)
-"""What an answer without records, or an error, comes in for those who ask for it."""
+"""The types of an error, or of an answer without records, if the client accepts them."""
 
 
 def answer_type(request: Request) -> str:
-    """The type of an answer without records. Raises Problem 406."""
+    """The content type of an answer without records. Raises Problem 406."""
     return _best(request, ANSWER_TYPES)
 
 
 def records_type(request: Request, data_format: str) -> str:
-    """The type of an answer with records of this format. Raises Problem 406; 40601 where another format is wanted."""
+    """The content type of an answer with records of this format. Raises Problem 406; 40601 for another format."""
     ours = embedded(data_format)
     others = [embedded(each) for each in (*FORMATS, *_FORMATS_WITH_A_SCHEMA) if each != data_format]
     found = _best(request, (ours, V2, JSON, *others))
@@ -70,7 +70,7 @@ def records_type(request: Request, data_format: str) -> str:
 
 
 def check_body_type(request: Request) -> None:
-    """Raises Problem 415 for a body that says it is no JSON."""
+    """Raises Problem 415 for a body whose Content-Type is not JSON."""
     given = request.headers.get("content-type")
     if given is None:
         return
@@ -97,7 +97,7 @@ def _best(request: Request, offered: Iterable[str]) -> str:
 
 
 def _ranges(headers: Iterable[str]) -> list[_Range]:
-    """What the Accept headers name; what makes no sense is passed over, as if it were not there."""
+    """The media ranges of the Accept headers; invalid ones are ignored."""
     found = []
     for part in ",".join(headers).split(","):
         name, *parameters = (piece.strip().lower() for piece in part.split(";"))

@@ -1,10 +1,10 @@
-"""The REST proxy's errors, as its clients look for them, in one object with ours.
+"""The REST proxy's errors, in one object with ours.
 
     {"error": "unknown-instance", "message": "...", "hint": "...", "error_code": 40403}
 
-The codes are kafka-rest's (Errors.java) and rest-utils' (KafkaExceptionMapper.java); an error that has none of its own
-has the HTTP status, as there. Where the proxy answers 500 for what a client did or can wait for, we say 4xx or 503, with
-the proxy's code.
+The codes are kafka-rest's (Errors.java) and rest-utils' (KafkaExceptionMapper.java); as there, an error without a code
+of its own has the HTTP status as its code. Where the proxy answers 500 for a client error or a transient one, YAK
+answers 4xx or 503, with the proxy's code.
 """
 
 from typing import Any, Final, NamedTuple
@@ -60,7 +60,7 @@ _KINDS: Final = {
     "_WAIT_COORD": _UNREACHABLE,
     "_RESOLVE": _UNREACHABLE,
 }
-"""By librdkafka's name of an error; a retriable one that is not here is as if the broker was away."""
+"""By librdkafka's error name; a retriable error that is missing here counts as an unreachable broker."""
 _OTHER: Final = _Kind(500, 50002, "kafka-error", "the broker's log may say more")
 
 
@@ -70,17 +70,17 @@ def refusal(status: int, code: int, slug: str, message: str, hint: str = "") -> 
 
 
 def unprocessable(message: str, hint: str) -> Problem:
-    """What is JSON and makes no sense here."""
+    """The problem for valid JSON with invalid content."""
     return refusal(UNPROCESSABLE, UNPROCESSABLE, "bad-body", message, hint)
 
 
 def bad_config(message: str, hint: str) -> Problem:
-    """An instance that cannot be as it was asked for."""
+    """The problem for settings that no instance can have."""
     return refusal(UNPROCESSABLE, 42204, "bad-config", f"no consumer can be made of this: {message}", hint)
 
 
 def unknown_instance() -> Problem:
-    """It never was, or was deleted, or nobody used it for too long."""
+    """The problem for an instance that does not exist, any more or at all."""
     return refusal(
         404,
         40403,
@@ -91,12 +91,12 @@ def unknown_instance() -> Problem:
 
 
 def illegal_state(message: str, hint: str) -> Problem:
-    """Not now, or not in this order."""
+    """The problem for a request in the wrong state or order."""
     return refusal(409, 40903, "illegal-state", message, hint)
 
 
 def kafka_failure(error: Any, what: str) -> Problem:
-    """The problem that an error of librdkafka is (a KafkaError); `what` could not be done."""
+    """The problem for an error of librdkafka (a KafkaError); `what` names the failed action."""
     kind = _KINDS.get(error.name())
     if kind is None:
         kind = _UNREACHABLE if error.retriable() else _OTHER
@@ -104,7 +104,7 @@ def kafka_failure(error: Any, what: str) -> Problem:
 
 
 def with_code(problem: Problem, media_type: str) -> Problem:
-    """Any problem as the proxy's clients want it: with a code, in their content type."""
+    """Adds the proxy's code and content type to any problem."""
     problem.more.setdefault("error_code", problem.status)
     problem.headers["content-type"] = media_type
     return problem

@@ -1,4 +1,4 @@
-"""What answers the routes under `/consumers` (kafka-rest's ConsumersResource.java); `routes.consumers` has the table."""
+"""The handlers of the routes under `/consumers` (kafka-rest's ConsumersResource.java), listed in `routes.consumers`."""
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -35,7 +35,7 @@ _Work = Callable[[Context, Request, str], Awaitable[Response]]
 
 
 def _as_the_proxy(work: _Work) -> Callable[[Context, Request], Awaitable[Response]]:
-    """A handler whose answers and errors have the content type that was asked for, and errors the proxy's code."""
+    """A handler whose answers and errors have an accepted content type, and whose errors have the proxy's code."""
 
     @wraps(work)
     async def handler(context: Context, request: Request) -> Response:
@@ -75,12 +75,12 @@ def _done() -> Response:
     return Response(status_code=204)
 
 
-# --------------------------------------------------------------------------------------------------- begin and end
+# ----------------------------------------------------------------------------------------------- create and delete
 
 
 @_as_the_proxy
 async def create(context: Context, request: Request, media_type: str) -> Response:
-    """Make an instance."""
+    """Create an instance."""
     refuse_unknown_query(request, ())
     group = request.path_params["group"]
     check_group(group)
@@ -100,12 +100,12 @@ async def delete(context: Context, request: Request, _media_type: str) -> Respon
     return _done()
 
 
-# --------------------------------------------------------------------------------------------------- what is read
+# ------------------------------------------------------------------------------------ subscription and assignment
 
 
 @_as_the_proxy
 async def subscribe(context: Context, request: Request, _media_type: str) -> Response:
-    """Share topics with the other members of the group."""
+    """Subscribe to topics, shared with the other members of the group."""
     refuse_unknown_query(request, ())
     instances = _instances(context)
     instances.find(*_key(request))
@@ -126,14 +126,14 @@ async def subscribe(context: Context, request: Request, _media_type: str) -> Res
 
 @_as_the_proxy
 async def subscription(context: Context, request: Request, media_type: str) -> Response:
-    """The topics that are subscribed to, for a pattern those that it means now."""
+    """The subscribed topics; for a pattern, the topics that it matches now."""
     refuse_unknown_query(request, ())
     return _answer({"topics": list(_instances(context).find(*_key(request)).topics)}, media_type)
 
 
 @_as_the_proxy
 async def unsubscribe(context: Context, request: Request, _media_type: str) -> Response:
-    """Leave the group, or give up what was assigned; the instance stays."""
+    """Leave the group, or drop the assignment; the instance remains."""
     refuse_unknown_query(request, ())
     instances = _instances(context)
     async with instances.exclusively(*_key(request)) as instance:
@@ -144,7 +144,7 @@ async def unsubscribe(context: Context, request: Request, _media_type: str) -> R
 
 @_as_the_proxy
 async def assign(context: Context, request: Request, _media_type: str) -> Response:
-    """Read partitions without sharing them."""
+    """Assign partitions directly, without the group."""
     refuse_unknown_query(request, ())
     instances = _instances(context)
     instances.find(*_key(request))
@@ -164,7 +164,7 @@ async def assign(context: Context, request: Request, _media_type: str) -> Respon
 
 @_as_the_proxy
 async def assignments(context: Context, request: Request, media_type: str) -> Response:
-    """The partitions that are read now, by the group's decision or as assigned."""
+    """The current partitions: assigned by the group or directly."""
     refuse_unknown_query(request, ())
     instances = _instances(context)
     found = instances.find(*_key(request)).consumer.assignment()
@@ -183,7 +183,7 @@ def _exclusive(instance: Instance) -> Problem:
 
 
 def partition_counts(context: Context) -> Callable[[str], int | None]:
-    """How many partitions a topic has, by the image in force."""
+    """A function for the number of partitions of a topic in the current image."""
     topics = context.broker.image.topics
 
     def count(topic: str) -> int | None:
@@ -198,8 +198,8 @@ def partition_counts(context: Context) -> Callable[[str], int | None]:
 
 @_as_the_proxy
 async def records(context: Context, request: Request, _media_type: str) -> Response:
-    """Records that this instance did not have yet; an empty list when none came in time."""
-    if request.method == "HEAD":  # which every GET has, and nobody expects to lose records by
+    """Records that the client did not receive yet; an empty list after a timeout."""
+    if request.method == "HEAD":  # Starlette serves HEAD for every GET, but a HEAD must not consume records
         raise Problem(405, "method-not-allowed", "HEAD would take records and show none", "use GET")
     refuse_unknown_query(request, ("timeout", "max_bytes"))
     asked_ms = query_integer(request, "timeout", -1, minimum=-INT64_MAX - 1)
@@ -208,7 +208,7 @@ async def records(context: Context, request: Request, _media_type: str) -> Respo
     data_format = instances.find(*_key(request)).settings.data_format
     media_type = records_type(request, data_format)
     async for _ in body_pieces(context, request, bytes_max=0):
-        pass  # none may come, and what follows is the client's going away
+        pass  # no body is allowed: the next message is the disconnect
     async with instances.exclusively(*_key(request)) as instance:
         if instance.source == "nothing":
             raise illegal_state("this instance reads nothing yet", "POST .../subscription first")
@@ -221,7 +221,7 @@ async def records(context: Context, request: Request, _media_type: str) -> Respo
 
 
 def _wait_ms(asked_ms: int, own_ms: int | None, limits: HttpLimits) -> int:
-    """`timeout` counts when it is shorter than the instance's own (KafkaConsumerReadTask.java); without that, as it is."""
+    """The wait in ms. `timeout` can only shorten the instance's own setting, if any (KafkaConsumerReadTask.java)."""
     if asked_ms <= 0:
         return own_ms or _WAIT_MS
     return min(asked_ms, own_ms or limits.consumer_wait_ms_max)
@@ -232,7 +232,7 @@ def _wait_ms(asked_ms: int, own_ms: int | None, limits: HttpLimits) -> int:
 
 @_as_the_proxy
 async def commit(context: Context, request: Request, media_type: str) -> Response:
-    """Commit what was processed: the offsets of the last records, or with an empty body all that was read."""
+    """Commit the given last processed offsets, or without a body all positions."""
     refuse_unknown_query(request, ("async",))
     waits = query_text(request, "async") or "false"
     if waits not in ("true", "false"):
@@ -250,7 +250,7 @@ async def commit(context: Context, request: Request, media_type: str) -> Respons
 
 @_as_the_proxy
 async def committed(context: Context, request: Request, media_type: str) -> Response:
-    """What the group has committed, whoever did."""
+    """The committed offsets of the group, whichever member committed them."""
     refuse_unknown_query(request, ())
     instances = _instances(context)
     instance = instances.find(*_key(request))
@@ -268,14 +268,14 @@ async def committed(context: Context, request: Request, media_type: str) -> Resp
 
 @_as_the_proxy
 async def seek(context: Context, request: Request, _media_type: str) -> Response:
-    """Go on at offsets, or at the first records of a time."""
+    """Continue at offsets, or at the first records of a time."""
     refuse_unknown_query(request, ())
     instances = _instances(context)
     instances.find(*_key(request))
     wanted = places.positions_of(await _body(context, request, places.POSITIONS_HINT))
     async with instances.exclusively(*_key(request)) as instance:
         consumer = instance.consumer
-        # As in the proxy, a time wins over an offset of the same partition.
+        # Like in the proxy, a time takes precedence over an offset of the same partition.
         await instances.move(lambda: consumer.seek(wanted.offsets | consumer.offsets_at(wanted.times_ms)))
     return _done()
 
@@ -292,11 +292,11 @@ async def _seek_to(context: Context, request: Request, name: str) -> Response:
 
 @_as_the_proxy
 async def seek_to_beginning(context: Context, request: Request, _media_type: str) -> Response:
-    """Go on at the first records that there are."""
+    """Continue at the first available records."""
     return await _seek_to(context, request, "seek_to_beginning")
 
 
 @_as_the_proxy
 async def seek_to_end(context: Context, request: Request, _media_type: str) -> Response:
-    """Go on behind the last records."""
+    """Continue after the last records."""
     return await _seek_to(context, request, "seek_to_end")

@@ -1,7 +1,7 @@
-"""What an instance holds between librdkafka and its client, and where the client stands in each partition.
+"""The records an instance buffers between librdkafka and its client, and the client's position in each partition.
 
-A position goes behind a record when an answer with it was given to the client, not when it was fetched: what a client did
-not stay to hear is given to its next read. Used by one thread at a time.
+A position moves after a record when an answer delivered the record to the client, not when it was fetched. Records of
+an answer that the client did not wait for go to its next read. Used by one thread at a time.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from yak.ids import LeaderEpoch, Offset, TopicPartition
 
 
 class Fetched(NamedTuple):
-    """A record as it came."""
+    """A record as fetched."""
 
     partition: TopicPartition
     offset: Offset
@@ -22,19 +22,19 @@ class Fetched(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """What `max_bytes` and `fetch.min.bytes` count, as the proxy does."""
+        """The size that `max_bytes` and `fetch.min.bytes` count, like in the proxy."""
         return len(self.key or b"") + len(self.value or b"")
 
 
 class Position(NamedTuple):
-    """The offset that is given next, and the leader epoch of the record before it (KIP-320), where that was given."""
+    """The next offset, and the leader epoch of the delivered record before it (KIP-320), if there is one."""
 
     offset: Offset
     leader_epoch: LeaderEpoch | None
 
 
 class Inbox:
-    """Records in their order, and positions."""
+    """Buffered records in order, and positions."""
 
     def __init__(self) -> None:
         self.bytes_held = 0
@@ -46,12 +46,12 @@ class Inbox:
         return len(self._waiting)
 
     def put(self, record: Fetched) -> None:
-        """A record came."""
+        """Add a fetched record."""
         self._waiting.append(record)
         self.bytes_held += record.size_bytes
 
     def take(self, bytes_max: int, count_max: int) -> list[Fetched]:
-        """Records within these bounds; the first one also when it alone is larger, or it could never be read (KIP-74)."""
+        """Remove records within these limits. The first one may exceed them, or it could never be read (KIP-74)."""
         taken: list[Fetched] = []
         taken_bytes = 0
         while self._waiting and len(taken) < count_max:
@@ -64,22 +64,22 @@ class Inbox:
         return taken
 
     def put_back(self, records: list[Fetched]) -> None:
-        """Records that were taken last and not given."""
+        """Return records that were taken last and not delivered."""
         self._waiting.extendleft(reversed(records))
         self.bytes_held += sum(record.size_bytes for record in records)
 
     def given(self, records: Iterable[Fetched]) -> None:
-        """The client has these."""
+        """The client received these records: move its positions."""
         for record in records:
             self._positions[record.partition] = Position(record.offset + 1, record.leader_epoch)
 
     def seek(self, partition: TopicPartition, offset: Offset) -> None:
-        """Go on at an offset; what was fetched is dropped."""
+        """Continue at an offset; buffered records of the partition are dropped."""
         self._drop([partition])
         self._positions[partition] = Position(offset, None)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are no longer ours: their records belong to somebody else, and so do their offsets."""
+        """Drop the records and offsets of revoked partitions."""
         gone = dict.fromkeys(partitions)
         self._drop(gone)
         for partition in gone:
@@ -87,7 +87,7 @@ class Inbox:
             self._committed.pop(partition, None)
 
     def forget_all(self) -> None:
-        """As `forget`, of all partitions."""
+        """Like `forget`, for all partitions."""
         self._waiting.clear()
         self.bytes_held = 0
         self._positions.clear()
@@ -99,7 +99,7 @@ class Inbox:
         self.bytes_held = sum(record.size_bytes for record in self._waiting)
 
     def uncommitted(self) -> dict[TopicPartition, Position]:
-        """The positions that differ from what was committed last."""
+        """The positions that differ from the last commit."""
         return {
             partition: position
             for partition, position in self._positions.items()
@@ -107,5 +107,5 @@ class Inbox:
         }
 
     def committed(self, offsets: dict[TopicPartition, Offset]) -> None:
-        """These offsets are committed, or will be."""
+        """These offsets are committed, or a commit of them is under way."""
         self._committed.update(offsets)

@@ -1,8 +1,9 @@
-"""All instances of this broker: how many there may be, who uses them, which are idle, and their end.
+"""All instances of this broker: limits, exclusive use, expiry and closing.
 
-An instance answers one request at a time that moves it; a second one gets 409 at once instead of waiting for a long poll.
-What only looks is answered at any time, and DELETE ends what is under way. Every second the idle ones are tended, so that a
-group can give partitions out anew without waiting for them, and those that nobody used for long are closed.
+An instance processes one exclusive request at a time (one that moves it); a second one gets 409 at once instead of
+waiting for a long poll. Read-only requests are answered at any time, and DELETE ends a request in progress. Idle
+instances are polled every second, so that rebalances need not wait for them, and instances unused for too long are
+closed.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ from yak.server.options import bracketed
 TEND_SECONDS: Final = 1.0
 _CLOSE_SECONDS_MAX: Final = 5.0
 _LOOKS_MAX: Final = 8
-"""At once, of all instances: those beyond wait, and hold up only each other."""
+"""Read-only calls at once, over all instances: further ones wait only for each other."""
 Source: TypeAlias = Literal["nothing", "topics", "pattern", "partitions"]
 _Key: TypeAlias = tuple[str, str]
 _T = TypeVar("_T")
@@ -43,28 +44,28 @@ class Instance:
     settings: Settings
     consumer: KafkaConsumer
     used_at: float
-    """On Trio's clock: when the last request began or ended."""
+    """When the last request began or ended, on Trio's clock."""
     polled_at: float = 0.0
-    """When librdkafka was last asked for records, on the same clock."""
+    """When librdkafka was last polled, on the same clock."""
     source: Source = "nothing"
     topics: tuple[str, ...] = ()
-    """What is subscribed to, for a pattern what it means now."""
+    """The subscribed topics; for a pattern, the topics that it matches now."""
     pattern: str | None = None
     topics_seen: object = None
-    """The image's topics that the pattern was last compared with."""
+    """The image's topics when the pattern was last applied."""
     is_open: bool = False
     is_busy: bool = False
-    """A request that moves it is under way."""
+    """An exclusive request is in progress."""
     is_gone: bool = False
     looks: int = 0
-    """Threads that look at the consumer, besides the one whose turn it is."""
+    """Threads in read-only calls to the consumer, besides the one that holds `turn`."""
     turn: trio.Lock = field(default_factory=trio.Lock)
     unused: trio.Event = field(default_factory=trio.Event)
     closed: trio.Event = field(default_factory=trio.Event)
 
 
 class Instances:
-    """The table, by group and name."""
+    """The instances by group and name."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -72,7 +73,7 @@ class Instances:
         self._closing: dict[Instance, None] = {}
         self._is_tending = False
         self._is_stopping = False
-        # One thread for each, so that no long poll of one waits for that of another, and one to tend them.
+        # One thread for each instance, so that long polls do not wait for each other, and one to poll idle instances.
         self._threads = trio.CapacityLimiter(context.limits.consumers_max + 1)
         self._look_threads = trio.CapacityLimiter(_LOOKS_MAX)
         context.at_stop.append(self.close_all)
@@ -80,10 +81,10 @@ class Instances:
     def __len__(self) -> int:
         return len(self._table)
 
-    # --------------------------------------------------------------------------------------------- begin and end
+    # ----------------------------------------------------------------------------------------- create and delete
 
     async def create(self, group: str, settings: Settings) -> Instance:
-        """Make an instance. Raises Problem: 40902 for a name that is taken, 42901 when there are too many, 503."""
+        """Create an instance. Raises Problem: 40902 for a name in use, 42901 when there are too many, 503."""
         name = settings.name or f"rest-consumer-{self._context.broker.node_id}-{uuid.uuid4()}"
         self._check_room(group, name)
         instance = Instance(group, name, settings, KafkaConsumer(settings), trio.current_time())
@@ -114,7 +115,7 @@ class Instances:
                 "the group has an instance of this name in this broker already",
                 "take another name, or none; DELETE the old one first",
             )
-        # Those that are still closing have their threads and memory.
+        # Instances that are closing still have their threads and memory.
         if len(self._table) + len(self._closing) >= limits.consumers_max:
             raise _too_many(f"this broker has {limits.consumers_max} instances", "ask another broker, or DELETE some")
         if sum(held == group for held, _ in self._table) >= limits.consumers_per_group_max:
@@ -126,14 +127,14 @@ class Instances:
         return f"{bracketed(info.host)}:{info.port}"
 
     async def delete(self, group: str, name: str) -> None:
-        """Take it away; what is under way ends. When this returns it has left its group, or could not within seconds."""
+        """Remove an instance and end its request. Returns once it left its group, or after `_CLOSE_SECONDS_MAX`."""
         instance = self.find(group, name)
         self._start_closing(instance)
         with trio.move_on_after(_CLOSE_SECONDS_MAX):
             await instance.closed.wait()
 
     async def close_all(self) -> None:
-        """The broker stops: every instance leaves its group, so that the others need not wait for it."""
+        """The broker stops: every instance leaves its group, so that the group need not wait for a session timeout."""
         self._is_stopping = True
         for instance in list(self._table.values()):
             self._start_closing(instance)
@@ -160,10 +161,10 @@ class Instances:
             instance.closed.set()
             self._pass_on_log(instance)
 
-    # --------------------------------------------------------------------------------------------------- use
+    # ---------------------------------------------------------------------------------------------- requests
 
     def find(self, group: str, name: str) -> Instance:
-        """Raises Problem 40403. Whoever asks for it uses it."""
+        """The instance; this counts as use. Raises Problem 40403."""
         instance = self._table.get((group, name))
         if instance is None or not instance.is_open:
             raise unknown_instance()
@@ -172,7 +173,7 @@ class Instances:
 
     @contextlib.asynccontextmanager
     async def exclusively(self, group: str, name: str) -> AsyncIterator[Instance]:
-        """An instance for a request that moves it. Raises Problem: 409 while another one does, 40403."""
+        """The instance, for an exclusive request. Raises Problem: 409 during another one, 40403."""
         instance = self.find(group, name)
         if instance.is_busy:
             raise refusal(
@@ -194,11 +195,11 @@ class Instances:
             self._pass_on_log(instance)
 
     async def move(self, work: Callable[..., _T], *args: Any) -> _T:
-        """Do something with the consumer of the instance whose turn it is, in a thread."""
+        """Run a call on the consumer in a thread; the caller holds the instance's `turn`."""
         return await trio.to_thread.run_sync(work, *args, limiter=self._threads)
 
     async def look(self, instance: Instance, work: Callable[..., _T], *args: Any) -> _T:
-        """Do something in a thread that changes nothing, at any time. Raises Problem 40403 for one that just went."""
+        """Run a read-only call in a thread, at any time. Raises Problem 40403 for an instance that was just removed."""
         if instance.is_gone:
             raise unknown_instance()
         instance.looks += 1
@@ -212,10 +213,10 @@ class Instances:
                 instance.unused.set()
                 instance.unused = trio.Event()
 
-    # --------------------------------------------------------------------------------------------------- tending
+    # ------------------------------------------------------------------------------------ polling idle instances
 
     async def _tend(self) -> None:
-        """The task; there is one while there are instances."""
+        """The task that polls idle instances; it runs while there are instances."""
         try:
             while self._table:
                 await trio.sleep(TEND_SECONDS)
@@ -254,7 +255,7 @@ class Instances:
             instance.consumer.tend()
 
     def follow_pattern(self, instance: Instance) -> None:
-        """Subscribe to what its pattern means now, if it has one. In a thread. Raises Problem."""
+        """Subscribe to the topics that the pattern matches now, if there is one. Runs in a thread. Raises Problem."""
         topics_now = self._context.broker.image.topics
         if instance.pattern is None or instance.topics_seen is topics_now:
             return

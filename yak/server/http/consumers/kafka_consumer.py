@@ -1,8 +1,8 @@
-"""One librdkafka consumer and its inbox. Every method may wait, so threads call them, one at a time for each consumer.
+"""One librdkafka consumer and its inbox. Every method may block, so threads call them, one at a time for each consumer.
 
-Only `interrupt` and `end_soon` may come from another thread meanwhile, and what only looks: `assignment`, which waits for
-nothing, and `committed`. confluent-kafka lets one thread into a handle at a time, and the next one in by luck; a read
-steps aside between two waits for who looks.
+Other threads may call `interrupt` and `end_soon` at any time, and the read-only `assignment` (which never blocks) and
+`committed`. confluent-kafka admits one thread at a time to a handle, in no particular order. So a read pauses between
+two polls when a read-only call is waiting.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ from yak.server.http.problems import Problem
 RECORDS_MAX: Final = 10_000
 """In one answer: records without key and value have no bytes."""
 SLICE_S: Final = 0.2
-"""One wait for records; between two, an interruption is heard."""
+"""The longest single poll; an interruption takes effect between two polls."""
 QUIET_S: Final = 0.05
-"""When nothing more came for so long, an answer is given with what there is."""
+"""A read ends with the records it has when nothing more arrives for this long."""
 _BATCH: Final = 200
 _ASK_S: Final = 10.0
 _SEEK_S: Final = 5.0
@@ -33,7 +33,7 @@ _TENDED_RECORDS: Final = 1_000
 _EVENTS_PER_TENDING: Final = 10
 _LOG_LINES_MAX: Final = 20
 _ASIDE_S: Final = 0.02
-"""What a look needs to get in between two waits of a read: it tries every few milliseconds."""
+"""Long enough for a waiting read-only call to get in between two polls: it tries every few milliseconds."""
 _PASSING: Final = (
     "_TRANSPORT",
     "_ALL_BROKERS_DOWN",
@@ -46,17 +46,17 @@ _PASSING: Final = (
     "COORDINATOR_NOT_AVAILABLE",
     "COORDINATOR_LOAD_IN_PROGRESS",
 )
-"""What librdkafka goes on after by itself: a topic that is not there yet is waited for, as Java's consumer does."""
+"""Errors that librdkafka recovers from. Like Java's consumer, it waits for a topic that does not exist yet."""
 _BEGINNING: Final = -2
 _END: Final = -1
 
 
 class KafkaConsumer:
-    """Opened by `open`, ended by `close`. Methods raise Problem for what Kafka refuses."""
+    """A consumer, opened by `open`, ended by `close`. Methods raise Problem for errors from Kafka."""
 
     def __init__(self, settings: Settings) -> None:
         self.log_lines: deque[str] = deque(maxlen=_LOG_LINES_MAX)
-        """Of librdkafka, for the broker's log."""
+        """librdkafka's log lines, for the broker's log."""
         self._settings = settings
         self._inbox = Inbox()
         self._handle: Any = None
@@ -71,10 +71,10 @@ class KafkaConsumer:
         self._stored: dict[TopicPartition, Offset] = {}
         self._ours: dict[TopicPartition, None] = {}
         self.is_looked_at = False
-        """A look waits to get in."""
+        """A read-only call is waiting for the handle."""
 
     def open(self, bootstrap: str, group: str, client_id: str) -> None:
-        """Make the consumer; it connects by itself."""
+        """Create the consumer; it connects by itself."""
         from confluent_kafka import TopicPartition as Wire
 
         self._wire = Wire
@@ -82,21 +82,21 @@ class KafkaConsumer:
         self._handle = make_handle(self._settings, *self._named, self.log_lines)
 
     def begin(self) -> None:
-        """What is called next is not interrupted yet."""
+        """Reset the interruption before the next read."""
         self._is_interrupted = False
 
     def interrupt(self) -> None:
-        """Have the read that is under way end soon: nobody waits for it any more."""
+        """End the read in progress soon: its client disconnected."""
         self._is_interrupted = True
 
     def end_soon(self) -> None:
-        """Have it end soon, and all that follows: `close` is next."""
+        """End the call in progress and all later ones soon, before `close`."""
         self._is_ending = True
 
-    # ----------------------------------------------------------------------------------------------- what is read
+    # -------------------------------------------------------------------------------- subscription and assignment
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Share these topics with the group, from the next read or tending on; replaces what was subscribed before."""
+        """Subscribe to these topics from the next poll on; replaces the previous subscription."""
         names = list(topics)
         if not names:
             self.unsubscribe()
@@ -106,10 +106,10 @@ class KafkaConsumer:
         self._shares = True
 
     def unsubscribe(self) -> None:
-        """Leave the group, or give up what was assigned; the consumer may subscribe anew.
+        """Leave the group, or drop the assignment; the consumer may subscribe again.
 
-        librdkafka leaves in the background: what is asked of the group meanwhile is refused as a former member's, and takes
-        an assignment along that was made since. So a member's handle is closed, which waits, and another one goes on.
+        librdkafka leaves in the background. Requests to the group meanwhile are refused as a former member's, and an
+        assignment made meanwhile is dropped. So a member's handle is closed, which waits, and replaced by a new one.
         """
         self._store_given()
         with explained("the subscription could not be ended"):
@@ -122,7 +122,7 @@ class KafkaConsumer:
         self._nothing_is_ours()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these without sharing them, each from where the group committed; replaces what was assigned before."""
+        """Assign these directly, each from the group's committed offset; replaces the previous assignment."""
         wanted = dict.fromkeys(partitions)
         self._store_given()
         with explained("the partitions could not be assigned"):
@@ -132,7 +132,7 @@ class KafkaConsumer:
         self._ours = wanted
 
     def assignment(self) -> list[TopicPartition]:
-        """What is read now, sorted. Waits for nothing."""
+        """The current partitions, sorted. Never blocks."""
         return sorted(self._ours)
 
     def _assigned(self, handle: Any, wires: list[Any]) -> None:
@@ -142,7 +142,7 @@ class KafkaConsumer:
         self._ours = dict.fromkeys(TopicPartition(wire.topic, wire.partition) for wire in wires)
 
     def _revoked(self, _handle: Any, wires: list[Any]) -> None:
-        # librdkafka commits what is stored once this returns.
+        # librdkafka commits the stored offsets once this returns.
         self._store_given()
         self._lost(_handle, wires)
 
@@ -165,10 +165,10 @@ class KafkaConsumer:
     # --------------------------------------------------------------------------------------------------- records
 
     def read(self, wait_s: float, bytes_max: int) -> list[Fetched]:
-        """Records, for `given` or `put_back`. Everything given before counts as done with `auto.commit.enable`.
+        """Fetch records, for `given` or `put_back`. With `auto.commit.enable`, positions from earlier reads are stored.
 
-        Ends when there are `bytes_max`, or `fetch.min.bytes`, or without these when nothing more came for a moment; at the
-        latest when the time is over, with what there is.
+        Ends with `bytes_max`, or with `fetch.min.bytes`, or without that setting when nothing more arrives for
+        `QUIET_S`; at the latest at the timeout, with the records so far.
         """
         self._store_given()
         self._wake()
@@ -184,7 +184,7 @@ class KafkaConsumer:
         inbox, min_bytes = self._inbox, self._settings.min_bytes
         while not (self._is_interrupted or self._is_ending) and self._failure is None:
             while inbox.bytes_held < bytes_max and len(inbox) < RECORDS_MAX:
-                # consume() waits until it has the whole batch, so it only takes what is there already.
+                # consume() with a timeout waits for a full batch; without one it takes the records already fetched.
                 messages = self._handle.consume(_BATCH, 0)
                 if not messages:
                     break
@@ -225,17 +225,17 @@ class KafkaConsumer:
                 self._failure = error
 
     def put_back(self, records: list[Fetched]) -> None:
-        """These were read and not given: the next read has them again."""
+        """These records were read but not delivered: the next read returns them again."""
         self._inbox.put_back(records)
 
     def given(self, records: list[Fetched]) -> None:
-        """The client has these."""
+        """The client received these records."""
         self._inbox.given(records)
 
     def tend(self) -> None:
-        """Take part in rebalances while nobody reads, which librdkafka does only when it is asked for records.
+        """Poll an idle consumer: librdkafka takes part in rebalances only while it is polled.
 
-        Some records come with it and wait for the next read; when they are many, fetching rests until then.
+        Fetched records are buffered for the next read; with many buffered, fetching is paused until then.
         """
         with contextlib.suppress(Problem), explained(""):
             if not self._resting:
@@ -261,7 +261,7 @@ class KafkaConsumer:
     # --------------------------------------------------------------------------------------------------- offsets
 
     def commit(self, marks: Mapping[TopicPartition, Mark] | None, *, waits: bool) -> None:
-        """Have the group remember these offsets, or all that was given; without `waits`, soon and unless it is refused."""
+        """Commit these offsets, or all positions. Without `waits` the commit is asynchronous and may yet fail."""
         if marks is not None:
             offsets = {each: mark.offset for each, mark in marks.items()}
             wires = [self._wire(*each, mark.offset, mark.metadata) for each, mark in marks.items()]
@@ -284,7 +284,7 @@ class KafkaConsumer:
         self._inbox.committed(offsets)
 
     def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Mark]:
-        """What the group has committed, of these partitions or of those that are read now; without those that have none."""
+        """The group's committed offsets of these partitions, or of the current ones, without those that have none."""
         wanted = self.assignment() if partitions is None else list(partitions)
         if not wanted:
             return {}
@@ -300,14 +300,14 @@ class KafkaConsumer:
         }
 
     def _store_given(self) -> None:
-        """With `auto.commit.enable`: tell librdkafka, which commits now and then, what the client has come back from."""
+        """With `auto.commit.enable`: store the client's positions, which librdkafka commits periodically."""
         if not self._settings.auto_commit:
             return
         given = self._inbox.uncommitted()
         fresh = {each: found for each, found in given.items() if self._stored.get(each) != found.offset}
         wires = [self._wire(*each, found.offset) for each, found in fresh.items() if each in self._ours]
         if wires:
-            # A partition that went away this very moment is read by somebody else, from what was committed.
+            # A partition revoked at this moment is read by another member, from the committed offset.
             with contextlib.suppress(Problem), explained(""):
                 self._handle.store_offsets(offsets=wires)
                 self._stored |= {each: found.offset for each, found in fresh.items()}
@@ -315,7 +315,7 @@ class KafkaConsumer:
     # ------------------------------------------------------------------------------------------------- positions
 
     def seek(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Go on at these offsets; either all partitions are ours, or nothing moves."""
+        """Continue at these offsets; moves nothing unless all partitions are assigned to this consumer."""
         self._require_ours(offsets)
         self._wake()
         for each, offset in offsets.items():
@@ -323,21 +323,21 @@ class KafkaConsumer:
             self._inbox.seek(each, offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on at the first records that there are."""
+        """Continue at the first available records."""
         self.seek(self._offsets_at(dict.fromkeys(partitions, _BEGINNING)))
 
     def seek_to_end(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on behind the last records that may be read."""
+        """Continue after the last readable records."""
         self.seek(self._offsets_at(dict.fromkeys(partitions, _END)))
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset]:
-        """The first offset at or after a time; the end, where everything is older."""
+        """The first offset at or after a time; the end if all records are older."""
         found = self._offsets_at(times_ms)
         beyond = {each: _END for each, offset in found.items() if offset < 0}
         return found | (self._offsets_at(beyond) if beyond else {})
 
     def _offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset]:
-        """ListOffsets takes -1 and -2 for times: the end and the beginning, by the consumer's isolation."""
+        """ListOffsets accepts -1 and -2 as times: the end and the beginning, by the consumer's isolation level."""
         self._require_ours(times_ms)
         if not times_ms:
             return {}
@@ -359,7 +359,7 @@ class KafkaConsumer:
                 )
 
     def _seek(self, partition: TopicPartition, offset: Offset) -> None:
-        """librdkafka refuses to seek until it fetches, which is after it was told where the group committed."""
+        """Seek, with retries: librdkafka refuses it until it has the committed offset and fetches."""
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + _SEEK_S
@@ -373,7 +373,7 @@ class KafkaConsumer:
             time.sleep(0.01)
 
     def close(self) -> None:
-        """Leave the group at once and in order; with `auto.commit.enable`, what was given is committed."""
+        """Leave the group at once with a controlled close; with `auto.commit.enable`, commit the delivered records."""
         handle = self._handle
         if handle is None:
             return
@@ -382,5 +382,5 @@ class KafkaConsumer:
         with contextlib.suppress(Problem), explained(""):
             handle.close()
         self._nothing_is_ours()
-        # The callbacks of the handle hold this object, and nobody collects cycles in a broker.
+        # The handle's callbacks refer to this object, and the broker does not collect cycles.
         self._handle = None

@@ -1,4 +1,4 @@
-"""librdkafka as an instance uses it: its settings, its log, its errors."""
+"""librdkafka for an instance: its configuration, log and errors."""
 
 import contextlib
 from collections import deque
@@ -10,7 +10,7 @@ from yak.server.http.consumers.settings import Settings
 
 
 def make_handle(settings: Settings, bootstrap: str, group: str, client_id: str, log_lines: deque[str]) -> Any:
-    """A consumer; it connects by itself, and what it says goes to `log_lines`. Raises Problem."""
+    """A consumer; it connects by itself and logs to `log_lines`. Raises Problem."""
     from confluent_kafka import Consumer
 
     config = handle_config(settings) | {
@@ -24,7 +24,7 @@ def make_handle(settings: Settings, bootstrap: str, group: str, client_id: str, 
 
 
 def handle_config(settings: Settings) -> dict[str, Any]:
-    """librdkafka's settings of an instance, with small queues: there may be many of them in a broker."""
+    """librdkafka's configuration for an instance, with small queues: a broker may have many instances."""
     return {
         "group.protocol": "classic",
         "enable.auto.commit": settings.auto_commit,
@@ -32,7 +32,7 @@ def handle_config(settings: Settings) -> dict[str, Any]:
         "auto.offset.reset": "error" if settings.offset_reset == "none" else settings.offset_reset,
         "isolation.level": settings.isolation,
         "allow.auto.create.topics": False,
-        # A broker that is killed takes its instances along: the others shall not wait 45 s for them.
+        # A killed broker takes its instances along: the group must not wait 45 s for them.
         "session.timeout.ms": 10_000,
         "topic.metadata.refresh.interval.ms": 30_000,
         "queued.min.messages": 1_000,
@@ -51,7 +51,7 @@ def handle_config(settings: Settings) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Raise what librdkafka refuses as a Problem."""
+    """Raise librdkafka's errors as Problem."""
     from confluent_kafka import KafkaException
 
     try:
@@ -61,11 +61,11 @@ def explained(what: str) -> Iterator[None]:
 
 
 class _Log:
-    """What librdkafka says, which else went to stderr; it is told while the consumer is polled."""
+    """Receives librdkafka's log, which would otherwise go to stderr, while the consumer is polled."""
 
     def __init__(self, lines: deque[str]) -> None:
         self._lines = lines
 
     def log(self, _level: int, form: str, *args: object) -> None:
-        """One line, as `logging.Logger.log` takes it."""
+        """One line, with the arguments of `logging.Logger.log`."""
         self._lines.append(form % args)

@@ -1,4 +1,4 @@
-"""Bodies that name topics, partitions, offsets and times; each partition once, the last one counts (as in Java's maps)."""
+"""Bodies that name topics, partitions, offsets and times; the last entry for a partition counts (as in Java's maps)."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ PATTERN_LENGTH_MAX: Final = regexes.LENGTH_MAX
 PARTITIONS_MAX: Final = 10_000
 PARTITION_MAX: Final = 2**31 - 1
 OFFSET_MAX: Final = INT64_MAX - 1
-"""Its successor is what a commit writes."""
+"""A commit writes the next offset."""
 METADATA_LENGTH_MAX: Final = 4_096
 """Kafka's `offset.metadata.max.bytes`."""
 PARTITIONS_HINT: Final = 'send {"partitions": [{"topic": "t", "partition": 0}]}'
@@ -32,21 +32,21 @@ _T = TypeVar("_T")
 
 
 class Subscription(NamedTuple):
-    """Topics by name, or those that an expression means."""
+    """Topics by name, or a pattern of names."""
 
     topics: tuple[str, ...]
     pattern: str | None
 
 
 class Mark(NamedTuple):
-    """An offset and what the client wrote beside it."""
+    """An offset and the client's metadata for it."""
 
     offset: int
     metadata: str
 
 
 class Positions(NamedTuple):
-    """Where to go on: at offsets, or at the first record of a time (ms since 1970)."""
+    """Where to continue: at offsets, or at the first record of a time (ms since 1970)."""
 
     offsets: dict[TopicPartition, int]
     times_ms: dict[TopicPartition, int]
@@ -83,7 +83,7 @@ def partitions_of(body: Any) -> list[TopicPartition]:
 
 
 def offsets_of(body: Any) -> dict[TopicPartition, Mark] | None:
-    """`{"offsets": [{"topic", "partition", "offset", "metadata"}]}`; None: all that was read. Raises Problem 422."""
+    """`{"offsets": [{"topic", "partition", "offset", "metadata"}]}`; None for all positions. Raises Problem 422."""
     if body is None:
         return None
     fields = _object(body, ("offsets",), OFFSETS_HINT)
@@ -99,7 +99,7 @@ def offsets_of(body: Any) -> dict[TopicPartition, Mark] | None:
 
 
 def positions_of(body: Any) -> Positions:
-    """`{"offsets": [...], "timestamps": [...]}`, one of them at least. Raises Problem 422."""
+    """`{"offsets": [...], "timestamps": [...]}`, at least one of them. Raises Problem 422."""
     fields = _object(body, ("offsets", "timestamps"), POSITIONS_HINT)
     offsets, times = fields.get("offsets"), fields.get("timestamps")
     if offsets is None and times is None:
@@ -111,7 +111,7 @@ def positions_of(body: Any) -> Positions:
 
 
 def require_known(wanted: Iterable[TopicPartition], partitions_in: Callable[[str], int | None]) -> None:
-    """Raises Problem 40401 for a topic that is not there, 40402 for a partition; `partitions_in` counts a topic's."""
+    """Raises Problem 40401 for a missing topic, 40402 for a partition; `partitions_in` returns a topic's count."""
     for topic, partition in wanted:
         count = partitions_in(topic)
         if count is None:
@@ -127,7 +127,7 @@ def require_known(wanted: Iterable[TopicPartition], partitions_in: Callable[[str
 
 
 def _sought(item: Mapping[str, Any]) -> int:
-    _metadata(item, POSITIONS_HINT)  # read and of no use, as in the proxy: a position has none in Kafka
+    _metadata(item, POSITIONS_HINT)  # checked but unused, like in the proxy: a Kafka position has no metadata
     return _offset(item, POSITIONS_HINT)
 
 

@@ -1,6 +1,7 @@
-"""One read of an instance: wait for records in a thread, and notice a client that does not wait for them.
+"""One read of an instance: waits for records in a thread and detects a client that disconnects.
 
-Records count as given once the answer is made and its client is still there; all others stay for the next read.
+Records count as delivered once the answer is built and the client is still connected; all others stay for the next
+read.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from yak.server.http.problems import Problem
 
 
 async def read(instances: Instances, instance: Instance, request: Request, wait_s: float, bytes_max: int) -> bytes:
-    """The answer's body. Records of which it is not known that the client can have them stay for the next read."""
+    """The answer's body. Records that the client may not receive stay for the next read."""
     consumer = instance.consumer
     consumer.begin()
     client = _Client(request, consumer.interrupt)
@@ -64,7 +65,7 @@ def _read_in_thread(
 
 
 class _Client:
-    """Who waits for an answer, and may give up."""
+    """The client of a read, which may disconnect."""
 
     def __init__(self, request: Request, on_gone: Callable[[], None]) -> None:
         self.is_gone = False
@@ -72,7 +73,7 @@ class _Client:
         self._on_gone = on_gone
 
     async def watch(self) -> None:
-        """Notice it; the request's body must have been read."""
+        """Wait for a disconnect; the request's body must have been read."""
         while not self.is_gone:
             message = await self._request.receive()
             self.is_gone = message["type"] == "http.disconnect"

@@ -1,7 +1,7 @@
-"""Records as an answer has them: JSON embedded as it is, or bytes as base64 (JsonConsumerRecord.java, BinaryConsumerRecord.java).
+"""Records in an answer: embedded JSON, or base64 (JsonConsumerRecord.java, BinaryConsumerRecord.java).
 
-What is JSON goes into the answer byte by byte, so that large numbers, the order of keys and spaces stay what they were.
-It is read once before, since anything may lie in a topic.
+JSON is embedded byte by byte, so that large numbers, the order of keys and spaces are unchanged. It is parsed first,
+since a topic may contain any bytes.
 """
 
 import json
@@ -16,13 +16,13 @@ _NULL: Final = b"null"
 
 
 class NotJson(Exception):
-    """A record that an answer in JSON cannot have; the reason is in the message."""
+    """A record that a JSON answer cannot contain; the message gives the reason."""
 
 
 def render(records: Sequence[Fetched], data_format: DataFormat) -> tuple[bytes, int]:
-    """The answer's body, and how many of the records it has: those before the first one that cannot be in it.
+    """The answer's body, and how many of the records it contains: those before the first one that is not JSON.
 
-    Raises NotJson when that is the very first.
+    Raises NotJson if that is the very first.
     """
     lines: list[bytes] = []
     as_value = _embedded if data_format == "json" else _base64
@@ -49,7 +49,7 @@ def _embedded(raw: bytes | None) -> bytes:
     if raw is None:
         return _NULL
     try:
-        # Numbers are not made: one with a million digits takes Python minutes.
+        # Numbers are not converted: one with a million digits takes Python minutes.
         json.loads(raw.decode(), parse_int=len, parse_float=len, parse_constant=_refuse)
     except UnicodeDecodeError as error:
         raise NotJson(f"no UTF-8 at byte {error.start}") from None

@@ -1,4 +1,4 @@
-"""What OpenAPI says of the routes of consumer groups; `settings` and `places` check the same."""
+"""OpenAPI schemas of the consumer group routes; `settings` and `places` enforce the same rules."""
 
 from typing import Any, Final
 
@@ -54,7 +54,7 @@ def _list(items: Schema, count_max: int, *, or_null: bool = False) -> dict[str, 
 
 
 def _number(least: int, most: int) -> Schema:
-    """A string with a number is checked by its value as well, which a schema cannot."""
+    """A number, or a string with one; the value of a string is checked in code, which a schema cannot do."""
     return {"type": ["integer", "string", "null"], "minimum": least, "maximum": most, "pattern": NUMERAL_PATTERN}
 
 
@@ -106,7 +106,7 @@ ASYNC: Final = Parameter("async", {"enum": ["true", "false"]}, "Whether to answe
 
 
 def settings_body(wait_ms_max: int) -> Body:
-    """Of `POST /consumers/{group}`."""
+    """The body of `POST /consumers/{group}`."""
     name: Schema = {**_NAME, "type": ["string", "null"]}
     numbers = {
         "fetch.min.bytes": _number(-1, MIN_BYTES_MAX),

@@ -1,7 +1,7 @@
-"""The body of `POST /consumers/{group}`: what an instance is, checked before anything is made.
+"""The body of `POST /consumers/{group}`: an instance's settings, checked before anything is created.
 
-Names and values are those of kafka-rest (CreateConsumerInstanceRequest.java): numbers and booleans may come as strings, as
-its clients send them, null is as good as absent, `id` wins over `name`.
+Names and values are those of kafka-rest (CreateConsumerInstanceRequest.java). Its clients may send numbers and booleans
+as strings; null counts as absent; `id` takes precedence over `name`.
 """
 
 import re
@@ -16,9 +16,9 @@ DataFormat: TypeAlias = Literal["binary", "json"]
 NAME_LENGTH_MAX: Final = 255
 MIN_BYTES_MAX: Final = 10_000_000
 NAME_PATTERN: Final = r"^[^\x00-\x1f\x7f/]+$"
-"""Of groups and instances: what can stand in a path."""
+"""Of groups and instances: characters allowed in a path."""
 NUMERAL_PATTERN: Final = "^(-1|[0-9]{1,7})$"
-"""Of a number that comes as a string."""
+"""Of a number sent as a string."""
 HINT: Final = 'send {"name": "me", "format": "json", "auto.offset.reset": "earliest"}, or nothing at all'
 FIELDS: Final = (
     "id",
@@ -37,7 +37,7 @@ FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of one instance."""
+    """The settings of one instance."""
 
     name: str | None = None
     data_format: DataFormat = "binary"
@@ -45,13 +45,13 @@ class Settings:
     auto_commit: bool = True
     isolation: str = "read_uncommitted"
     min_bytes: int | None = None
-    """An answer is given when there is more than this; None: as soon as nothing more comes at once."""
+    """A read answers once it has this many bytes; None: when nothing more arrives at once."""
     wait_ms: int | None = None
-    """The longest wait of a read; None: what the read says."""
+    """The longest wait of a read; None: the read's own `timeout`."""
 
 
 def settings_of(body: Any, wait_ms_max: int) -> Settings:
-    """The settings that a body asks for. Raises Problem 422."""
+    """The settings in a body. Raises Problem 422."""
     if body is None:
         return Settings()
     if not isinstance(body, dict):
@@ -72,7 +72,7 @@ def settings_of(body: Any, wait_ms_max: int) -> Settings:
 
 
 def check_group(group: str) -> None:
-    """Raises Problem 422 for what is no name of a group here."""
+    """Raises Problem 422 for an invalid group name."""
     _check_name("the group", group)
 
 
@@ -108,7 +108,7 @@ def _format(body: Mapping[str, Any]) -> DataFormat:
 
 
 def _choice(body: Mapping[str, Any], field: str, choices: tuple[str, ...]) -> str:
-    """One of these; the first where the body says none."""
+    """One of these; the first if the body has none."""
     value = body.get(field)
     if value is None:
         return choices[0]
@@ -132,7 +132,7 @@ def _number(body: Mapping[str, Any], field: str, old_name: str, least: int, most
 
 
 def whole(value: Any) -> int | None:
-    """A whole number, which JSON may write 5 or 5.0."""
+    """A whole number, which JSON may write as 5 or 5.0; None for other values."""
     if isinstance(value, bool):
         return None
     if isinstance(value, float) and value.is_integer():

@@ -1,8 +1,8 @@
-"""`GET /api/events`: what happens in the cluster, told to many listeners at once.
+"""`GET /api/events`: streams cluster events to many listeners at once.
 
-gathering   takes note of new images and notices, and turns them into events, a few at a time
+gathering   queues new images and notices, and turns them into events in slices
 ring        the last events, rendered once, by number
-figures     progress of offsets and rates, looked at once for all
-listeners   who listens, what for, and how far each is
-pump        the one task that sends, paced so that Kafka's clients do not notice
+figures     offset progress and rates, computed once for all listeners
+listeners   the listeners, their subscriptions and positions
+pump        the one task that sends, paced so that Kafka clients are not delayed
 """

@@ -1,7 +1,7 @@
-"""Offsets that moved, and rates: looked at once in a tick for all who listen, of what this broker leads.
+"""Offset progress and rates of the partitions that this broker leads, computed once in a tick for all listeners.
 
-Of many partitions only some are looked at in each tick, in turns, so that a look has a bound; what moved more often than it was
-looked at is told once, with where it is now.
+With many partitions each tick checks only some, in turns, which bounds its cost. A partition that moved several times
+between two checks is reported once, with its current offsets.
 """
 
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ from yak.replication.partition import Partition
 from yak.replication.traffic import Traffic
 
 LOOKED_AT_MAX: Final = 1000
-"""Partitions looked at in one tick: about a millisecond."""
+"""Partitions checked in one tick: about a millisecond."""
 MOVED_MAX: Final = 200
-"""Partitions told in one event."""
+"""Partitions reported in one event."""
 TOPICS_MAX: Final = 50
-"""Topics told by name in the rates; the others together."""
+"""Topics listed by name in the rates; the others are summed up."""
 _NUMBERS: Final = ("bytes_in", "messages_in", "bytes_out", "messages_out")
 _Numbers = tuple[int, int, int, int]
 
 
 class Progress:
-    """Which partitions moved since the last look."""
+    """Finds the partitions whose offsets moved since the last check."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -31,12 +31,12 @@ class Progress:
         self._round: list[Partition] = []
 
     def forget(self) -> None:
-        """Nobody listens any more: what moves until somebody does again is not told."""
+        """Discard all state when no listener wants progress; later changes are not reported to future ones."""
         self._seen.clear()
         self._round.clear()
 
     def look(self) -> list[dict[str, Any]]:
-        """A row for each partition found to have moved; one that is seen for the first time has not."""
+        """A row for each partition that moved; a partition checked for the first time has not."""
         if not self._round:
             led = [each for each in self._broker.partitions.values() if each.is_leader and each.log is not None]
             self._seen = {each: self._seen[each] for each in led if each in self._seen}
@@ -78,7 +78,7 @@ class _Sample:
 
 
 class Rates:
-    """Bytes and messages a second over one interval."""
+    """Bytes and records per second over one interval."""
 
     def __init__(self, broker: Broker, interval_ms: int, now_ms: int) -> None:
         self._broker = broker
@@ -87,7 +87,7 @@ class Rates:
         self._last = self._sample(now_ms)
 
     def look(self, now_ms: int) -> dict[str, Any]:
-        """The rates since the last look, of all topics and of those with the most bytes."""
+        """The rates since the last call, in total and for the topics with the most bytes."""
         last, self._last = self._last, self._sample(now_ms)
         self.due_ms = max(self.due_ms + self.interval_ms, now_ms + 1)
         elapsed_ms = max(1, now_ms - last.time_ms)
@@ -116,7 +116,7 @@ def _numbers(traffic: Traffic) -> _Numbers:
 
 
 def _difference(now: _Numbers, before: _Numbers) -> _Numbers:
-    # a topic that was made anew counts from 0
+    # a re-created topic counts from 0 again
     return (
         max(0, now[0] - before[0]),
         max(0, now[1] - before[1]),

@@ -1,8 +1,8 @@
-"""Who listens: each listener's connection and how far it is, and those with the same wishes together.
+"""The event listeners: each one's connection and position, grouped by subscription.
 
-Listeners are sent to past Hypercorn: its way from an event to the socket takes 0.15 ms, and 200 of them ten times a second would
-take a third of the loop. A chunk of HTTP/1.1 is the same bytes for everybody, so it is made once, and written to each socket at once
-as far as the kernel takes it.
+Events bypass Hypercorn: its path from an event to the socket takes 0.15 ms, and 200 listeners ten times a second would
+take a third of the loop. A chunk of HTTP/1.1 is the same bytes for every listener. So it is built once and written to
+each socket at once, as far as the kernel accepts it.
 """
 
 from collections import deque
@@ -15,17 +15,17 @@ import trio
 from yak.server.http.events.ring import EventRing, Wish, render
 
 QUEUE_BYTES_MAX: Final = 256 * 1024
-"""Waiting for one listener, besides what the kernel holds for it; beyond this events are left out, and a `gap` says so."""
+"""Queued for one listener; beyond this, events are dropped and reported by a `gap`."""
 SLOW_SECONDS_MAX: Final = 30.0
-"""One that takes nothing for so long while something waits is dropped."""
+"""A listener that accepts nothing for this long while something is queued is disconnected."""
 
 Send = Callable[[bytes | memoryview], int]
-"""Writes what the socket takes at once and gives how much that is. Raises OSError when the connection is gone."""
+"""Writes as much as the socket accepts at once and returns the count. Raises OSError on a closed connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What is wanted, with the interval of rates in ms: None for no rates."""
+    """The wanted events, with the interval of rates in ms: None for no rates."""
 
     wish: Wish
     rates_ms: int | None
@@ -33,7 +33,7 @@ class Subscription:
 
 
 class Listener:
-    """One connection. `ended` is set when it can or will not go on."""
+    """One connection. `ended` is set when the connection failed or is too slow."""
 
     def __init__(self, send: Send, position: int, now: Callable[[], float] = trio.current_time) -> None:
         self._send = send
@@ -44,22 +44,22 @@ class Listener:
         self._queue: deque[bytes | memoryview] = deque()
         self._queued_bytes = 0
         self._is_in_chunk = False
-        """Whether the first of the queue is a chunk of which a part was sent."""
+        """Whether the first chunk in the queue was partly sent."""
         self.has_gap = False
         self._moved_at = now()
 
     @property
     def is_behind(self) -> bool:
-        """Whether something waits for it."""
+        """Whether anything is queued or was dropped."""
         return bool(self._queue) or self.has_gap
 
     @property
     def is_whole(self) -> bool:
-        """Whether all chunks that were begun were sent to their end."""
+        """Whether no chunk is partly sent."""
         return not self._is_in_chunk
 
     def offer(self, chunk: bytes) -> None:
-        """Send a chunk, after what waits; leave it out when too much waits."""
+        """Send a chunk after the queued ones; drop it when the queue is full."""
         if self.ended.is_set():
             return
         if self._queue or self.has_gap:
@@ -78,7 +78,7 @@ class Listener:
         self._queued_bytes += len(chunk)
 
     def drain(self) -> None:
-        """Send what the socket takes now."""
+        """Send as much of the queue as the socket accepts."""
         queue = self._queue
         try:
             while queue:
@@ -100,7 +100,7 @@ class Listener:
             self.ended.set()
 
     def tell_gap(self, ring: EventRing, time_ms: int) -> None:
-        """It has taken all that waited: tell it that something was left out, and go on from here."""
+        """Once the queue is empty, report the dropped events and continue with new ones."""
         if self.has_gap and not self._queue and not self.ended.is_set():
             self.has_gap = False
             self._put(chunk_of(gap(ring, ring.next, time_ms, "you were too slow: events were left out")))
@@ -108,7 +108,7 @@ class Listener:
 
 
 def gap(ring: EventRing, resumes: int, time_ms: int, message: str) -> bytes:
-    """The event that says that others are missing, up to and not including `resumes`."""
+    """The event that reports missing events, up to and not including `resumes`."""
     fields = {"time_ms": time_ms, "message": message, "hint": "ask with snapshot=true for the state as it is now"}
     return render("gap", fields, ring.event_id(resumes - 1))
 
@@ -120,7 +120,7 @@ def chunk_of(body: bytes) -> bytes:
 
 @dataclass(slots=True)
 class Audience:
-    """The listeners of one subscription; `position` is how far those are that are not behind."""
+    """The listeners of one subscription; `position` is that of the listeners without a backlog."""
 
     subscription: Subscription
     position: int

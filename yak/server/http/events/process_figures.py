@@ -1,4 +1,4 @@
-"""The process and its disks, for the rates: memory, share of a core, space left. Disks are asked in a thread, and nobody waits for them."""
+"""Figures of the process and its disks, for the rates: memory, CPU share, free space. A thread reads the disks."""
 
 import os
 import time
@@ -15,7 +15,7 @@ DISKS_EVERY_SECONDS: Final = 5.0
 
 
 class ProcessFigures:
-    """What the broker's process uses. Disk figures are None until they were read, and stay as they were while a disk hangs."""
+    """Resource use of the broker's process. Disk figures are None until first read; a hanging disk keeps old ones."""
 
     def __init__(self, shell: "Shell", broker: "Broker") -> None:
         self._shell = shell
@@ -28,7 +28,7 @@ class ProcessFigures:
         self._is_asking = False
 
     def look(self) -> dict[str, Any]:
-        """Bytes, and CPU as a share of one core since the last look that is at least half a second ago."""
+        """Bytes, and CPU as a share of one core since an earlier call at least half a second ago."""
         now, cpu_s = time.monotonic(), time.process_time()
         if now - self._at >= 0.5:
             self._cpu_share = (cpu_s - self._cpu_s) / (now - self._at)
@@ -54,7 +54,7 @@ class ProcessFigures:
 
 
 def _fullest(paths: list[str]) -> tuple[int, int] | None:
-    """(bytes left, bytes in all) of the file system with the least left; None when none can be asked."""
+    """(free bytes, total bytes) of the file system with the least free space; None when none can be read."""
     found: list[tuple[int, int]] = []
     for path in paths:
         try:

@@ -1,6 +1,7 @@
 """The last events, each rendered once to the bytes that all its listeners get.
 
-An event's id is `BOOT:NUMBER`; numbers count up without a gap. What is no longer here, or of another boot, is answered with a `gap`.
+An event's id is `BOOT:NUMBER`: the broker's incarnation, and a number without gaps. A cursor whose events are no longer
+here, or of another incarnation, is answered with a `gap`.
 """
 
 import json
@@ -28,13 +29,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a listener wants: kinds and families of kinds (all when None), of one topic or of everything."""
+    """The wanted events: kinds and families of kinds (None for all), of one topic or of all."""
 
     kinds: frozenset[str] | None = None
     topic: str | None = None
 
     def takes(self, kind: str, topic: str | None) -> bool:
-        """Whether an event is wanted. One that is about no topic is for everybody."""
+        """Whether an event is wanted. An event without a topic matches every topic."""
         if self.topic is not None and topic is not None and topic != self.topic:
             return False
         return self.kinds is None or kind in self.kinds or kind.partition("-")[0] in self.kinds
@@ -57,25 +58,25 @@ class EventRing:
 
     @property
     def first(self) -> int:
-        """The oldest number that is still here."""
+        """The number of the oldest event."""
         return self.next - len(self._entries)
 
     def add(self, kind: str, topic: str | None, fields: Mapping[str, Any]) -> None:
-        """One more event."""
+        """Add one event."""
         self._entries.append(Entry(kind, topic, render(kind, fields, self.event_id(self.next))))
         self.next += 1
 
     def lose(self) -> None:
-        """Something happened that nobody can tell any more: whoever is behind this must be told of a gap."""
+        """Events were lost before they were added: every listener behind this point gets a gap."""
         self._entries.clear()
         self.next += 1
 
     def event_id(self, number: int) -> str:
-        """What a listener gives back to resume behind this event."""
+        """The id with which a listener resumes after this event."""
         return f"{self.boot}:{number}"
 
     def after(self, cursor: str) -> int | None:
-        """The number that follows a cursor; None for a gap. Raises Problem 400 `bad-cursor` for what is no cursor."""
+        """The number after a cursor; None for a gap. Raises Problem 400 `bad-cursor` for an invalid one."""
         if not re.fullmatch(CURSOR, cursor, re.ASCII):
             raise Problem(
                 400, "bad-cursor", f"{cursor[:64]!r} is no cursor", "give the id of the last event, as in 1-18f3a2:42"
@@ -85,7 +86,7 @@ class EventRing:
         return follows if boot == self.boot and self.first <= follows <= self.next else None
 
     def collect(self, start: int, end: int, wish: Wish, bytes_max: int) -> tuple[bytes, int]:
-        """The wanted events from `start` to before `end`, as one piece of about `bytes_max` at most; and where it ends.
+        """The wanted events from `start` to before `end`, as one piece of about `bytes_max` at most, and where it ends.
 
         `start` must not be before `first`.
         """

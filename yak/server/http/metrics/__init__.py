@@ -1,14 +1,14 @@
-"""`GET /metrics`: what this broker does, in Prometheus' and OpenMetrics' text.
+"""`GET /metrics`: the metrics of this broker, in Prometheus' and OpenMetrics' text formats.
 
-    text          families, samples and their text; ours, since prometheus-client's takes nine microseconds a sample
+    text          families, samples and their text; our own, since prometheus-client's takes nine microseconds a sample
     requests      requests, connections, the loop, the store
-    topics        what goes in and out, by topic; replication, ISR changes, elections
-    partitions    offsets, sizes, who lags: one pass over all partitions
-    groups        who is in a group, and how far behind it is
+    topics        traffic by topic; replication, ISR changes, elections
+    partitions    offsets, sizes, replica lag: one pass over all partitions
+    groups        group members and lag
     process       memory, files and CPU by prometheus-client; disks
     loop_delay    how late the loop wakes
-    rendering     all of it in slices of half a millisecond, once for all who ask
+    rendering     collects everything in slices of half a millisecond, once for all scrapes
 
-A label's values are names of ours, or bounded in number (`rendering.MetricsLimits`); what is beyond is left out, and
-counted in `yak_metrics_truncated`.
+Label values are names of ours, or bounded in number (`rendering.MetricsLimits`); further ones are omitted and counted
+in `yak_metrics_truncated`.
 """

@@ -1,7 +1,7 @@
-"""Groups that this broker coordinates: their states, members, and how far behind they are.
+"""Groups that this broker coordinates: states, members and lag.
 
-Where this broker holds no replica of a partition, its leader is asked; one that does not answer in time leaves the lag of its
-partitions out, and `yak_group_lag_unknown_partitions` says so.
+For a partition without a replica on this broker, the leader is asked. If it does not answer in time, the lag omits its
+partitions, and `yak_group_lag_unknown_partitions` counts them.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ _ASK_SECONDS: Final = 1.0
 
 @dataclass(slots=True)
 class GroupBounds:
-    """How much of it is shown at most."""
+    """Limits on the groups' metrics."""
 
     groups_max: int
     topics_max: int
     """Pairs of a group and a topic."""
     offsets_max: int
-    """Committed offsets that are looked at."""
+    """Committed offsets that are compared."""
     name_length_max: int
 
 
 @dataclass(slots=True)
 class LeftOut:
-    """What was beyond."""
+    """Counts of omitted items."""
 
     groups: int = 0
     topics: int = 0
@@ -64,7 +64,7 @@ class LeftOut:
 def gather(
     broker: Broker, samples: Samples, bounds: GroupBounds, lags: list[TopicLag], left_out: LeftOut
 ) -> Iterator[None]:
-    """Write what is known of groups, and find `lags`; each step is a fraction of a millisecond."""
+    """Write states and members and compute `lags`; a step takes a fraction of a millisecond."""
     states: dict[str, int] = {}
     samples.of(GROUPS)
     samples.of(MEMBERS)
@@ -97,7 +97,7 @@ def gather(
 
 
 def write_lags(samples: Samples, lags: list[TopicLag]) -> Iterator[None]:
-    """The lines; what is still `elsewhere` is not known."""
+    """Write the lags; partitions still in `elsewhere` count as unknown."""
     samples.of(LAG)
     unknown = 0
     for number, lag in enumerate(lags):
@@ -110,7 +110,7 @@ def write_lags(samples: Samples, lags: list[TopicLag]) -> Iterator[None]:
 
 
 async def ask_elsewhere(broker: Broker, door: Door, lags: list[TopicLag]) -> None:
-    """Have the leaders of partitions that are not here tell their high watermarks, all at once."""
+    """Ask the leaders of partitions without a replica here for their high watermarks, in parallel."""
     asked = [lag for lag in lags if lag.elsewhere]
     if not asked:
         return
@@ -132,7 +132,7 @@ async def ask_elsewhere(broker: Broker, door: Door, lags: list[TopicLag]) -> Non
 async def _ask(
     door: Door, node_id: NodeId, topics: Mapping[str, set[int]], found: dict[tuple[str, int], Offset]
 ) -> None:
-    """One leader; what it does not tell is not in `found`."""
+    """Ask one leader; partitions without an answer are missing in `found`."""
     pairs = [(topic, index) for topic, indexes in topics.items() for index in sorted(indexes)]
     with trio.move_on_after(_ASK_SECONDS):
         for start in range(0, len(pairs), _ASKED_PER_REQUEST):

@@ -1,4 +1,4 @@
-"""How late the event loop wakes: what holds it up is a turn that takes long, a garbage collection, or another program."""
+"""Measures how late the event loop wakes, because of a long turn, a garbage collection, or another program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EVERY_SECONDS: Final = 0.05
 
 
 class LoopDelay:
-    """Looks twenty times a second, from when somebody wants to know."""
+    """Measures twenty times a second, from the first scrape on."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.histogram = Histogram()

@@ -1,6 +1,6 @@
-"""Offsets and sizes of the replicas on this broker, who follows those it leads and how far behind, and what is wrong.
+"""Offsets and sizes of local replicas, lag of the followers of partitions led here, and unhealthy partitions.
 
-One pass over all partitions writes every family's lines: to look them up is what costs.
+One pass over all partitions writes the lines of every family, because looking up partitions is the main cost.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Sums:
 
 
 def gather(broker: Broker, samples: Samples, partitions_max: int, now_ms: int) -> Iterator[int]:
-    """Gives how many partitions were left out at last; 0 with the other steps."""
+    """Yields 0 after each step, and at the end the number of omitted partitions."""
     partitions = list(broker.partitions.values())
     sums = _Sums()
     writer = _Writer(samples)
@@ -120,7 +120,7 @@ def _sum(sums: _Sums, partition: Partition, now_ms: int) -> None:
 
 
 def _lag(replica: Replica, start_offset: int, end_offset: int) -> int:
-    """What the follower lacks; the whole log while it has not fetched in this epoch."""
+    """The follower's lag in records; the whole log while it has not fetched in this epoch."""
     return max(0, end_offset - max(replica.log_end_offset, start_offset))
 
 
@@ -139,7 +139,7 @@ def _add_sums(samples: Samples, sums: _Sums) -> None:
 
 
 class _Writer:
-    """The lines of one partition after another. Topic names need no escaping."""
+    """Writes the lines of each partition. Topic names need no escaping."""
 
     def __init__(self, samples: Samples) -> None:
         self._start = samples.of(LOG_START)
@@ -150,7 +150,7 @@ class _Writer:
         self._lag = samples.of(REPLICA_LAG)
 
     def write(self, partition: Partition) -> None:
-        """A replica whose log cannot be used has no lines."""
+        """Write one partition's lines; an offline replica has none."""
         log = partition.log
         if log is None:
             return

@@ -1,6 +1,6 @@
-"""The process and its disks: by prometheus-client's collectors, and what the file systems have left. In a thread.
+"""Metrics of the process by prometheus-client's collectors, and the space on the data disks. Collected in a thread.
 
-prometheus-client is loaded with the first scrape; it reads /proc, so what it tells of memory and files is for Linux.
+prometheus-client is loaded with the first scrape. It reads /proc, so its memory and file metrics need Linux.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ DIRECTORY_FREE: Final = Family(
 DIRECTORY_SIZE: Final = Family("yak_data_directory_size_bytes", "gauge", "Size of the file system of a data directory")
 _CONTENT_TYPE: Final = re.compile(r"[a-z/-]+; version=\d{1,3}(\.\d{1,3}){0,2}; charset=utf-8(; escaping=[a-z0-9-]+)?")
 _DEADLINE_SECONDS: Final = 2.0
-"""A disk that does not answer must not hold up a scrape."""
+"""A disk that does not answer must not delay a scrape further."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How an answer is written: prometheus-client's choice by the Accept header."""
+    """The text format of an answer, chosen by prometheus-client from the Accept header."""
 
     content_type: str
     encode: Callable[[Any], bytes]
 
     @property
     def is_open_metrics(self) -> bool:
-        """Whether it ends with `# EOF`, and counters are named without `_total` in heads."""
+        """Whether the text ends with `# EOF` and heads name counters without `_total`."""
         return self.content_type.startswith("application/openmetrics-text")
 
 
 class Process:
-    """What prometheus-client collects; make it in a thread, since it loads the library."""
+    """prometheus-client's collectors; construct it in a thread, since it loads the library."""
 
     def __init__(self) -> None:
         from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -58,24 +58,24 @@ class Process:
         )
 
     def collect(self) -> list[Metric]:
-        """As it is now; reads files of /proc."""
+        """The current metrics; reads files of /proc."""
         return [metric for collector in self._collectors for metric in collector.collect()]
 
     def format_for(self, accept: str) -> Format:
-        """The format that a client asks for; the oldest text where its wish makes no sense."""
+        """The format for an Accept header; the oldest text format if the header is invalid."""
         from prometheus_client.exposition import choose_encoder
 
         try:
             encode, content_type = choose_encoder(accept)
-        except (TypeError, ValueError):  # a version that is no number
+        except (TypeError, ValueError):  # a version that is not a number
             encode, content_type = choose_encoder("")
-        if not _CONTENT_TYPE.fullmatch(content_type):  # it repeats what the client wrote
+        if not _CONTENT_TYPE.fullmatch(content_type):  # it echoes the client's header
             encode, content_type = choose_encoder("")
         return Format(content_type, encode)
 
 
 class _Collected:
-    """What was collected, in the shape that an encoder takes."""
+    """Collected metrics, in the shape that an encoder takes."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
@@ -85,12 +85,12 @@ class _Collected:
 
 
 def process_text(metrics: Sequence[Metric], chosen: Format) -> bytes:
-    """The text of what was collected; without the last line of OpenMetrics."""
+    """The text of collected metrics, without the last line of OpenMetrics."""
     return chosen.encode(_Collected(metrics)).removesuffix(END_OF_OPENMETRICS)
 
 
 async def gather(process: Process, broker: Broker, samples: Samples) -> list[Metric]:
-    """Look at disks and the process, for a short time at most."""
+    """Collect disk and process metrics, within `_DEADLINE_SECONDS`."""
     directories = broker.log_store.directories
     for index, directory in enumerate(directories):
         samples.add(DIRECTORY_ONLINE, int(directory.failure is None), directory=str(index))
@@ -110,7 +110,7 @@ async def gather(process: Process, broker: Broker, samples: Samples) -> list[Met
 
 
 def _spaces(paths: Sequence[str | None]) -> list[tuple[int, int] | None]:
-    """(bytes left, bytes in all) of each file system; None for one that cannot be asked."""
+    """(free bytes, total bytes) of each file system; None for one that cannot be read."""
     found: list[tuple[int, int] | None] = []
     for path in paths:
         try:

@@ -1,6 +1,6 @@
-"""One look at everything, in slices of half a millisecond between which the broker serves, and shared by all who ask.
+"""Collects all metrics in slices of half a millisecond, once for all scrapes; the broker serves in between.
 
-A thread would not do: it holds the interpreter for five milliseconds at a time, and each request would wait for that.
+A thread is no alternative: it holds the GIL for five milliseconds at a time, which would delay each request.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SLICE_NS: Final = 500_000
 
 @dataclass(slots=True)
 class MetricsLimits:
-    """Bounds on values of labels, changeable by tests."""
+    """Limits on label values; tests change them."""
 
     topics_max: int = 1_000
     partitions_max: int = 10_000
@@ -42,19 +42,19 @@ class MetricsLimits:
     group_offsets_max: int = 50_000
     group_name_length_max: int = 256
     fresh_seconds: float = 1.0
-    """Who asks within this time after another gets the same."""
+    """Scrapes within this time of an earlier one get the same text."""
 
 
 @dataclass(slots=True, frozen=True)
 class Gathered:
-    """One look."""
+    """The metrics of one collection."""
 
     samples: Samples
     process: list[Metric]
 
 
 class Rendering:
-    """Makes the text of `/metrics`."""
+    """Builds the text of `/metrics`."""
 
     def __init__(self, context: Context, limits: MetricsLimits | None = None) -> None:
         self.limits = limits or MetricsLimits()
@@ -65,10 +65,10 @@ class Rendering:
         self._gathered: Gathered | None = None
         self._gathered_at = 0.0
         self._pieces: dict[bool, list[bytes]] = {}
-        """The text of what was gathered; as OpenMetrics, or not."""
+        """The text of the collected metrics; True for OpenMetrics."""
 
     async def text(self, accept: str) -> tuple[str, list[bytes]]:
-        """(content type, text in pieces) for a client that accepts this; gathered at most once in a time, for all."""
+        """(content type, text in pieces) for an Accept header; collected at most once in `fresh_seconds`."""
         async with self._lock:
             if self._process is None:
                 self._process = await trio.to_thread.run_sync(Process)
@@ -85,7 +85,7 @@ class Rendering:
             return chosen.content_type, self._pieces[chosen.is_open_metrics]
 
     async def _forget_later(self, gathered: Gathered) -> None:
-        """Megabytes, where partitions are many: nobody needs them until the next scrape."""
+        """Free the text, which is megabytes with many partitions, before the next scrape."""
         await trio.sleep(2 * self.limits.fresh_seconds)
         if self._gathered is gathered and not self._lock.locked():
             self._gathered = None
@@ -122,7 +122,7 @@ class Rendering:
 
 
 def _render(gathered: Gathered, chosen: Format, pieces: list[bytes]) -> Iterator[None]:
-    """The text, a piece a step."""
+    """Build the text, one piece in each step."""
     for piece in in_pieces(gathered.samples, open_metrics=chosen.is_open_metrics):
         pieces.append(piece)
         yield
@@ -133,7 +133,7 @@ def _render(gathered: Gathered, chosen: Format, pieces: list[bytes]) -> Iterator
 
 
 async def _in_slices(steps: Iterator[int] | Iterator[None]) -> int:
-    """Take all steps; after each half millisecond the loop goes round once. Gives what the last step gave, or 0."""
+    """Run all steps, with a pass of the loop after each half millisecond. Returns the last step's value, or 0."""
     last = 0
     until_ns = time.perf_counter_ns() + _SLICE_NS
     for step in steps:

@@ -1,4 +1,4 @@
-"""What the shell knows: requests and how long they took, connections, jobs, the loop, the metadata store."""
+"""Metrics of the shell: requests and latencies, connections, jobs, the loop, the metadata store."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ STORE_OUTAGE: Final = Family(
 
 
 def gather(context: Context, samples: Samples) -> Iterator[None]:
-    """Each step is a fraction of a millisecond."""
+    """Write all samples; a step takes a fraction of a millisecond."""
     _broker(context, samples)
     yield
     yield from _requests(context, samples)
@@ -124,7 +124,7 @@ def _requests(context: Context, samples: Samples) -> Iterator[None]:
 
 
 def api_name(key: int) -> str:
-    """As Kafka calls it; a follower's fetch apart."""
+    """Kafka's name of an API; a follower's fetch has a name of its own."""
     if key == FOLLOWER_FETCH:
         return "FollowerFetch"
     return apis.NAMES[key]

@@ -1,7 +1,7 @@
-"""Families and samples, and their text in both formats: they differ in the heads of counters, units, and the last line.
+"""Families and samples, and their text in both formats, which differ in counter heads, units, and the last line.
 
-Formats: prometheus.io/docs/instrumenting/exposition_formats (0.0.4) and OpenMetrics 1.0. Checked against the parsers of
-prometheus-client in tests.
+Formats: prometheus.io/docs/instrumenting/exposition_formats (0.0.4) and OpenMetrics 1.0. Tests check the text with
+prometheus-client's parsers.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _UNITS: Final = ("seconds", "bytes")
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric: `name` without what samples add to it (`_total`, `_bucket`)."""
+    """One metric: `name` without the suffixes of samples (`_total`, `_bucket`)."""
 
     name: str
     kind: Kind
     what: str
-    """For people; without quotes, backslashes and line breaks."""
+    """The HELP text; without quotes, backslashes and line breaks."""
 
     def head(self, *, open_metrics: bool) -> str:
-        """HELP, TYPE and, where the format has it, UNIT."""
+        """HELP, TYPE and, if the format has it, UNIT."""
         name = f"{self.name}_total" if self.kind == "counter" and not open_metrics else self.name
         head = f"# HELP {name} {self.what}\n# TYPE {name} {self.kind}\n"
         unit = self.name.rpartition("_")[2]
@@ -37,22 +37,22 @@ class Family:
 
 
 class Samples:
-    """Lines by family, in the order in which the families were named first."""
+    """Lines by family, in the order in which the families were first used."""
 
     def __init__(self) -> None:
         self.lines: dict[Family, list[str]] = {}
 
     def of(self, family: Family) -> list[str]:
-        """The lines of a family, for who writes many of them."""
+        """The lines of a family, for callers that append many."""
         return self.lines.setdefault(family, [])
 
     def add(self, family: Family, value: float, **labels: str) -> None:
-        """One sample of a counter or a gauge."""
+        """Add one sample of a counter or a gauge."""
         suffix = "_total" if family.kind == "counter" else ""
         self.of(family).append(f"{family.name}{suffix}{label_text(labels)} {value}\n")
 
     def add_histogram(self, family: Family, histogram: Histogram, **labels: str) -> None:
-        """All samples of a histogram of times."""
+        """Add all samples of a histogram of times."""
         totals, count, seconds = histogram.cumulative()
         self.add_buckets(family, BOUNDS_SECONDS, totals, count, seconds, labels)
 
@@ -65,7 +65,7 @@ class Samples:
         total: float,
         labels: Mapping[str, str],
     ) -> None:
-        """All samples of a histogram: how many were up to each bound, how many in all, and their sum."""
+        """Add all samples of a histogram: the count up to each bound, the total count, and the sum."""
         lines = self.of(family)
         front = "".join(f'{name}="{escaped(text)}",' for name, text in labels.items())
         name = family.name
@@ -77,7 +77,7 @@ class Samples:
 
 
 def in_pieces(samples: Samples, *, open_metrics: bool) -> Iterator[bytes]:
-    """The text, without OpenMetrics' last line, some tens of kilobytes at a time."""
+    """The text in pieces of some tens of kilobytes, without OpenMetrics' last line."""
     waiting: list[str] = []
     for family, lines in samples.lines.items():
         waiting.append(family.head(open_metrics=open_metrics))
@@ -90,13 +90,13 @@ def in_pieces(samples: Samples, *, open_metrics: bool) -> Iterator[bytes]:
 
 
 def label_text(labels: Mapping[str, str]) -> str:
-    """`{topic="orders"}`; nothing where there are none."""
+    """`{topic="orders"}`; empty without labels."""
     if not labels:
         return ""
     return "{" + ",".join(f'{name}="{escaped(text)}"' for name, text in labels.items()) + "}"
 
 
 def escaped(text: str) -> str:
-    """A label's value, whatever it is; a reader on a terminal sees what would drive it as an escape."""
-    visible = one_line(text.replace("\\", "\\\\"))  # a backslash is two, so that no two texts become one label
+    """The value of a label, escaped; control characters become visible escapes."""
+    visible = one_line(text.replace("\\", "\\\\"))  # a backslash is doubled, so that no two texts become one label
     return visible.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""What goes in and out, by topic and in all; replication, changes of in-sync sets, elections."""
+"""Traffic by topic and in total; replication, ISR changes, elections."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TOPICS_PER_STEP: Final = 50
 
 
 def gather(broker: Broker, samples: Samples, topics_max: int) -> Iterator[int]:
-    """Gives how many topics were left out at last; 0 with the other steps."""
+    """Yields 0 after each step, and at the end the number of omitted topics."""
     counters = broker.counters
     total = Traffic()
     total.add(counters.retired)

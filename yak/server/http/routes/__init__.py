@@ -1,4 +1,4 @@
-"""All routes. Each file here has a tuple `ROUTES`; this is the one place that knows the files."""
+"""The table of all routes, from the tuple `ROUTES` of each file here."""
 
 from yak.server.http.route import Route
 from yak.server.http.routes import (

@@ -1,4 +1,4 @@
-"""`/api/cluster`: brokers, controller, Redis, and how many partitions are well."""
+"""`/api/cluster`: brokers, controller, Redis, and counts of healthy and unhealthy partitions."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""`GET /consume`: committed records of one partition from an offset on, waiting for them when there are none yet."""
+"""`GET /consume`: committed records of one partition from an offset on, with an optional wait for the first ones."""
 
 from typing import Final, NamedTuple
 
@@ -20,7 +20,7 @@ MESSAGES: Final = 100
 BYTES: Final = 1024 * 1024
 TIMEOUT_MS_MAX: Final = 30_000
 _EMPTY_LOOKS_MAX: Final = 64
-"""Looks in one request that find nothing but holes and control batches."""
+"""Fetches in one request that find only holes and control batches."""
 _KNOWN: Final = (
     "topic",
     "partition",
@@ -45,7 +45,7 @@ class _Asked(NamedTuple):
 
 
 async def consume(context: Context, request: Request) -> Response:
-    """Look, wait, look again; an answer without records is an answer too."""
+    """Fetch until there are records or the time is over; the answer may have no records."""
     asked = _read(context.limits, request)
     check_partition(find_topic(context, asked.place.topic), asked.place.partition)
     if asked.offset == "earliest":

@@ -1,4 +1,4 @@
-"""`/consumers/{group}`: groups over HTTP as Confluent's REST proxy v2 does it, for those who have no Kafka client."""
+"""`/consumers/{group}`: consumer groups for HTTP clients, like Confluent's REST proxy v2."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,7 +12,7 @@ _TAG: Final = "Consumer groups"
 _GROUP: Final = "/consumers/{group}"
 _INSTANCE: Final = "/consumers/{group}/instances/{instance}"
 _EVERYWHERE: Final = tuple(each for each in ANSWER_TYPES if each != V2)
-"""With these a client may ask for everything; records come in those of their format."""
+"""Types that every route serves, besides V2; records come only in the types of their format."""
 _DONE: Final = {204: Answer("done", also=ANSWER_TYPES)}
 
 
@@ -31,7 +31,7 @@ def _route(
     parameters: tuple[Parameter, ...] = (),
     description: str = "",
 ) -> Route:
-    """To read records is a change: the instance moves. To look where it stands is none, though it keeps it alive."""
+    """One route. Reading records counts as a change, because it moves the instance; other GETs only keep it alive."""
     only_looks = method == "GET" and not path.endswith("/records")
     places = (schemas.GROUP,) if path == _GROUP else (schemas.GROUP, schemas.INSTANCE)
     return Route(

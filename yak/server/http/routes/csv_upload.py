@@ -1,4 +1,4 @@
-"""`POST /topics/{name}/csv`: a CSV file into a topic, each row a JSON object, however large the file."""
+"""`POST /topics/{name}/csv`: uploads a CSV file of any size to a topic, each row as a JSON object."""
 
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -23,7 +23,7 @@ _NO_DELIMITERS: Final = ('"', "\r", "\n", "\0")
 
 
 async def upload_csv(context: Context, request: Request) -> Response:
-    """The header first: what is wrong with it is an error before anything is written."""
+    """Upload CSV. The header is checked before anything is written."""
     refuse_unknown_query(request, ("key", "delimiter", "encoding"))
     content_type = request.headers.get("content-type", "")
     if content_type.startswith("multipart/"):
@@ -44,7 +44,7 @@ async def upload_csv(context: Context, request: Request) -> Response:
 
 
 async def _progress(context: Context, upload: CsvUpload) -> AsyncIterator[bytes]:
-    """A line at once, one a second at most, and the total, which says whether it is the end or an error."""
+    """One line at once, at most one line a second, and a last line with the total and the error, if any."""
     told = trio.current_time()
     yield text_of({"done": False, **upload.tally.as_json()}) + b"\n"
     end: dict[str, Any] = {"done": True}

@@ -1,4 +1,4 @@
-"""`/openapi.json` and `/docs`: what there is, for tools and for people; `/`: where to begin. Made once, then bytes."""
+"""`/openapi.json` and `/docs`: documentation for tools and for people; `/`: links to both. Built once as bytes."""
 
 import gzip
 import json
@@ -38,10 +38,10 @@ _INDEX: Final = {
 
 
 class _Made:
-    """The bytes of both, and of the larger transfers also small."""
+    """Both documents as bytes, plain and compressed."""
 
     def __init__(self, address: str) -> None:
-        from yak.server.http.routes import ROUTES  # this file is in that table
+        from yak.server.http.routes import ROUTES  # not at the top: this file is in that table
 
         self.document = (json.dumps(openapi.document(ROUTES), ensure_ascii=False, indent=1) + "\n").encode()
         self.page = docs_page.page(ROUTES, address).encode()
@@ -52,21 +52,21 @@ async def _made(context: Context) -> _Made:
     made = context.parts.get("documentation")
     if made is None:
         address = f"http://{bracketed(context.advertised_host)}:{context.http_port}"
-        # Some dozens of ms for a table that is large: not on the loop.
+        # Some dozens of ms for a large table: too long for the loop.
         made = context.parts["documentation"] = await trio.to_thread.run_sync(_Made, address)
     assert isinstance(made, _Made)
     return made
 
 
 async def document(context: Context, request: Request) -> Response:
-    """OpenAPI 3.1."""
+    """The OpenAPI 3.1 document."""
     refuse_unknown_query(request, ())
     made = await _made(context)
     return _answer(request, made, made.document, "application/json")
 
 
 async def page(context: Context, request: Request) -> Response:
-    """HTML."""
+    """The HTML page."""
     refuse_unknown_query(request, ())
     made = await _made(context)
     answer = _answer(request, made, made.page, _HTML)
@@ -76,7 +76,7 @@ async def page(context: Context, request: Request) -> Response:
 
 
 async def index(context: Context, request: Request) -> Response:
-    """Browsers go to the page; others are told where things are."""
+    """Redirect browsers to the page; list the addresses for other clients."""
     refuse_unknown_query(request, ())
     if "text/html" in request.headers.get("accept", ""):
         return Response(status_code=302, headers={"location": "/docs", "vary": "accept"})

@@ -1,4 +1,4 @@
-"""`/api/events`: what happens in the cluster, as server-sent events: what `yak ui` and the `--watch` commands live on."""
+"""`/api/events`: cluster events as server-sent events, the source of `yak ui` and the `--watch` commands."""
 
 import re
 from typing import Final
@@ -37,7 +37,7 @@ _TOPIC_CHARS_MAX: Final = 249
 
 
 async def events(context: Context, request: Request) -> Response:
-    """Begin to listen."""
+    """Open a stream of events."""
     refuse_unknown_query(request, ("kinds", "topic", "rates", "cursor", "snapshot", "duration_ms"))
     if request.scope["http_version"] != "1.1":
         raise Problem(505, "http-version", "events are told over HTTP/1.1", "curl --http1.1 -N")
@@ -69,7 +69,7 @@ def _kinds(request: Request) -> frozenset[str] | None:
 
 
 def _topic(request: Request) -> str | None:
-    """One that is not there may yet be made."""
+    """The topic filter; the topic may not exist yet."""
     text = query_text(request, "topic")
     if text is not None and (len(text) > _TOPIC_CHARS_MAX or not _TOPIC.fullmatch(text)):
         raise Problem(400, "bad-parameter", f"{text[:64]!r} is no name of a topic", "GET /topics lists what there is")

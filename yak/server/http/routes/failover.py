@@ -1,4 +1,4 @@
-"""`POST /api/failover`: leaderships moved in order; `POST /api/brokers/{id}/shutdown`: a broker stopped in order."""
+"""`POST /api/failover`: moves leaderships in order; `POST /api/brokers/{id}/shutdown`: a controlled shutdown."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -65,7 +65,7 @@ _MOVED: Final = record(
 
 
 async def failover(context: Context, request: Request) -> Response:
-    """Move what is asked for, and tell what became of each."""
+    """Move the leaderships and report the result for each partition."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_HINT) as body:
         fields = fields_of(body, _FIELDS, hint=_HINT)
@@ -138,7 +138,7 @@ def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
 
 
 async def _move_office(context: Context, request: Request) -> Response:
-    """Have the controller stop in order, for it gives up the office only so; tell who took it."""
+    """Shut the controller down, the only way for it to resign in order; report the new controller."""
     began = trio.current_time()
     before = context.broker.image
     if before.controller_id < 0:
@@ -168,7 +168,7 @@ async def _move_office(context: Context, request: Request) -> Response:
 
 
 async def shutdown(context: Context, request: Request) -> Response:
-    """Begin to stop a broker in order."""
+    """Start the controlled shutdown of a broker."""
     refuse_unknown_query(request, ())
     info = find_broker(context, checked_integer("id", request.path_params["id"], maximum=_INT32_MAX))
     async with json_body(context, request, hint="send no body", optional=True) as body:

@@ -1,4 +1,4 @@
-"""`/api/groups`: all consumer groups; `/api/groups/{group}`: one with members, committed offsets and lag."""
+"""`/api/groups`: all consumer groups; `/api/groups/{group}`: one, with members, committed offsets and lag."""
 
 from typing import Final
 
@@ -76,7 +76,7 @@ async def groups(context: Context, request: Request) -> Response:
 
 
 async def group(context: Context, request: Request) -> Response:
-    """One group."""
+    """One group, with its lag."""
     refuse_unknown_query(request, ())
     name = request.path_params["group"]
     if len(name.encode()) > GROUP_STRING_BYTES_MAX:

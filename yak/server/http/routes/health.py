@@ -1,4 +1,4 @@
-"""`/health`: for people and load balancers; `/health/live` and `/health/ready`: for what restarts and routes."""
+"""`/health`: for people and load balancers; `/health/live` and `/health/ready`: for process supervisors and routing."""
 
 from typing import Final
 
@@ -20,8 +20,11 @@ _STATUS: Final = {
 
 
 async def health(context: Context, request: Request) -> Response:
-    """`/health`: everything, 503 with the reasons when something is wrong here or in the cluster; `/health/live`: the process
-    answers, it need not be restarted; `/health/ready`: whether to send clients here."""
+    """The three health checks.
+
+    `/health`: 503 with the reasons when something is wrong here or in the cluster. `/health/live`: the process answers
+    and needs no restart. `/health/ready`: whether to send clients here.
+    """
     status, body = health_answers(context).get(request.url.path)
     return Response(body, status, media_type="application/json")
 

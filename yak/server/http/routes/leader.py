@@ -1,4 +1,4 @@
-"""`GET /metadata/leader`: who is the controller, and with `topic` and `partition` who leads that partition."""
+"""`GET /metadata/leader`: the controller, and with `topic` and `partition` that partition's leader."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from yak.server.http.rows import INT32_MAX
 
 
 async def leader(context: Context, request: Request) -> Response:
-    """As this broker's metadata have it; null where there is nobody."""
+    """The controller and leader in this broker's metadata; null if there is none."""
     refuse_unknown_query(request, ("topic", "partition"))
     name = query_text(request, "topic")
     image = context.broker.image

@@ -1,4 +1,4 @@
-"""The metadata service, brokers: who is there, and guests, the brokers that are no YAK brokers (ADR 0011)."""
+"""The metadata service's brokers: the registered ones, and external brokers (ADR 0011)."""
 
 import uuid
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _REGISTRATION_VERSION: Final = 4
 _UNREGISTER_BROKER: Final = 64
 _TAG: Final = "Metadata service: brokers"
 _TRY_SECONDS: Final = 3.0
-"""How long a change without an epoch is tried again while others change the same broker."""
+"""How long a change without an epoch is retried when other changes to the broker conflict."""
 _AGAIN_SECONDS: Final = 0.05
 _REGISTER_HINT: Final = 'send {"brokerId": 101, "brokerHost": "10.0.0.1", "brokerPort": 9092}'
 _UPDATE_HINT: Final = 'send {"brokerId": 101} and what changes: brokerHost, brokerPort, securityProtocol, rackId'
@@ -38,7 +38,7 @@ _ONLY_GUESTS: Final = "a YAK broker says itself what it is when it starts: yak s
 
 
 async def register_broker(context: Context, request: Request) -> Response:
-    """List a broker that is no YAK broker."""
+    """Register an external broker."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_REGISTER_HINT) as raw:
         body = _given(fields_of(raw, ("brokerId", *_WHERE, "brokerStatus", "internalUUID"), hint=_REGISTER_HINT))
@@ -63,7 +63,7 @@ async def register_broker(context: Context, request: Request) -> Response:
 
 
 async def update_broker(context: Context, request: Request) -> Response:
-    """Change what is known of a guest; each change has an epoch of its own."""
+    """Change an external broker's registration; each change gets a new epoch."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_UPDATE_HINT) as raw:
         body = _given(fields_of(raw, ("brokerId", *_WHERE, "brokerStatus", "epoch"), hint=_UPDATE_HINT))
@@ -94,7 +94,7 @@ async def update_broker(context: Context, request: Request) -> Response:
 
 
 async def unregister_broker(context: Context, request: Request) -> Response:
-    """Close a guest, or forget a YAK broker that is gone for good; its record stays readable."""
+    """Close an external broker, or unregister a YAK broker that is gone for good; its record stays readable."""
     refuse_unknown_query(request, ())
     node_id = checked_integer("id", request.path_params["id"], maximum=NODE_ID_MAX)
     image = context.broker.image
@@ -125,7 +125,7 @@ async def unregister_broker(context: Context, request: Request) -> Response:
 
 
 async def get_active_brokers(context: Context, request: Request) -> Response:
-    """Who is ALIVE."""
+    """The brokers that are ALIVE."""
     refuse_unknown_query(request, ())
     broker = context.broker
     shown = [broker_json(each) for each in brokers_of(broker.image) if STATUS[each.state] == "ALIVE"]
@@ -134,11 +134,11 @@ async def get_active_brokers(context: Context, request: Request) -> Response:
     return json_answer({"brokers": shown, "timestamp": seconds(told_ms)})
 
 
-# ------------------------------------------------------------------------------------------------------- inside
+# ------------------------------------------------------------------------------------------------------ helpers
 
 
 def _given(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields that are there: null is as good as absent, but for a rack, which may be taken away."""
+    """The fields that are present: null counts as absent, except for a rack, which null removes."""
     return {name: value for name, value in body.items() if value is not None or name == "rackId"}
 
 
@@ -147,7 +147,7 @@ def _node_id(body: Mapping[str, Any], hint: str) -> NodeId:
 
 
 def _place(body: Mapping[str, Any], known: Place, hint: str) -> Place:
-    """Where it is: what the body says, and else what is known. Raises Problem 400."""
+    """The address: the body's fields, otherwise the known ones. Raises Problem 400."""
     return Place(
         host=read.host(body, "brokerHost", hint=hint) if "brokerHost" in body else known.host,
         port=read.integer(body, "brokerPort", minimum=1, maximum=65535, hint=hint)
@@ -190,7 +190,7 @@ async def _ask_close(context: Context, node_id: NodeId) -> ErrorCode:
 
 
 async def _changed(context: Context, node_id: NodeId, epoch: BrokerEpoch | None, change: Any) -> GuestInfo:
-    """The guest after a change that compares epochs; without one of the client's own it is tried again."""
+    """The external broker after a compare-and-set on its epoch; retried unless the client named the epoch."""
     deadline = trio.current_time() + _TRY_SECONDS
     while True:
         image = context.broker.image

@@ -1,4 +1,4 @@
-"""The metadata service, what happened: changes since a time, the log of records, and the cluster as it was."""
+"""The metadata service's history: changes since a time, the metadata log, and past cluster states."""
 
 import datetime as dt
 import re
@@ -21,9 +21,9 @@ from yak.server.http.route import Answer, Parameter, Route
 
 PAGE_RECORDS_MAX: Final = 1_000
 PAGES_MAX: Final = 4
-"""Pages of the log that are read at the same time; the others wait."""
+"""Log pages that are read at the same time; further ones wait."""
 OFFSET_DIGITS_MAX: Final = 9
-"""A number up to this long is an offset, a longer one a time in seconds; as `yak log` has it."""
+"""A number up to this long is an offset, a longer one a time in seconds, as in `yak log`."""
 _PAGE_RECORDS: Final = 100
 _TAG: Final = "Metadata service: changes and history"
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
@@ -32,12 +32,12 @@ _AT_HINT: Final = "at=42 is after record 42, at=1763668800 or at=2026-11-20T20:0
 
 
 async def broker_mgmt(context: Context, request: Request) -> Response:
-    """Everything, or what changed."""
+    """The whole metadata, or what changed."""
     return await _changes(context, request, for_brokers=True)
 
 
 async def client_mgmt(context: Context, request: Request) -> Response:
-    """Brokers, topics and partitions, all or those that changed."""
+    """Brokers, topics and partitions: all, or those that changed."""
     return await _changes(context, request, for_brokers=False)
 
 
@@ -53,7 +53,7 @@ async def _changes(context: Context, request: Request, *, for_brokers: bool) -> 
 
 
 async def log(context: Context, request: Request) -> Response:
-    """Records, a page at a time."""
+    """Records of the metadata log, one page at a time."""
     refuse_unknown_query(request, ("from", "limit"))
     first = query_integer(request, "from", 0)
     limit = query_integer(request, "limit", _PAGE_RECORDS, minimum=1, maximum=PAGE_RECORDS_MAX)
@@ -70,7 +70,7 @@ async def log(context: Context, request: Request) -> Response:
 
 
 async def image(context: Context, request: Request) -> Response:
-    """The cluster at a record or a time; now when none is given."""
+    """The cluster at an offset or a time; the current one by default."""
     refuse_unknown_query(request, ("at",))
     at = query_text(request, "at")
     then = context.broker.image
@@ -79,7 +79,7 @@ async def image(context: Context, request: Request) -> Response:
     return await image_answer(context, then, partial(cluster_json, then))
 
 
-# ------------------------------------------------------------------------------------------------------- inside
+# ------------------------------------------------------------------------------------------------------ helpers
 
 
 def _history(context: Context) -> History:
@@ -91,7 +91,7 @@ def _history(context: Context) -> History:
 
 
 def _past_ms(name: str, text: str, now_ms: int, hint: str) -> int:
-    """A time in seconds that has been, in ms. Raises Problem 400 `bad-parameter`."""
+    """A past time in seconds, converted to ms. Raises Problem 400 `bad-parameter`."""
     if not _SECONDS.fullmatch(text):
         raise Problem(400, "bad-parameter", f"{name}={text[:64]!r} is not a time in seconds", hint)
     whole, _, fraction = text.partition(".")
@@ -112,7 +112,7 @@ def _point(text: str, now_ms: int) -> Point:
     if _SECONDS.fullmatch(text):
         return Point(time_ms=_past_ms("at", text, now_ms, _AT_HINT))
     try:
-        # In an address a plus is a blank.
+        # In a URL a plus means a blank.
         moment = dt.datetime.fromisoformat(text[:11] + text[11:].replace(" ", "+"))
         moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
         time_ms = int(moment.timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""`/metrics`: for Prometheus and what reads its text."""
+"""`/metrics`: for Prometheus and other readers of its text format."""
 
 from collections.abc import AsyncIterator
 from typing import Final
@@ -21,7 +21,7 @@ def _rendering(context: Context) -> Rendering:
 
 
 async def metrics(context: Context, request: Request) -> Response:
-    """Everything, in the format that the Accept header asks for."""
+    """All metrics, in the format of the Accept header."""
     refuse_unknown_query(request, ())
     content_type, pieces = await _rendering(context).text(",".join(request.headers.getlist("accept")))
 

@@ -1,4 +1,4 @@
-"""`/api/isr`: how far the replicas of all partitions are; `/api/partitions/{topic}/{n}`: one partition in full."""
+"""`/api/isr`: replica progress of all partitions; `/api/partitions/{topic}/{n}`: one partition in detail."""
 
 from typing import Final
 from urllib.parse import quote
@@ -67,7 +67,7 @@ _DETAIL: Final = record(
 
 
 async def isr(context: Context, request: Request) -> Response:
-    """All partitions, or those asked for."""
+    """The partitions that match the query."""
     refuse_unknown_query(request, ("topic", "under_replicated", "unavailable", "local"))
     topic = query_text(request, "topic")
     if topic is not None:
@@ -79,7 +79,7 @@ async def isr(context: Context, request: Request) -> Response:
 
 
 async def partition(context: Context, request: Request) -> Response:
-    """One partition, as its leader knows it; as this broker does when the leader does not answer."""
+    """One partition as its leader reports it, or as this broker knows it if the leader does not answer."""
     refuse_unknown_query(request, ("local",))
     topic, info = find_partition(context, request.path_params["topic"], request.path_params["partition"])
     leader = context.broker.image.brokers.get(info.leader)

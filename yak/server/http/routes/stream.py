@@ -1,4 +1,4 @@
-"""`GET /topics/{name}/stream` and `GET /stream?topics=`: records as they are committed, as server-sent events."""
+"""`GET /topics/{name}/stream` and `GET /stream?topics=`: committed records as server-sent events."""
 
 from typing import Final
 
@@ -15,12 +15,12 @@ from yak.server.http.routes.topics import NAME
 from yak.server.http.streaming import UntilGone, Write
 
 TOPICS_MAX: Final = 16
-"""Of one stream: ids of events must fit into a header."""
+"""Of one stream: the ids of its events must fit into a header."""
 _MEDIA_TYPE: Final = "text/event-stream"
 
 
 async def stream(context: Context, request: Request) -> Response:
-    """Where to begin is found first, so that a topic that is not there is an error and no empty stream."""
+    """Stream records. The start positions are found first, so that a missing topic is an error and no empty stream."""
     refuse_unknown_query(request, ("topics", "from", "as"))
     form = read_form(request)
     names = _names(request)

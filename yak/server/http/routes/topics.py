@@ -1,4 +1,4 @@
-"""`/topics`: what there is, one of them in full, making and deleting them."""
+"""`/topics`: lists, describes, creates and deletes topics."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -24,14 +24,14 @@ _CREATE_VERSION: Final = 7
 _DELETE_VERSION: Final = 5
 _TIMEOUT_MS: Final = 20_000
 _AT_ONCE_MAX: Final = 500
-"""More topics or partitions than this are put into words in a thread."""
+"""More topics or partitions than this are rendered in a thread."""
 _INT16_MAX: Final = 2**15 - 1
 _FIELDS: Final = ("name", "partitions", "replication_factor", "configs", "validate_only")
 _HINT: Final = 'send {"name": "orders", "partitions": 3, "replication_factor": 3}; only the name is needed'
 
 
 async def list_topics(context: Context, request: Request) -> Response:
-    """By name; the cluster's own ones only when asked for."""
+    """All topics by name; internal topics only on request."""
     refuse_unknown_query(request, ("internal",))
     internal = query_text(request, "internal")
     if internal not in (None, "true", "false"):
@@ -60,7 +60,7 @@ def _summary(topic: TopicInfo) -> dict[str, Any]:
 
 
 async def show_topic(context: Context, request: Request) -> Response:
-    """One topic; what only leaders know is asked of them."""
+    """One topic, with the facts that only its leaders know."""
     refuse_unknown_query(request, ())
     topic = find_topic(context, request.path_params["name"])
     facts = await facts_of(context, topic)
@@ -87,7 +87,7 @@ def _partition(info: PartitionInfo, facts: Facts) -> dict[str, Any]:
 
 
 async def create_topic(context: Context, request: Request) -> Response:
-    """By CreateTopics: it answers when the topic can be used."""
+    """Create a topic by CreateTopics, which answers when the topic is usable."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_HINT) as body:
         fields = fields_of(body, _FIELDS, hint=_HINT)
@@ -131,7 +131,7 @@ def _new_topic(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _count(fields: Mapping[str, Any], name: str, maximum: int) -> int:
-    """-1 is what the broker's configs say."""
+    """A number of the body; -1 for the broker's default."""
     value = fields.get(name)
     if value is None:
         return -1
@@ -163,7 +163,7 @@ def _bad(message: str) -> Problem:
 
 
 async def delete_topic(context: Context, request: Request) -> Response:
-    """With all its records."""
+    """Delete a topic with all its records."""
     refuse_unknown_query(request, ())
     topic = find_topic(context, request.path_params["name"])
     fields: Mapping[str, object] = {"topic_names": [topic.name], "timeout": _TIMEOUT_MS}
