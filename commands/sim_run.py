@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from yak.sim.verdict import Verdict
 
 SEEDS_AT_ONCE = 20
-"""What a worker takes at a time: some seconds of work."""
+"""The batch of seeds for a worker: a few seconds of work."""
 SMALLER = "Smaller than the seed (as --shrink prints it)"
 
 
@@ -166,20 +166,17 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
     return tuple(sorted({int(each) for each in named}))
 
 
-# --------------------------------------------------------------------------------------------------------- ways
+# ---------------------------------------------------------------------------------------------------------------- modes
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What came of the runs."""
-
     coverage: "Coverage"
     failed: int = 0
     events_count: int = 0
     simulated_s: float = 0.0
 
     def add(self, g: Globals, verdict: "Verdict") -> None:
-        """Count one, and tell of a failure."""
         from yak.sim.verdict import as_dict
 
         self.coverage.add(verdict)
@@ -194,7 +191,7 @@ class _Tally:
             g.out.warn(f"shrink: {verdict.spec.command()} --shrink")
 
     def tell(self, g: Globals) -> int:
-        """The end, for people; and the exit code."""
+        """Print the totals; return the exit code."""
         seeds = self.coverage.seeds_count
         if g.out.for_people:
             g.out.line(
@@ -212,10 +209,15 @@ def _run_many(g: Globals, specs: "list[Spec]", workers: int | None) -> int:
     from yak.sim.trial import run_spec
 
     tally = _Tally(Coverage(specs[0].brokers))
-    with g.out.progress("seeds", total=len(specs)) as bar:
-        for verdict in in_order(run_spec, specs, workers, at_once=SEEDS_AT_ONCE):
-            tally.add(g, verdict)
-            bar.update(tally.coverage.seeds_count)
+    try:
+        with g.out.progress("seeds", total=len(specs)) as bar:
+            for verdict in in_order(run_spec, specs, workers, at_once=SEEDS_AT_ONCE):
+                tally.add(g, verdict)
+                bar.update(tally.coverage.seeds_count)
+    except KeyboardInterrupt:
+        if tally.coverage.seeds_count:
+            tally.tell(g)
+        raise
     if len(specs) == 1 and not tally.failed and g.out.for_people:
         g.out.line(_one_line(verdict))
     return tally.tell(g)

@@ -1,4 +1,4 @@
-"""What clients were told, per partition: the ground truth that the checks hold the broker against."""
+"""The delivery history per partition: the ground truth that the checks compare with the broker."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ Values = dict[int, bytes]
 
 
 class Violation(AssertionError):
-    """An invariant does not hold; the text says which and where."""
+    """An invariant is violated; the text says which one and where."""
 
 
 class PartitionBooks:
-    """One partition: what was sent, acknowledged and read, by offset."""
+    """One partition: the records sent, acknowledged and read, by offset."""
 
     def __init__(self) -> None:
         self.sent: dict[bytes, None] = {}
         self.acked: Values = {}
         self.seen: Values = {}
         self.floor = 0
-        """Below it records were given up by retention or on request."""
+        """Retention or DeleteRecords removed the records below it."""
         self.taken: Mapping[int, int] = {}
-        """Offsets that compaction took away from some replica."""
+        """Offsets that compaction removed from some replica."""
 
     def is_due(self, offset: int) -> bool:
-        """Whether a reader of all must see a record there."""
+        """Whether a consumer that reads everything must find a record at the offset."""
         return offset >= self.floor and offset not in self.taken
 
     def unseen(self) -> list[int]:
@@ -34,16 +34,16 @@ class PartitionBooks:
         return [offset for offset in self.acked if self.is_due(offset) and offset not in self.seen]
 
     def next_wanted(self) -> int:
-        """Where a consumer that lost its place goes on, so that it misses nothing."""
+        """The offset from which a consumer that lost its position misses nothing."""
         return min([max(self.seen, default=-1) + 1, *self.unseen()])
 
 
 class Books:
-    """The books of all partitions. Topics named `durable*` flush every message: nothing acknowledged may ever be lost.
+    """The delivery history of all partitions.
 
-    In those named `*short` old records are given up; in no other a log may begin above 0.
-
-    In other topics a power loss may take what was not flushed; `after_restart` is told what stayed.
+    Topics named `durable*` flush every record: no acknowledged one may be lost. In other topics a power loss may take
+    unflushed records; `after_restart` gets the remaining log end. Only topics named `*short` delete old records; no
+    other log may start above 0.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Books:
         self.counts: dict[str, int] = {}
 
     def of(self, topic: str, partition: int) -> PartitionBooks:
-        """The books of one partition."""
+        """The history of one partition."""
         return self._partitions.setdefault(TopicPartition(topic, partition), PartitionBooks())
 
     def count(self, what: str, number: int = 1) -> None:
@@ -60,18 +60,18 @@ class Books:
         self.counts[what] = self.counts.get(what, 0) + number
 
     def producer_id_given(self, producer_id: int) -> None:
-        """The broker gave this id: never twice."""
+        """The broker assigned this producer id, which it must never assign twice."""
         if producer_id in self._producer_ids:
             raise Violation(f"producer id {producer_id} was given twice")
         self._producer_ids[producer_id] = None
 
     def sent(self, topic: str, partition: int, values: list[bytes]) -> None:
-        """Values are on their way."""
+        """A producer sends values."""
         self.of(topic, partition).sent.update(dict.fromkeys(values))
         self.count("sent", len(values))
 
     def acknowledged(self, topic: str, partition: int, base_offset: int, values: list[bytes]) -> None:
-        """The broker says that the values stand from `base_offset` on."""
+        """The broker acknowledged the values, from `base_offset` on."""
         acked = self.of(topic, partition).acked
         for offset, value in enumerate(values, base_offset):
             if acked.get(offset, value) != value:
@@ -80,21 +80,25 @@ class Books:
         self.count("acknowledged", len(values))
 
     def refused(self, error: str) -> None:
-        """The broker refused a batch with an error that allows trying again."""
+        """The broker refused a batch with a retriable error."""
         self.count(f"refused {error}")
 
     def promises(self, topic: str, partition: int) -> bool:  # noqa: ARG002
-        """Whether nothing that was acknowledged in this partition may ever be lost."""
+        """Whether no acknowledged record of this partition may ever be lost."""
         return topic.startswith("durable")
 
+    def forgotten(self, topic: str, partition: int) -> int:  # noqa: ARG002
+        """The offset below which a leader may not know the batches that a producer repeats."""
+        return 0
+
     def lost_sequence(self, topic: str, partition: int) -> None:
-        """The broker does not know the producer's last batch any more."""
+        """The broker no longer knows the producer's last batch."""
         if self.promises(topic, partition):
             raise Violation(f"{topic}-{partition}: a producer's acknowledged sequence is lost")
         self.count("sequence lost")
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
-        """A consumer got this record."""
+        """A consumer read this record."""
         books = self.of(topic, partition)
         where = f"{topic}-{partition}@{offset}"
         if offset >= high_watermark:
@@ -109,11 +113,11 @@ class Books:
         self.count("read")
 
     def damaged(self, topic: str, partition: int, offset: int) -> None:
-        """A consumer got a batch whose checksum does not fit, or another than what comes next."""
+        """A consumer got a batch with a wrong checksum, or not the next one."""
         raise Violation(f"{topic}-{partition}@{offset}: the CRC does not hold, or it is not the next batch")
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
-        """The broker says that nothing is left below this offset."""
+        """The broker reported this log start offset."""
         books = self.of(topic, partition)
         if log_start_offset > books.floor:
             if not topic.endswith("short"):
@@ -122,7 +126,7 @@ class Books:
             self.count("log starts moved")
 
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
-        """A consumer was told that its position is out of range, and where the log begins: where it goes on."""
+        """A consumer's position is out of range, and the log starts at `log_start_offset`. Returns its new position."""
         self.log_begins(topic, partition, log_start_offset)
         if position < log_start_offset:
             return log_start_offset
@@ -132,7 +136,7 @@ class Books:
         return log_start_offset
 
     def after_restart(self, topic_partition: TopicPartition, log_end_offset: int) -> None:
-        """A broker is back with this log end: what flushes must be whole, what does not may be written anew from there."""
+        """A broker has restarted with this log end: flushed topics must be complete, others are overwritten from there."""
         books = self._partitions.get(topic_partition)
         if books is None:
             return
@@ -148,5 +152,5 @@ class Books:
                 self.count("unflushed, lost with the power")
 
     def partitions(self) -> list[tuple[TopicPartition, PartitionBooks]]:
-        """All books."""
+        """The history of all partitions."""
         return list(self._partitions.items())

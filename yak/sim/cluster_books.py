@@ -1,4 +1,4 @@
-"""What the clients of a cluster were told, and what each kind of topic promises them."""
+"""The delivery history of a cluster's clients, and the guarantees of each kind of topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TopicPlan(NamedTuple):
-    """A topic of a run. `min_isr` is the smallest that it ever has."""
+    """A topic of a run. `min_isr` is the lowest value that it ever has."""
 
     name: str
     partitions: int
@@ -24,24 +24,24 @@ class TopicPlan(NamedTuple):
     min_isr: int
     is_flushed: bool
     retention: tuple[tuple[str, str], ...] | None = None
-    """Configs that make it give up old records; None when it never does. Its name ends with `short` then."""
+    """Configs that make it delete old records; None if it keeps them. Its name then ends with `short`."""
     compaction: tuple[tuple[str, str], ...] | None = None
-    """Configs of its compaction; None when it is not compacted."""
+    """Configs of its compaction; None if it is not compacted."""
 
     def configs(self) -> dict[str, str]:
-        """What CreateTopics is given."""
+        """The configs for CreateTopics."""
         configs = {"min.insync.replicas": str(self.min_isr), "segment.bytes": "4096"}
         configs |= dict(self.retention or ()) | dict(self.compaction or ())
         return configs | {"flush.messages": "1"} if self.is_flushed else configs
 
     @property
     def may_be_lost(self) -> bool:
-        """Whether one disk may take acknowledged records with it."""
+        """Whether the loss of one disk may lose acknowledged records."""
         return self.min_isr < 2
 
 
 class ClusterBooks(Books):
-    """Every partition promises everything, until it lost more than its topic promises to survive."""
+    """Every partition guarantees everything, until it lost more than its topic guarantees to survive."""
 
     def __init__(self, history: History, topic_id: Callable[[str], object], recorder: Recorder) -> None:
         super().__init__()
@@ -54,43 +54,48 @@ class ClusterBooks(Books):
         return Key(self._topic_id(topic), partition) not in self._history.forfeited  # type: ignore[arg-type]
 
     def lost_sequence(self, topic: str, partition: int) -> None:
-        """A leader whose log is damaged may not find what it would know a repeated batch by: it refuses it, and nothing is lost.
+        """A leader with a damaged log may not recognise a repeated batch: it refuses the batch, and no record is lost.
 
-        So it is with one that started after retention, or a client, took the records that were still to be repeated: a snapshot
-        has the last batch of a producer only.
+        The same holds for a leader that restarted after retention or DeleteRecords removed the repeated records: a
+        snapshot has only the last batch of a producer.
         """
         key = Key(self._topic_id(topic), partition)  # type: ignore[arg-type]
         if key in self._history.rotten:
             self.count("sequence lost by damage")
-        elif any(copy.has_lost_sequences for copy in self._history.copies.get(key, {}).values()):
+        elif any(copy.sequences_lost_below for copy in self._history.copies.get(key, {}).values()):
             self.count("sequence lost with deleted records")
         else:
             super().lost_sequence(topic, partition)
 
+    def forgotten(self, topic: str, partition: int) -> int:
+        """A leader that copied the log after records were deleted knows nothing of the producers of these records."""
+        copies = self._history.copies.get(Key(self._topic_id(topic), partition), {})  # type: ignore[arg-type]
+        return max((copy.sequences_lost_below for copy in copies.values()), default=0)
+
     def partitions(self) -> list[tuple[TopicPartition, PartitionBooks]]:
-        """The books of all partitions that still promise something."""
+        """The history of all partitions that are not forfeited."""
         found = [(each, held) for each, held in super().partitions() if self.promises(*each)]
         for each, held in found:
             held.taken = self.taken(*each)
         return found
 
     def taken(self, topic: str, partition: int) -> Mapping[int, int]:
-        """Offsets that compaction took away from some replica, and when first, in simulated microseconds."""
+        """Offsets that compaction removed from some replica, and when first, in simulated microseconds."""
         originals = self._history.originals.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]
         return {} if originals is None else originals.taken
 
     def sent(self, topic: str, partition: int, values: list[bytes]) -> None:
-        """Values are on their way."""
+        """A producer sends values."""
         super().sent(topic, partition, values)
         self.recorder.sent((topic, partition), values)
 
     def refused_for_good(self, values: list[bytes]) -> None:
-        """Values were certainly not appended, and their writer does not send them again."""
+        """The values were certainly not appended, and their producer does not send them again."""
         self.recorder.refused(values)
         self.count("refused for good", len(values))
 
     def acknowledged(self, topic: str, partition: int, base_offset: int, values: list[bytes]) -> None:
-        """Nothing is acknowledged that no high watermark passed."""
+        """Only committed records may be acknowledged (I9)."""
         self.recorder.acknowledged(base_offset, values)
         if not self.promises(topic, partition):
             self.count("acknowledged in forfeited partitions", len(values))
@@ -99,13 +104,13 @@ class ClusterBooks(Books):
         self._is_committed(topic, partition, base_offset + len(values) - 1, "acknowledged")
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
-        """Nothing is served that no high watermark passed."""
+        """Only committed records may be served (I9)."""
         if self.promises(topic, partition):
             super().read(topic, partition, offset, value, high_watermark)
             self._is_committed(topic, partition, offset, "read")
 
     def read_by_another(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
-        """A member of a group got this record; that it was read at all is what the consumer of the partition shows."""
+        """A group member read this record. The partition's own consumer shows that every record is read."""
         if not self.promises(topic, partition):
             return
         if offset >= high_watermark:
@@ -118,25 +123,25 @@ class ClusterBooks(Books):
         self._is_committed(topic, partition, offset, "read")
 
     def damaged(self, topic: str, partition: int, offset: int) -> None:
-        """Only what flipped or was read wrong may come like that, and it must be noticed here."""
+        """A damaged batch is allowed only after a bit flipped or was read wrong; the consumer must detect it."""
         if not self._history.may_be_damaged:
             super().damaged(topic, partition, offset)
         self.count("damage noticed by consumers")
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
-        """Nothing is given up that no high watermark passed (I18)."""
+        """Only committed records may be deleted (I18)."""
         if self.promises(topic, partition):
             super().log_begins(topic, partition, log_start_offset)
             if log_start_offset:
                 self._is_committed(topic, partition, log_start_offset - 1, "given up")
 
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
-        """A consumer's place was given up."""
+        """The record at a consumer's position was deleted."""
         self.count("positions given up")
         return super().position_lost(topic, partition, position, log_start_offset)
 
     def committed_ends(self, topic: str, partition: int) -> list[int]:
-        """Where the batches end that were committed."""
+        """The end offsets of the committed batches."""
         committed = self._history.committed.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]
         return [] if committed is None else committed.ends
 

@@ -19,14 +19,14 @@ _NOTICED = {
     "replica-append-refused": "damage refused by followers",
     "log-damaged": "damage found by brokers",
     "damaged-replica-resigned": "damaged replicas resigned",
-    "replica-begun-anew": "replicas begun anew",
+    "replica-resync-started": "replicas begun anew",
     "group-log-unreadable": "damage noticed by coordinators",
 }
-"""Lines of the brokers' logs that tell of damaged bytes."""
+"""Log events of brokers that report damaged bytes."""
 
 
 class Counts(Watcher):
-    """Counts elections, truncations, changes of ISRs, takeovers, fencings and moves."""
+    """Counts elections, truncations, ISR changes, controller elections, fencings and reassignments."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -63,7 +63,7 @@ class Counts(Watcher):
         self._count("truncations" if copy.chain.agreement(before) < before.end else "truncations of nothing")
 
     def reopened(self, copy: Copy, before: Chain) -> None:
-        """A broker came back with less than it had."""
+        """A broker restarted with fewer batches than before."""
         if copy.chain.agreement(before) < before.end:
             self._count("tails lost")
 
@@ -72,7 +72,7 @@ class Counts(Watcher):
         self._count("appends by leaders" if copy.is_leader else "appends by followers")
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
-        """See what a script did to each partition."""
+        """Count a script's changes of each partition."""
         state = self._cluster.store.state
         if outcome.code == "OK" and request.script == "fence":
             self._count("fast fencings" if request.arguments.get("fast") else "session fencings")

@@ -1,7 +1,7 @@
-"""What damage does to one copy of a partition: a bit flips in a file, or what was to be written to one place stands in another.
+"""Damage to one copy of a partition: a flipped bit in a file, or a write that landed at another place.
 
-Only damage that somebody can tell: by a batch's checksum, by the offsets and epochs before and behind it, by what an index says
-of a batch, by a snapshot's own checksum. `docs/reliability.md` names what nobody can, under "What is not promised".
+Only detectable damage: by a batch's checksum, by the neighbouring offsets and epochs, by an index entry, or by a
+snapshot's own checksum. `docs/reliability.md` lists undetectable damage under "What is not promised".
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from yak.sim.disk_content import Content
 from yak.sim.history import Copy
 from yak.sim.keyed import COMPACT
 
+_CRC_AT: Final = 17
+"""The checksum's position in a batch header: damage before it shows by other means."""
 _COVERED_FROM: Final = 21
 _LAST_OFFSET_DELTA: Final = range(23, 27)
-"""Left alone: the checks of the simulator know batches by where they end."""
+"""Not damaged: the simulator's checks identify batches by their ends."""
 _UNCOVERED_PERCENT: Final = 35
 _FIELDS: Final = ("base offset", "base offset", "length", "epoch", "helper")
 _EPOCH_BITS: Final = range(8, 32)
-"""No run comes to such an epoch."""
+"""No run reaches such an epoch."""
 _SECTORS: Final = (512, 4096)
 _TRIES: Final = 8
 
@@ -43,12 +45,12 @@ class Batch(NamedTuple):
     header: BatchHeader
 
     def bytes_in(self, data: Buffer) -> bytes:
-        """What stands in its place in such a file."""
+        """The bytes at its position in such a file."""
         return bytes(data[self.place : self.place + self.header.size_bytes])
 
 
 def folder_of(copy: Copy) -> str:
-    """Where the copy's files are."""
+    """The folder of the copy's files."""
     return f"{copy.node.directories[0]}/{copy.topic_partition}"
 
 
@@ -62,7 +64,7 @@ def files_of(copy: Copy) -> dict[str, Content]:
 
 
 def batches_of(copy: Copy) -> list[Batch]:
-    """Each batch that is on the copy's disk, as it should be."""
+    """Each batch on the copy's disk, as it is without damage."""
     return [
         Batch(path, place, header)
         for path, content in files_of(copy).items()
@@ -72,7 +74,7 @@ def batches_of(copy: Copy) -> list[Batch]:
 
 
 def is_damaged(copy: Copy) -> bool:
-    """Whether any file of the copy holds wrong bytes, be it that compaction took them over into another."""
+    """Whether any file of the copy has wrong bytes, including those that compaction copied into a new segment."""
     files = files_of(copy)
     return any(content.wounds for content in files.values()) or any(
         compute_crc(files[path].sound(), place, header.size_bytes) != header.crc
@@ -80,11 +82,33 @@ def is_damaged(copy: Copy) -> bool:
     )
 
 
-def flip(copy: Copy, dice: SeededDice) -> str:
-    """A bit of a stored batch flips, in the newest batches as often as elsewhere, or one of a helper file; tells where.
+class WrongCrc(NamedTuple):
+    """A damaged batch whose own checksum shows the damage: the bytes before the checksum are right."""
 
-    Empty when nobody could tell it together with what is damaged already: a wrong length where the rest of the batch is wrong too
-    looks like a torn write.
+    content: Content
+    place: FilePosition
+    header: BatchHeader
+
+
+def wrong_crcs(copy: Copy) -> list[WrongCrc]:
+    """The batches on the copy's disk with damage in their checksums or in the bytes that these cover."""
+    found = []
+    for path, content in files_of(copy).items():
+        if not path.endswith(".log") or not content.wounds:
+            continue
+        sound, data = content.sound(), content.data
+        for place, header in iterate_headers(sound):
+            is_uncovered = sound[place : place + _CRC_AT] != data[place : place + _CRC_AT]
+            if not is_uncovered and compute_crc(data, place, header.size_bytes) != read_header(data, place).crc:
+                found.append(WrongCrc(content, place, header))
+    return found
+
+
+def flip(copy: Copy, dice: SeededDice) -> str:
+    """Flip a bit of a stored batch or of a helper file. Returns the place.
+
+    Half of the time the batch is the newest. The result is empty if the damage would be undetectable together with
+    earlier damage: a wrong length in an otherwise damaged batch looks like a torn write.
     """
     batches = batches_of(copy)
     batch = batches[-1] if dice.chance(50) else dice.choice(batches)
@@ -104,7 +128,7 @@ def flip(copy: Copy, dice: SeededDice) -> str:
 
 
 def _uncovered(copy: Copy, batch: Batch, is_last: bool, field: str, dice: SeededDice) -> tuple[str, int, int] | None:
-    """(file, byte, bit) in what comes before the checksum's part of a batch; none that nobody could tell."""
+    """(file, byte, bit) before the checksum's range of a batch; None if that damage would be undetectable."""
     if field == "base offset":
         bits = [
             bit
@@ -116,7 +140,7 @@ def _uncovered(copy: Copy, batch: Batch, is_last: bool, field: str, dice: Seeded
     elif field == "length":
         bits, end = list(range(32)), 11
     else:
-        # the last epoch of a log is what its last batch says
+        # the last epoch of a log is that of its last batch
         bits, end = [] if is_last else list(_EPOCH_BITS), 15
     if not bits:
         return None
@@ -125,7 +149,7 @@ def _uncovered(copy: Copy, batch: Batch, is_last: bool, field: str, dice: Seeded
 
 
 def _looks_like_a_gap(copy: Copy, batch: Batch, base_offset: Offset) -> bool:
-    """Whether nobody can tell that a batch begins there, because compaction may have taken away what was before it."""
+    """Whether a batch at this offset looks plausible, because compaction may have removed the records before it."""
     if not _is_compacted(copy):
         return False
     before = (each for each in batches_of(copy) if each.path == batch.path and each.place < batch.place)
@@ -146,9 +170,9 @@ def _helper(copy: Copy, dice: SeededDice) -> tuple[str, int, int] | None:
 
 
 def misdirect(copy: Copy, source: Copy, dice: SeededDice) -> str:
-    """What `source` was to have stands in a log of `copy` instead of what was there; tells where, empty when nothing fits.
+    """Put bytes of `source` over bytes of a log of `copy`. Returns the place, empty if nothing fits.
 
-    Either a whole batch stands where another began, whose place in a file happened to be right, or a sector does.
+    They are either a whole batch at another batch's position, or a sector.
     """
     for _ in range(_TRIES):
         found = _batch_for_batch(copy, source, dice) if dice.chance(50) else _sector_for_sector(copy, source, dice)
@@ -163,7 +187,7 @@ def misdirect(copy: Copy, source: Copy, dice: SeededDice) -> str:
 
 
 def lose(source: Copy, dice: SeededDice) -> str:
-    """The place that was aimed at has zeros: nothing was there before. Tells where."""
+    """Put zeros at the intended place of a misdirected write. Returns the place."""
     batch = dice.choice(batches_of(source))
     sector = dice.choice(_SECTORS)
     begin = batch.place // sector * sector
@@ -198,7 +222,7 @@ def _sector_for_sector(
 
 
 def _is_told(copy: Copy, path: str, position: FilePosition, foreign: bytes) -> bool:
-    """Whether what stands at each place where a batch begins fails its checksum, or has offsets that cannot be there."""
+    """Whether every batch position with wrong bytes fails its checksum, or has offsets that cannot be there."""
     content = copy.node.disk.contents()[path]
     right, data = content.sound(), content.data[:]
     end = min(position + len(foreign), len(data))
@@ -210,7 +234,7 @@ def _is_told(copy: Copy, path: str, position: FilePosition, foreign: bytes) -> b
         place, header, found = each.place, each.header, read_header(data, each.place)
         is_gap = _looks_like_a_gap(copy, each, found.base_offset)
         if found.size_bytes > len(data) - place:
-            # the beginning of a batch that may come there, and nothing behind it: so ends a process that died in a write
+            # the start of a plausible batch at the end of the file: a process that died in a write leaves the same
             may_be = found.magic == MAGIC_V2 and last_intact < place
             is_same = found.base_offset == header.base_offset
         else:

@@ -1,10 +1,10 @@
-"""Disks of a cluster that fail, rot and lie: calls that raise, bits that flip in what was stored, writes that land in another
-place, reads that give wrong bytes once.
+"""Disk faults of a cluster: failing calls, flipped bits in stored data, misdirected writes, wrong bytes in single
+reads.
 
-One replica of a partition is damaged at a time, and only while another that may be elected is sound: then nothing that was
-acknowledged may be lost, no consumer may take what was changed for good, no follower may copy it, and no coordinator may believe
-it. What may be damaged how says `yak.sim.cluster_damage`. Whoever does not notice by himself is mended by hand when the faults
-are over, as docs/operations.md says: the folder is moved away, and the partition copied anew.
+One replica of a partition is damaged at a time, and only while another electable one is sound. So no acknowledged
+record may be lost, no consumer may accept a changed batch for good, no follower may copy it, and no coordinator may
+load it. `yak.sim.cluster_damage` defines the damage. A broker that does not detect its damage is repaired by hand
+after the faults, as in docs/operations.md: the folder is moved away, and the partition is replicated again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from yak.storage.names import BOOT_MARK
 
 _OPERATIONS = ("append", "append", "sync", "open", "read", "truncate", "rename", "write_file")
 _NUMBERS = (errno.ENOSPC, errno.EIO)
+_COLD_PERCENT = 60
 _LOOKS_MAX = 120
-"""Ten a second: longer than any broker stays away."""
+"""Ten checks a second: longer than any broker stays away."""
 _PLACES = ("/data/t-", "/data/t-", "/data/__consumer_offsets", "/data/recovery-point", "/data/replication-offset")
-"""Not the copy of the metadata: without it a broker goes on with what it knows, and one whose copy is gone was wiped."""
+"""Not the metadata copy: without it a broker goes on with its image, and a broker whose copy is gone counts as wiped.
+"""
 
 
 class Disks:
-    """What was done to them. `count` notes what struck, and what was noticed."""
+    """The faults of the disks. `count` counts them, and their detections."""
 
     def __init__(self, cluster: Cluster, losses: Losses, count: Callable[[str], None]) -> None:
         self._cluster = cluster
@@ -50,13 +52,13 @@ class Disks:
         return True
 
     def misread(self, node: SimNode, dice: SeededDice) -> bool:
-        """The next read of records gives a wrong bit, once."""
+        """The next read of records returns one wrong bit, once."""
         node.disk.garble_next(dice.fork("which bit"), path_contains="/data/")
         self._cluster.history.may_be_damaged = True
         return True
 
     def rot(self, dice: SeededDice) -> bool:
-        """A bit flips in what is stored of one copy."""
+        """A stored bit of one copy flips."""
         copies = self._copies()
         if not copies:
             return False
@@ -64,12 +66,15 @@ class Disks:
         where = flip(copy, dice)
         if where:
             self._note(copy, where)
+            if dice.chance(_COLD_PERCENT):
+                # damage on the device shows only in reads from there, and the broker checks only such reads
+                copy.node.disk.cached_bytes = 0
         return bool(where)
 
     def misdirect(self, dice: SeededDice) -> bool:
-        """A write landed in another place: foreign bytes stand in a copy, and where they were to be, there may be nothing.
+        """A write landed at another place: a copy has foreign bytes, and the intended place may have zeros.
 
-        They are of the same copy, or now and then of another that the same broker has, and that may be damaged too.
+        The bytes are from the same copy, or now and then from another copy on the same broker that may be damaged too.
         """
         copies = self._copies()
         if not copies:
@@ -86,7 +91,7 @@ class Disks:
         return True
 
     def _copies(self) -> list[Copy]:
-        """Those that may be damaged now."""
+        """The copies that may be damaged now."""
         return [
             copy
             for copies in self._cluster.history.copies.values()
@@ -101,7 +106,9 @@ class Disks:
         self._cluster.world.say(f"{what} on broker {copy.node.node_id}")
 
     def to_mend(self) -> None:
-        """The faults are over: brokers whose disks still hold flipped bits are to be started anew, as those that failed."""
+        """After the faults: mark brokers with flipped bits on their disks for a restart, like those with failed disks."""
+        for node in self._cluster.nodes:
+            node.disk.cached_bytes = None
         history = self._cluster.history
         for key, node_id in history.rotten.items():
             copy = history.copies.get(key, {}).get(node_id)
@@ -109,7 +116,7 @@ class Disks:
                 self.failed[node_id] = None
 
     def may_mend(self, node: SimNode) -> bool:
-        """Whether what is damaged on it can be spared: who mends by hand waits for another replica, but not for ever."""
+        """Whether its damaged copies can be spared: an operator waits for a sound replica, but not for ever."""
         rotten = [key for key, node_id in self._cluster.history.rotten.items() if node_id == node.node_id]
         if all(map(self._losses.has_sound, rotten)):
             return True
@@ -117,7 +124,7 @@ class Disks:
         return self._looks_left < 0
 
     def mend(self, node: SimNode) -> None:
-        """While it does not run: take the folders away whose batches are damaged."""
+        """While the broker does not run: remove the folders with damaged batches."""
         history = self._cluster.history
         for key, node_id in list(history.rotten.items()):
             copy = history.copies.get(key, {}).get(node_id)
@@ -126,7 +133,7 @@ class Disks:
             del history.rotten[key]
             if is_damaged(copy):
                 if self._losses.is_last(key, node):
-                    # it led alone, and no follower takes from it what is damaged: a person gives up what is there
+                    # it led alone, and no follower copies damaged batches: an operator gives up the data
                     history.forfeit(key, "the last one in sync is damaged")
                 node.disk.remove_tree(folder_of(copy))
                 node.disk.sync_file_system("/")
@@ -136,7 +143,7 @@ class Disks:
 
 
 def _went_on(node: SimNode) -> bool:
-    """Whether the next start will know that the machine went on: else it may take what is damaged for a torn tail."""
+    """Whether the next start will know that the machine kept running; otherwise it may take damage for a torn tail."""
     contents, mark = node.disk.contents(), f"{node.kernel_boot_id}\n".encode()
     paths = [f"{directory}/{BOOT_MARK}" for directory in node.directories]
     return all(path in contents and contents[path].data == mark for path in paths)

@@ -1,4 +1,4 @@
-"""One seed of several brokers, from start to verdict."""
+"""One seed of several brokers, from start to report."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from yak.sim.books import Violation
 from yak.sim.checks.commits_of_members import CommitsOfMembers
 from yak.sim.checks.committed_stays import CommittedStays
 from yak.sim.checks.compaction_keeps_last import CompactionKeepsLast
+from yak.sim.checks.damaged_replicas_resign import DamagedReplicasResign
 from yak.sim.checks.electable_hold_all import ElectableHoldAll
 from yak.sim.checks.epoch_cache_sound import EpochCacheSound
 from yak.sim.checks.group_offsets_stay import GroupOffsetsStay
 from yak.sim.checks.guests_apart import GuestsApart
 from yak.sim.checks.leader_in_isr import LeaderInIsr
+from yak.sim.checks.loads_refuse_damage import LoadsRefuseDamage
 from yak.sim.checks.log_start_sound import LogStartSound
 from yak.sim.checks.metadata_linear import MetadataLinear
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
@@ -36,6 +38,7 @@ from yak.sim.cluster_guests import Guests
 from yak.sim.dice import SeededDice
 from yak.sim.groups import Groups
 from yak.sim.history import Key, Watcher
+from yak.sim.impostor import Impostor
 from yak.sim.keyed import COMPACT
 from yak.sim.producer import SimProducer
 from yak.sim.recording import Reading, Recorder, must_hold
@@ -47,22 +50,22 @@ from yak.sim.verdict import Verdict
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 150_000
-ADMIN, GUESTS, SLOPPY, DELETER = "admin", "guests", "sloppy", "deleter"
-"""Clients that may be left out of a run (`Spec.without`), as topics may, and the skew of the clocks."""
+ADMIN, GUESTS, SLOPPY, DELETER, IMPOSTOR = "admin", "guests", "sloppy", "deleter", "impostor"
+"""Clients that `Spec.without` may leave out of a run; it may also leave out topics and the clocks' skew."""
 COUNTS = (8, 30, 60)
-"""Values that a producer sends."""
+"""Numbers of values that a producer sends."""
 PAUSES_US = (20_000, 300_000, 800_000)
-"""How long it waits at most after an answer: some are done before the first fault, others write all the while."""
+"""A producer's longest pause after an acknowledgement: some end before the first fault, others write throughout."""
 RETRY_US = 120_000
-"""How long clients wait before they try again."""
+"""The clients' retry backoff."""
 WRITABLE_MS = 10_000
-"""L1: this long after everything healed, and a session more, every partition takes acks=all again."""
+"""L1: this long plus one session after the last fault, every partition accepts acks=all again."""
 IN_SYNC_MS = 60_000
-"""L2: this long after it, every ISR is whole, every move is done, and everything acknowledged was read."""
+"""L2: so long after the last fault, ISRs are full, reassignments complete, and all acknowledged records read."""
 
 
 class ClusterRun:
-    """A world with several brokers, a store, their clients and their faults."""
+    """Several brokers, a store, their clients and their faults."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -93,6 +96,9 @@ class ClusterRun:
             roles=draw_roles(self._dice, brokers),
             racks=draw_racks(self._dice, brokers),
         )
+        for node in self.cluster.nodes:
+            # so that other events run between the partitions of a new image
+            node.partitions_a_slice = 1
         history = self.cluster.history
         history.keyed = frozenset((COMPACT, OFFSETS_TOPIC))
         self.view = View(self.cluster, dice.fork("view"))
@@ -103,8 +109,10 @@ class ClusterRun:
         topics = [name for name in plans if name != CHURN]
         self.groups = Groups(self.view, dice.fork("groups"), self.books, topics, spec.leaves_out)
         self.coordinators = GroupOffsetsStay(self.cluster, self.groups.books)
+        self.loads = LoadsRefuseDamage(history)
         self.commits = CommitsOfMembers(self.groups.books)
         self.guests = Guests(self.cluster, dice.fork("guests"), self.books)
+        self.impostor = Impostor(self.cluster, SeededDice(f"impostor {seed}:{brokers}"), self.books)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
         self.compaction = CompactionKeepsLast(history)
@@ -121,6 +129,8 @@ class ClusterRun:
             EpochCacheSound(history),
             self.compaction,
             GuestsApart(self.cluster.store),
+            DamagedReplicasResign(self.cluster),
+            self.loads,
             self.coordinators,
             self.commits,
             self.log_starts,
@@ -130,12 +140,12 @@ class ClusterRun:
         self.producers: list[SimProducer] = []
         self.probes: list[tuple[str, int, SimProducer]] = []
         self.sloppy: list[SloppyWriter | RecordsDeleter] = []
-        """Clients that go on until everything is healed."""
+        """Clients that run until all faults are healed."""
         self.consumed: dict[tuple[str, int], None] = {}
         self._healed_ms = 0
 
     def go(self) -> Verdict:
-        """Run to the end; raises what was violated."""
+        """Run to the end. Raises the first violation."""
         for node in self.cluster.nodes:
             self.world.after(self._dice.between(0, 300_000), node.start)
         self.world.run(self._all_are_ready, check=_nothing, events_max=EVENTS_MAX)
@@ -149,6 +159,8 @@ class ClusterRun:
             self.admin.start()
         if not self.spec.leaves_out(GUESTS):
             self.guests.start()
+        if not self.spec.leaves_out(IMPOSTOR):
+            self.impostor.start()
         self.faults.start()
         self.world.run(lambda: self.faults.are_over, check=_nothing, events_max=EVENTS_MAX)
         self._heal()
@@ -164,7 +176,7 @@ class ClusterRun:
         return self.offsets_plan if topic == OFFSETS_TOPIC else self.plans.get(topic)
 
     def verdict(self) -> Verdict:
-        """What the run did so far."""
+        """The report of the run so far."""
         return Verdict(
             self.spec,
             self.world.trace_hash(),
@@ -176,6 +188,7 @@ class ClusterRun:
                 **self.counts.read(),
                 **self.compaction.counts,
                 "coordinators loaded": self.coordinators.loads_count,
+                "loads of damaged logs": self.loads.damaged_count,
                 "commits appended": self.commits.appended_count,
                 "log starts moved on replicas": self.log_starts.moves_count,
             },
@@ -187,6 +200,7 @@ class ClusterRun:
                 GUESTS,
                 SLOPPY,
                 DELETER,
+                IMPOSTOR,
                 SKEW,
             ),
         )
@@ -234,7 +248,7 @@ class ClusterRun:
     def _write_sloppily(self, topic: str, partition: int) -> None:
         channel, pause_us = self._channel((topic, partition)), self._dice.choice((20_000, 100_000, 400_000))
         acks = self._dice.choice((0, 1, 1, -1))
-        # nobody answers acks=0, so it would write all the time
+        # acks=0 gets no response, so this writer would write without a pause
         pause_us = pause_us if acks else max(200_000, pause_us)
         writer = SloppyWriter(channel, self.books, len(self.sloppy), topic, partition, pause_us=pause_us, acks=acks)
         self.sloppy.append(writer)
@@ -262,10 +276,11 @@ class ClusterRun:
     # ----------------------------------------------------------------------------------------------- the end
 
     def _heal(self) -> None:
-        """Everything works from now on: see that the cluster comes back."""
+        """End all faults; from now on the cluster has to recover."""
         self.world.say("everything is healed")
         self.admin.stop()
         self.guests.stop()
+        self.impostor.stop()
         self.groups.heal()
         for writer in self.sloppy:
             writer.stop()
@@ -285,13 +300,14 @@ class ClusterRun:
                     self._consume(name, partition)
 
     def _judge(self) -> None:
-        """Hold all that the clients did and saw against itself."""
+        """Check the history of everything that the clients did and saw."""
         books = self.books
         history = self.recorder.history(
             lambda place: books.promises(*place),
             self.groups.books.promises,
             lambda place: books.of(*place).floor,
             lambda place: books.taken(*place),
+            lambda place: books.forgotten(*place),
         )
         books.count("operations judged", must_hold(history).operations)
 
@@ -323,7 +339,7 @@ class ClusterRun:
         return False
 
     def _troubles(self) -> str | None:
-        """What is not as it should be after everything healed; None when all is well."""
+        """The first thing that has not recovered yet; None if everything has."""
         for producer in self.producers:
             if not producer.is_done and self.books.promises(*producer.target):
                 return f"a producer to {producer.target[0]}-{producer.target[1]} is not done"
@@ -342,27 +358,27 @@ class ClusterRun:
 
 
 class _Forfeits(Watcher):
-    """Comes before all checks: what is given up is not checked."""
+    """Runs before all checks, since they skip forfeited partitions."""
 
     def __init__(self, faults: ClusterFaults) -> None:
         self._faults = faults
 
     def store_changed(self, request: Any, outcome: Any) -> None:  # noqa: ARG002
-        """Somebody's last sound member may be gone."""
+        """A reassignment may have removed the last sound member of an ISR."""
         moved = request.arguments["partitions"] if request.script == "alter_replicas" else ()
         self._faults.losses.forfeit_the_unsound({(each["topic_id"], each["partition"]) for each in moved})
 
 
 def _nothing() -> None:
-    """The checks hear of every step by themselves."""
+    """Nothing to check after an event: the watchers are notified of every step."""
 
 
 def run_cluster_seed(
     seed: int, brokers: int = 3, *, lines: list[str] | None = None, faults: Sequence[str] | None = None
 ) -> Verdict:
-    """Run one seed; what was violated is in the verdict's `error`. `lines` collects the run for a reader.
+    """Run one seed; a violation is in the report's `error`. `lines` collects the log lines of the run.
 
-    `faults` are the only classes that strike (`yak.sim.cluster_faults`), and more often than elsewhere.
+    `faults` are the only classes that occur (`yak.sim.cluster_faults`), and more often than otherwise.
     """
     return run_cluster(Spec(seed, brokers, None if faults is None else tuple(faults)), lines=lines)
 
@@ -373,5 +389,5 @@ def run_cluster(spec: Spec, *, lines: list[str] | None = None) -> Verdict:
     run.world.log = lines
     try:
         return run.go()
-    except Exception as error:  # noqa: BLE001  (a broker that raises is a finding like any other)
+    except Exception as error:  # noqa: BLE001  (an exception of the broker is a finding too)
         return run.verdict().fail(error, lines)

@@ -1,4 +1,4 @@
-"""Whether runs were idle: how often they reached the states that a log broker is about, and which they never did."""
+"""Coverage of runs: how often they reached the states that a log broker is about, and which they never did."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from collections.abc import Mapping
 from yak.sim.verdict import Verdict
 
 TORN = ("torn: whole", "torn: nothing", "torn: prefix", "torn: holes", "torn: names")
-"""What power losses left of what was not synced."""
+"""The results of power losses for unsynced data."""
 _FAILING = ("append", "sync", "open", "read", "truncate", "rename", "write_file")
 ALONE: Mapping[str, tuple[str, ...]] = {
-    "process": ("power losses", "kills", "orderly stops", "last answers lost", "connections cut"),
+    "process": (
+        "power losses",
+        "kills",
+        "orderly stops",
+        "last answers lost",
+        "connections cut",
+        "bug",
+        "requests failed by a bug",
+        "fail-stops",
+    ),
     "disk": (
         "disk failures: append",
         "disk failures: sync",
@@ -90,8 +99,10 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
     ),
     "metadata": ("topics created", "topics deleted", "topics grown", "configs changed"),
     "guests": ("guests registered", "guests changed", "guests closed"),
+    "impostors": ("impostors refused",),
     "groups": (
         "coordinators loaded",
+        "loads of damaged logs",
         "commits appended",
         "joins",
         "rebalances",
@@ -102,6 +113,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "commits: fail",
         "commits: info",
         "commits by the dead",
+        "commits of the generation before",
     ),
     "writers": ("sent with acks=0", "sent with acks=1", "sent with acks=-1", "refused for good"),
     "log starts": (
@@ -119,21 +131,21 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
     ),
     "refusals": ("refused not_enough_replicas", "refused not_leader_or_follower"),
 }
-"""Area -> the states of it, by their names in a verdict's counts."""
+"""Area -> its states, by their names in a report's counts."""
 
 
 class Coverage:
-    """Adds up verdicts of one kind of run: with one broker, or with several."""
+    """Adds up reports of one kind of run: with one broker, or with several."""
 
     def __init__(self, brokers: int) -> None:
         self.areas = ALONE if brokers == 1 else CLUSTER
         self.seeds_count = 0
         self.totals: dict[str, int] = {}
         self.seeds: dict[str, int] = {}
-        """In how many runs there was any."""
+        """The number of runs that reached each state."""
 
     def add(self, verdict: Verdict) -> None:
-        """One more run."""
+        """Add one run."""
         self.seeds_count += 1
         for name, count in verdict.counts.items():
             self.totals[name] = self.totals.get(name, 0) + count
@@ -144,7 +156,7 @@ class Coverage:
         return [name for names in self.areas.values() for name in names if not self.totals.get(name)]
 
     def lines(self) -> list[str]:
-        """For people: a line for each area, `state count (runs with it)`; then what was never reached."""
+        """For a reader: a line per area with `state count (runs with it)`, then the states never reached."""
         width = max(map(len, self.areas))
         told = []
         for area, names in self.areas.items():

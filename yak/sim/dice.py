@@ -9,10 +9,10 @@ _T = TypeVar("_T")
 
 
 class SeededDice:
-    """Dice that fall the same way for the same seed."""
+    """A random source that makes the same choices for the same seed."""
 
     def __init__(self, seed: int | str) -> None:
-        self._random = random.Random(seed)  # noqa: S311  (a simulation wants the same dice again, not secrets)
+        self._random = random.Random(seed)  # noqa: S311  (a simulation needs reproducible choices, not secrets)
 
     def uuid4(self) -> uuid.UUID:
         """An id that looks random."""
@@ -35,9 +35,9 @@ class SeededDice:
         return self._random.randrange(100) < percent
 
     def choice(self, items: Sequence[_T]) -> _T:
-        """One of several things."""
+        """One of the items."""
         return self._random.choice(items)
 
     def fork(self, name: str) -> "SeededDice":
-        """Dice of their own for one part of the world, so that a change in one part leaves the others alone."""
+        """A separate random source for one part of the world, so that a change in one part leaves the others alone."""
         return SeededDice(f"{self._random.getrandbits(64)}:{name}")

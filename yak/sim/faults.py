@@ -1,8 +1,9 @@
-"""What goes wrong in a run: power loss, kills, orderly stops, cut connections, failing and slow disks, cold caches, store
-outages, a store that lost its history; all drawn from the seed.
+"""Faults of a run with one broker, all drawn from the seed.
 
-The disk's rules are the fault model: a kill keeps everything written, a power loss keeps what was synced and of the
-rest whatever the dice say. Everything heals before the end, so that every run can be checked to the last record.
+They are power loss, kills, controlled shutdowns, lost connections, failing and slow disks, cold caches, store outages,
+and a store that lost its history. The disk's rules are the fault model: a kill keeps everything written, a power loss
+keeps synced data and a random part of the rest. Everything heals before the end, so that every run can be checked to
+the last record.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
+from yak.broker.events import Notice
 from yak.cluster.member_state import MemberState
-from yak.errors import StartRefused
+from yak.errors import FailStop, StartRefused
 from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
 from yak.sim.spec import Spec
@@ -20,17 +22,20 @@ from yak.sim.world import World
 
 FAULTS_MAX = 6
 CLASSES = ("power", "kill", "stop", "outage", "regression", "disk", "slow disk", "cut", "cold cache")
+BUG = "bug"
+"""Drawn for `BUG_PERCENT` of seeds by a random source of its own, so that a seed's other draws stay the same."""
+BUG_PERCENT, BUG_WEIGHT = 50, 15
 DISK_OPERATIONS = ("append", "append", "sync", "sync", "sync", "write_file", "open", "rename", "read", "truncate")
 START_OPERATIONS = ("read", "open", "truncate", "write_file")
 SLOW_JOB_US = 3_000_000
 
 
 class Faults:
-    """Draws faults one after the other until their number is reached. `victims` are what the names of topics' folders begin with.
+    """Draws faults one after the other until their number is reached. `victims` are prefixes of topics' folders.
 
-    `cut_connections` loses about so many percent of the clients' connections; after `lose_answers` no answer arrives on the
-    connections that there are. `spec` may name the only classes that strike, and
-    single faults by their number; each has dice of its own, so that leaving one out changes the others little.
+    `cut_connections` drops about that percentage of the clients' connections. After `lose_answers` no response arrives
+    on the present connections. `spec` may name the only classes that occur, and single faults by number. Each fault has
+    a random source of its own, so that leaving one out changes the others little.
     """
 
     def __init__(
@@ -69,19 +74,24 @@ class Faults:
             "cold cache": (4, self._cold_cache),
         }
         assert tuple(table) == CLASSES
-        self._table = [table[name] for name in CLASSES if spec.faults is None or name in spec.faults]
+        has_bugs = spec.faults is None and SeededDice(f"{spec.seed}:1:{BUG}").chance(BUG_PERCENT)
+        table[BUG] = (BUG_WEIGHT, self._plant_bug)
+        chosen = (*CLASSES, BUG) if has_bugs else CLASSES if spec.faults is None else spec.faults
+        self._table = [table[name] for name in (*CLASSES, BUG) if name in chosen]
         if spec.faults is not None:
             self._left = FAULTS_MAX if self._table else 0
         node.disk.observe_failure = self._disk_failed
         node.on_disks_lost = self._disks_lost
+        node.on_fail_stop = self._fail_stopped
+        node.on_request_failed = self._request_failed
 
     @property
     def are_over(self) -> bool:
-        """Whether nothing more will go wrong and all is up again."""
+        """Whether no more faults will occur and the broker is ready."""
         return self._left <= 0 and not self._is_busy and self._node.is_ready
 
     def start(self) -> None:
-        """Draw the first one."""
+        """Draw the next fault."""
         self._is_busy = False
         if self._left > 0:
             self._world.after(self._schedule.between(5_000, 400_000), self._strike)
@@ -119,8 +129,10 @@ class Faults:
         self._end_by(self._stop_now)
 
     def _end_by(self, end: Callable[[], None]) -> None:
-        """End this life. In half the cases all that a producer has under way is stored before, and not one answer arrives:
-        the next life must know each of these batches."""
+        """End this incarnation. In half the cases all in-flight batches are stored first, and no response arrives.
+
+        The next incarnation must recognise each of these batches.
+        """
         if self._dice.chance(50):
             self._count("last answers lost")
             self._lose_answers()
@@ -145,7 +157,7 @@ class Faults:
 
     def _restart(self) -> None:
         node = self._node
-        # never in the first directory: it holds the copy of the metadata, without which nothing starts
+        # never in the first directory: it has the metadata copy, without which the broker does not start
         if len(node.directories) > 1 and self._dice.chance(5):
             node.disk.fail_next(self._dice.choice(START_OPERATIONS), path_contains=f"{node.directories[-1]}/")
             self._count("disks that fail at the start")
@@ -161,8 +173,32 @@ class Faults:
         node.start()
         self.start()
 
+    def _plant_bug(self) -> None:
+        """An unexpected exception in the broker's own code (`yak.sim.planted_bugs`)."""
+        node, starts = self._node, self._node.starts_count
+        if node.bugs.plant(self._dice):
+            self._count(BUG)
+
+        def withdraw() -> None:
+            if node.broker is not None and node.starts_count == starts:
+                node.bugs.withdraw()
+                self.start()
+
+        self._world.after(self._dice.between(5_000, 1_000_000), withdraw)
+
+    def _fail_stopped(self, failure: FailStop) -> None:
+        """The shell ends the process, and a service manager restarts it."""
+        self._node.bugs.stopped(failure)
+        self._world.say(f"the broker stops for a bug in {failure.what}")
+        self._count("fail-stops")
+        self._kill_now()
+
+    def _request_failed(self, notice: Notice) -> None:
+        self._node.bugs.request_failed(notice)
+        self._count("requests failed by a bug")
+
     def _cut(self) -> None:
-        """Connections are lost, some of them again and again: what was asked is asked again."""
+        """Connections are lost, some of them repeatedly: clients retry their requests."""
         self._count("connections cut")
         cuts = self._dice.between(1, 8)
 
@@ -180,7 +216,7 @@ class Faults:
     # ------------------------------------------------------------------------------------------------- the disk
 
     def _failing_disk(self) -> None:
-        """One call fails; whatever came of it, somebody mends the disk and starts the broker again."""
+        """One call fails; whatever the outcome, an operator repairs the disk and restarts the broker."""
         operation = self._dice.choice(DISK_OPERATIONS)
         number = errno.ENOSPC if operation != "sync" and self._dice.chance(50) else errno.EIO
         self._node.disk.fail_next(operation, number, path_contains=f"/{self._dice.choice(self._victims)}")
@@ -192,7 +228,7 @@ class Faults:
         self._count(f"disk failures: {operation}")
 
     def _disks_lost(self) -> None:
-        """The shell ends the process, and a service manager starts it again."""
+        """The shell ends the process, and a service manager restarts it."""
         self._count("halts for the last directory")
         self._node.kill()
         self._restart_later()
@@ -202,7 +238,7 @@ class Faults:
 
         def end() -> None:
             if self._node.broker is None or self._node.starts_count != starts:
-                return  # it halted by itself
+                return  # the process ended by itself
             if self._dice.chance(25):
                 self._stop_now()
             elif self._dice.chance(50):
@@ -248,7 +284,7 @@ class Faults:
         self.start()
 
     def _store_regression(self) -> None:
-        """The store comes back without its newest records, or empty; later somebody brings the history back."""
+        """The store comes back without its newest records, or empty; later an operator restores its history."""
         node, store = self._node, self._store
         self._count("stores that lost their history")
         node.store_goes_down()
@@ -261,7 +297,7 @@ class Faults:
         node.store_comes_up()
 
         def bring_back() -> None:
-            # a broker that knew none of the lost records went on with what was left: that is the history now
+            # a broker that had none of the lost records went on with the shorter history: that one counts now
             moved_on = node.broker is not None and node.broker.metadata.membership.state is MemberState.ACTIVE
             node.store_goes_down()
             if not moved_on:

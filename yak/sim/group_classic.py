@@ -1,4 +1,4 @@
-"""A member of a group of the classic protocol: it joins, its leader deals out, everybody takes its part, and is heard of."""
+"""A member of a classic group: JoinGroup, assignment by the group leader, SyncGroup, Heartbeat."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class ClassicMember(GroupMember):
-    """Speaks JoinGroup, SyncGroup and Heartbeat, and gives up all it has before each rebalance ("eager")."""
+    """Speaks JoinGroup, SyncGroup and Heartbeat, and revokes all its partitions before each rebalance ("eager")."""
 
     def __init__(self, group: SimGroup, number: int, dice: SeededDice, instance: str | None) -> None:
         super().__init__(group, number, dice, instance)
         self._token = b""
-        """What marks the assignment that it dealt out last."""
+        """Marks the assignment that it computed last."""
         self._decided: list[Place] | None = None
-        """What it dealt out, while it leads the group."""
+        """The partitions that it assigned, while it is the group leader."""
 
     def _join(self) -> None:
         group = self._group
@@ -57,6 +57,8 @@ class ClassicMember(GroupMember):
         if answer is not None and code == NONE:
             self.member_id, self.generation = answer.member_id, answer.generation_id
             self._group.count("joins")
+            if self._dice.chance(80):
+                self._commit_late()
             self._sync(answer)
         elif answer is not None and code == ErrorCode.member_id_required:
             self.member_id = answer.member_id
@@ -65,7 +67,7 @@ class ClassicMember(GroupMember):
             self._again(code)
 
     def _again(self, code: ErrorCode | None) -> None:
-        """Join anew, a little later."""
+        """Rejoin after the retry backoff."""
         if code is not None:
             self._link.heard(code)
             if code in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id):
@@ -77,7 +79,7 @@ class ClassicMember(GroupMember):
         group = self._group
         dealt: list[dict[str, Any]] = []
         if joined.leader == joined.member_id and joined.skip_assignment:
-            # a static leader is back, and what it dealt out still holds (KIP-814)
+            # a static leader has rejoined, and its last assignment still holds (KIP-814)
             self._decided, self._token = group.dealt.get(self.generation, []), b""
         elif joined.leader == joined.member_id:
             self._decided = group.dealt[self.generation] = group.partitions()
@@ -105,7 +107,7 @@ class ClassicMember(GroupMember):
             return
         places, token = read_assignment(bytes(answer.assignment)) if answer.assignment else ([], b"")
         if self._token and token != self._token and self._decided is not None:
-            # it dealt out twice in one generation, since the first answer was late, and the first one holds: anew
+            # a late response let it assign twice in one generation, and the first assignment holds: assign again
             self._decided = []
         if token:
             self._group.books.assigned(self._group.group_id, self.generation, self.owner, token, places)
@@ -120,7 +122,7 @@ class ClassicMember(GroupMember):
 
     def _beat(self) -> None:
         if self._decided is not None and self._decided != self._group.partitions():
-            # its topics grew: who leads has them dealt out anew
+            # its topics have more partitions: the group leader triggers a rebalance
             self._rejoin()
             return
         body = request(
@@ -148,7 +150,7 @@ class ClassicMember(GroupMember):
             self._beat_later()
 
     def _rejoin(self) -> None:
-        """Commit what is read, give up everything, and join anew."""
+        """Commit the positions, revoke all partitions, and rejoin."""
 
         def go() -> None:
             self._give_up(list(self._own))

@@ -1,13 +1,13 @@
-"""A member of a group: what members of both protocols have in common.
+"""The common part of group members of both protocols.
 
-A member reads the partitions that are its own from what the group committed, commits how far it came, and may crash at any
-time. A crashed one may still have a commit on its way, or send one late, as a process that was stopped does when it goes on.
+A member reads its partitions from the group's committed offsets on, commits its positions, and may crash at any time. A
+crashed member may still have a commit in flight, or send one late, as a paused process does when it resumes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -45,7 +45,7 @@ DEFINITE = frozenset(
         ErrorCode.rebalance_in_progress,
     }
 )
-"""Errors of a commit that prove that nothing was committed."""
+"""Errors of a commit that prove that no offset was committed."""
 
 
 class _Own:
@@ -60,8 +60,17 @@ class _Own:
         self.committed = consumer.position
 
 
+class _Past(NamedTuple):
+    """The commit that a member could have sent when it revoked its partitions."""
+
+    process: str
+    member_id: str
+    generation: int
+    offsets: dict[Place, int]
+
+
 class GroupMember:
-    """One process. `number` is its own in the group; each of its lives has another name in the history."""
+    """One process. `number` is unique in the group; each incarnation has its own name in the history."""
 
     is_classic = True
 
@@ -77,13 +86,14 @@ class GroupMember:
         self._link = CoordinatorLink(group.view, dice.fork("link"), group.group_id)
         self._own: dict[Place, _Own] = {}
         self._round = 0
-        """Answers of earlier rounds count for nothing: the member joined anew, or is another process."""
+        """Responses of earlier rounds are ignored: the member has rejoined, or is another process."""
         self._life = 0
+        self._past: _Past | None = None
         self._is_committing = False
         self._has_all = False
-        """Whether it has its assignment, and knows where to begin."""
+        """Whether it has its assignment and its start offsets."""
 
-    # -------------------------------------------------------------------------------------------------- its life
+    # ------------------------------------------------------------------------------------------------- lifecycle
 
     @property
     def process(self) -> str:
@@ -92,25 +102,25 @@ class GroupMember:
 
     @property
     def owner(self) -> str:
-        """Who it is for the group: a static member stays the same when it comes back."""
+        """Its identity in the group: a static member keeps it over a restart."""
         return self._instance or self.process
 
     @property
     def owned(self) -> list[Place]:
-        """What it reads."""
+        """The partitions that it reads."""
         return list(self._own)
 
     def committed(self, place: Place) -> int:
-        """What it committed last of a partition of its own."""
+        """The last committed offset of one of its partitions."""
         return self._own[place].committed
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has its part, and committed all that it read."""
+        """Whether it has its assignment, and committed everything that it read."""
         return self._has_all and all(own.committed == own.consumer.position for own in self._own.values())
 
     def start(self) -> None:
-        """A process begins."""
+        """Start the process."""
         if self.is_running:
             return
         self.is_running = True
@@ -121,7 +131,7 @@ class GroupMember:
         self._after(self._dice.between(self._group.commit_us // 2, self._group.commit_us), self._commit_now_and_then)
 
     def crash(self) -> None:
-        """The process is gone, its connections too; or it stands still, and its last commit comes late."""
+        """The process and its connections are gone; or it is paused, and its last commit arrives late."""
         if not self.is_running:
             return
         self.is_running = False
@@ -137,7 +147,7 @@ class GroupMember:
         self._end()
 
     def leave(self) -> None:
-        """Go in order; commit first."""
+        """Commit and leave the group."""
         if not self.is_running:
             return
         self.is_running = False
@@ -163,7 +173,7 @@ class GroupMember:
         self._is_committing = False
 
     def _after(self, delay_us: int, then: Callable[[], None]) -> None:
-        """Do something later, in this life."""
+        """Run an action later, if this incarnation is still running."""
         life = self._life
 
         def happen() -> None:
@@ -173,12 +183,12 @@ class GroupMember:
         self._world.after(delay_us, happen)
 
     def _in_this_round(self, delay_us: int, then: Callable[[], None]) -> None:
-        """Do something later, unless the member joins anew before."""
+        """Run an action later, unless the member rejoins before."""
         round_ = self._round
         self._after(delay_us, lambda: then() if self._round == round_ else None)
 
     def _send(self, api_key: int, body: Any, done: Callable[[Any | None], None]) -> None:
-        """Ask the coordinator; what it says in a later round is not listened to."""
+        """Send a request to the coordinator; a response in a later round is ignored."""
         round_ = self._round
 
         def answered(answer: Any | None) -> None:
@@ -191,7 +201,7 @@ class GroupMember:
         raise NotImplementedError
 
     def _fenced(self) -> None:
-        """It is no member any more: begin anew."""
+        """The group has fenced the member: join as a new one."""
         self._group.count("members fenced")
         self._give_up(list(self._own))
         self.member_id, self.generation = "", -1
@@ -201,7 +211,7 @@ class GroupMember:
     # ------------------------------------------------------------------------------------------------- partitions
 
     def _read_from_commits(self, places: Sequence[Place], then: Callable[[], None]) -> None:
-        """Ask what the group committed of these, and read them from there."""
+        """Fetch the group's committed offsets of these partitions, and read on from there."""
         if not places:
             then()
             return
@@ -239,12 +249,13 @@ class GroupMember:
         consumer.start()
 
     def hurry(self) -> None:
-        """Read on without the pauses of before."""
+        """Read on with the group's present pause, which is shorter."""
         for own in self._own.values():
             own.consumer.pause_us = self._group.fetch_pause_us
 
     def _give_up(self, places: Sequence[Place]) -> None:
         if places:
+            self._past = _Past(self.process, self.member_id, self.generation, self._positions())
             self._group.recorder.assigned(self.process, {}, dropped=tuple(places), group=self._group.group_id)
         for place in places:
             own = self._own.pop(place)
@@ -261,7 +272,7 @@ class GroupMember:
         self._after(self._dice.between(self._group.commit_us // 2, self._group.commit_us), self._commit_now_and_then)
 
     def _commit_own(self, then: Callable[[], None]) -> None:
-        """Commit what moved; one commit at a time."""
+        """Commit the positions that moved; one commit at a time."""
         moved = {place: at for place, at in self._positions().items() if self._own[place].committed != at}
         if not moved or self._is_committing or not self._has_all:
             then()
@@ -274,12 +285,20 @@ class GroupMember:
                 return
             self._is_committing = False
             for place, at in moved.items():
-                # a coordinator may not know yet of a partition that was just made, and commit the others
+                # a coordinator may not know a new partition yet, and commit only the others
                 if place in self._own and codes.get(place) == NONE:
                     self._own[place].committed = at
             then()
 
         self._commit(self._link, self.process, self.member_id, self.generation, moved, ended)
+
+    def _commit_late(self) -> None:
+        """Send a delayed commit of the previous generation, which every coordinator must refuse."""
+        past, self._past = self._past, None
+        if past is None or (past.member_id, past.generation) == (self.member_id, self.generation):
+            return
+        self._group.count("commits of the generation before")
+        self._commit(self._link, *past, lambda _codes: None)
 
     def _commit(
         self,

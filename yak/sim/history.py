@@ -1,8 +1,9 @@
-"""What all replicas hold and held, as the checks see it: copies of each partition, and what was ever committed.
+"""All replicas as the checks see them: each broker's copy of each partition, and everything ever committed.
 
-`Copy` has one broker's batches of one partition as a chain of hashes, so that two copies are compared up to an offset at
-once. `Committed` is the longest prefix that any leader's high watermark ever passed. `look` is called after each step of
-a broker and tells the checks what changed; it reads only what was appended since.
+`Copy` has one broker's batches of one partition as a chain of hashes, so that comparing two copies up to an offset
+takes one lookup. `History.committed` is the longest prefix that any leader's high watermark ever passed. `look` is
+called after each step of a broker and notifies the checks of changes. It reads only what was appended since the last
+call.
 """
 
 from __future__ import annotations
@@ -25,37 +26,37 @@ if TYPE_CHECKING:
 
 
 class Key(NamedTuple):
-    """One partition of one topic, by id: a topic made again is another."""
+    """One partition of one topic, by topic id: a topic that is deleted and created again is another one."""
 
     topic_id: uuid.UUID
     partition: int
 
 
 class Chain:
-    """Batches from one offset on, as hashes of all before: equal hashes at an end mean equal batches up to it."""
+    """Batches from one offset on, each hashed with all before it: equal hashes at an offset mean equal prefixes."""
 
     __slots__ = ("batches", "ends", "hashes", "start")
 
     def __init__(self, start: Offset = 0) -> None:
         self.start = start
         self.batches: list[tuple[Offset, int]] = []
-        """Base offset and epoch of each."""
+        """Base offset and epoch of each batch."""
         self.ends: list[Offset] = []
         self.hashes: list[int] = []
 
     @property
     def end(self) -> Offset:
-        """Offset behind the last batch."""
+        """The offset after the last batch."""
         return self.ends[-1] if self.ends else self.start
 
     def add(self, base: Offset, end: Offset, epoch: int, crc: int) -> None:
-        """One more batch."""
+        """Append a batch."""
         self.hashes.append(hash((self.hashes[-1] if self.hashes else 0, base, epoch, crc)))
         self.ends.append(end)
         self.batches.append((base, epoch))
 
     def at(self, end: Offset) -> int | None:
-        """The hash of all batches up to `end`; 0 for none, None when no batch ends there."""
+        """The hash of all batches below `end`: 0 at or below the start, None if no batch ends there."""
         if end <= self.start:
             return 0
         index = bisect_left(self.ends, end)
@@ -64,7 +65,7 @@ class Chain:
         return self.hashes[index]
 
     def agreement(self, other: Chain) -> Offset:
-        """The offset up to which both have the same batches."""
+        """The offset up to which both chains have the same batches."""
         low, high = 0, min(len(self.hashes), len(other.hashes))
         while low < high:
             middle = (low + high + 1) // 2
@@ -75,7 +76,7 @@ class Chain:
         return self.ends[low - 1] if low else self.start
 
     def take(self, other: Chain, end: Offset) -> None:
-        """Go on with another chain's batches, up to `end`."""
+        """Append another chain's batches, up to `end`."""
         begin = bisect_left(other.ends, self.end + 1)
         stop = bisect_left(other.ends, end + 1)
         self.ends += other.ends[begin:stop]
@@ -84,7 +85,7 @@ class Chain:
 
 
 class Copy:
-    """One broker's copy of one partition, as it was after that broker's last step."""
+    """One broker's copy of one partition, as of that broker's last step."""
 
     __slots__ = (
         "_segment",
@@ -92,7 +93,6 @@ class Copy:
         "chain",
         "epoch_starts",
         "generation",
-        "has_lost_sequences",
         "high_watermark",
         "is_leader",
         "is_whole",
@@ -105,6 +105,7 @@ class Copy:
         "node",
         "originals",
         "partition",
+        "sequences_lost_below",
         "swaps",
         "topic_partition",
     )
@@ -114,46 +115,47 @@ class Copy:
     ) -> None:
         self.node = node
         self.originals = originals
-        """What was written, where compaction may take records away."""
+        """The batches as they were written, where compaction may remove records."""
         self.is_whole = True
-        """Whether all was read as it was written, since somebody set this."""
+        """Whether all batches read since the flag was last set are as they were written."""
         self.swaps = 0
         self.key = key
         self.topic_partition = topic_partition
         self.chain = Chain()
         self.epoch_starts: list[tuple[int, Offset]] = []
-        """Which epoch the batches on disk begin where."""
+        """The first offset of each epoch in the batches on disk."""
         self.life = 0
-        self.births = 0  # how often it began anew while its broker ran, since its log could not be gone on with
+        self.births = 0  # how often the running broker replaced an unusable log by a new one
         self.partition: Partition | None = None
         self.log: Log | None = None
         self.generation = -1
-        self.has_lost_sequences = False
-        """Whether its log was read, or begun, when records of its beginning were deleted: of those it has the last batch of a producer."""
+        self.sequences_lost_below: Offset = 0
+        """The log start at which its log was loaded or created: of the records below, it knows at most the last batch of
+        each producer."""
         self.high_watermark: Offset = 0
         self.log_start: Offset = 0
         self.is_leader = False
         self.leader_epoch = -1
-        self.isr: tuple[Any, ...] = ()  # the committed one and the change under way, as its broker has them
+        self.isr: tuple[Any, ...] = ()  # the committed ISR and the pending change, as the broker sees them
         self._segment: tuple[Offset, int] = (0, 0)
-        """Base offset of the last segment read, and up to where it was."""
+        """Base offset of the last segment that was read, and the position reached in it."""
 
     def __str__(self) -> str:
         return f"{self.topic_partition} on broker {self.node.node_id}"
 
     @property
     def end(self) -> Offset:
-        """Its log end offset."""
+        """The log end offset."""
         return self.chain.end
 
     @property
     def is_held(self) -> bool:
-        """Whether its broker runs and still has the partition."""
+        """Whether the broker runs and still has the partition."""
         broker = self.node.broker
         return broker is not None and broker.partitions.get(self.topic_partition) is self.partition
 
     def read_anew(self, known: Chain | None, begin: Offset) -> None:
-        """Read the log from `begin` on. What is below is taken from what is known of it; None for nothing."""
+        """Read the log from `begin` on. Batches below `begin` come from `known`; None if they are unknown."""
         assert self.log is not None
         self.chain = Chain(begin)
         if known is not None:
@@ -193,57 +195,57 @@ class Copy:
 
 
 class Watcher:
-    """What a check may want to hear. Each method's default is to do nothing."""
+    """The notifications for a check. Each method does nothing by default."""
 
     def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:
-        """Batches (base offset, epoch, CRC) came to the end of a copy."""
+        """Batches (base offset, epoch, CRC) were appended to a copy."""
 
     def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:
-        """A copy was truncated; what it was, and its high watermark, before that."""
+        """A copy was truncated; `before` and `high_watermark` are from before the truncation."""
 
     def swapped(self, copy: Copy) -> None:
-        """Compaction put segments in the place of others."""
+        """Compaction replaced segments."""
 
     def reopened(self, copy: Copy, before: Chain) -> None:
-        """A broker started anew and has this copy; what it was before."""
+        """A broker has restarted with this copy; `before` is the chain before the restart."""
 
     def dropped(self, copy: Copy) -> None:
-        """A broker gave up a copy: the topic was deleted, or its replicas moved."""
+        """A broker removed a copy: the topic was deleted, or its replicas were reassigned."""
 
     def watermark(self, copy: Copy, before: Offset) -> None:
         """A copy's high watermark changed."""
 
     def log_start(self, copy: Copy, before: Offset | None) -> None:
-        """A copy's log start moved; `before` is None when its broker just began to hold it, or started anew."""
+        """A copy's log start offset moved; `before` is None if its broker has just created or reloaded the copy."""
 
     def role(self, copy: Copy) -> None:
         """A copy's leader epoch or role changed."""
 
     def isr(self, copy: Copy) -> None:
-        """A leader's ISR changed, as it sees it, or a change of it went out or ended."""
+        """A leader's ISR changed in its own view, or a change of it was proposed or completed."""
 
     def stepped(self, node: SimNode) -> None:
         """A broker made a step."""
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
-        """A script added to the metadata log."""
+        """A script appended to the metadata log."""
 
 
 class History:
-    """All copies, and what was committed. Checks are told in the order they were given."""
+    """All copies and everything committed. The checks are notified in the order of `watchers`."""
 
     def __init__(self, nodes: Sequence[SimNode]) -> None:
         self.nodes = {node.node_id: node for node in nodes}
         self.copies: dict[Key, dict[NodeId, Copy]] = {}
         self.committed: dict[Key, Chain] = {}
         self.committed_epoch: dict[Key, int] = {}
-        """The leader epoch in which something was committed last."""
+        """The leader epoch of the last commit."""
         self.forfeited: dict[Key, str] = {}
-        """Partitions that lost more than is promised to be survived, and why: they are not checked any more."""
+        """Partitions that lost more than the guarantees cover, and why. They are no longer checked."""
         self.lost_until: dict[NodeId, BrokerEpoch] = {}
-        """The newest broker epoch whose disk lost something; what was on it before is lost as well."""
+        """The newest broker epoch whose disk lost data; data of earlier epochs on that disk counts as lost too."""
         self.rotten: dict[Key, NodeId] = {}
-        """Whose copy of a partition has a bit that flipped, until it is mended."""
+        """The broker whose copy of a partition has a flipped bit, until that copy is repaired."""
         self.may_be_damaged = False
         """Whether any bit flipped, or was read wrong."""
         self.keyed: frozenset[str] = frozenset()
@@ -254,7 +256,7 @@ class History:
         self._seen: dict[tuple[NodeId, TopicPartition], tuple[Any, ...]] = {}
 
     def look(self, node: SimNode) -> None:
-        """See what a step of this broker changed."""
+        """Find what a step of this broker changed."""
         broker = node.broker
         if broker is None:
             return
@@ -291,7 +293,7 @@ class History:
         copies = self.copies.setdefault(key, {})
         copy = copies.get(node.node_id)
         if copy is not None and copy.life == life and copy.partition is not partition:
-            # it was taken away and given again: what it held then is gone
+            # the replica was removed and assigned again: its old log is gone
             self._dropped(node.node_id, topic_partition)
             copy = None
         self._held[node.node_id][topic_partition] = key
@@ -308,7 +310,7 @@ class History:
         elif copy.log is None and partition.log is not None:
             copy.births += 1
         if partition.log is None:
-            # missing, damaged, or out of reach: what may come later is another log
+            # missing, damaged or unreachable: a later log is another one
             copy.log = None
         if partition.log is not None:
             self._log_changed(copy, life, partition.log)
@@ -329,7 +331,7 @@ class History:
                 watcher.watermark(copy, watermark)
 
     def _dropped(self, node_id: NodeId, topic_partition: TopicPartition) -> None:
-        """A broker holds a partition no more."""
+        """A broker no longer has a partition."""
         key = self._held[node_id].pop(topic_partition)
         self._seen.pop((node_id, topic_partition), None)
         copy = self.copies[key].pop(node_id, None)
@@ -348,7 +350,7 @@ class History:
             same_life = copy.life == life and copy.log is not None
             before, was_here = copy.chain, copy.log is not None or bool(copy.chain.ends)
             copy.log, copy.generation = log, log.generation
-            copy.has_lost_sequences = copy.has_lost_sequences or log.log_start_offset > 0
+            copy.sequences_lost_below = max(copy.sequences_lost_below, log.log_start_offset)
             self._read_anew(copy, log)
             if was_here and same_life:
                 for watcher in self.watchers:
@@ -366,7 +368,10 @@ class History:
                 watcher.swapped(copy)
 
     def _read_anew(self, copy: Copy, log: Log) -> None:
-        """Read a whole log; of what it gave up, what was committed, or is known of it: one that begins anew held other records."""
+        """Read a whole log. Batches below its first segment come from the committed chain, or else from the copy's own.
+
+        A log that was created again held other records before.
+        """
         begin = log.segments[0].base_offset
         for known in (self.committed.get(copy.key), copy.chain):
             if known is not None and known.at(begin) is not None:
@@ -375,9 +380,10 @@ class History:
         copy.read_anew(None, begin)
 
     def _forget_below_the_start(self, copy: Copy, log: Log) -> None:
-        """What nobody can read any more need not be what was committed.
+        """Replace batches below the log start by the committed ones: no reader sees them, so they may differ.
 
-        A leader whose log begins behind the point of divergence cannot tell it: its follower keeps what is below that log's start.
+        A leader whose log starts above the point of divergence cannot detect it. Its follower keeps the diverged
+        batches below that log start.
         """
         committed, start = self.committed.get(copy.key), copy.log_start
         if committed is None or copy.log is not log or copy.generation != log.generation:
@@ -387,14 +393,14 @@ class History:
             copy.read_anew(committed, start)
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
-        """A script added to the metadata log."""
+        """A script appended to the metadata log."""
         for watcher in self.watchers:
             watcher.store_changed(request, outcome)
 
     def has_lost(self, member: IsrMember) -> bool:
-        """Whether a disk lost something since this member was one."""
+        """Whether a disk lost data in this member's broker epoch or a later one."""
         return member.broker_epoch <= self.lost_until.get(member.node_id, -1)
 
     def forfeit(self, key: Key, why: str) -> None:
-        """This partition lost what nobody promised to keep."""
+        """Stop checking a partition that lost data beyond the guarantees."""
         self.forfeited.setdefault(key, why)

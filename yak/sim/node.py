@@ -1,8 +1,8 @@
-"""One simulated broker: the shipped `Broker` on a simulated disk, its effects carried out as things to come.
+"""One simulated broker: the shipped `Broker` on a simulated disk, with its effects scheduled as future events.
 
-A crash loses power: what was not synced may be gone. A kill ends the process alone. Either way every job, call and
-connection of that life is void: things still on their way carry the number of the life they belong to. A pause stops
-the process (SIGSTOP): time goes on, and what comes meanwhile waits for it.
+A crash is a power loss: unsynced data may be lost. A kill ends the process alone. Either way all jobs, calls and
+connections of that incarnation are void: pending events carry the number of their incarnation. A pause stops the
+process (SIGSTOP): time goes on, and events that arrive meanwhile wait for it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker import events
 from yak.broker.broker import Broker, Parts
+from yak.broker.metadata import PARTITIONS_A_SLICE
 from yak.cluster.image_log import ImageLog
 from yak.cluster.membership import Identity, MembershipSettings
 from yak.cluster.secret_file import SecretFile
@@ -40,7 +41,7 @@ PORT = 9092
 
 
 class SimNode:
-    """A broker that can be started, killed, crashed, paused and stopped, and whose connections the network drives."""
+    """A broker that can be started, killed, crashed, paused and stopped. The network drives its connections."""
 
     def __init__(
         self,
@@ -63,9 +64,11 @@ class SimNode:
         self.directories, self.disk = directories, SimDisk()
         self.disk.make_directory("/")
         self.job_delays_us: dict[str, int] = {}
-        """How long the jobs of a kind take, instead of what the dice say."""
+        """Fixed durations by kind of job; other durations come from the random source."""
         self.skew_ms = 0
-        """How far this broker's clock is from the world's; only changed while it does not run."""
+        """This broker's clock minus the world's. It changes only while the broker does not run."""
+        self.partitions_a_slice = PARTITIONS_A_SLICE
+        """How many partitions the broker brings to a new image in one turn."""
         self.broker: Broker | None = None
         self.is_ready = False
         self.is_paused = False
@@ -74,7 +77,7 @@ class SimNode:
         self.crashes_count = 0
         self.kernel_boot_id = "boot 0"
         self.torn: dict[str, int] = {}
-        """What power losses left of what was not synced: how many files were torn in which way, and how many names lost."""
+        """Unsynced data after power losses: the number of files torn in each way, and of names lost."""
         self.notices: list[events.Notice] = []
         self.on_reply: Callable[[int, bytes], None] = lambda _connection, _frame: None
         self.on_close: Callable[[int], None] = lambda _connection: None
@@ -82,7 +85,10 @@ class SimNode:
         self.on_stopped: Callable[[], None] = lambda: None
         self.on_refused: Callable[[events.Refused], None] = _cannot_join
         self.on_disks_lost: Callable[[], None] = lambda: None
-        """The last log directory failed: the shell ends the process. A rig's node goes on, so that tests see what it answers."""
+        """The last log directory failed: the shell ends the process.
+
+        A rig's node goes on, so tests see its responses.
+        """
         self.on_ended_inside: Callable[[], None] = self.kill
         self.bugs = PlantedBugs(self)
         self.on_fail_stop: Callable[[FailStop], None] = self.bugs.stopped
@@ -111,13 +117,13 @@ class SimNode:
 
     @property
     def is_listening(self) -> bool:
-        """Whether the kernel accepts connections for it; also while the process is paused."""
+        """Whether the kernel accepts connections for the broker, also while its process is paused."""
         return self.broker is not None and self.is_ready
 
-    # -------------------------------------------------------------------------------------------------- its life
+    # ------------------------------------------------------------------------------------------------- lifecycle
 
     def start(self) -> None:
-        """Boot on what the disk has; listening begins when the broker says that it is ready."""
+        """Start on the present disk content. The node listens once the broker reports that it is ready."""
         assert self.broker is None, "the node runs already"
         self._life += 1
         self.starts_count += 1
@@ -173,12 +179,13 @@ class SimNode:
             ),
             now_ms,
         )
+        self.broker.metadata.partitions_a_slice = self.partitions_a_slice
         self.world.say(f"node {self.node_id} starts, life {self._life}{', lossy' if identity.lossy else ''}")
         self.store_line.start()
         self._arm_timer()
 
     def crash(self) -> None:
-        """Lose power: what was not synced may be gone, and the next start is on a machine that was started anew."""
+        """Lose power: unsynced data may be lost, and the next start is in a new kernel boot."""
         self.world.say(f"node {self.node_id} loses power")
         self.is_powered = False
         if self._network is not None:
@@ -191,17 +198,17 @@ class SimNode:
             self.torn[what] = self.torn.get(what, 0) + count
 
     def kill(self) -> None:
-        """End the process; the page cache lives on."""
+        """End the process. The page cache survives."""
         self.world.say(f"node {self.node_id} is killed")
         self._end_process()
 
     def stop(self) -> None:
-        """Ask for an orderly stop; `on_stopped` follows."""
+        """Request a controlled shutdown; `on_stopped` follows."""
         self.world.say(f"node {self.node_id} is asked to stop")
         self.post(events.StopRequested())
 
     def wipe(self) -> None:
-        """Empty the data directories. Only while it does not run."""
+        """Empty the data directories. The node must not run."""
         assert self.broker is None, "the node runs"
         self.world.say(f"node {self.node_id}: its data directories are emptied")
         self.disk.remove_tree("/data")
@@ -209,12 +216,12 @@ class SimNode:
             self.disk.remove_tree(directory)
 
     def pause(self) -> None:
-        """Stop the process where it is; nothing ends, nothing happens."""
+        """Stop the process (SIGSTOP): nothing ends, and no event reaches it."""
         self.world.say(f"node {self.node_id} is paused")
         self.is_paused = True
 
     def resume(self) -> None:
-        """Go on, with all that came meanwhile."""
+        """Continue the process, and deliver the events that arrived meanwhile."""
         self.world.say(f"node {self.node_id} goes on")
         self.is_paused = False
         held, self._held = self._held, []
@@ -242,11 +249,11 @@ class SimNode:
     # ---------------------------------------------------------------------------------------------- connections
 
     def connect(self) -> int | None:
-        """A new connection, None while the node does not listen."""
+        """Open a connection. Returns None while the node does not listen."""
         return self._open(None) if self.is_listening else None
 
     def accept(self, line: Line) -> int:
-        """A connection comes over the network."""
+        """Accept a connection from the network."""
         return self._open(line)
 
     def _open(self, line: Line | None) -> int:
@@ -257,7 +264,7 @@ class SimNode:
         return self._next_connection
 
     def receive(self, connection_id: int, frames: list[bytes]) -> None:
-        """One read's frames arrive."""
+        """Deliver the frames of one read."""
         self.enter(lambda: self._receive(connection_id, frames))
 
     def _receive(self, connection_id: int, frames: list[bytes]) -> None:
@@ -269,7 +276,7 @@ class SimNode:
             self._post(events.TurnEnd())
 
     def disconnect(self, connection_id: int) -> None:
-        """The other end went away."""
+        """The other end closed the connection."""
         self._lines.pop(connection_id, None)
         self.post(events.ConnectionClosed(connection_id))
 
@@ -281,7 +288,7 @@ class SimNode:
         self.store_line.block()
 
     def store_comes_up(self) -> None:
-        """It answers again."""
+        """The metadata store answers this node again."""
         self.world.say("the metadata store is back")
         self.store_line.unblock()
 
@@ -292,7 +299,7 @@ class SimNode:
         self.enter(lambda: self._post(event))
 
     def enter(self, action: Callable[[], object]) -> None:
-        """Let something reach the process: now, or when it goes on."""
+        """Deliver an event to the process: now, or once it continues."""
         if self.is_paused:
             self._held.append(action)
         elif self.broker is not None:
@@ -324,7 +331,7 @@ class SimNode:
                 return
         self.bugs.check_noticed(event)
         if isinstance(self.disk.writing, Death) or self.bugs.is_planted:
-            self.after_step()  # what it answered may be heard, though the process ends in this turn's next step
+            self.after_step()  # the checks see its responses even if the process ends in this turn's next step
 
     def _carry_out(self, effect: events.Effect) -> None:
         match effect:
@@ -385,7 +392,7 @@ class SimNode:
         error: BaseException | None = None
         try:
             result = run()
-        except Exception as raised:  # noqa: BLE001  (whatever a job raises goes to the core, as in the shell)
+        except Exception as raised:  # noqa: BLE001  (any exception of a job goes to the core, as in the shell)
             error = raised
         self._later(self._dice.between(20, 2_000), lambda: self._post(events.JobDone(job_id, result, error)))
 

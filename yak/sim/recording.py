@@ -1,6 +1,7 @@
-"""What the clients of a run did, as they saw it: written down while it goes on, and judged when it is over (`yak.sim.judge`).
+"""The recorder of the clients' operations as they saw them; the checker (`yak.sim.judge`) reads the history after the
+run.
 
-Partitions that were forfeited are left out of what is judged, and commits of groups whose partition of offsets was.
+It leaves out forfeited partitions, and commits of groups whose `__consumer_offsets` partition is forfeited.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Place = tuple[str, int]
 
 
 class _Sent:
-    """A value on its way, or arrived."""
+    """One value sent, and its outcome so far."""
 
     __slots__ = ("ended", "invoked", "number", "offset", "outcome", "place")
 
@@ -37,7 +38,7 @@ class _Sent:
 
 
 class _Read:
-    """What one poll gave of one partition."""
+    """The records of one partition in one poll."""
 
     __slots__ = ("at", "offsets", "place", "process", "values")
 
@@ -50,7 +51,7 @@ class _Read:
 
 
 class _Assigned:
-    """Where a process begins to read, and what it gives up."""
+    """The partitions that a process starts and stops reading."""
 
     __slots__ = ("at", "dropped", "group", "process", "starts")
 
@@ -65,7 +66,7 @@ class _Assigned:
 
 
 class CommitMark(NamedTuple):
-    """Which commit an offset came with: its number in the run, and the member and generation that it was sent for."""
+    """Identifies the commit of an offset: its number in the run, and the member and generation that it was sent for."""
 
     number: int
     generation: int
@@ -73,24 +74,24 @@ class CommitMark(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As it stands in the metadata of the commit."""
+        """The text in the metadata of the commit."""
         return f"{self.number} {self.generation} {self.member_id}"
 
     @classmethod
     def read(cls, text: str) -> CommitMark | None:
-        """The mark in the metadata of a committed offset; None where there is none."""
+        """The mark in the metadata of a committed offset; None if there is none."""
         words = text.split(" ", 2)
         return cls(int(words[0]), int(words[1]), words[2]) if len(words) == len(cls._fields) else None
 
 
 class Committing:
-    """A commit on its way; `INFO` until its answer says more."""
+    """A commit in flight; `INFO` until its response decides."""
 
     __slots__ = ("ended", "group", "invoked", "is_over", "is_stale", "number", "offsets", "outcome", "process")
 
     def __init__(self, process: str, group: str, offsets: Mapping[Place, Offset], now: float, number: int) -> None:
         self.number = number
-        """Its own in the run, from 0 on."""
+        """Unique in the run, from 0 on."""
         self.process = process
         self.group = group
         self.offsets = dict(offsets)
@@ -98,11 +99,11 @@ class Committing:
         self.outcome = Outcome.INFO
         self.is_over = False
         self.is_stale = False
-        """Whether it is for a generation that the group had left when it was sent."""
+        """Whether the group had left the commit's generation when it was sent."""
 
 
 class Recorder:
-    """The history under way. Values of clients are bytes; the judge has a number for each."""
+    """The history under construction. It maps clients' values, which are bytes, to the checker's numbers."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -123,20 +124,20 @@ class Recorder:
     # ---------------------------------------------------------------------------------------------------- writing
 
     def sent(self, place: Place, values: Iterable[bytes]) -> None:
-        """Values are on their way for the first time."""
+        """A producer sends values for the first time."""
         now = self.now
         for value in values:
             self._sent[value] = _Sent(len(self._sent), place, now)
 
     def acknowledged(self, base_offset: Offset, values: Iterable[bytes]) -> None:
-        """They stand from there on."""
+        """The values were acknowledged, from `base_offset` on."""
         now = self.now
         for offset, value in enumerate(values, base_offset):
             sent = self._sent[value]
             sent.outcome, sent.offset, sent.ended = Outcome.OK, offset, now
 
     def refused(self, values: Iterable[bytes]) -> None:
-        """They were certainly not appended, and are not sent again."""
+        """The values were certainly not appended, and are not sent again."""
         now = self.now
         for value in values:
             sent = self._sent[value]
@@ -145,18 +146,18 @@ class Recorder:
     # ---------------------------------------------------------------------------------------------------- reading
 
     def reads_all(self, process: str, place: Place) -> None:
-        """This process reads a partition from offset 0 on, and is at its end when the run is over."""
+        """This process reads a partition from offset 0 on, and reaches its end before the run is over."""
         self._readers[process] = place
         self.assigned(process, {place: 0})
 
     def polls(self, process: str, place: Place) -> _Read:
-        """An answer to a fetch is looked at."""
+        """A fetch response begins."""
         read = _Read(process, place, self.now)
         self._reads.append(read)
         return read
 
     def polled(self, read: _Read, offset: Offset, value: bytes) -> None:
-        """It held this record."""
+        """The response held this record."""
         read.offsets.append(offset)
         read.values.append(self._sent[value].number)
 
@@ -168,19 +169,19 @@ class Recorder:
         dropped: tuple[Place, ...] = (),
         group: str | None = None,
     ) -> None:
-        """A process begins to read there; -1 where its group has committed nothing."""
+        """A process starts to read at these offsets; -1 where its group has no commit."""
         self._reads.append(_Assigned(process, self.now, starts, dropped, group))
 
     # ------------------------------------------------------------------------------------------------- committing
 
     def commits(self, process: str, group: str, offsets: Mapping[Place, Offset]) -> Committing:
-        """Offsets are on their way to the coordinator."""
+        """A commit is sent to the coordinator."""
         commit = Committing(process, group, offsets, self.now, len(self._commits))
         self._commits.append(commit)
         return commit
 
     def committed(self, commit: Committing, outcome: Outcome) -> None:
-        """How it ended."""
+        """The outcome of a commit."""
         commit.ended, commit.outcome, commit.is_over = self.now, outcome, True
 
     # --------------------------------------------------------------------------------------------------- the end
@@ -191,10 +192,12 @@ class Recorder:
         keeps_group: Callable[[str], bool],
         floor: Callable[[Place], Offset],
         taken: Callable[[Place], Mapping[Offset, int]] = lambda _place: {},
+        forgotten: Callable[[Place], Offset] = lambda _place: 0,
     ) -> History:
-        """What is judged. `floor` says from where on a partition still has records: what is below was given up.
+        """The history for the checker. `floor` is the offset below which a partition's records were deleted.
 
-        `taken` are offsets that compaction took the record of, and when, in microseconds.
+        `taken` has the offsets of records that compaction removed, and when, in microseconds. Below `forgotten` a leader
+        may not know the batches that a producer repeats.
         """
         history = History()
         kept: dict[Place, bool] = {}
@@ -235,6 +238,7 @@ class Recorder:
                 history.add(Final(process, {_name(place): end}))
         gone = {_name(place): taken(place) for place in kept}
         history.taken = {name: {at: self._seconds(when) for at, when in held.items()} for name, held in gone.items()}
+        history.forgotten = {_name(place): offset for place in kept if (offset := forgotten(place))}
         history.first_offsets = {_name(place): first for place, first in floors.items() if first}
         return history
 
@@ -255,7 +259,7 @@ def _assign(read: _Assigned, is_kept: Callable[[Place], bool], keeps_group: Call
 
 
 def must_hold(history: History) -> Judgement:
-    """Judge it; raises Violation for the first contradiction."""
+    """Check the history; raises Violation for the first contradiction."""
     judgement = judge(history)
     for anomaly in judgement.anomalies[:1]:
         raise Violation(f"{anomaly.invariant}: {anomaly.kind}: {anomaly.partition}: {anomaly.words}")
@@ -263,11 +267,11 @@ def must_hold(history: History) -> Judgement:
 
 
 class Reading:
-    """The books of one consumer of one partition: what it tells goes to those of the run, and into the history."""
+    """Passes one consumer's reports of one partition on to the run's delivery history, and records them."""
 
     def __init__(self, books: ReadBooks, recorder: Recorder, process: str, place: Place) -> None:
         self.is_over = False
-        """Nobody wants to hear of it any more: an answer comes too late."""
+        """The consumer no longer reads this partition: later responses are ignored."""
         self._books = books
         self._recorder = recorder
         self._process = process
@@ -275,12 +279,12 @@ class Reading:
         self._read: _Read | None = None
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
-        """An answer to a fetch came."""
+        """A fetch response arrived."""
         self._read = None
         self._books.log_begins(topic, partition, log_start_offset)
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
-        """It held this record."""
+        """The response held this record."""
         if self.is_over:
             return
         self._books.read(topic, partition, offset, value, high_watermark)
@@ -289,11 +293,11 @@ class Reading:
         self._recorder.polled(self._read, offset, value)
 
     def damaged(self, topic: str, partition: int, offset: int) -> None:
-        """It held a batch that cannot be taken."""
+        """The response held a damaged batch."""
         self._books.damaged(topic, partition, offset)
 
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
-        """The log does not begin where it did: go on at its start."""
+        """The consumer's position is below the log start: continue at the start."""
         start = self._books.position_lost(topic, partition, position, log_start_offset)
         if not self.is_over:
             self._recorder.assigned(self._process, {self._place: start})

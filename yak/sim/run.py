@@ -1,4 +1,4 @@
-"""One seed from start to verdict."""
+"""One seed with one broker, from start to report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
         {"flush.messages": "1", "segment.bytes": "1024", "retention.bytes": "3000", "file.delete.delay.ms": "100"},
     ),
 }
-"""Name -> partitions and configs. What a name promises is in `Books`."""
+"""Name -> partitions and configs. `Books` has the guarantees of each name."""
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "log.retention.check.interval.ms": "300",
@@ -38,15 +38,15 @@ SETTINGS = {
 }
 DIRECTORIES = ("/data", "/more")
 WINDOWS = (1, 1, 2, 5)
-"""Batches that a producer has under way."""
+"""Batches that a producer has in flight."""
 CHURN, DELETER = "churn", "deleter"
-"""The topic that is made and deleted again and again, and who deletes records: like a topic, they may be left out."""
+"""The topic that is repeatedly created and deleted, and the client that deletes records; both may be left out."""
 PAUSES_US = (5_000, 40_000, 100_000, 200_000)
-"""How long a producer waits at most after an answer."""
+"""A producer's longest pause after a response."""
 
 
 class Run:
-    """A world with one broker, its clients and its faults."""
+    """One broker, its clients and its faults."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -89,7 +89,7 @@ class Run:
         self.node.on_close = self._on_close
 
     def go(self) -> Verdict:
-        """Run to the end; raises what was violated."""
+        """Run to the end. Raises the first violation."""
         maker = TopicMaker(self._channel(), TOPICS)
         self.node.start()
         maker.start()
@@ -108,7 +108,7 @@ class Run:
         return self.verdict()
 
     def verdict(self) -> Verdict:
-        """What the run did so far."""
+        """The report of the run so far."""
         return Verdict(
             self.spec,
             self.world.trace_hash(),
@@ -197,7 +197,7 @@ class Run:
             check()
 
     def _after_restart(self) -> None:
-        """A new life: connections of the old one are gone, and what power took is known now."""
+        """After a restart: the old connections are gone, and the losses of the power loss are known."""
         if self.node.broker is None:
             for channel in self.channels:
                 if channel.connection_id is not None:
@@ -216,7 +216,7 @@ class Run:
 
 
 def run_seed(seed: int, *, lines: list[str] | None = None) -> Verdict:
-    """Run one seed; what was violated is in the verdict's `error`. `lines` collects the run for a reader."""
+    """Run one seed; a violation is in the report's `error`. `lines` collects the log lines of the run."""
     return run_alone(Spec(seed), lines=lines)
 
 
@@ -226,5 +226,5 @@ def run_alone(spec: Spec, *, lines: list[str] | None = None) -> Verdict:
     run.world.log = lines
     try:
         return run.go()
-    except Exception as error:  # noqa: BLE001  (a broker that raises is a finding like any other)
+    except Exception as error:  # noqa: BLE001  (an exception of the broker is a finding too)
         return run.verdict().fail(error, lines)

@@ -122,6 +122,15 @@ def test_content_that_nobody_can_have_written_is_no_duplicate_of_itself() -> Non
     assert kinds(history_of(read("r", 1.0, (0, UNREADABLE), (1, UNREADABLE)))) == [Kind.PHANTOM]
 
 
+def test_record_repeated_after_its_deletion_is_a_duplicate_only_above_the_forgotten_offset() -> None:
+    history = history_of(sent(1, 5, 0.0), read("r", 1.0, (3, 1)), read("r", 2.0, (5, 1)))
+    assert kinds(history) == [Kind.DUPLICATE]
+    history.forgotten = {P: 4}
+    assert kinds(history) == []
+    history.forgotten = {P: 3}
+    assert kinds(history) == [Kind.DUPLICATE]
+
+
 def test_writes_at_the_same_time_may_stand_either_way() -> None:
     first, second = sent(1, 1, 0.0), sent(2, 0, 0.4, process="b")
     assert kinds(history_of(first, second)) == []

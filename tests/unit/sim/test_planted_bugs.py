@@ -10,6 +10,8 @@ from yak.sim.cluster_run import run_cluster_seed
 from yak.sim.dice import SeededDice
 from yak.sim.planted_bugs import PlantedBug
 from yak.sim.rig import Rig
+from yak.sim.spec import Spec
+from yak.sim.trial import run_spec
 
 
 def planted(rig: Rig, where: str) -> None:
@@ -67,3 +69,14 @@ def _because(failure: FailStop, cause: Exception) -> FailStop:
 def test_seeds_in_which_the_model_took_a_planted_bug_for_a_fault_of_the_broker_hold(seed: int) -> None:
     """In-process connections had one name together; an ack left in a turn whose end was a bug, before the append was noted."""
     assert run_cluster_seed(seed).error is None
+
+
+def test_a_bug_strikes_one_broker_too_and_stops_it_or_ends_a_connection():
+    totals: dict[str, int] = {}
+    for seed in range(1, 9):
+        verdict = run_spec(Spec(seed, 1, faults=("bug",)))
+        assert verdict.error is None, (seed, verdict.error)
+        for name, count in verdict.counts.items():
+            totals[name] = totals.get(name, 0) + count
+    for name in ("bug", "fail-stops", "requests failed by a bug"):
+        assert totals.get(name, 0) > 0, name

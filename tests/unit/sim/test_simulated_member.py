@@ -55,3 +55,17 @@ def test_a_partition_that_the_coordinator_does_not_know_yet_is_committed_again(m
 def test_what_was_not_confirmed_does_not_count(member, said, outcome):
     assert commit(member, said) is outcome
     assert (member.committed(ONE), member.committed(TWO)) == (-1, -1)
+
+
+@pytest.mark.parametrize(("generation", "is_sent"), [(3, False), (4, True)], ids=["the same", "the next"])
+def test_a_commit_of_the_generation_before_is_sent_once_another_was_joined(member, generation, is_sent):
+    member.member_id, member.generation = "m", 3
+    member._own = {ONE: Mock(consumer=SimpleNamespace(position=7))}
+    member._give_up([ONE])
+    member.generation = generation
+    member._commit_late()
+    member._commit_late()
+    assert member._link.send.call_count == is_sent
+    if is_sent:
+        _process, _group, of_generation, offsets = member._group.books.commits.call_args.args
+        assert (of_generation, offsets) == (3, {ONE: 7})

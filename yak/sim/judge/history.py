@@ -1,9 +1,9 @@
-"""What clients did, and how it ended as they saw it.
+"""The operations of clients, and their outcomes as the clients saw them.
 
-Times are seconds of one clock. A partition is named `topic-0`; values are numbers that no two sends of a run share. Sends
-stand in the order in which their client asked for them, reads of one process in the order in which it made them.
+Times are seconds of one clock. A partition is named `topic-0`; values are numbers that are unique among a run's sends.
+Sends are in the order of their client's calls, reads of one process in the order of its polls.
 
-`ok`, `fail` and `info` are Jepsen's (jepsen.tests.kafka): it happened, it certainly did not, nobody knows. Only an error
+`ok`, `fail` and `info` are Jepsen's (jepsen.tests.kafka): it happened, it certainly did not, unknown. Only an error
 that proves that nothing was appended is a `fail`; a time-out is `info`.
 """
 
@@ -19,7 +19,7 @@ UNREADABLE = -1
 
 
 class Outcome(StrEnum):
-    """How an operation ended, as its client saw it."""
+    """The outcome of an operation, as its client saw it."""
 
     OK = "ok"
     FAIL = "fail"
@@ -28,7 +28,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """One record sent. `offset` is what the acknowledgement named; None when it named none."""
+    """One record sent. `offset` comes from the acknowledgement; None if it had none."""
 
     process: str
     partition: str
@@ -42,7 +42,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Records of one partition as one poll gave them, in that order."""
+    """Records of one partition in one poll, in that order."""
 
     partition: str
     offsets: Sequence[int]
@@ -51,7 +51,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one call gave. `read_committed` is the consumer's isolation level; `txn` the transaction it polled in."""
+    """The result of one poll. `read_committed` is the consumer's isolation level; `txn` the surrounding transaction."""
 
     process: str
     invoked: float
@@ -63,9 +63,9 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """A process begins to read these partitions there (None: it does not know where), and ends with the dropped ones.
+    """A process starts to read these partitions at these offsets (None: unknown), and stops reading the dropped ones.
 
-    With `group`, each start is what the group had committed when it was asked; -1 when there was no commit.
+    With `group`, each start is the group's committed offset at that time; -1 if there was no commit.
     """
 
     process: str
@@ -77,7 +77,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Offsets committed for a group: of each partition the next one to read."""
+    """Offsets committed for a group: the next offset to read of each partition."""
 
     process: str
     group: str
@@ -89,9 +89,9 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Txn:
-    """How a transaction ended: committed (`ok`), aborted (`fail`), or nobody knows.
+    """The end of a transaction: committed (`ok`), aborted (`fail`), or unknown (`info`).
 
-    `end_invoked` is when its end was asked for.
+    `end_invoked` is the time of the request to end it.
     """
 
     number: int
@@ -103,7 +103,7 @@ class Txn:
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """After all was settled, this process read each partition from its first offset to this end."""
+    """After everything settled, this process read each partition from its first offset to this end."""
 
     process: str
     ends: Mapping[str, Offset]
@@ -114,7 +114,7 @@ Event = Send | Poll | Assign | Commit | Txn | Final
 
 @dataclass(slots=True)
 class History:
-    """All of it. `first_offsets` says where the partitions began; 0 where it says nothing."""
+    """All events. `first_offsets` has the partitions' first offsets; the default is 0."""
 
     sends: list[Send] = field(default_factory=list)
     reads: list[Poll | Assign] = field(default_factory=list)
@@ -123,10 +123,12 @@ class History:
     finals: list[Final] = field(default_factory=list)
     first_offsets: dict[str, Offset] = field(default_factory=dict)
     taken: dict[str, dict[Offset, float]] = field(default_factory=dict)
-    """Offsets that compaction took the record of, and from when on it may be missing."""
+    """Offsets that compaction removed, and from when on the record may be missing."""
+    forgotten: dict[str, Offset] = field(default_factory=dict)
+    """By partition: a leader may not know batches below this offset, and stores them again when their producer retries."""
 
     def add(self, event: Event) -> None:
-        """One more event, after those of its process."""
+        """Add an event, after those of its process."""
         match event:
             case Send():
                 self.sends.append(event)
@@ -140,7 +142,7 @@ class History:
                 self.finals.append(event)
 
     def events(self) -> Iterator[Event]:
-        """All events; those of one process and kind in their order."""
+        """All events; those of one process and kind in order."""
         yield from self.sends
         yield from self.reads
         yield from self.commits
@@ -152,7 +154,7 @@ class History:
         return (each for each in self.reads if isinstance(each, Poll))
 
     def is_committed(self, txn: int | None) -> bool:
-        """Whether what was sent in this transaction counts; what was sent in none always does."""
+        """Whether sends of this transaction are committed; sends without a transaction always are."""
         return txn is None or (txn in self.txns and self.txns[txn].outcome is Outcome.OK)
 
     def is_aborted(self, txn: int | None) -> bool:

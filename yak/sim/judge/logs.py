@@ -1,7 +1,7 @@
-"""What all clients together know of each partition's log: its version order, as Jepsen calls it.
+"""Each partition's log as all clients together know it: its version order, in Jepsen's words.
 
-An offset is known by the acknowledgement that named it, or by a poll that gave it. Gaps are allowed: markers of transactions
-and what compaction took have offsets too.
+An offset is known from an acknowledgement or a poll. Gaps are allowed: transaction markers and compacted records have
+offsets too.
 """
 
 import math
@@ -29,14 +29,16 @@ class KnownLog:
     """Values that were seen at different offsets."""
     polled: set[int] = field(default_factory=set)
     polled_end: Offset = 0
-    """One above the highest offset that anybody polled."""
+    """One above the highest offset that was polled."""
     visible: Sequence[Offset] = ()
-    """Offsets of records that no reader may pass over while they are there, sorted."""
+    """Offsets of records that no reader may skip while they are there, sorted."""
     taken: Mapping[Offset, float] = field(default_factory=dict)
-    """Offsets that compaction took the record of, and from when on it may be missing."""
+    """Offsets that compaction removed, and from when on the record may be missing."""
+    forgotten: Offset = 0
+    """A leader may not know batches below it."""
 
     def learn(self, offset: Offset, value: int) -> None:
-        """Somebody saw this value there."""
+        """A client saw this value at this offset."""
         known = self.at.setdefault(offset, value)
         if known != value:
             self.disputed.setdefault(offset, {known}).add(value)
@@ -45,7 +47,7 @@ class KnownLog:
             self.places.setdefault(value, {first}).add(offset)
 
     def between(self, low: Offset, high: Offset, at: float) -> Offset | None:
-        """The first offset from `low` to below `high` that no reader may pass over at that time; None when there is none."""
+        """The first offset from `low` to below `high` that no reader may skip at that time; None if there is none."""
         for index in range(bisect_left(self.visible, low), len(self.visible)):
             offset = self.visible[index]
             if offset >= high:
@@ -55,12 +57,12 @@ class KnownLog:
         return None
 
     def acknowledged(self) -> Iterator[Send]:
-        """Sends that are promised to be there."""
+        """The acknowledged sends."""
         return (send for send in self.sent.values() if send.outcome is Outcome.OK)
 
 
 def known_logs(history: History) -> dict[str, KnownLog]:
-    """What is known of every partition that somebody wrote to, or read."""
+    """The log of every partition that a client wrote to or read."""
     logs: dict[str, KnownLog] = {}
 
     def log_of(name: str) -> KnownLog:
@@ -82,11 +84,12 @@ def known_logs(history: History) -> dict[str, KnownLog]:
     for log in logs.values():
         log.visible = sorted(_visible(history, log, committed))
         log.taken = history.taken.get(log.name, {})
+        log.forgotten = history.forgotten.get(log.name, 0)
     return logs
 
 
 def _read_as_committed(history: History) -> set[int]:
-    """Values that somebody who reads only what is committed was given."""
+    """Values that `read_committed` consumers read."""
     return {
         value
         for poll in history.polls()

@@ -1,4 +1,4 @@
-"""What was written: nothing lost, nothing twice, one value an offset, and in order."""
+"""Checks of writes: no loss, no duplicates, one value per offset, and order."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,6 +15,8 @@ def places(logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
             named = ", ".join(map(str, sorted(values)))
             yield Anomaly(Kind.INCONSISTENT_OFFSETS, log.name, f"offset {offset} holds {named}", offset, max(values))
         for value, offsets in log.places.items():
+            if sum(offset >= log.forgotten for offset in offsets) <= 1:
+                continue
             named = ", ".join(map(str, sorted(offsets)))
             yield Anomaly(Kind.DUPLICATE, log.name, f"{value} is at offsets {named}", max(offsets), value)
 
@@ -22,7 +24,8 @@ def places(logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
 def losses(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
     """`lost-write` and `unseen`.
 
-    Without a read of everything at the end, a write counts as lost when somebody read past its offset and nobody read it.
+    Without a read of everything at the end, a write counts as lost if a reader went past its offset and no reader got
+    it.
     """
     finals = {name: end for final in history.finals for name, end in final.ends.items()}
     seen_last = _seen_at_last(history)
@@ -46,7 +49,7 @@ def losses(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
 
 
 def _seen_at_last(history: History) -> dict[str, set[int]]:
-    """What the readers at the end saw of each partition."""
+    """The values of each partition that the final readers saw."""
     readers = {final.process for final in history.finals}
     seen: dict[str, set[int]] = {}
     for poll in history.polls():
@@ -57,7 +60,7 @@ def _seen_at_last(history: History) -> dict[str, set[int]]:
 
 
 def order_of_producers(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
-    """`nonmonotonic-send`: what one producer was acknowledged stands in the order in which it sent it."""
+    """`nonmonotonic-send`: acknowledged records of one producer are stored in the order in which it sent them."""
     last: dict[tuple[str, str], tuple[Offset, Send]] = {}
     for send in history.sends:
         if send.outcome is not Outcome.OK:
@@ -75,9 +78,9 @@ def order_of_producers(history: History, logs: Mapping[str, KnownLog]) -> Iterat
 
 
 def order_in_time(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
-    """`stale-append`: what is acknowledged stands before all that is sent afterwards, whoever sends it.
+    """`stale-append`: an acknowledged record is stored before all records that any producer sends afterwards.
 
-    A log is appended to at its end, and a new leader's log holds all that was ever acknowledged.
+    A log is appended to at its end, and a new leader's log has everything ever acknowledged.
     """
     of_partition: dict[str, list[tuple[float, float, Offset, Send]]] = {}
     for send in history.sends:

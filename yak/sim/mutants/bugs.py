@@ -1,4 +1,4 @@
-"""Mutants of the rule about our own bugs (`yak.fail_stop`)."""
+"""Mutants of the fail-stop on internal bugs (`yak.fail_stop`)."""
 
 from __future__ import annotations
 
@@ -37,6 +37,14 @@ MUTANTS = (
         "a bug in the middle of a change of replicated state stops the broker",
         _go_on,
         seeds=20,
+        faults=_BUGS,
+    ),
+    Mutant(
+        "half-changed-state-used-alone",
+        "a bug in the middle of a change of replicated state stops the broker",
+        _go_on,
+        seeds=20,
+        brokers=1,
         faults=_BUGS,
     ),
     Mutant(

@@ -1,16 +1,17 @@
 """All mutants, in the order of the table of `yak sim mutants`.
 
-Of the rules that one would take out of any Kafka, one is not here, since its subject does not exist yet: the last stable
-offset, and with it transactions.
+One rule of every Kafka has no mutant, since the feature does not exist yet: the last stable offset, and with it
+transactions.
 """
 
-from yak.sim.mutants import bugs, compaction, damage, epochs, groups, members, records, watermark
+from yak.sim.mutants import bugs, compaction, damage, epochs, groups, members, proof, records, watermark
 from yak.sim.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
     *watermark.MUTANTS,
     *epochs.MUTANTS,
     *members.MUTANTS,
+    *proof.MUTANTS,
     *records.MUTANTS,
     *compaction.MUTANTS,
     *damage.MUTANTS,

@@ -1,4 +1,4 @@
-"""Mutants of what notices damaged bytes."""
+"""Mutants of the detection of damaged bytes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from yak.broker import replica_fetcher, replica_truncation
 from yak.broker.coordinator import loading
+from yak.broker.damaged_replicas import DamagedReplicas
 from yak.errors import ProtocolViolation
 from yak.protocol.record_batch import read_header
 from yak.sim.mutants.mutant import Mutant, Swaps
@@ -50,6 +51,14 @@ def _follower_takes_any_offset(swaps: Swaps) -> None:
     swaps.put(replica_fetcher, "may_follow", follows)
 
 
+def _resign_never(swaps: Swaps) -> None:
+    swaps.put(DamagedReplicas, "_may_leave", lambda _self, _partition: False)
+
+
+def _fetch_on_while_resigning(swaps: Swaps) -> None:
+    swaps.put(DamagedReplicas, "is_resigning", lambda _self, _partition: False)
+
+
 _FAULTS = ("rot", "misread", "kill")
 _MISDIRECTED = ("misdirected", "rot", "kill")
 MUTANTS = (
@@ -58,13 +67,29 @@ MUTANTS = (
         "coordinator-checks-no-crc",
         "a coordinator believes no damaged batch",
         _coordinator_believes,
-        100,
+        60,
         3,
-        ("rot", "pause"),
-        is_slow=True,
+        ("rot", "stop"),
     ),
     Mutant(
         "damage-cut-after-a-kill", "what no kill can tear is damage, and not cut", _cut_what_is_damaged, 60, 3, _FAULTS
+    ),
+    Mutant(
+        "damaged-leader-stays",
+        "a replica that is known to be damaged leaves the ISR",
+        _resign_never,
+        60,
+        3,
+        ("rot",),
+    ),
+    Mutant(
+        "resigning-replica-fetches",
+        "a replica that resigns fetches no more",
+        _fetch_on_while_resigning,
+        300,
+        3,
+        ("rot", "lost calls"),
+        is_slow=True,
     ),
     Mutant(
         "follower-takes-any-offset",

@@ -1,4 +1,4 @@
-"""Mutants of what came with groups and with records given up: commits, coordinators, retention on replicas."""
+"""Mutants of offset commits, group coordinators, and retention on replicas."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MUTANTS = (
         "only members of the present generation commit offsets",
         _take_commits_of_anybody,
         40,
-        faults=("pause", "cut clients"),
+        faults=("kill",),
     ),
     Mutant("coordinator-not-loaded", "a coordinator reads its log before it serves", _serve_before_loading, 40),
     Mutant(

@@ -1,0 +1,122 @@
+"""A replica that knows that its log is damaged leaves the ISR, and rejoins it only with a copy of another log.
+
+If a damaged leader stays, consumers read the damaged batch again and again. A damaged log that is back in the ISR shows
+only once its replica is elected and a client reads that batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from yak.cluster.payload import parse_isr
+from yak.sim.books import Violation
+from yak.sim.cluster_damage import is_damaged
+from yak.sim.history import Key, Watcher
+
+if TYPE_CHECKING:
+    from yak.broker.damaged_replicas import Damage
+    from yak.replication.partition import Partition
+    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.sim.cluster import Cluster
+    from yak.sim.node import SimNode
+    from yak.storage.log import Log
+
+PATIENCE_MS = 4_000
+"""A broker retries a refused request after two seconds, and waits for the response to its last fetch first."""
+LONGEST_GAP_MS = 1_500
+"""A running broker steps more often than this."""
+
+
+class _Known:
+    """A damaged batch that a broker knows of. `waited_ms` counts the time in which the broker could have resigned."""
+
+    __slots__ = ("damage", "seen_ms", "waited_ms")
+
+    def __init__(self, damage: Damage, now_ms: int) -> None:
+        self.damage = damage
+        self.seen_ms = now_ms
+        self.waited_ms = 0
+
+
+class DamagedReplicasResign(Watcher):
+    """Compares the damage that each broker knows of with the replicas that leave the ISR."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[tuple[int, Key], _Known] = {}
+        self._left: dict[tuple[int, Key], Log] = {}
+        """The log with which a broker left an ISR because of damage."""
+
+    def stepped(self, node: SimNode) -> None:
+        """Time has passed for this broker."""
+        broker = node.broker
+        if broker is None or not len(broker.damaged_replicas):
+            return
+        for partition in broker.partitions.values():
+            damage = broker.damaged_replicas.of(partition)
+            if damage is not None:
+                if damage.is_asked and broker.replication.is_naming(partition):
+                    raise Violation(
+                        f"broker {node.node_id} asked the store to leave the ISR of {partition.topic_partition}, and fetches it"
+                        " before the answer: its leader may bring the damaged log back"
+                    )
+                self._wait(node, Key(partition.topic_id, partition.topic_partition.partition), partition, damage)
+
+    def _wait(self, node: SimNode, key: Key, partition: Partition, damage: Damage) -> None:
+        now_ms = self._cluster.world.now_ms
+        known = self._known.get((node.node_id, key))
+        if known is None or known.damage is not damage or now_ms - known.seen_ms > LONGEST_GAP_MS:
+            known = self._known[node.node_id, key] = _Known(damage, now_ms)
+        known.waited_ms = known.waited_ms + now_ms - known.seen_ms if self._may_leave(node, key) else 0
+        known.seen_ms = now_ms
+        if known.waited_ms > PATIENCE_MS:
+            raise Violation(
+                f"broker {node.node_id} has known for {known.waited_ms} ms of a damaged batch of {partition.topic_partition}, and"
+                " did not leave the ISR, though another replica is in it"
+            )
+
+    def _may_leave(self, node: SimNode, key: Key) -> bool:
+        """Whether another replica can take over, and the broker can reach the store."""
+        row = self._row(key)
+        if row is None or key in self._cluster.history.forfeited:
+            return False
+        members = [member.node_id for member in parse_isr(row["isr"])]
+        others = [self._cluster.node(each) for each in members if each != node.node_id]
+        line = node.store_line
+        return (
+            node.node_id in members
+            and any(other.is_ready and not other.is_paused for other in others)
+            and not any(map(self._cluster.history.has_lost, parse_isr(row["isr"])))
+            and self._cluster.store.up
+            and line.reaches()
+            and not line.break_percent
+            and not line.slow_us
+        )
+
+    def _row(self, key: Key) -> dict[str, Any] | None:
+        return self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
+
+    def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
+        """Replicas may have left an ISR, or rejoined it."""
+        if request.script == "leave_isr" and outcome.code == "OK":
+            arguments: dict[str, Any] = request.arguments
+            for item in arguments["partitions"]:
+                self._leaves(arguments["node_id"], item)
+        for (node_id, key), log in list(self._left.items()):
+            row = self._row(key)
+            copy = self._cluster.history.copies.get(key, {}).get(node_id)
+            if row is None or copy is None or copy.log is not log or not copy.is_held:
+                del self._left[node_id, key]
+            elif any(member.node_id == node_id for member in parse_isr(row["isr"])) and is_damaged(copy):
+                raise Violation(
+                    f"broker {node_id} left the ISR of {copy.topic_partition} because its log is damaged, and is in it again"
+                    " with the same log"
+                )
+
+    def _leaves(self, node_id: int, item: dict[str, Any]) -> None:
+        for key, copies in self._cluster.history.copies.items():
+            if (str(key.topic_id), key.partition) != (item["topic_id"], item["partition"]):
+                continue
+            copy = copies.get(node_id)
+            if copy is not None and copy.log is not None and item["lost"]:
+                self._left[node_id, key] = copy.log

@@ -1,0 +1,65 @@
+"""A coordinator completes no load of a log with a damaged batch, if that batch's checksum shows the damage.
+
+A client sees a lost commit only if the damage changed an offset that a group requests. This check does not depend on
+that: the simulator knows which bytes on a disk are wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.sim.books import Violation
+from yak.sim.cluster_damage import WrongCrc, wrong_crcs
+from yak.sim.history import History, Key, Watcher
+
+if TYPE_CHECKING:
+    from yak.broker.coordinator.coordinator import Led
+    from yak.sim.node import SimNode
+
+
+class LoadsRefuseDamage(Watcher):
+    """Reads the log when a load begins, and again when it has ended. `damaged_count` counts the loads of damaged logs."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._loading: dict[tuple[int, int], tuple[Led, list[WrongCrc]]] = {}
+        self.damaged_count = 0
+
+    def stepped(self, node: SimNode) -> None:
+        """Loads may have begun, or ended, on this broker."""
+        broker = node.broker
+        if broker is None or not broker.coordinator.led:
+            return
+        for index, led in broker.coordinator.led.items():
+            known = self._loading.get((node.node_id, index))
+            if known is None or known[0] is not led:
+                if led.loading is None:
+                    continue
+                known = self._loading[node.node_id, index] = led, self._damage(node, led)
+                self.damaged_count += bool(known[1])
+            if led.loading is None and known[1]:
+                self._loading[node.node_id, index] = led, []
+                self._look(node, led, known[1])
+
+    def _damage(self, node: SimNode, led: Led) -> list[WrongCrc]:
+        """The damaged batches that a load now reads."""
+        partition = led.partition
+        copy = self._history.copies[Key(partition.topic_id, partition.topic_partition.partition)][node.node_id]
+        log = partition.log
+        if log is None:
+            return []
+        return [
+            each
+            for each in wrong_crcs(copy)
+            if each.header.next_offset > log.log_start_offset and each.header.base_offset < log.log_end_offset
+        ]
+
+    def _look(self, node: SimNode, led: Led, found: list[WrongCrc]) -> None:
+        """Raise Violation for a batch that was damaged throughout; compaction or truncation may have removed others."""
+        still = self._damage(node, led)
+        for each in found:
+            if each in still:
+                raise Violation(
+                    f"broker {node.node_id} completed the load of {led.partition.topic_partition}, though the checksum of the"
+                    f" batch at offset {each.header.base_offset} does not fit its bytes"
+                )
