@@ -1,4 +1,4 @@
-"""What the errors of brokers, and of clusters on this machine, mean. Alphabetical."""
+"""Explains the errors of brokers, and of clusters on this machine. Alphabetical."""
 
 from yak.commands.error_explanation import Explanation, explain
 
@@ -295,6 +295,12 @@ BROKER: dict[str, Explanation] = {
     ),
     "port-in-use": explain(
         "Another program listens on the port.", "Often an earlier broker does.", "yak up --port 9093"
+    ),
+    "ready-file-not-written": explain(
+        "The broker cannot write the file of --ready-file.",
+        "Its folder is missing, may not be written, or its disk is full. The program that started the broker waits for the file.",
+        "make room on that disk",
+        "yak serve --ready-file OTHER",
     ),
     "redis-ended": explain(
         "The Redis server ended before it answered.",

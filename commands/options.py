@@ -1,4 +1,4 @@
-"""The global options: read before the command and after it, and resolved into one `Globals`."""
+"""The global options: accepted before and after the command, and resolved to one `Globals`."""
 
 import os
 import time
@@ -19,7 +19,7 @@ FORMATS = ("table", "json", "yaml", "wide", "csv", "raw")
 
 @dataclass(slots=True)
 class Flags:
-    """The global options as typed; None (or 0) is "not given"."""
+    """The global options as typed; None or 0 means not given."""
 
     context: str | None = None
     bootstrap_server: str | None = None
@@ -38,7 +38,7 @@ class Flags:
     bootstrap_alias: str | None = None
 
     def overlaid_by(self, later: "Flags") -> "Flags":
-        """These, with what was given later on the line in their place; counts add up."""
+        """These flags, overridden by `later` ones; counts are added."""
         merged = Flags()
         for each in fields(Flags):
             mine, theirs = getattr(self, each.name), getattr(later, each.name)
@@ -91,7 +91,7 @@ _OUTPUT_PANEL = {"output", "quiet", "verbose", "no_color", "no_headers", "local"
 
 
 def global_parameters(taken: set[str]) -> dict[str, tuple[Any, Any]]:
-    """Typer annotation and default of each global option, without the names a command uses itself."""
+    """Typer annotation and default of each global option, except names that the command uses itself."""
     import typer
 
     from yak.commands.completing import complete_context
@@ -117,7 +117,7 @@ def global_parameters(taken: set[str]) -> dict[str, tuple[Any, Any]]:
 
 
 def split_before(arguments: list[str]) -> tuple[Flags, list[str]]:
-    """Read the global options in front of the command; the rest begins with the command, or with an unknown option.
+    """Parse the global options before the command; the rest begins with the command or an unknown option.
 
     Raises UsageError (`usage`) when an option's value is missing.
     """
@@ -150,12 +150,12 @@ def split_before(arguments: list[str]) -> tuple[Flags, list[str]]:
 
 
 def words_of(flags: Flags) -> list[str]:
-    """The global options as they would be typed: for a child that shall do as we were told."""
+    """The global options as arguments, for a child process with the same options."""
     words: list[str] = []
     for option in OPTIONS:
         value = getattr(flags, option.name)
         if option.hidden or not value:
-            continue  # what was given under another name is in the first one's place by now
+            continue  # an alias's value is already stored under the visible option
         first = option.declarations[0]
         if option.kind == "value":
             words.append(f"{first}={value}")
@@ -166,7 +166,7 @@ def words_of(flags: Flags) -> list[str]:
 
 @dataclass(slots=True)
 class Globals:
-    """What every command is given: resolved global options, settings, and where to print."""
+    """Resolved global options, settings and output; every command receives it."""
 
     settings: Settings
     out: "Output"
@@ -184,7 +184,7 @@ class Globals:
 
     @classmethod
     def resolve(cls, flags: Flags) -> "Globals":
-        """Read the settings files and variables. Raises UsageError for any value that cannot be."""
+        """Read the settings files and variables. Raises UsageError for an invalid value."""
         from yak.commands.output import Output
 
         given = {
@@ -230,7 +230,7 @@ class Globals:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers to ask first, `host:port,...`. Raises UsageError (`bad-setting`)."""
+        """The bootstrap servers, `host:port,...`. Raises UsageError (`bad-setting`)."""
         from yak.commands.local_cluster import bootstrap_servers, is_from_directory
 
         found = bootstrap_servers(self.settings)
@@ -241,16 +241,25 @@ class Globals:
         return str(found.value)
 
     def http_token(self) -> str:
-        """The token for requests over HTTP to these brokers; empty where there is none, or it is not for them.
+        """The token for HTTP requests to these brokers; empty if there is none, or it is not meant for them.
 
-        A context's token belongs to the context's brokers. It is not sent to those that a file in the working directory names.
+        A context's token is for the context's brokers; a token of the environment is for brokers that the user named.
+        Neither is sent to brokers that a file in the working directory names, because such a file may come with a
+        folder. The state of `yak up` is an exception for the environment's token, because its brokers were started with
+        it.
         """
         from yak.commands.local_cluster import bootstrap_servers, is_from_directory
 
         token, brokers = self.settings.get("http_token"), bootstrap_servers(self.settings)
-        is_contexts = token.value is not None and token.origin.startswith("context ")
-        if is_contexts and brokers.origin != token.origin and is_from_directory(self.settings, brokers):
-            self.out.warn_once([f"the token of {token.origin} is not sent to {brokers.value} ({brokers.origin})"])
+        if token.value is None or token.origin == brokers.origin:
+            return str(token.value or "")
+        is_contexts, is_environments = token.origin.startswith("context "), token.origin.startswith("env ")
+        if (is_contexts and is_from_directory(self.settings, brokers)) or (
+            is_environments and self.settings.is_from_directory(brokers)
+        ):
+            whose = f"the token of {token.origin}" if is_contexts else token.origin.removeprefix("env ")
+            named = f"to send it, name the brokers: -b {brokers.value}"
+            self.out.warn_once([f"{whose} is not sent to {brokers.value} ({brokers.origin}); {named}"])
             return ""
         return str(token.value or "")
 
@@ -270,7 +279,7 @@ class Globals:
             )
 
     def confirm(self, question: str) -> None:
-        """Ask on the terminal unless `--yes`; without a terminal `--yes` is required.
+        """Ask for confirmation on the terminal unless `--yes`; without a terminal `--yes` is required.
 
         Raises UsageError (`not-confirmed`).
         """
@@ -293,7 +302,7 @@ class Globals:
 
 
 def check_format(text: str) -> str:
-    """A format's name in small letters. Raises UsageError (`did-you-mean-offset`, `bad-format`)."""
+    """A format's name in lower case. Raises UsageError (`did-you-mean-offset`, `bad-format`)."""
     lowered = text.lower()
     if lowered in FORMATS:
         return lowered
@@ -337,7 +346,7 @@ def find_zone(name: str) -> tzinfo:
 
 
 def wants_color(settings: Settings) -> bool:
-    """NO_COLOR and FORCE_COLOR as no-color.org and force-color.org say; else whether stderr is a terminal."""
+    """Follow NO_COLOR and FORCE_COLOR (no-color.org, force-color.org); otherwise whether stderr is a terminal."""
     import sys
 
     if settings.environment.get("NO_COLOR"):

@@ -1,19 +1,19 @@
-"""Every error YAK raises on purpose, by whose fault it is.
+"""The errors that YAK raises on purpose, by cause.
 
-    YakError                    carries a slug, what happened, why, and what to try; each kind knows its exit code
-    ├── UsageError              the caller asked for something that cannot be (exit 2)
-    ├── StartRefused            a broker will not start on what it found; nothing was touched (exit 1)
+    YakError                    a slug, a message, the reason and remedies; each kind has its exit code
+    ├── UsageError              a wrong request or flag (exit 2)
+    ├── StartRefused            a broker refuses to start on the data it found; it changed nothing (exit 1)
     ├── Unreachable             no broker, or no metadata store, answered (exit 3)
-    ├── CheckFailed             a check that was asked for did not hold (exit 4)
-    └── NothingInTime           the time given passed with nothing to show (exit 5)
-    PeerError                   the peer's mistake on one item: answered with a Kafka error code
-    ProtocolViolation           the peer's bytes make no sense: the connection is closed
-    LogDirectoryFailure         the disk's fault: that log directory goes offline; the broker halts with the last one (exit 7)
-    FailStop                    our own fault, in the middle of a change of state: the broker ends at once (exit 6)
+    ├── CheckFailed             a requested check failed (exit 4)
+    └── NothingInTime           the time-out passed without a result (exit 5)
+    PeerError                   one item of a request fails: answered with a Kafka error code
+    ProtocolViolation           the peer's bytes violate the protocol: the connection is closed
+    LogDirectoryFailure         a disk failed: the log directory goes offline; the broker halts with the last one (exit 7)
+    FailStop                    a bug in YAK, during a change of state: the broker ends at once (exit 6)
 
-Any other exception in the core is a bug of ours too. While one request is served it ends that request's connection
-(`Broker.step` says where that border is); everywhere else it becomes a FailStop. Shells turn YakError into three lines for a person
-(`yak.commands.output`), and PeerError into an error code for a client (`yak.broker`).
+Any other exception in the core is a bug in YAK too. While one request is served it closes that request's connection
+(`yak.fail_stop`); everywhere else it becomes a FailStop. `yak.commands.output` prints a YakError as three lines, and
+`yak.broker` turns a PeerError into an error code for the client.
 """
 
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ __all__ = [
     "PeerError",
     "ProtocolViolation",
     "StartRefused",
+    "TooManyElements",
     "Unreachable",
     "UsageError",
     "YakError",
@@ -37,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import kio's ErrorCode when it is first asked for: the client commands use this module and never kio."""
+    """Import kio's ErrorCode on first use: the client commands use this module without kio."""
     if name == "ErrorCode":
         from kio.schema.errors import ErrorCode
 
@@ -47,9 +48,9 @@ def __getattr__(name: str) -> object:
 
 
 class YakError(Exception):
-    """What happened, why, and what to try, under a slug that never changes.
+    """An error for the user: a stable slug (`code`), the message, the reason (`why`) and remedies (`try_`).
 
-    `try_` holds one line for each thing to try; the first can be pasted into a shell.
+    `try_` holds one remedy a line; the first can be pasted into a shell.
     """
 
     exit_code = 1
@@ -69,31 +70,31 @@ class UsageError(YakError):
 
 
 class StartRefused(YakError):
-    """A broker found something it must not touch: another node's data, a held lock, a bad directory."""
+    """A broker refuses to start on the data it found: another node's data, a held lock, a bad directory."""
 
     exit_code = 1
 
 
 class Unreachable(YakError):
-    """Nobody answered, or authentication failed."""
+    """No broker or metadata store answered, or authentication failed."""
 
     exit_code = 3
 
 
 class CheckFailed(YakError):
-    """A check did not hold."""
+    """A requested check failed."""
 
     exit_code = 4
 
 
 class NothingInTime(YakError):
-    """The time-out passed with nothing to show."""
+    """The time-out passed without a result."""
 
     exit_code = 5
 
 
 class PeerError(Exception):
-    """A request item that a client got wrong, or that cannot be served now, as a Kafka error code with words."""
+    """A request item is wrong or cannot be served now: a Kafka error code with a message."""
 
     def __init__(self, error_code: "ErrorCode", message: str = "") -> None:
         super().__init__(message or error_code.name)
@@ -102,15 +103,19 @@ class PeerError(Exception):
 
 
 class ProtocolViolation(Exception):
-    """The connection's bytes are not the protocol; the connection is closed with this reason in the log."""
+    """The peer's bytes violate the protocol: the connection is closed, with this reason in the log."""
+
+
+class TooManyElements(ProtocolViolation):
+    """A request or answer has more array elements and tagged fields than its reader allows."""
 
 
 class FailStop(BaseException):
-    """An unexpected exception, its `__cause__`, left replicated state half changed: nothing may act on that state.
+    """An unexpected exception (its `__cause__`) may have left replicated state half changed: the process must end.
 
-    `what` names the step or the function that failed. The process ends without an orderly stop, as after `kill -9`, and the
-    next start reads the state from the disk and the metadata store. It is no `Exception`, so that no handler that serves
-    one request takes it for its own.
+    `what` names the step or the function that failed. The process ends without a controlled shutdown, as after `kill -9`;
+    the next start reads the state from the disk and the metadata store. FailStop is no `Exception`, so that no handler
+    that serves one request catches it.
     """
 
     exit_code = 6
@@ -121,7 +126,7 @@ class FailStop(BaseException):
 
 
 class LogDirectoryFailure(Exception):
-    """A write, read or sync failed in one log directory; it goes offline until restart, and is never retried.
+    """A write, read or sync failed in one log directory: it goes offline until restart, without a retry.
 
     After EIO from fsync the page may be clean and gone, so a second fsync that succeeds proves nothing
     (PostgreSQL's "fsync errors" page).

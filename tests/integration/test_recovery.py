@@ -114,9 +114,9 @@ def test_a_clean_stop_and_start_reads_no_log(broker, unique_topic):
     # What is not read cannot be missed: a closed segment full of zeros is found out by readers only.
     kept = logs[1].read_bytes()
     logs[1].write_bytes(b"\0" * len(kept))
-    before = len(lines(broker, "log-tail-cut")) + len(lines(broker, "log-damaged"))
+    before = len(lines(broker, "log-tail-truncated")) + len(lines(broker, "log-damaged"))
     broker.restart()
-    assert len(lines(broker, "log-tail-cut")) + len(lines(broker, "log-damaged")) == before
+    assert len(lines(broker, "log-tail-truncated")) + len(lines(broker, "log-damaged")) == before
     logs[1].write_bytes(kept)
     assert read_all(broker.bootstrap, unique_topic) == values(sent)
 
@@ -145,7 +145,7 @@ def test_a_torn_tail_is_cut_and_writing_goes_on(broker, unique_topic):
         file.write(b"\0" * 5000)
     broker.restart()
     assert log.stat().st_size == whole
-    assert len(lines(broker, "log-tail-cut")) == 1
+    assert len(lines(broker, "log-tail-truncated")) == 1
     assert read_all(broker.bootstrap, unique_topic) == values(sent)
     assert Confluent(broker.bootstrap).produce(unique_topic, messages(1)) == [100]
 

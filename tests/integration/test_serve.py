@@ -143,6 +143,15 @@ def serve_words(tmp_path: Path, redis_url: str, *more: str) -> list[str]:
     return ["serve", "--port", "0", "--data-dir", str(tmp_path / "data"), "--redis-url", redis_url, *more]
 
 
+def test_serve_with_a_ready_file_that_cannot_be_written_refuses_to_start(yak: Any, broker: Any, tmp_path: Path) -> None:
+    ready_file = tmp_path / "none" / "ready.json"
+    child = yak.start(*serve_words(tmp_path, broker.redis_url, "--ready-file", str(ready_file)))
+    said = child.communicate(timeout=30)[1]
+    assert child.returncode == 1
+    assert f"error[ready-file-not-written]: the ready file {ready_file} cannot be written" in said
+    assert "Traceback" not in said
+
+
 def test_the_ready_file_comes_with_the_first_accepted_connection_and_goes_at_the_end(
     yak: Any, broker: Any, tmp_path: Path
 ) -> None:

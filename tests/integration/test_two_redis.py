@@ -81,7 +81,7 @@ def test_two_servers_with_one_cluster_are_noticed_and_a_person_decides(
         frozen = marks[3].wait_for("metadata-frozen")
         assert "code=FORKED" in frozen or "code=REGRESSED" in frozen
         wait_until(
-            lambda: any(mark.lines("metadata-restore-held") for mark in marks.values()), "it waits for a person", 30
+            lambda: any(mark.lines("metadata-restore-blocked") for mark in marks.values()), "it waits for a person", 30
         )
         assert held_by(cluster.redis_url)["incarnation"] == "1"
         load.wait_for(50)
@@ -94,7 +94,7 @@ def test_two_servers_with_one_cluster_are_noticed_and_a_person_decides(
         cluster.nodes[3].kill9()
         assert yak.run(*words, "--abort", "--yes").code == 0
         for node_id in (1, 2):
-            marks[node_id].wait_for("metadata-thawed")
+            marks[node_id].wait_for("metadata-unfrozen")
         load.wait_for(50)
         cluster.create(f"{unique_topic}-after", [1, 2])
     check_complete(load, cluster.bootstrap, unique_topic)

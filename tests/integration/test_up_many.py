@@ -209,7 +209,7 @@ def test_a_leader_waits_for_the_followers_it_expects(yak: Any, redis_databases: 
         making.result(20)
         assert sorted(partitions(address, "early")[0].replicas) == [1, 2]
         end(follower)
-        assert f"followers-present followers={expected}" in end(leader)
+        assert f"expected-followers-registered followers={expected}" in end(leader)
 
 
 def test_a_leader_goes_on_without_followers_that_never_come(yak: Any, redis_databases: Any, tmp_path: Path) -> None:
@@ -221,4 +221,4 @@ def test_a_leader_goes_on_without_followers_that_never_come(yak: Any, redis_data
         make_topic(address, "alone", replication_factor=1)
         with pytest.raises(KafkaException, match=expected):
             make_topic(address, "replicated", replication_factor=2)
-        assert f"followers-missing followers={expected}" in end(leader)
+        assert f"expected-followers-missing followers={expected}" in end(leader)

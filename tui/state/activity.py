@@ -1,4 +1,4 @@
-"""What happened, in order, each thing once: three brokers tell of one election."""
+"""Events in order, without duplicates: three brokers report the same election."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -23,14 +23,17 @@ _TONES: Final = {
     "disk-offline": "bad",
     "store-lost": "bad",
     "store-frozen": "bad",
-    "group-member-silent": "warn",
+    "group-member-expired": "warn",
     "topic-deleted": "warn",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that happened; `tone` is good, warn or bad, `node_id` who told it first, None for what the user did."""
+    """One event.
+
+    `tone` is good, warn or bad; `node_id` is the first broker that reported it, None for a user's action.
+    """
 
     number: int
     time_ms: int
@@ -42,12 +45,12 @@ class Line:
 
     @property
     def family(self) -> str:
-        """What stands before the dash: broker, leader, isr, ..."""
+        """The part before the dash: broker, leader, isr, ..."""
         return self.kind.partition("-")[0]
 
 
 class Activity:
-    """The last things that happened."""
+    """The latest events."""
 
     def __init__(self) -> None:
         self.lines: deque[Line] = deque(maxlen=LINES_MAX)
@@ -55,7 +58,7 @@ class Activity:
         self._seen: dict[tuple[Any, ...], int] = {}
 
     def take(self, event: dict[str, Any]) -> Line | None:
-        """A new line, or None when another broker told it before."""
+        """A new line, or None if another broker reported the event before."""
         kind, time_ms = str(event["kind"]), int(event["time_ms"])
         of = (event.get("node_id"),) if kind.startswith(_OF_ONE_BROKER) else ()
         same = (kind, *of, *(_hashable(event.get(name)) for name in _WHAT))
@@ -69,12 +72,12 @@ class Activity:
         return self._add(time_ms, kind, str(event.get("message", kind)), _TONES.get(kind, "good"), event)
 
     def note_command(self, time_ms: int, command: str, outcome: str = "") -> Line:
-        """What the user did, as the command line would have done it."""
+        """Add a user's action, as the command line that does the same."""
         words = f"{command}  {outcome}".rstrip()
         return self._add(time_ms, "you", words, "", {"kind": "you", "time_ms": time_ms, "command": command})
 
     def since(self, number: int) -> Iterable[Line]:
-        """Lines after one, oldest first."""
+        """The lines after a given one, oldest first."""
         return [line for line in self.lines if line.number > number]
 
     def _add(self, time_ms: int, kind: str, message: str, tone: str, event: dict[str, Any]) -> Line:

@@ -1,11 +1,11 @@
-"""The metadata log as far as it was read: records by offset, page by page, and what is missing. Pure."""
+"""The metadata log as far as it was read: records by offset, page by page, and the missing pages. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 PAGE_RECORDS: Final = 100
 RECORDS_MAX: Final = 20_000
-"""Kept at most; the ones farthest from where the user is go first."""
+"""The most records kept; those farthest from the user's position are dropped first."""
 
 
 class MetadataLog:
@@ -17,7 +17,7 @@ class MetadataLog:
         self.source = ""
         self.records: dict[int, Mapping[str, Any]] = {}
         self.topic_names: dict[str, str] = {}
-        """By topic id, also of topics that are gone, as far as they were read about."""
+        """Names by topic id, also of deleted topics, as far as their records were read."""
         self.version = 0
 
     def __len__(self) -> int:
@@ -25,14 +25,14 @@ class MetadataLog:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether an answer was taken."""
+        """Whether a page has arrived."""
         return self.end >= 0
 
     def take(self, page: Mapping[str, Any], near: int | None = None) -> bool:
-        """A page. Where it does not go on from what is known, as after a restore, that is forgotten: False.
+        """Take a page; False if its records differ from the known ones. `near` is the user's position.
 
-        `near` is where the user is. What brokers have as their own copy (`source` is `copy`) may begin later and end earlier than the
-        log: it takes nothing away.
+        If the page contradicts the known log, as after a restore, everything known is dropped. A broker's own copy
+        (`source` is `copy`) may begin later and end earlier than the log: a shorter copy drops nothing.
         """
         is_same = all(
             self.records[each["offset"]]["hash"] == each["hash"]
@@ -41,7 +41,7 @@ class MetadataLog:
         )
         is_copy = page["source"] == "copy"
         if not is_same or (page["end"] < self.end and not is_copy):
-            self.__init__()  # type: ignore[misc]  # begins anew
+            self.__init__()  # type: ignore[misc]  # starts again, empty
         self.source = page["source"]
         if is_copy and self.is_loaded:
             self.begin, self.end = min(self.begin, page["begin"]), max(self.end, page["end"])
@@ -58,13 +58,13 @@ class MetadataLog:
         return is_same
 
     def learn_names(self, image: Mapping[str, Any]) -> None:
-        """Names of topics that records tell of by id only."""
+        """Learn the names of topics that records give by id only."""
         before = len(self.topic_names)
         self.topic_names.update((each["topicUUID"], each["name"]) for each in image["topics"])
         self.version += len(self.topic_names) != before
 
     def missing(self, first: int, last: int) -> list[int]:
-        """The first offsets of the pages that are not known, of those with the records from `first` to `last`."""
+        """The first offsets of the missing pages that cover the records from `first` to `last`."""
         wanted: list[int] = []
         for offset in range(max(first, self.begin), min(last, self.end) + 1):
             start = max(self.begin, offset - offset % PAGE_RECORDS)
@@ -73,7 +73,7 @@ class MetadataLog:
         return wanted
 
     def time_ms(self, offset: int) -> float | None:
-        """When a record was written, if it was read."""
+        """When a record was written; None if it was not read."""
         record = self.records.get(offset)
         return None if record is None else record["timestamp"] * 1000
 

@@ -1,11 +1,11 @@
-"""Replicas that this broker cannot serve though the cluster counts on them: their leaderships go elsewhere, and what is gone is copied anew.
+"""Offline replicas: this broker leaves their ISRs, and copies lost or damaged logs again from the leader.
 
-A log directory that fails takes its partitions offline: we leave their in-sync sets, so that others lead and commit. A log that
-was missing or damaged at the start is worse: by the metadata we may be in sync, or eligible, with records that we do not have.
-So we first give that up in the store (`leave_isr` with `lost`), and only then begin an empty log that the leader fills.
-The only copy there is, or the last one in sync, is never given up: it stays offline for an operator to mend.
+When a log directory fails, the broker leaves the ISRs of its partitions, so that other replicas lead and commit.
+When a log is missing or damaged at the start, the metadata may count this broker as in the ISR or ELR with records that it
+does not have. So the broker first leaves both in the store (`leave_isr` with `lost`), and only then creates an empty log that
+it fills from the leader. The only replica, or the last one in sync, stays offline until an operator repairs it.
 
-A log that could not be created since its directory was full is created when there is room.
+A log that could not be created because its directory was full is created once there is room.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 BATCH_MAX = 200
 RETRY_MS = 500
 NO_ROOM_PAUSE_MS = 2_000
-"""Between two attempts to create the logs that found no room."""
+"""Pause between two attempts to create logs that found no room."""
 
 
 class AbsentReplicas:
-    """What is to be given up, and what was."""
+    """The replicas that leave their ISRs, and the logs that are created again."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -42,20 +42,20 @@ class AbsentReplicas:
         self._create_due_ms: int | None = None
 
     def lacks_room(self, topic_partition: TopicPartition, created: Any) -> None:
-        """Repeat a creation that failed with `created`, if it failed for want of room alone."""
+        """Schedule another attempt for a creation that failed with `created`, if only because the disk was full."""
         error = created.error if isinstance(created, LogDirectoryFailure) else created
         if isinstance(error, DiskFull):
             self._without_room[topic_partition] = None
             self._create_due_ms = self._create_due_ms or self._broker.now_ms + NO_ROOM_PAUSE_MS
 
     def is_offline(self, partition: Partition) -> None:
-        """Its log directory failed; the records may be back after a restart."""
+        """The partition's log directory failed: leave its ISR. The records may be back after a restart."""
         if len(partition.replicas) > 1:
             self._to_leave.setdefault(partition, False)
             self._wake_now()
 
     def is_lost(self, partition: Partition) -> None:
-        """Its log was not there at the start, or cannot be used."""
+        """The partition's log is missing or damaged: leave its ISR and ELR, then copy it again from the leader."""
         if len(partition.replicas) > 1:
             self._to_leave[partition] = True
             self._wake_now()
@@ -64,11 +64,11 @@ class AbsentReplicas:
         self._due_ms = self._broker.now_ms
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         return min((due for due in (self._due_ms, self._create_due_ms) if due is not None), default=None)
 
     def on_timer(self) -> None:
-        """Ask when it is time to, and repeat creations."""
+        """Send the due ISR changes, and repeat the due creations."""
         now_ms = self._broker.now_ms
         if self._due_ms is not None and self._due_ms <= now_ms:
             self.ask()
@@ -82,7 +82,7 @@ class AbsentReplicas:
                 self._broker.jobs.run("image", lambda: hosting.create_all(wanted), self._made)
 
     def ask(self) -> None:
-        """Tell the store what we give up: at a start before any controller can let us in, and elect us."""
+        """Leave the ISRs in the store. At a start this comes before any controller can unfence and elect this broker."""
         broker = self._broker
         self._due_ms = None
         waiting = [item for item in self._to_leave.items() if item[0].log is None]
@@ -112,7 +112,7 @@ class AbsentReplicas:
                     "error",
                     "last-replica-offline",
                     partition=str(partition.topic_partition),
-                    what="no other replica is in sync: it stays offline until its log is back",
+                    what="no other replica is in sync: the partition stays offline until this log is back",
                 )
             elif code == "OK" and is_lost and partition.log is None:
                 gone.append(partition)
@@ -162,7 +162,7 @@ class AbsentReplicas:
         if log is not None:
             partition.log = log
             partition.high_watermark = log.log_start_offset
-            broker.notice("warning", "replica-begun-anew", partition=str(topic_partition))
+            broker.notice("warning", "replica-resync-started", partition=str(topic_partition))
             broker.replication.changed(partition)
             broker.coordinate(partition)
 

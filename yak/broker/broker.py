@@ -1,8 +1,9 @@
 """The broker: a plain object whose `step(event, now_ms)` changes state, appends, and returns effects.
 
-No clock, socket, thread or await in here or below: the shell (`yak.server`) and the simulator (`yak.sim`) drive the same
-object. An unexpected exception ends one connection inside `Broker.serve`, and the broker anywhere else (`yak.fail_stop`). This file takes events apart and keeps requests in order; what a request means is in `yak.broker.apis`, where
-the metadata come from in `yak.broker.metadata`, what runs by the clock in `yak.broker.maintenance`.
+The core has no clock, socket, thread or await: the shell (`yak.server`) and the simulator (`yak.sim`) drive the same object.
+An unexpected exception in `Broker.serve` closes one connection; anywhere else it stops the broker (`yak.fail_stop`). This
+file dispatches events and keeps each connection's requests in order. `yak.broker.apis` handles requests,
+`yak.broker.metadata` follows the cluster's metadata, `yak.broker.maintenance` does periodic work.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from yak.broker.failure_watch import FailureWatch
 from yak.broker.flushing import Flusher
 from yak.broker.isr_changes import IsrChanges
 from yak.broker.jobs import Jobs
+from yak.broker.large_requests import LargeRequests
 from yak.broker.liveness import Departed
 from yak.broker.maintenance import Maintenance
 from yak.broker.metadata import Metadata
@@ -41,11 +43,17 @@ from yak.cluster.image_log import ImageLog
 from yak.cluster.membership import Identity, MembershipSettings
 from yak.cluster.secret_file import SecretFile
 from yak.config.broker_configs import BrokerConfig
-from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, PeerError, ProtocolViolation
+from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, PeerError, ProtocolViolation, TooManyElements
 from yak.fail_stop import changes_state
 from yak.groups.placement import OFFSETS_TOPIC
 from yak.ids import ConnectionId, TopicPartition
-from yak.limits import BROKER_REQUEST_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
+from yak.limits import (
+    BROKER_REQUEST_ELEMENTS_MAX,
+    LARGE_REQUEST_BYTES_MAX,
+    LARGE_REQUEST_ELEMENTS,
+    REQUEST_ELEMENTS_MAX,
+    REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
+)
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.replication.partition import Partition
 from yak.seams.dice import Dice
@@ -53,12 +61,12 @@ from yak.storage.log_store import LogStore
 
 API_VERSIONS_KEY = 18
 S = TypeVar("S", memoryview, Waiting)
-"""What of a request is served: its frame, or what waits for its answer."""
+"""A request for `Broker.serve`: its frame, or its delayed operation."""
 
 
 @dataclass(slots=True, frozen=True)
 class Parts:
-    """What a broker is made of; the shell and the simulator each bring their own."""
+    """The parts of a broker; the shell and the simulator each supply their own."""
 
     identity: Identity
     config: BrokerConfig
@@ -69,12 +77,12 @@ class Parts:
     secret_file: SecretFile
     dice: Dice
     expected_followers: tuple[str, ...] = ()
-    """host:port of the followers that a leader-role broker waits for before it makes replicated topics."""
+    """host:port of the followers that a leader-role broker waits for before it creates replicated topics."""
     followers_timeout_ms: int = 30_000
 
 
 class Broker:
-    """One broker. `step` is the only way in; the effects it returns are the only way out."""
+    """One broker. `step` is its only input; the effects that `step` returns are its only output."""
 
     def __init__(self, parts: Parts, now_ms: int) -> None:
         self.config = parts.config
@@ -84,14 +92,16 @@ class Broker:
         self._wall_ahead_ms = 0
         self.partitions: dict[TopicPartition, Partition] = {}
         self.full_directories: dict[str, None] = {}
-        """Log directories that had no room for the last write; they are online."""
+        """Online log directories that had no room for their last write."""
         self.connections: dict[ConnectionId, Connection] = {}
         self.held_bytes = 0
-        """Copies of clients' batches that wait to be recompressed: the shell counts them as memory held for clients."""
+        """Bytes of copied requests: batches that wait for recompression, and large requests. The shell counts them as
+        request memory."""
         self.timeouts = Timeouts()
         self.counters = Counters()
         self._note_answer = self.counters.answered.append
         self.jobs, self.flusher = Jobs(self), Flusher(self)
+        self.large_requests = LargeRequests(self)
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
         self.maintenance = Maintenance(self, now_ms)
         self.compacting = Compacting(self)
@@ -114,6 +124,7 @@ class Broker:
         self.metadata = Metadata(self, parts)
         self.absent_replicas.ask()
         self._timed = (
+            self.large_requests,
             self.flusher,
             self.maintenance,
             self.compacting,
@@ -126,12 +137,12 @@ class Broker:
             self.failure_watch,
             self.coordinator,
         )
-        """What runs by the clock, in the order in which it runs."""
+        """Components with timers, in the order in which `TimerDue` runs them."""
         self._table = apis.DISPATCH
         self._handlers = self._handlers_by_event()
 
     def _handlers_by_event(self) -> dict[type, Callable[[Any], None]]:
-        """What is called with each kind of event but frames."""
+        """The handler of each event type except `FrameReceived`."""
         return {
             events.ConnectionOpened: self._on_opened,
             events.ConnectionClosed: self._on_closed,
@@ -149,12 +160,12 @@ class Broker:
             events.StopRequested: self.maintenance.on_stop_requested,
         }
 
-    # ------------------------------------------------------------------------------------------------- the border
+    # ---------------------------------------------------------------------------------------- events in, effects out
 
     def step(self, event: events.Event, now_ms: int) -> list[events.Effect]:
-        """Let one thing happen at `now_ms` (ms since the epoch, never going back); gives what to do, in order.
+        """Apply one event at `now_ms` (ms since the epoch, never going back); returns the effects, in order.
 
-        Raises FailStop after an unexpected exception outside of `serve`, and from then on for every event: the process must end.
+        Raises FailStop after an unexpected exception outside `serve`, then for every later event: the process must end.
         """
         if self._failure is not None:
             raise self._failure
@@ -177,31 +188,37 @@ class Broker:
         return effects
 
     def next_due(self) -> int | None:
-        """When the next `TimerDue` is wanted, in ms; None while nothing runs by the clock."""
+        """The time of the next `TimerDue`, in ms; None while no timer is set."""
         dues = [due for timed in self._timed if (due := timed.next_due()) is not None]
         if (due := self.timeouts.next_due()) is not None:
             dues.append(due)
         return min(dues, default=None)
 
     def backlog(self, connection_id: ConnectionId) -> int:
-        """Requests of a connection that were stepped but not answered; the shell stops reading past its bound."""
-        connection = self.connections.get(connection_id)
-        return 0 if connection is None else len(connection.calls)
+        """Requests of a connection that were stepped but not answered; the shell stops reading at its bound.
 
-    # ----------------------------------------------------------------------------------------- what handlers call
+        A large request counts as the whole bound, since the requests behind it would only wait.
+        """
+        connection = self.connections.get(connection_id)
+        if connection is None:
+            return 0
+        held = len(connection.calls)
+        return held if connection.frames_behind_large is None else held + REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
+
+    # ----------------------------------------------------------------------------------------- called by handlers
 
     @property
     def wall_ms(self) -> int:
-        """The wall clock in ms since the epoch: for timestamps, and what is compared with them. It may go back."""
+        """The wall clock in ms since the epoch: for timestamps and comparisons with them. It may go back."""
         return self.now_ms + self._wall_ahead_ms
 
     @property
     def image(self) -> Image:
-        """The cluster's metadata as this broker has them on its disk."""
+        """The cluster's metadata that this broker has on its disk."""
         return self.metadata.image
 
     def emit(self, effect: events.Effect) -> None:
-        """Hand an effect to the world at the end of this step."""
+        """Add an effect to those that this step returns."""
         self._effects.append(effect)
 
     def notice(self, level: Literal["debug", "info", "warning", "error"], event: str, **fields: object) -> None:
@@ -209,15 +226,15 @@ class Broker:
         self._effects.append(events.Notice(level, event, fields))
 
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
-        """The name that goes with a topic id, None when there is none."""
+        """The name of the topic with this id; None when there is no such topic."""
         topic = self.metadata.image.topic_by_id(topic_id) if topic_id is not None else None
         return None if topic is None else topic.name
 
     def replica_of(self, topic_partition: TopicPartition) -> Partition:
-        """The partition, if this broker has a replica of it, whether it leads or follows.
+        """The partition, if this broker has a replica of it, as leader or follower.
 
         Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION when it does not exist, NOT_LEADER_OR_FOLLOWER without a replica
-        here, KAFKA_STORAGE_ERROR when its directory is offline (Kafka's ReplicaManager.getPartitionOrError).
+        here, KAFKA_STORAGE_ERROR when its log is offline (Kafka's ReplicaManager.getPartitionOrError).
         """
         partition = self.partitions.get(topic_partition)
         if partition is None:
@@ -232,8 +249,8 @@ class Broker:
     def leader_of(self, topic_partition: TopicPartition) -> Partition:
         """The partition, if this broker leads it.
 
-        Raises PeerError as `replica_of`, and NOT_LEADER_OR_FOLLOWER when another broker leads it or this one may not
-        act on its metadata yet.
+        Raises PeerError as `replica_of`, and NOT_LEADER_OR_FOLLOWER when another broker leads it, when this broker is
+        stopping, or when its image names it as leader for an earlier incarnation.
         """
         partition = self.replica_of(topic_partition)
         if not partition.is_leader or self.maintenance.is_stopping:
@@ -241,7 +258,7 @@ class Broker:
         return partition
 
     def led(self, topic: str, index: int) -> Partition:
-        """`leader_of`, in a hurry: the usual case costs one look-up."""
+        """`leader_of` on the fast path: the usual case costs one look-up."""
         partition: Partition | None = self.partitions.get((topic, index))  # type: ignore[call-overload]
         if partition is None or not partition.is_leader or partition.log is None or self.maintenance.is_stopping:
             return self.leader_of(TopicPartition(topic, index))
@@ -249,11 +266,11 @@ class Broker:
 
     @property
     def to_wake(self) -> Iterable[Partition]:
-        """Partitions that moved in this turn: their delayed operations are notified at its end."""
+        """Partitions that advanced in this turn: their delayed operations are checked at its end."""
         return self._advanced
 
     def advanced(self, partition: Partition) -> None:
-        """The high watermark (or the log start) moved: wake who waits for it, at the end of the turn."""
+        """The high watermark, flushed end or log start moved: check delayed operations at the end of the turn."""
         self._advanced[partition] = None
         self.metadata.moved[partition] = None
         if partition.sessions:
@@ -264,27 +281,27 @@ class Broker:
 
     @changes_state
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
-        """Take a log directory offline for good: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
+        """Take a log directory offline until restart: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
         lost_directories.take_offline(self, failure)
 
     def leadership_changed(self, partition: Partition) -> None:
-        """The partition has another leader or epoch: requests that wait on the old one are told."""
+        """The leader or leader epoch changed: delayed produces end with NOT_LEADER_OR_FOLLOWER."""
         self.fail_waiting(partition, ErrorCode.not_leader_or_follower)
         self.coordinate(partition)
 
     def partition_deleted(self, partition: Partition) -> None:
-        """The partition is gone: whoever waits on it is told."""
+        """The partition was deleted: delayed produces end with UNKNOWN_TOPIC_OR_PARTITION."""
         self.fail_waiting(partition, ErrorCode.unknown_topic_or_partition)
         self.compacting.forget(partition)
         self.coordinate(partition)
 
     def coordinate(self, partition: Partition) -> None:
-        """What we may do with a partition may have changed: if it remembers groups, they are begun or let go."""
+        """Leadership of a partition may have changed: an offsets partition loads or unloads its group coordinator."""
         if partition.topic_partition.topic == OFFSETS_TOPIC:
             self.coordinator.look(partition)
 
     def log_start_moved(self, partition: Partition) -> None:
-        """The log start offset moved up; sessions tell it to their clients."""
+        """The log start offset moved up: fetch sessions report it to consumers and followers."""
         if partition.sessions:
             for session, item in partition.sessions.items():
                 session.mark_dirty(item)
@@ -292,50 +309,50 @@ class Broker:
             self.replication.serving.watermark_moved(partition)
 
     def replica_log_start_moved(self, partition: Partition) -> None:
-        """A follower let go of old records; whoever deleted them may have waited for that."""
+        """A follower's log start offset moved up: delayed DeleteRecords requests may be complete."""
         self.record_deletions.on_log_start(partition)
 
     def is_offline(self, topic: str, index: int) -> bool:
-        """Whether this broker's replica is in a log directory that failed."""
-        partition = self.partitions.get(TopicPartition(topic, index))
+        """Whether this broker's replica has no usable log: its directory failed, or the log is missing or damaged."""
+        partition: Partition | None = self.partitions.get((topic, index))  # type: ignore[call-overload]
         return partition is not None and partition.log is None
 
     def became_ready(self) -> None:
-        """Registered and caught up: the shell may listen."""
+        """The broker is registered and has caught up with the metadata: the shell may listen."""
         self._effects.append(events.Ready())
         self.producer_ids.refill()
 
     def fail_waiting(self, partition: Partition, error_code: ErrorCode) -> None:
-        """Answer every produce that waits on the partition with an error, and wake its fetches to see for themselves."""
+        """Complete the partition's delayed operations: produces with the error, fetches with what they can read."""
         wakeups.fail_waiting(self, partition, error_code)
 
     def close_connection(self, connection: Connection, reason: str) -> None:
-        """Close after what is already answered; nothing more of this connection is stepped."""
+        """Close after the answers given so far; no further request of this connection is stepped."""
         if connection.is_open:
             connection.is_open = False
             self._effects.append(events.CloseConnection(connection.connection_id, reason))
 
     def park(self, waiting: Waiting) -> None:
-        """Keep a request until something finishes it or its time is over."""
+        """Put a delayed operation into purgatory until it completes or times out."""
         waiting.call.waiting = waiting
         self.timeouts.add(waiting, self.now_ms)
 
     def finish(self, waiting: Waiting) -> None:
-        """Answer a parked request, once; a second call does nothing."""
+        """Complete a delayed operation, once; a second call does nothing."""
         if not waiting.finished:
             self._stop_waiting(waiting)
             self.serve(waiting.call.connection, waiting, self._answer)
 
     def look_again(self, waiting: Waiting) -> None:
-        """Let a parked request see whether it can be answered now."""
+        """Complete a delayed operation if it can be answered now."""
         connection = waiting.call.connection
         if connection.is_open and not waiting.finished:
             self.serve(connection, waiting, self._look)
 
     def serve(self, connection: Connection, request: S, action: Callable[[Connection, S], None]) -> None:
-        """Do something for one request alone: an unexpected exception in it ends the connection, and everything else goes on.
+        """Run `action` for one request: an unexpected exception closes its connection, and everything else goes on.
 
-        What `action` does to replicated state it does in functions marked with `yak.fail_stop.changes_state`.
+        `action` changes replicated state only in functions marked with `yak.fail_stop.changes_state`.
         """
         try:
             action(connection, request)
@@ -351,7 +368,14 @@ class Broker:
     def _on_frame(self, event: events.FrameReceived) -> None:
         connection = self.connections.get(event.connection_id)
         if connection is not None and connection.is_open:
-            self.serve(connection, event.frame, self._handle)
+            if connection.frames_behind_large is None:
+                self.serve(connection, event.frame, self._handle)
+            else:
+                self.large_requests.keep(connection, event.frame)
+
+    def on_kept_frame(self, connection: Connection, frame: memoryview) -> None:
+        """Step a request that came behind a large one of its connection, after that one was served."""
+        self._on_frame(events.FrameReceived(connection.connection_id, frame))
 
     def _handle(self, connection: Connection, frame: memoryview) -> None:
         session = connection.replica_session
@@ -367,15 +391,26 @@ class Broker:
         if handle is None:
             handle = self._unserved(call)
         else:
-            elements_max = REQUEST_ELEMENTS_MAX if connection.proven is None else BROKER_REQUEST_ELEMENTS_MAX
-            call.request = decode_request(api_key, version, frame, header.body_offset, elements_max)
+            if connection.proven is not None:
+                elements_max = BROKER_REQUEST_ELEMENTS_MAX
+            elif connection.is_in_process or len(frame) > LARGE_REQUEST_BYTES_MAX:
+                elements_max = REQUEST_ELEMENTS_MAX
+            else:
+                elements_max = LARGE_REQUEST_ELEMENTS
+            try:
+                call.request = decode_request(api_key, version, frame, header.body_offset, elements_max)
+            except TooManyElements:
+                if elements_max != LARGE_REQUEST_ELEMENTS:
+                    raise
+                self.large_requests.add(call, handle, frame, header.body_offset)
+                return
         outcome = handle(self, call)
         if session is not None and session.may_learn:
             session.learn(frame)
         self._settle(call, outcome)
 
     def _unserved(self, call: Call) -> Callable[[Broker, Call], Outcome]:
-        """ApiVersions of an unknown version is answered as v0 (KIP-511); anything else closes the connection."""
+        """ApiVersions of an unknown version is answered as v0 (KIP-511); any other request closes the connection."""
         if call.api_key != API_VERSIONS_KEY:
             known = "version" if call.api_key in apis.TABLE else "API key"
             raise ProtocolViolation(f"unserved {known}: key {call.api_key} version {call.version}")
@@ -386,12 +421,8 @@ class Broker:
         connection = call.connection
         if type(outcome) is Later:
             call.came_ns = self.counters.turn_ns
-            waiting = outcome.waiting
             connection.calls.append(call)
-            if waiting.is_done():
-                self.finish(waiting)
-            else:
-                self.park(waiting)
+            self._wait(outcome.waiting)
             return
         self._note_answer(call.api_key)
         if outcome is None:
@@ -402,6 +433,23 @@ class Broker:
             connection.calls.append(call)
         else:
             self._effects.append(events.Reply(connection.connection_id, parts))
+
+    def _wait(self, waiting: Waiting) -> None:
+        if waiting.is_done():
+            self.finish(waiting)
+        else:
+            self.park(waiting)
+
+    def settle_large(self, call: Call, outcome: Outcome) -> None:
+        """Delay or release the answer of a large request that was served."""
+        if type(outcome) is Later:
+            # no bytes: this makes the shell read the connection again
+            self._effects.append(events.Reply(call.connection.connection_id, []))
+            self._wait(outcome.waiting)
+            return
+        self.counters.waited.append((call.api_key, call.came_ns))
+        call.parts = [] if outcome is None else self._encode(call, outcome)
+        call.connection.release_answers(self._effects)
 
     def _encode(self, call: Call, outcome: Now | Prebuilt | Any) -> list[Any]:
         if type(outcome) is Prebuilt:
@@ -479,7 +527,7 @@ class Broker:
         for timed in self._timed:
             timed.on_timer()
 
-    # ----------------------------------------------------------------------------------------------- wake-ups
+    # ------------------------------------------------------------------------------------- delayed operations
 
     def _wake_advanced(self) -> None:
         while self._advanced:

@@ -1,11 +1,12 @@
-"""One request on its way through the broker, and the three things a handler can say to it.
+"""One request in the broker, and the outcomes that its handler can return.
 
 A handler is `handle(broker, call) -> Outcome`: `Now` with the answer's fields (or `Prebuilt` bytes, for the two hot
-answers), `Later` with what it waits for, or None when the request gets no answer (acks=0).
+answers), `Later` with a delayed operation, or None when the request gets no answer (acks=0).
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,9 +21,9 @@ Fields: TypeAlias = dict[str, Any]
 
 
 class Call:
-    """A decoded request with what is needed to answer it. `request` is kio's dataclass of exactly `version`.
+    """A decoded request and its context. `request` is kio's dataclass of exactly `version`.
 
-    `came_ns` is set where it waits: when its turn began (`yak.broker.counters`).
+    `came_ns` is set when the answer is delayed: the time at which the request's turn began (`yak.broker.counters`).
     """
 
     __slots__ = (
@@ -56,7 +57,7 @@ class Call:
         self.came_ns: int
         self.request: Any = None
         self.parts: list[Part] | None = None
-        """The encoded answer, once there is one; it leaves when all earlier answers of its connection have."""
+        """The encoded answer, None until there is one; it is sent after all earlier answers of its connection."""
         self.waiting: Waiting | None = None
 
 
@@ -69,16 +70,16 @@ class Now:
 
 @dataclass(slots=True)
 class Prebuilt:
-    """The answer, already in bytes with its length prefix and header."""
+    """The encoded answer, with its length prefix and header."""
 
     parts: list[Part]
 
 
 class Waiting:
-    """A request that cannot be answered yet (Kafka's DelayedOperation).
+    """A delayed operation: a request that cannot be answered yet (Kafka's DelayedOperation).
 
-    What it waits for holds it by reference and calls `Broker.finish` when `is_done` turns true; a time-out calls
-    `on_expiry`. Either way it leaves every place that holds it through `leave`.
+    The component that it waits for refers to it and calls `Broker.finish` when `is_done` turns true; a time-out calls
+    `on_expiry`. In both cases `leave` removes it from every component that refers to it.
     """
 
     __slots__ = ("call", "finished", "timeout_ms")
@@ -97,23 +98,35 @@ class Waiting:
         raise NotImplementedError
 
     def on_expiry(self, broker: Broker) -> Outcome:
-        """The answer when the time is over."""
+        """The answer after a time-out."""
         raise NotImplementedError
 
     def look(self, broker: Broker) -> None:
-        """Something moved: finish the request if it is done now."""
+        """Complete the request if it is done now (Kafka's DelayedOperation.tryComplete)."""
         if self.is_done():
             broker.finish(self)
 
     def leave(self, broker: Broker) -> None:
-        """Forget this request wherever it is held, so that nothing wakes it any more."""
+        """Remove this request from every component that refers to it."""
 
 
 @dataclass(slots=True)
 class Later:
-    """The answer will come from `waiting`."""
+    """The answer is delayed: `waiting` gives it."""
 
     waiting: Waiting
 
 
 Outcome: TypeAlias = Now | Prebuilt | Later | None
+Slices: TypeAlias = Generator[None, None, Outcome]
+"""A handler that yields after every `SLICE_ELEMENTS` elements; any state may have changed when it resumes."""
+
+
+def at_once(slices: Slices) -> Outcome:
+    """Run a sliced handler without pauses: most requests have too few elements for one."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome

@@ -1,8 +1,8 @@
-"""When logs are compacted: one at a time, the dirtiest first, piece by piece in a job, and only where something changed.
+"""Schedules log compaction: one log at a time, the dirtiest first, piece by piece in jobs.
 
-A log is looked at some seconds (`log.cleaner.backoff.ms`) after a segment of it was closed and flushed, and when time alone
-lets more be cleaned. Each replica compacts for itself. Between two pieces the loop has the processor to itself: a thread
-that computes would else hold up every request by milliseconds.
+A log is considered `log.cleaner.backoff.ms` after one of its segments was closed and flushed, and when time alone makes more
+of it cleanable. Each replica compacts its own log. Between two pieces the event loop has the processor to itself: a thread
+that computes without pauses would delay every request by milliseconds.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ PIECE_GAP_MS = 2
 """Pause after each piece, about as long as one takes: half a core at most."""
 NO_ROOM_PAUSE_MS = 60_000
 UNREADABLE_PAUSE_MS = 300_000
-"""A round may read a whole log before it comes to the batch that cannot be read."""
+"""Long, since a round may read a whole log before it meets the unreadable batch again."""
 _NO_ROOM_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 _END = object()
 
 
 class _Round:
-    """A compaction under way. `due_ms`: when its next piece may begin; None while a piece is with a job."""
+    """A compaction under way. `due_ms`: when its next piece may begin; None while a job runs a piece."""
 
     def __init__(self, partition: Partition, compaction: Compaction, now_ms: int) -> None:
         self.partition = partition
@@ -45,35 +45,35 @@ class _Round:
         self.due_ms: int | None = None
 
     def is_over(self) -> bool:
-        """Whether the log is no longer ours, or not what it was."""
+        """Whether the partition has lost or replaced this log, or the log was truncated or moved."""
         return self.partition.log is not self.log or self.compaction.is_void()
 
 
 class Compacting:
-    """Which logs may be worth it, and the one that is being compacted."""
+    """The logs that may be worth compacting, and the one that is being compacted (Kafka's LogCleaner)."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._due: dict[Partition, int] = {}
         self._round: _Round | None = None
         self._uncleanable: WeakSet[Log] = WeakSet()
-        """Logs that cannot be compacted before an operator has looked at them. Weak, as below: a deleted log is freed."""
+        """Logs that are not compacted until an operator repairs them. Weak references, so that a deleted log is freed."""
         self._put_off: WeakKeyDictionary[Log, int] = WeakKeyDictionary()
-        """Logs that are not to be tried again before this time, in ms."""
+        """Logs -> the earliest time of their next attempt, in ms."""
 
     def consider(self, partition: Partition) -> None:
-        """A segment was closed and flushed, or the configuration is another: look at the log some time soon."""
+        """A segment was closed and flushed, or the configuration changed: examine the log after the backoff."""
         log, broker = partition.log, self._broker
         if log is None or not is_compacted(log.config) or not broker.config.log_cleaner_enable:
             return
         self._look_at(partition, broker.now_ms + broker.config.log_cleaner_backoff_ms)
 
     def forget(self, partition: Partition) -> None:
-        """The partition is deleted."""
+        """Drop a deleted partition."""
         self._due.pop(partition, None)
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         if self._broker.maintenance.is_stopping:
             return None
         if self._round is not None:
@@ -81,7 +81,7 @@ class Compacting:
         return min(self._due.values(), default=None)
 
     def on_timer(self) -> None:
-        """Go on with the round under way, or begin one."""
+        """Continue the round under way, or start one."""
         if self._broker.maintenance.is_stopping:
             return
         now_ms, round_ = self._broker.now_ms, self._round
@@ -112,7 +112,7 @@ class Compacting:
         self._run_piece(self._round)
 
     def _judge(self, partition: Partition, now_ms: int) -> Cleanable | None:
-        """What to clean of a partition; None when it is not worth it, and then it is due when that may be otherwise."""
+        """The range to clean of a partition; None when it is not worth it yet, after scheduling the next examination."""
         del self._due[partition]
         log = partition.log
         if log is None or log in self._uncleanable or not is_compacted(log.config):
@@ -132,7 +132,7 @@ class Compacting:
         if scope.due_ms is not None:
             self._look_at(partition, max(again_ms, scope.due_ms))
         elif scope.end_offset < min(log.recovery_point, log.active.base_offset):
-            # it waits for the high watermark, which tells nobody here
+            # it waits for the high watermark, whose advance is not reported here
             self._look_at(partition, again_ms)
         return None
 
@@ -163,7 +163,7 @@ class Compacting:
             round_.due_ms = self._broker.now_ms + PIECE_GAP_MS
 
     def _put_in_place(self, round_: _Round, ready: Replacement) -> bool:
-        """Have the new segment instead of the old ones; False when these are no longer in the log."""
+        """Replace the old segments by the new one; False when the log no longer has the old ones or the directory fails."""
         log = round_.log
         if not swap.holds(log, ready.replaced):
             return False
@@ -176,7 +176,7 @@ class Compacting:
         return True
 
     def _give_up(self, round_: _Round, done: Any) -> None:
-        """The log was cut, deleted or lost meanwhile: what was made for it counts for nothing."""
+        """Discard the round's files: the log was truncated, deleted or lost meanwhile, or the broker stops."""
         self._round = None
         self.consider(round_.partition)
 
@@ -195,7 +195,7 @@ class Compacting:
         broker, log, result = self._broker, round_.log, round_.compaction.result
         log.cleaned_offset = result.end_offset
         broker.maintenance.checkpoint_soon()
-        # whether more is due is soon found
+        # another round may be due
         self._look_at(round_.partition, broker.now_ms)
         broker.notice(
             "info",
@@ -225,7 +225,7 @@ class Compacting:
             self.consider(partition)
         elif isinstance(error, NoRoom) or (isinstance(error, OSError) and error.errno in _NO_ROOM_ERRORS):
             self._wait(partition, round_.log, broker.now_ms + NO_ROOM_PAUSE_MS)
-            broker.notice("warning", "compaction-put-off", partition=name, reason=f"the disk is full: {error}")
+            broker.notice("warning", "compaction-delayed", partition=name, reason=f"the disk is full: {error}")
         elif isinstance(error, Unreadable):
             self._wait(partition, round_.log, broker.now_ms + UNREADABLE_PAUSE_MS)
             if partition.log is round_.log:
@@ -236,7 +236,7 @@ class Compacting:
         elif isinstance(error, OSError):
             broker.directory_failed(LogDirectoryFailure(round_.log.directory, error))
         else:
-            # a bug of ours; the log is as it was, and only this one is left alone (Kafka's LogCleanerManager.uncleanablePartitions)
+            # a bug in YAK; the log is unchanged, and only this log is skipped (Kafka's LogCleanerManager.uncleanablePartitions)
             self._uncleanable.add(round_.log)
             assert isinstance(error, Exception)
             fields: dict[str, object] = {"partition": name, "reason": str(error)}

@@ -1,7 +1,7 @@
-"""Connections as the core sees them: requests are stepped in order and answered in order.
+"""Connections in the core: requests are stepped in order and answered in order.
 
-Kafka's clients match answers by order, so an answer that is ready early waits behind the ones before it. A waiting
-Produce does not stop the next request from being stepped.
+Kafka's clients match answers by order, so an answer that is ready early waits for the earlier ones. A delayed Produce
+does not stop the next request from being stepped.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class Proving:
-    """The proof of another broker under way on a connection (`yak.broker.apis.sasl_authenticate`)."""
+    """The state of another broker's proof of identity on a connection (`yak.broker.apis.sasl_authenticate`)."""
 
     __slots__ = ("caller", "exchange")
 
     def __init__(self) -> None:
         self.exchange: Exchange | None = None
-        """None until the caller's hello came."""
+        """None until the caller's hello arrives."""
         self.caller: Incarnation | None = None
 
 
@@ -40,6 +40,7 @@ class Connection:
         "delayed_partitions",
         "fetch_aim_bytes",
         "fetch_rotation",
+        "frames_behind_large",
         "is_in_process",
         "is_open",
         "peer",
@@ -58,21 +59,23 @@ class Connection:
         self.calls: deque[Call] = deque()
         self.client_software = ""
         self.delayed_partitions = 0
-        """Partitions that its delayed fetches name."""
+        """Number of partitions in its delayed fetches."""
         self.proving: Proving | None = None
         self.proven: Incarnation | None = None
-        """The broker at the other end, once it has proven itself."""
+        """The broker at the other end, once it has proven its identity."""
         self.fetch_aim_bytes = max(
             FETCH_ANSWER_AIM_BYTES, min(FETCH_ANSWER_AIM_BYTES * round_trip_ms, FETCH_ANSWER_AIM_FAR_BYTES)
         )
-        """How large an answer to a fetch may grow: more across a long line, where round trips would be the limit."""
+        """Size to which a fetch answer may grow: more for a distant client, where round trips limit the throughput."""
         self.fetch_rotation = 0
-        """Where the next fetch of many partitions starts reading, so that none of them starves."""
+        """Picks the partition at which the next fetch of many starts reading, so that none of them starves."""
+        self.frames_behind_large: list[bytes] | None = None
+        """Requests that came after a large one (`yak.broker.large_requests`); None while no large one is under way."""
         self.replica_session: ReplicaSession | None = None
         """Set while a follower fetches over this connection."""
 
     def release_answers(self, effects: list[Effect]) -> None:
-        """Emit every answer that has nothing unanswered before it."""
+        """Emit the answers that no unanswered request precedes."""
         calls = self.calls
         while calls:
             parts = calls[0].parts

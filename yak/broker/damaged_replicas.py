@@ -1,20 +1,19 @@
-"""Replicas here whose log holds a damaged batch: found by a read, shown, and replaced by a whole copy where there is one.
+"""Local replicas whose log holds a damaged batch: a read finds it, and the log is copied again from another replica.
 
-A read that meets a batch which is not what was written, twice in a row (`yak.storage.reader.PendingRead`), says so here. Then:
+A read reports here a batch that fails its check twice in a row (`yak.storage.reader.PendingRead`). Then:
 
-- One line is written (`log-damaged`), and the partition is shown as damaged until its log is another one, the batch is no longer
-  in it, or a later read finds it whole.
-- With another replica in the ISR, or one that may be elected (ELR), this broker leaves the ISR in the store, as one that lost
-  something (`leave_isr` with `lost`). Before that request it names the partition in no further fetch, and waits for the answer to
-  the last one that did: a fetch that the leader takes after it has heard of the leave would bring this log back into the ISR. So
-  the broker leads no longer, is not elected again, and its log is copied again from the leader.
-  The store refuses that for the last replica in sync. So of two replicas that are known to be damaged one leads on, and a replica
-  that knows its own damage never takes leadership back: it comes into the ISR with a new copy only.
-- The last replica in sync goes on and serves what is whole.
+- The broker logs `log-damaged`, and shows the partition as damaged until its log is replaced or truncated, the batch is below
+  the log start, or a later read finds the batch intact.
+- If another replica is in the ISR or the ELR, this broker leaves the ISR in the store as a replica that lost records
+  (`leave_isr` with `lost`). It resigns, is not elected again, and copies its log again from the leader.
+- Before that request the broker stops fetching the partition, and waits for the answer to its last fetch. A fetch that reaches
+  the leader after the leader has learned of the resignation would bring this log back into the ISR.
+- The store refuses the request of the last replica in sync, which goes on and serves its intact batches. So of two damaged
+  replicas one stays leader. A replica that knows its damage rejoins the ISR only with a new copy.
 
-A consumer hears KAFKA_STORAGE_ERROR while another replica is about to lead: clients then ask for the leader and go on there. It
-hears CORRUPT_MESSAGE where none is: Java's consumer throws, librdkafka reports the error and waits for
-`fetch.error.backoff.ms`. Neither skips the batch, and neither asks again at once (Kafka's FetchCollector.handleInitializeErrors).
+A consumer gets KAFKA_STORAGE_ERROR while another replica is about to lead: clients then refresh metadata and continue there.
+Otherwise it gets CORRUPT_MESSAGE: Java's consumer throws, librdkafka reports the error and waits for
+`fetch.error.backoff.ms`. Neither skips the batch, and neither retries at once (Kafka's FetchCollector.handleInitializeErrors).
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 ANSWER_MS: Final = 50
-"""A leader that waits for records answers a fetch within `replica.fetch.wait.max.ms`."""
+"""Pause before checking whether the last fetch is answered; a leader takes up to `replica.fetch.wait.max.ms`."""
 RETRY_MS: Final = 2_000
-"""A store that is away, or a replica that was not in sync, may be back by then."""
+"""Pause before the next attempt: the store may be back by then, or another replica in sync."""
 
 
 class Damage:
-    """The first damaged batch that a read met in a log: file, position, and the offset that was asked for."""
+    """The first damaged batch found in a log: file, position, and the offset that was read."""
 
     __slots__ = ("batch", "by_read", "generation", "is_asked", "log", "offset")
 
@@ -49,16 +48,16 @@ class Damage:
         self.log, self.generation = log, log.generation
         self.offset, self.batch = offset, batch
         self.by_read = by_read
-        """Found by a client's or follower's read; a coordinator and compaction see more than such a read does."""
+        """Found by a client's or follower's read; a coordinator and compaction check more than such a read does."""
         self.is_asked = False
-        """A request to leave the ISR is under way."""
+        """Whether a request to leave the ISR is under way."""
 
     def is_at(self, place: tuple[str, FilePosition]) -> bool:
-        """Whether it is the batch there."""
+        """Whether the damaged batch is at this file and position."""
         return (self.batch.file, self.batch.position) == place
 
     def is_of(self, partition: Partition) -> bool:
-        """Whether the partition's log still has it, as far as that is known without a read."""
+        """Whether the partition's log still has the batch, as far as can be known without a read."""
         log = partition.log
         return log is self.log and log.generation == self.generation and self.offset >= log.log_start_offset
 
@@ -70,20 +69,20 @@ class DamagedReplicas:
         self._broker = broker
         self._found: dict[Partition, Damage] = {}
         self._resigning: dict[Partition, None] = {}
-        """Those that fetch no more: they are about to leave the ISR, or asked to and have no definite answer yet."""
+        """Partitions that stopped fetching: about to leave the ISR, or without a definite answer to the request."""
         self._due_ms: int | None = None
 
     def is_resigning(self, partition: Partition) -> bool:
-        """Whether the partition's replica here leaves the ISR, or may have left it: it must not fetch."""
+        """Whether the local replica leaves the ISR or may have left it, and so must not fetch."""
         return partition in self._resigning
 
     def of(self, partition: Partition) -> Damage | None:
-        """What is known of a partition's log; None for a whole one, as far as reads have told."""
+        """The known damage of a partition's log; None if no read found any."""
         damage = self._found.get(partition)
         return damage if damage is not None and damage.is_of(partition) else None
 
     def offsets(self, topic: str) -> list[tuple[int, Offset]]:
-        """(partition, first offset that is known to be damaged) of a topic's replicas here, by partition."""
+        """(partition, first offset known to be damaged) of a topic's local replicas, by partition."""
         return sorted(
             (partition.topic_partition.partition, damage.offset)
             for partition, damage in self._found.items()
@@ -94,7 +93,7 @@ class DamagedReplicas:
         return sum(damage.is_of(partition) for partition, damage in self._found.items())
 
     def read(self, plan: PendingRead) -> ErrorCode:
-        """Take what a read from the device says of its log; the error to answer where it gave nothing for damage."""
+        """Record whether a read from the device met damage; returns the error to answer if it got no records."""
         partition = self._broker.partitions.get(plan.log.topic_partition)
         if partition is None or partition.log is not plan.log:
             return ErrorCode.kafka_storage_error if plan.damage is not None else ErrorCode.none
@@ -112,7 +111,7 @@ class DamagedReplicas:
         return ErrorCode.none
 
     def found(self, partition: Partition, offset: Offset, batch: DamagedBatch, *, by_read: bool = False) -> ErrorCode:
-        """The batch of a partition's log that holds `offset` is damaged; returns what to answer to a read of it."""
+        """Record that the batch with `offset` is damaged; returns the error to answer to a read of it."""
         assert partition.log is not None
         broker = self._broker
         broker.counters.damaged_reads += 1
@@ -132,18 +131,18 @@ class DamagedReplicas:
         return ErrorCode.kafka_storage_error if self._may_leave(partition) else ErrorCode.corrupt_message
 
     def _may_leave(self, partition: Partition) -> bool:
-        """Whether another replica may lead with everything, as far as the image tells; the store decides."""
+        """Whether the image has another replica in the ISR or ELR; the store decides."""
         others = {*partition.isr, *partition.elr} - {self._broker.node_id}
         return bool(others)
 
     # ------------------------------------------------------------------------------------------------ leaving the ISR
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         return self._due_ms
 
     def on_timer(self) -> None:
-        """Leave the ISRs that can be left; look again later at the others."""
+        """Leave the ISRs where another replica may lead; retry the others later."""
         broker = self._broker
         if self._due_ms is None or self._due_ms > broker.now_ms or broker.maintenance.is_stopping:
             return
@@ -162,7 +161,7 @@ class DamagedReplicas:
                 self._resigning[partition] = None
                 broker.replication.changed(partition)
             if is_new or broker.replication.is_naming(partition):
-                # The leader may take that fetch after it has heard of the leave, and let this log into the ISR again.
+                # the leader may take that fetch after the resignation, and let this log into the ISR again
                 self._due_ms = broker.now_ms + ANSWER_MS
             else:
                 self._leave(partition, damage)
@@ -178,7 +177,7 @@ class DamagedReplicas:
             self._broker.metadata.begin_own((request,), partial(self._answered, partition, damage))
             damage.is_asked = True
         except PeerError:
-            # the metadata store is away: the replica fetches on, and the timer asks again
+            # the metadata store is away: the replica goes on fetching, and the timer retries
             self._stays(partition)
 
     def _answered(
@@ -186,7 +185,7 @@ class DamagedReplicas:
     ) -> None:
         damage.is_asked = False
         if error is not None:
-            # the store may have executed the request, or may do so later: the timer asks again
+            # the store may have executed the request, or may do so later: the timer retries
             return
         self._stays(partition)
         if values[0]["codes"][0] != "OK" or partition.log is not damage.log:
@@ -195,13 +194,13 @@ class DamagedReplicas:
             "warning",
             "damaged-replica-resigned",
             partition=str(partition.topic_partition),
-            what="it left the ISR and is copied again from its leader",
+            what="it left the ISR and is replicated again from the leader",
         )
         self._found.pop(partition, None)
         give_up_log(self._broker, partition, str(damage.batch))
 
     def _stays(self, partition: Partition) -> None:
-        """No request to leave is under way any more: the replica fetches again, if it still has a log."""
+        """End the resignation: the replica fetches again, if it still has a log."""
         if partition in self._resigning:
             del self._resigning[partition]
             self._broker.replication.changed(partition)

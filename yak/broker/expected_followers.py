@@ -1,7 +1,8 @@
-"""The followers that `--followers` names: until they are there, or for a bounded time, no replicated topic is made.
+"""Delays the creation of replicated topics until the followers of `--followers` are registered, or for a bounded time.
 
-Replicas are placed on the brokers that are registered when a topic is made, ACTIVE ones first, so a topic made too early
-would be missing on those that come a second later. What has one replica waits for nobody, and nothing waits once all were there, or the time is over.
+Replicas are placed on the brokers that are registered when a topic is created, ACTIVE ones first: a topic created too early
+would have no replica on brokers that start a second later. Topics with one replica do not wait. Nothing waits once all expected
+followers were registered, or the time is over.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
 
 class ExpectedFollowers:
-    """Which followers are expected, and the requests that wait for them."""
+    """The expected followers, and the requests that wait for them."""
 
     def __init__(self, broker: Broker, addresses: tuple[str, ...], timeout_ms: int, now_ms: int) -> None:
         self._broker = broker
         self._addresses = addresses
         self._due_ms: int | None = now_ms + timeout_ms if addresses else None
-        """Until when replicated topics wait; None when they wait no more."""
+        """The time until which replicated topics wait; None when the wait is over."""
         self._waiting: dict[FollowersWaiting, None] = {}
 
     def missing(self) -> list[str]:
-        """The expected addresses at which no active broker is registered, in the order they were given."""
+        """The expected addresses without a registered active broker, in the order given."""
         if not self._addresses:
             return []
         present = {_address(info.host, info.port) for info in self._broker.image.active_brokers()}
@@ -37,55 +38,55 @@ class ExpectedFollowers:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a replicated topic must not be made yet."""
+        """Whether replicated topics have to wait."""
         return self._due_ms is not None
 
     def wait_ms(self) -> int:
-        """How long it may still take."""
+        """The remaining time in ms; 0 when the wait is over."""
         return 0 if self._due_ms is None else max(0, self._due_ms - self._broker.now_ms)
 
     def check(self, replication_factor: int) -> None:
-        """Refuse to make something replicated while followers are awaited: PeerError(REQUEST_TIMED_OUT)."""
+        """Raise PeerError REQUEST_TIMED_OUT for more than one replica while followers are awaited."""
         if self.is_awaited and replication_factor > 1:
             words = f"Expected followers are missing: {', '.join(self.missing())}. Nothing was changed; try again."
             raise PeerError(ErrorCode.request_timed_out, words)
 
     def explain(self, error: PeerError) -> PeerError:
-        """The error for the client: where too few brokers are there, with the addresses of those that should be."""
+        """The error for the client: INVALID_REPLICATION_FACTOR also lists the missing followers."""
         if error.error_code != ErrorCode.invalid_replication_factor or not (missing := self.missing()):
             return error
         return PeerError(error.error_code, f"{error.message} Expected followers are missing: {', '.join(missing)}.")
 
     def on_brokers(self) -> None:
-        """Brokers came or went."""
+        """The registered brokers changed: end the wait if no follower is missing."""
         if self._due_ms is not None and not self.missing():
-            self._broker.notice("info", "followers-present", followers=", ".join(self._addresses))
+            self._broker.notice("info", "expected-followers-registered", followers=", ".join(self._addresses))
             self._end()
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         return self._due_ms
 
     def on_timer(self) -> None:
-        """The time may be over: say who is missing, and go on without them."""
+        """When the time is over, log the missing followers and go on without them."""
         if self._due_ms is None or self._broker.now_ms < self._due_ms:
             return
         missing = self.missing()
         if missing:
             self._broker.notice(
                 "warning",
-                "followers-missing",
+                "expected-followers-missing",
                 followers=", ".join(missing),
-                what="replicated topics are made without them; start them, or name others with --followers",
+                what="replicated topics are created without them; start them, or name others with --followers",
             )
         self._end()
 
     def add(self, waiting: FollowersWaiting) -> None:
-        """Wake this request when nobody is waited for any more."""
+        """Complete this request when the wait ends."""
         self._waiting[waiting] = None
 
     def remove(self, waiting: FollowersWaiting) -> None:
-        """Wake it no more."""
+        """Remove this request from those that wait."""
         self._waiting.pop(waiting, None)
 
     def _end(self) -> None:
@@ -95,9 +96,9 @@ class ExpectedFollowers:
 
 
 class FollowersWaiting(Waiting):
-    """A request that makes replicated topics: it begins when the expected followers are there, or their time is over.
+    """A delayed request for replicated topics: it starts when the wait for followers ends.
 
-    It begins too when its own time is over, and is refused then (`ExpectedFollowers.check`).
+    It also starts when its own time is over, and is refused then (`ExpectedFollowers.check`).
     """
 
     __slots__ = ("_begin",)
@@ -108,20 +109,20 @@ class FollowersWaiting(Waiting):
         broker.expected_followers.add(self)
 
     def is_done(self) -> bool:
-        """It is woken."""
+        """False: only the end of the wait completes it."""
         return False
 
     def answer(self, broker: Broker) -> Outcome:
-        """Now the request can be looked at."""
+        """The outcome of the request, which starts now."""
         return self._begin(broker, self.call)
 
     def on_expiry(self, broker: Broker) -> Outcome:
-        """The time is over."""
+        """The outcome of the request after its time-out: it starts all the same."""
         broker.expected_followers.on_timer()
         return self._begin(broker, self.call)
 
     def leave(self, broker: Broker) -> None:
-        """Wake me no more."""
+        """Remove this request from those that wait for followers."""
         broker.expected_followers.remove(self)
 
 

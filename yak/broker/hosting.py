@@ -1,12 +1,12 @@
-"""The partitions that this broker holds: their logs, made and taken away as the image says.
+"""The local replicas of this broker: their logs are created and removed as the image says (Kafka's ReplicaManager).
 
-`create_all` and `mark_directories` run in jobs; the rest belongs to the step.
+`create_all`, `create_anew` and `mark_directories` run in jobs; the rest belongs to the step.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
     from yak.broker.metadata import Metadata
 
 FEW_LOGS = 8
-"""More than so many new logs are made durable all at once, with one sync of the file system instead of three for each."""
+"""For more new logs than this, one sync of the file system makes all of them durable, instead of three syncs for each."""
 RELEASED_A_SLICE = 50
-"""Logs of deleted partitions whose folders one turn moves aside: a rename each, and a job for the removal."""
+"""Folders of deleted partitions that one turn moves aside: each takes a rename, and a job that removes the files."""
 RELEASE_GAP_MS = 10
 NewLog: TypeAlias = tuple[TopicPartition, uuid.UUID, Any]
-"""Partition, topic id and configuration of a log to make."""
+"""Partition, topic id and configuration of a log to create."""
 Created: TypeAlias = dict[TopicPartition, Log | OSError | LogDirectoryFailure]
 
 
 class Hosting:
-    """What `Metadata` does to partitions and logs."""
+    """Creates, updates and removes local partitions and their logs, on behalf of `Metadata`."""
 
     def __init__(self, broker: Broker, metadata: Metadata, log_store: LogStore) -> None:
         self._broker = broker
         self._metadata = metadata
         self._log_store = log_store
         self._hosted: dict[str, int] = {}
-        """Partitions of each topic that are here."""
+        """Number of local partitions of each topic."""
         self._released: dict[TopicPartition, tuple[Log, bool]] = {}
-        """Logs that no partition has any more, and whether their files are kept; their folders are still to be moved aside."""
+        """Logs of removed partitions whose folders are still to be moved aside, and whether their files are kept."""
         self._release_due_ms: int | None = None
 
     def missing_logs(self, image: Image, delta: Delta) -> list[NewLog]:
-        """Each log that `image` gives us and that is not held yet."""
+        """The logs that `image` assigns to this broker and that it does not have yet."""
         missing = []
         for name in delta.topics_changed:
             topic = image.topics[name]
@@ -64,7 +64,7 @@ class Hosting:
         return missing
 
     def without_lost(self, records: Sequence[TailedRecord], missing: list[NewLog]) -> list[NewLog]:
-        """Logs to create, but those that a data directory which is not here may hold."""
+        """`missing` without the logs that a missing data directory may hold; their partitions stay offline."""
         lost = find_lost(self._metadata.image, records, self._broker.identity) if missing else LostDirectories()
         offline = [new for new in missing if new[0] in lost.partitions and new[0] not in self._log_store.logs]
         if not offline:
@@ -79,7 +79,7 @@ class Hosting:
         return [new for new in missing if new not in offline]
 
     def create_all(self, missing: Sequence[NewLog]) -> Created:
-        """Make these logs, or find them on disk; waits for the device, once where there are many."""
+        """Create these logs, or find them on disk; waits for the device, only once for many logs."""
         is_durable = len(missing) <= FEW_LOGS
         created = {tp: self._create(tp, topic_id, config, is_durable=is_durable) for tp, topic_id, config in missing}
         for failure in [] if is_durable else self._log_store.sync_created():
@@ -89,7 +89,7 @@ class Hosting:
         return created
 
     def create_anew(self, wanted: Sequence[NewLog]) -> Created:
-        """Begin empty logs in place of those that were lost or damaged; waits for the device."""
+        """Replace lost or damaged logs with empty ones; waits for the device."""
         for topic_partition, _topic_id, _config in wanted:
             self._log_store.set_aside(topic_partition)
         return self.create_all(wanted)
@@ -109,7 +109,7 @@ class Hosting:
             return error
 
     def mark_directories(self, cluster_id: str) -> LogDirectoryFailure | None:
-        """Write the cluster's id where it is not yet; the first directory that failed at it."""
+        """Write the cluster's id to the directories that lack it; returns the first failure, after which it stops."""
         if cluster_id and self._log_store.lacks_cluster_id():
             try:
                 self._log_store.set_cluster_id(cluster_id)
@@ -118,7 +118,7 @@ class Hosting:
         return None
 
     def host(self, topic: TopicInfo, info: PartitionInfo, log: Log | None) -> None:
-        """Take the role that the image gives for one partition of ours; no leader's that was given to an earlier boot."""
+        """Become leader or follower of a local partition as the image says; leader only if elected in this incarnation."""
         broker = self._broker
         topic_partition = TopicPartition(topic.name, info.partition)
         partition = broker.partitions.get(topic_partition)
@@ -145,7 +145,7 @@ class Hosting:
             in zip(info.isr, info.isr_epochs, strict=True),
         ):
             if not (led and partition.is_leader):
-                # who leads on in another epoch has the same log: what waits for it to be committed goes on waiting
+                # a leader that leads on in a new epoch keeps its log, so its delayed produces stay valid
                 broker.leadership_changed(partition)
             broker.replication.changed(partition)
         elif partition.is_leader and len(info.replicas) > 1:
@@ -156,9 +156,9 @@ class Hosting:
         broker.compacting.consider(partition)
 
     def log_of(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
-        """The log on disk of a partition that the image knows at start; None, and offline, when its folder is gone.
+        """The log on disk, at start, of a partition in the image; None, and the partition is offline, without a folder.
 
-        A folder of another topic by that name says that the topic was made again and its log was not made yet.
+        A folder that belongs to an older topic of that name means that the new topic's log was not created yet.
         """
         topic_partition = TopicPartition(topic.name, info.partition)
         log = self._log_store.logs.get(topic_partition)
@@ -178,12 +178,12 @@ class Hosting:
         return self._flushed(created)
 
     def is_lost(self, topic_partition: TopicPartition) -> bool:
-        """Whether a log that is not there is gone or damaged, and not only out of reach with its directory."""
+        """Whether an unusable log is lost or damaged, not merely in a directory that is offline."""
         held = self._log_store.unavailable.get(topic_partition)
         return held is None or any(held.directory == directory.path for directory in self._log_store.online())
 
     def taken(self, topic_partition: TopicPartition, created: Any, config: LogConfig) -> Log | None:
-        """What a job created, or found on disk, as long as it can be used."""
+        """The log that a job created or found on disk; None when it cannot be used."""
         broker = self._broker
         if isinstance(created, (OSError, LogDirectoryFailure)):
             broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
@@ -191,12 +191,12 @@ class Hosting:
         log: Log = created
         if not self._log_store.settle(log):
             return None
-        # it may have been here before this broker's copy of the metadata was, or a config changed while it was made
+        # the log may be older than this broker's copy of the metadata, or a config changed during the job
         log.update_config(config)
         return self._flushed(log) if log.log_end_offset else log
 
     def _flushed(self, log: Log) -> Log | None:
-        """A recovered log that counts only what is on the device: put the rest there, before anyone is served."""
+        """Flush a recovered log with `flush.messages=1` before it serves: only flushed records count there."""
         if log.config.flush_messages == 1 and log.unflushed_messages:
             plan = log.flush_plan()
             try:
@@ -208,7 +208,7 @@ class Hosting:
         return log
 
     def log_ends(self) -> dict[tuple[uuid.UUID, int], LogEnd]:
-        """Every log that can be served, for a restore of the metadata store."""
+        """The end of every local log that is online, for a restore of the metadata store."""
         return {
             (partition.topic_id, place.partition): LogEnd(
                 partition.log.epochs.latest, partition.log.log_end_offset, partition.is_leader
@@ -217,25 +217,29 @@ class Hosting:
             if partition.log is not None
         }
 
-    def drop_removed(self, before: Image, image: Image, delta: Delta) -> list[str]:
-        """Drop the topics that the image lacks, and give the names of those that were deleted: only their files are removed.
+    def drop_removed(self, before: Image, image: Image, delta: Delta) -> Iterator[None]:
+        """Delete the local partitions of topics that the image lacks, and their files, in slices.
 
-        A restored image may lack a topic that no broker knew of that answered: its logs are kept aside.
+        A restored image lacks a topic that no answering broker knew: the logs of such a topic are set aside, not deleted.
         """
-        is_restored = image.incarnation_id != before.incarnation_id and bool(before.offset)
-        deleted = []
         for name, topic_id in delta.topics_removed:
-            is_kept = is_restored and topic_id not in image.removed_topics
             topic = before.topics.get(name)
             if topic is not None and topic.topic_id == topic_id:
-                self._drop(topic, keep=is_kept)
-            if not is_kept or name in image.topics:
-                deleted.append(name)
-        return deleted
+                yield from self._drop(topic, keep=_is_kept(before, image, topic_id))
 
-    def _drop(self, topic: TopicInfo, *, keep: bool) -> None:
+    def deleted_topics(self, before: Image, image: Image, delta: Delta) -> list[str]:
+        """The names of deleted topics, without those whose logs are set aside after a restore."""
+        return [
+            name
+            for name, topic_id in delta.topics_removed
+            if name in image.topics or not _is_kept(before, image, topic_id)
+        ]
+
+    def _drop(self, topic: TopicInfo, *, keep: bool) -> Iterator[None]:
         broker = self._broker
         for info in topic.partitions:
+            if self._metadata.is_slice_full():
+                yield
             topic_partition = TopicPartition(topic.name, info.partition)
             partition = broker.partitions.get(topic_partition)
             if partition is None or partition.topic_id != topic.topic_id:
@@ -247,7 +251,7 @@ class Hosting:
             self._release(partition, log, keep=keep)
 
     def release(self, topic_partition: TopicPartition) -> None:
-        """A partition is no longer ours, by a reassignment: let it go, and have its files removed."""
+        """Remove a local replica, and its files, after a reassignment moved it to another broker."""
         partition = self._broker.partitions.pop(topic_partition)
         self._metadata.moved.pop(partition, None)
         log, partition.log, partition.is_leader = partition.log, None, False
@@ -256,7 +260,7 @@ class Hosting:
         self._release(partition, log)
 
     def _release(self, partition: Partition, log: Log | None, *, keep: bool = False) -> None:
-        """A partition is gone from this broker; its log's folder is moved aside in a slice, this turn or soon."""
+        """Forget a partition that left this broker; a slice moves its log's folder aside, in this turn or soon."""
         name = partition.topic_partition.topic
         self._hosted[name] -= 1
         if not self._hosted[name]:
@@ -267,7 +271,7 @@ class Hosting:
             self._released[partition.topic_partition] = (log, keep)
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         return self._release_due_ms
 
     def on_timer(self) -> None:
@@ -276,13 +280,13 @@ class Hosting:
             self.release_slice()
 
     def release_slice(self, most: int | None = RELEASED_A_SLICE) -> None:
-        """Move so many released logs aside; all of them for None, before a stop, lest the next start finds them as strays."""
+        """Move this many released logs aside; all for None, before a stop: the next start would take them for strays."""
         for topic_partition in list(islice(self._released, most)):
             self._move_aside(*self._released.pop(topic_partition))
         self._release_due_ms = self._broker.now_ms + RELEASE_GAP_MS if self._released else None
 
     def make_room(self, new: Sequence[NewLog]) -> None:
-        """Move logs aside now that stand where new ones of their names are to be made."""
+        """Move released logs aside at once where new logs of the same names are about to be created."""
         for topic_partition, _topic_id, _config in new:
             released = self._released.pop(topic_partition, None)
             if released is not None:
@@ -301,17 +305,31 @@ class Hosting:
         if error is not None:
             self._broker.notice("warning", "files-not-deleted", error=str(error))
 
-    def apply_configs(self, delta: Delta) -> None:
-        """Have the logs use the configurations that changed."""
+    def apply_configs(self, delta: Delta) -> Iterator[None]:
+        """Apply changed configurations to the local logs, in slices."""
+        broker, metadata = self._broker, self._metadata
         everywhere = any(kind == "broker" for kind, _name in delta.configs_changed)
         names = {name for kind, name in delta.configs_changed if kind == "topic"}
-        for topic_partition, partition in self._broker.partitions.items():
-            if partition.log is not None and (everywhere or topic_partition.topic in names):
-                topic = self._metadata.image.topics.get(topic_partition.topic)
-                if topic is not None:
-                    partition.log.update_config(self._metadata.log_config(topic))
-                    self._broker.compacting.consider(partition)
-                    if partition.is_leader and partition.advance_high_watermark():
-                        # fewer replicas, or no flush, are asked for now
-                        self._broker.advanced(partition)
-        self._broker.replication.configs_changed()
+        configs: dict[str, LogConfig] = {}
+        for topic_partition, partition in list(broker.partitions.items()):
+            name = topic_partition.topic
+            topic = metadata.image.topics.get(name) if everywhere or name in names else None
+            if partition.log is None or topic is None:
+                continue
+            if metadata.is_slice_full():
+                yield
+            if partition.log is None:
+                continue
+            if name not in configs:
+                configs[name] = metadata.log_config(topic)
+            partition.log.update_config(configs[name])
+            broker.compacting.consider(partition)
+            if partition.is_leader and partition.advance_high_watermark():
+                # the new configuration may require fewer in-sync replicas, or no flush
+                broker.advanced(partition)
+        broker.replication.configs_changed()
+
+
+def _is_kept(before: Image, image: Image, topic_id: uuid.UUID) -> bool:
+    is_restored = image.incarnation_id != before.incarnation_id and bool(before.offset)
+    return is_restored and topic_id not in image.removed_topics

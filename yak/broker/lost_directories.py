@@ -1,12 +1,13 @@
-"""Which partitions must not begin empty: those that this broker held in data directories that are not here any more. And what
-becomes of those in a directory that fails while the broker runs, and of a log that cannot be cut for damage.
+"""Partitions that must not start empty, because their data directory is missing.
 
-A broker whose disk was not mounted, or was replaced, finds an empty directory while the cluster remembers its
-partitions. To make them anew would serve nothing where there were records, from offset 0, in silence. Such partitions
-stay offline until their directory is back, or an operator deletes the topic and so accepts the loss. Those with other
-replicas are made anew and copied: the store counts a boot without a directory it had as one that lost everything.
+It also handles a directory that fails while the broker runs, and a log that is too damaged to truncate.
 
-Who the directories are is told by their ids (`directory.id` of `meta.properties`), which each registration carries.
+A broker whose disk was not mounted, or was replaced, finds an empty directory. A new log there would silently serve
+nothing, from offset 0, where there were records. So partitions without another replica stay offline until the directory
+is back, or an operator deletes the topic and accepts the loss. Partitions with other replicas are created again and
+replicated: the store treats an incarnation that lacks one of its directories as one that lost all data.
+
+Directories are identified by `directory.id` of `meta.properties`, which each registration carries.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class LostDirectories:
-    """Directories of the last registration that are not here, and what this broker held while it had them."""
+    """Directories of the last registration that are missing, and the partitions that had their only replica here."""
 
     missing_ids: tuple[str, ...] = ()
     partitions: frozenset[TopicPartition] = frozenset()
 
 
 def find_lost(image: Image, records: Sequence[TailedRecord], identity: Identity) -> LostDirectories:
-    """What the metadata log says of this broker before this boot's registration, as far as `records` go on `image`."""
+    """The losses, from the metadata before this incarnation's registration (`records` applied on `image`)."""
     ours = [
         record.offset
         for record in records
@@ -64,7 +65,7 @@ def find_lost(image: Image, records: Sequence[TailedRecord], identity: Identity)
 
 
 def take_offline(broker: Broker, failure: LogDirectoryFailure) -> None:
-    """See `Broker.directory_failed`."""
+    """Take the logs of a failed directory offline (see `Broker.directory_failed`)."""
     for log in broker.log_store.directory_failed(failure.directory, failure.error):
         partition = broker.partitions.get(log.topic_partition)
         if partition is not None and partition.log is log:
@@ -81,9 +82,9 @@ def take_offline(broker: Broker, failure: LogDirectoryFailure) -> None:
 
 
 def is_full(broker: Broker, failure: LogDirectoryFailure) -> bool:
-    """Whether a write found no room and left everything as it was: the directory stays online, and the write may be repeated.
+    """Whether a write found a full disk and changed nothing: the directory stays online, and the write may be repeated.
 
-    Only for callers that repeat it, or whose client does. Logged once for each directory, until an append succeeds there.
+    Only for callers that retry, or whose client does. Logged once for each directory, until an append succeeds there.
     """
     if not isinstance(failure.error, DiskFull):
         return False
@@ -92,23 +93,24 @@ def is_full(broker: Broker, failure: LogDirectoryFailure) -> bool:
         broker.notice(
             "error", "log-directory-full", directory=failure.directory, path=str(failure.error.filename or "")
         )
+        broker.metadata.membership.heart.say_full(is_full=not broker.log_store.has_room(), now_ms=broker.now_ms)
     return True
 
 
 def full_brokers(broker: Broker) -> frozenset[NodeId]:
-    """The brokers that have no room for another log: this one as its disks are now, the others as their heartbeats said."""
+    """Brokers without room for another log: from this broker's disks, and from the heartbeats of the others."""
     others = broker.metadata.membership.heart.full - {broker.node_id}
     return others if broker.log_store.has_room() else others | {broker.node_id}
 
 
 def take_damaged(broker: Broker, partition: Partition, damaged: DamagedLog) -> None:
-    """A log cannot be gone on with: it is as one that a start finds damaged, and all others of its directory go on."""
+    """Take one damaged log offline, as a start that finds it damaged does. Other logs of the directory continue."""
     broker.notice("error", "log-damaged", partition=str(partition.topic_partition), reason=str(damaged), served=False)
     give_up_log(broker, partition, str(damaged))
 
 
 def give_up_log(broker: Broker, partition: Partition, reason: str) -> None:
-    """Serve a damaged log no longer: the partition is offline, and is copied again once this broker has left its ISR."""
+    """Take a damaged log offline. It is replicated again once this broker has left the partition's ISR."""
     log = partition.log
     assert log is not None
     broker.log_store.make_unavailable(log, reason)

@@ -1,7 +1,7 @@
-"""What runs by the clock: retention, checkpoints, producer expiry, and the orderly stop.
+"""Periodic work: retention, checkpoints, producer expiry; and the controlled shutdown.
 
-Nothing here looks at all partitions at once: a round of retention is cut into slices, one a timer tick, so that ten
-thousand partitions never hold up a request.
+No timer visits all partitions at once: a round of retention is divided into slices, one for each timer tick. So ten
+thousand partitions never delay a request.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class Maintenance:
         self._checkpoint_running = False
         self._deletions: deque[tuple[int, Any]] = deque()
         self._drain_until_ms: int | None = None
-        """Set once we were asked to stop: how long we go on leading while our leaderships are moved away."""
+        """Set by a stop request: until when this broker continues to lead while its leaderships move away."""
         self.is_stopping = False
-        """We lead nothing any more."""
+        """This broker leads no partition."""
         self.is_closing = False
         """The logs are being closed: nothing may touch their files any more."""
 
     @property
     def is_draining(self) -> bool:
-        """Whether we were asked to stop, and still lead what is being moved away."""
+        """Whether a stop was requested, and leaderships are still moving away."""
         return self._drain_until_ms is not None and not self.is_stopping
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         dues = [self._retention_due_ms, self._checkpoint_due_ms]
         if self._deletions and not self.is_stopping:
             dues.append(self._deletions[0][0])
@@ -60,10 +60,12 @@ class Maintenance:
         return min(dues)
 
     def on_timer(self) -> None:
-        """Do what is due."""
+        """Run what is due."""
         now_ms = self._broker.now_ms
         if self._drain_until_ms is not None and self._drain_until_ms <= now_ms and not self.is_stopping:
-            self._broker.notice("warning", "leaderships-not-moved", what="stopping all the same: it took too long")
+            self._broker.notice(
+                "warning", "controlled-shutdown-timed-out", what="the broker stops without moving its other leaderships"
+            )
             self._leave()
         if self.is_stopping:
             self._retention_due_ms = self._checkpoint_due_ms = now_ms + self._checkpoint_interval_ms
@@ -78,7 +80,7 @@ class Maintenance:
             self._broker.jobs.run("delete", remove, self._deleted)
 
     def delete_later(self, remove: Any, delay_ms: int) -> None:
-        """Remove files that nobody reads any more after `delay_ms` (Kafka's file.delete.delay.ms)."""
+        """Remove files without readers after `delay_ms` (Kafka's file.delete.delay.ms)."""
         due_ms = self._broker.now_ms + delay_ms
         if self._deletions and self._deletions[-1][0] > due_ms:
             self._deletions = deque(sorted([*self._deletions, (due_ms, remove)], key=lambda item: item[0]))
@@ -86,11 +88,11 @@ class Maintenance:
             self._deletions.append((due_ms, remove))
 
     def checkpoint_soon(self) -> None:
-        """A log start moved on request: have it on disk within a second."""
+        """Write a checkpoint within a second, after DeleteRecords moved a log start."""
         self._checkpoint_due_ms = min(self._checkpoint_due_ms, self._broker.now_ms + 1_000)
 
     def retain(self, partition: Partition) -> None:
-        """Remove what retention, or a new log start offset, leaves no reader for."""
+        """Remove segments past retention or below the log start offset."""
         log = partition.log
         if log is None:
             return
@@ -143,7 +145,7 @@ class Maintenance:
     def _checkpointed(self, result: Any, error: BaseException | None) -> None:
         self._checkpoint_running = False
         has_room = result if error is None else self._broker.log_store.has_room()
-        self._broker.metadata.membership.heart.is_full = not has_room
+        self._broker.metadata.membership.heart.say_full(is_full=not has_room, now_ms=self._broker.now_ms)
         if isinstance(error, LogDirectoryFailure):
             if not is_full(self._broker, error):
                 self._broker.directory_failed(error)
@@ -157,7 +159,7 @@ class Maintenance:
     # --------------------------------------------------------------------------------------------------- stop
 
     def on_stop_requested(self, event: events.StopRequested) -> None:  # noqa: ARG002
-        """Have our leaderships moved away, leave the cluster, flush all, mark the stop as clean."""
+        """Move the leaderships away, leave the cluster, flush all logs, and mark the stop as clean."""
         if self.is_stopping or self._drain_until_ms is not None:
             return
         broker = self._broker
@@ -169,7 +171,7 @@ class Maintenance:
         broker.metadata.begin_stopping()
 
     def image_changed(self) -> None:
-        """See whether a broker that stops has nothing to lead any more that another could."""
+        """End the drain once no other broker in an ISR could take over a partition that this broker leads."""
         if self._drain_until_ms is None or self.is_stopping:
             return
         broker = self._broker
@@ -196,11 +198,12 @@ class Maintenance:
     def _on_left(self) -> None:
         self._broker.metadata.on_left = None
         self._broker.replication.stop()
-        # an older checkpoint that ends after the last one would put older recovery points beside the clean mark
+        # An older checkpoint that ends after the last one would put older recovery points beside the clean mark.
         self._broker.jobs.when_idle(("flush", "checkpoint", "image", "cut"), self._close)
 
     def _close(self) -> None:
         broker = self._broker
+        broker.metadata.finish_slices()
         broker.metadata.hosting.release_slice(None)
         self.is_closing = True
         high_watermarks = {tp: partition.high_watermark for tp, partition in broker.partitions.items()}

@@ -1,14 +1,15 @@
-"""How the cluster's metadata reach this broker, and how its changes reach the cluster.
+"""How metadata records are applied on this broker, and how this broker changes the metadata.
 
-Records of the metadata log are made durable here before anything acts on them (persist before act): they are appended to
-the image log and synced in a job, after the logs of new partitions were created in another, and only then the image
-is replaced and partitions take their new state. One such batch is under way at a time, in order.
+Records of the metadata log are durable here before anything acts on them (persist before act). First a job creates the
+logs of new partitions; then the records are appended to the image log and synced in another job; then the image is
+replaced and partitions take their new state. One round of records is under way at a time, in order. A round and the
+work of one turn are bounded, so that requests are served between the turns of a large change.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,27 +36,31 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker, Parts
     from yak.broker.changes_waiting import ChangesWaiting
 
+PARTITIONS_A_SLICE = 200
+"""Partitions that one turn opens, configures or drops: about 2 ms."""
 NO_ROOM_PAUSE_MS = 1_000
-"""Between two attempts to write the copy of the metadata to a disk that is full."""
+"""Pause between two attempts to write the copy of the metadata log to a full disk."""
+ROUND_WEIGHT_MAX = 500
+"""Weight at which a round of records ends: one for each record and one for each changed partition."""
 REPORT_INTERVAL_MS = 200
 """High watermarks are reported to the store at most five times a second."""
 STORE_BACK_MS = 2_000
-"""A connection that a standstill ended is back by then, if the store is there."""
+"""A connection to the store that a local pause ended is open again within this time, if the store is up."""
 
 
 @dataclass(slots=True, frozen=True)
 class _Step:
-    """Records on their way to being acted on: what they make of the image, and the logs that it takes."""
+    """Records that are not acted on yet: the image and delta they produce, and the logs they need."""
 
     image: Image
     delta: Delta
     replacing: list[NewLog]
-    """Logs to begin in the folders of others."""
+    """Logs to create in folders that logs of deleted topics still occupy."""
     created: Created
 
 
 class Metadata:
-    """The image in force, the membership that renews it, and the changes that wait for it."""
+    """The image in force, the broker lifecycle that updates it, and the changes that wait for it."""
 
     def __init__(self, broker: Broker, parts: Parts) -> None:
         self._broker = broker
@@ -77,21 +82,28 @@ class Metadata:
         )
         broker.counters.elections = self.membership.elections
         self.membership.heart.is_full = not broker.log_store.has_room()
-        self._queue: deque[list[TailedRecord]] = deque()
+        self._queue: deque[TailedRecord] = deque()
         self._busy = False
+        self._slices: tuple[Iterator[None], Callable[[], None]] | None = None
+        """The remaining slices of a new image, one for each turn, and the callback behind the last slice."""
+        self._slice_due_ms = 0
+        self.partitions_a_slice = PARTITIONS_A_SLICE
+        """The simulator lowers it, because its topics are small."""
+        self._in_slice = 0
+        """Partitions of the current slice so far."""
         self._failed = False
         self._unwritten: tuple[int, Sequence[TailedRecord], _Step] | None = None
-        """Records that found no room on the disk, and when they are tried again."""
+        """Time of the next attempt, records and step of a round that found no room on the disk."""
         self._changes: dict[int, Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]] = {}
         self.moved: dict[Partition, None] = {}
         """Partitions whose high watermark moved since the last report."""
         self._report_due_ms: int | None = None
         self.on_left: Callable[[], None] | None = None
         self.on_image: Callable[[Image, Image, Delta], None] | None = None
-        """Told of every new image when it is acted on: what it replaced, itself, and what changed. It must only take note.
-        An exception in it is logged (`observer-failed`)."""
+        """Called with (previous, new, delta) when an image is acted on. Must only take note; an exception in it is
+        logged (`observer-failed`)."""
         self.store_lost_ms: int | None = None
-        """Since when the store does not answer; None while it does."""
+        """When the store stopped answering; None while it answers."""
         for topic in self.image.topics.values():
             for info in topic.partitions:
                 if broker.node_id in info.replicas:
@@ -114,35 +126,35 @@ class Metadata:
     # ------------------------------------------------------------------------------------------------- events
 
     def on_store_connected(self, event: events.StoreConnected) -> None:
-        """The store answers."""
+        """The store is connected."""
         if self.store_lost_ms is not None:
             self._broker.counters.store_outage_ms += self._broker.now_ms - self.store_lost_ms
         self.store_lost_ms = None
         self._carry_out(self.membership.on_connected(event.process_id, event.unsafe, self._broker.now_ms))
 
     def on_store_lost(self, event: events.StoreLost) -> None:
-        """The store is away: the data path goes on, metadata changes wait."""
+        """The store connection is lost: the data path continues, metadata changes wait."""
         if self.store_lost_ms is None:
             self.store_lost_ms = self._broker.now_ms
             self._broker.counters.store_outages += 1
         self._carry_out(self.membership.on_lost(event.reason, self._broker.now_ms))
 
     def on_store_replied(self, event: events.StoreReplied) -> None:
-        """A script answered."""
+        """The store answered a script."""
         self._carry_out(self.membership.on_replied(event.nonce, event.outcome, self._broker.now_ms))
 
     def on_records_tailed(self, event: events.RecordsTailed) -> None:
-        """New records: check their chain, then persist, then act."""
+        """Check the hash chain of new records, persist them, then act on them."""
         if self._failed:
             return
         good, outputs = self.membership.admit(event.records, self._broker.now_ms)
         self._carry_out(outputs)
         if good:
-            self._queue.append(list(good))
+            self._queue.extend(good)
             self._persist_next()
 
     def on_timer(self) -> None:
-        """Let the membership and the reports run by the clock."""
+        """Run what is due: heartbeats, reports, slices, and the retry after a full disk."""
         now_ms = self._broker.now_ms
         due_ms = self.membership.next_due()
         if due_ms is not None and due_ms <= now_ms:
@@ -150,19 +162,22 @@ class Metadata:
         if self._report_due_ms is not None and self._report_due_ms <= now_ms:
             self._report()
         self.hosting.on_timer()
+        if self._slices is not None and self._slice_due_ms <= now_ms:
+            self._run_slice()
         if self._unwritten is not None and self._unwritten[0] <= now_ms:
             self._persist(*self._unwritten[1:])
 
     def next_due(self) -> int | None:
-        """When `on_timer` is wanted, in ms."""
+        """When `on_timer` is due, in ms."""
         if self.moved and self._report_due_ms is None:
             self._report_due_ms = self._broker.now_ms + REPORT_INTERVAL_MS
         unwritten_ms = None if self._unwritten is None else self._unwritten[0]
-        dues = (self.membership.next_due(), self._report_due_ms, self.hosting.next_due(), unwritten_ms)
+        slice_ms = None if self._slices is None else self._slice_due_ms
+        dues = (self.membership.next_due(), self._report_due_ms, self.hosting.next_due(), unwritten_ms, slice_ms)
         return min((due_ms for due_ms in dues if due_ms is not None), default=None)
 
     def is_isolated(self, partition: Partition) -> bool:
-        """Whether neither the store nor any follower was heard of for a session: another may lead by now."""
+        """Whether the store and all followers were silent for a session timeout: another broker may lead."""
         if self.store_lost_ms is None or not partition.replica_states:
             return False
         since_ms = self._broker.now_ms - self._session_timeout_ms
@@ -172,45 +187,47 @@ class Metadata:
         )
 
     def is_isolated_leader(self, topic: str, info: PartitionInfo) -> bool:
-        """Whether this broker leads that partition by its image and is isolated from it: it refuses to write there, so
-        clients must not be sent here for the leader."""
+        """Whether this broker leads in its image, but is isolated: it refuses writes, so Metadata must not name it as
+        leader."""
         if self.store_lost_ms is None or info.leader != self._broker.node_id:
             return False
         partition = self._broker.partitions.get(TopicPartition(topic, info.partition))
         return partition is not None and self.is_isolated(partition)
 
     def may_be_fenced(self, partition: Partition) -> bool:
-        """Whether another may lead by now, with records that we lack: for a session the store took no heartbeat of ours.
+        """Whether another broker may lead, with records that this broker lacks.
 
-        Until then we count as alive, so whoever leads in our place waits for us before it shows a record. Measured from when a
-        heartbeat was sent, which is no later than when it counted.
+        True when the store accepted no heartbeat of this broker for a session timeout. Until then this broker counts as
+        alive, so a new leader waits for it before it exposes a record. The time is measured from when the heartbeat was
+        sent, which is no later than when the store accepted it.
         """
         if not partition.replica_states:
             return False
         return self._broker.now_ms - self.membership.heart.counted_ms >= self._session_timeout_ms
 
     def may_have_successor(self, partition: Partition) -> bool:
-        """Whether we stood still, and the store will tell in a moment who has our place; nobody takes it while that is away."""
+        """Whether a local pause may have ended this broker's leadership, and the store will answer in a moment. No
+        successor is elected while the store is away."""
         is_away = self.store_lost_ms is not None and self._broker.now_ms - self.store_lost_ms >= STORE_BACK_MS
         return not (is_away or self.membership.state is MemberState.FROZEN) and self.may_be_fenced(partition)
 
     def peer_is_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
-        """Nobody listens at that broker any more, as two probes found."""
+        """Two probes found no process at the address of that broker."""
         self._carry_out(self.membership.on_peer_dead(node_id, broker_epoch, self._broker.now_ms))
 
     def begin_stopping(self) -> None:
-        """This broker is about to stop: have its leaderships moved away."""
+        """Begin the controlled shutdown: request that the leaderships of this broker move away."""
         self._carry_out(self.membership.begin_stopping(self._broker.now_ms))
 
     def leave(self, on_left: Callable[[], None]) -> None:
-        """Tell the cluster that this broker stops; `on_left` is called when it knows, or cannot be told."""
+        """Resign from the cluster. `on_left` is called when the store has recorded it, or cannot be reached."""
         self.on_left = on_left
         self._carry_out(self.membership.leave(self._broker.now_ms))
 
     # ------------------------------------------------------------------------------------------------ changes
 
     def begin(self, waiting: ChangesWaiting, key: object, requests: Sequence[StoreRequest]) -> None:
-        """Send one change for `waiting`; raises PeerError with a retriable code when the store is away or frozen."""
+        """Send one change for `waiting`. Raises PeerError with a retriable code when the store is away or frozen."""
 
         def done(error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
             waiting.resolve(self._broker, key, error, values)
@@ -227,7 +244,8 @@ class Metadata:
     ) -> int:
         """Send one change of the broker's own; `done(error, values)` is called when it is in the image, or refused.
 
-        `when_joined` are those that go out right behind our registration. Raises PeerError when it cannot be sent.
+        With `when_joined` the change goes out directly behind this broker's registration. Raises PeerError when it
+        cannot be sent.
         """
         if self._failed:
             raise PeerError(
@@ -239,7 +257,7 @@ class Metadata:
         return change_id
 
     def abandon(self, change_id: int) -> None:
-        """Nobody waits for this change any more; it may still happen."""
+        """Drop the callback of a change. The change may still happen."""
         if self._changes.pop(change_id, None) is not None:
             self.membership.abandon(change_id)
 
@@ -282,7 +300,7 @@ class Metadata:
                         self.on_left()
 
     def _keep_secret(self, secret: ClusterSecret) -> None:
-        """Have the secret on this broker's own disk, for a store that loses it."""
+        """Keep a copy of the cluster's secret on this broker's disk, in case the store loses it."""
         if secret == self._secret_on_disk:
             return
 
@@ -302,8 +320,7 @@ class Metadata:
     def _persist_next(self) -> None:
         if self._busy or not self._queue:
             return
-        records = [record for batch in self._queue for record in batch]
-        self._queue.clear()
+        records = self._next_round()
         try:
             image, delta = self.image.apply_all(records)
         except (BadRecord, ChainBroken) as error:
@@ -318,7 +335,7 @@ class Metadata:
             self._persist(records, _Step(image, delta, replacing, {}))
             return
 
-        # logs first: what our copy of the metadata names has a folder, so one that is missing at a start was lost
+        # Logs first: every partition that the local metadata names has a folder, so a folder missing at start was lost.
         def made(created: Any, error: BaseException | None) -> None:
             if error is not None:
                 self._fail(error)
@@ -327,13 +344,21 @@ class Metadata:
 
         self._broker.jobs.run("image", lambda: self.hosting.create_all(fresh), made)
 
+    def _next_round(self) -> list[TailedRecord]:
+        records, weight = [], 0
+        while self._queue and weight < ROUND_WEIGHT_MAX:
+            record = self._queue.popleft()
+            records.append(record)
+            weight += 1 + sum(len(value) for value in record.payload.values() if isinstance(value, list))
+        return records
+
     def _persist(self, records: Sequence[TailedRecord], step: _Step) -> None:
         try:
             sync = self._image_log.append(records)
         except DiskFull as error:
             if self._unwritten is None:
                 self._broker.notice(
-                    "error", "metadata-log-full", error=str(error), what="it goes on when there is room"
+                    "error", "metadata-log-full", error=str(error), what="it is written when there is room"
                 )
             self._unwritten = (self._broker.now_ms + NO_ROOM_PAUSE_MS, records, step)
             return
@@ -357,28 +382,58 @@ class Metadata:
         self._broker.jobs.run("image", work, done)
 
     def _replace(self, step: _Step) -> None:
-        """Begin the logs of topics that were deleted and made again: the old ones leave their folders first."""
-        if not step.replacing:
-            self._finish(step, step.created)
-            return
+        """Create the logs of topics that were deleted and created again, after the old logs have left the folders."""
 
         def made(created: Any, error: BaseException | None) -> None:
             if error is not None:
                 self._fail(error)
             else:
-                self._finish(step, step.created | created)
+                self._act(step, step.created | created)
 
-        self.hosting.drop_removed(self.image, step.image, step.delta)
-        self.hosting.make_room(step.replacing)
-        self._broker.jobs.run("image", lambda: self.hosting.create_all(step.replacing), made)
+        def dropped() -> None:
+            self.hosting.make_room(step.replacing)
+            self._broker.jobs.run("image", lambda: self.hosting.create_all(step.replacing), made)
 
-    def _finish(self, step: _Step, created: Created) -> None:
-        self._busy = False
-        self._act(step.image, step.delta, created)
-        self._persist_next()
+        if step.replacing:
+            self._begin_slices(self._drop(step), dropped)
+        else:
+            self._act(step, step.created)
+
+    def _drop(self, step: _Step) -> Iterator[None]:
+        yield from self.hosting.drop_removed(self.image, step.image, step.delta)
+
+    def _begin_slices(self, slices: Iterator[None], then: Callable[[], None]) -> None:
+        """Run the first slice at once, each other slice in a later turn, and `then` behind the last."""
+        self._slices = (slices, then)
+        self._in_slice = 0
+        self._run_slice()
+
+    def _run_slice(self) -> None:
+        assert self._slices is not None
+        slices, then = self._slices
+        self._slice_due_ms = self._broker.now_ms + 1
+        try:
+            next(slices)
+        except StopIteration:
+            self._slices = None
+            then()
+
+    def is_slice_full(self) -> bool:
+        """Count one more partition; return whether it belongs to the next slice."""
+        is_full = self._in_slice == self.partitions_a_slice
+        self._in_slice = 1 if is_full else self._in_slice + 1
+        return is_full
+
+    def finish_slices(self) -> None:
+        """Apply the rest of the image before a stop, or the next start takes logs of deleted topics for strays."""
+        if self._slices is not None:
+            slices, _then = self._slices
+            self._slices = None
+            for _ in slices:
+                pass
 
     def _fail(self, error: BaseException) -> None:
-        """The copy of the metadata log is of no use any more: nothing new is acted on until a restart, data go on."""
+        """Stop acting on metadata until a restart, because the local metadata log failed. The data path continues."""
         self._failed = True
         self._broker.notice("error", "metadata-log-failed", error=str(error))
         changes, self._changes = self._changes, {}
@@ -388,35 +443,25 @@ class Metadata:
                 PeerError(ErrorCode.request_timed_out, "the metadata cannot be stored here; the result is unknown"), ()
             )
 
-    def _act(self, image: Image, delta: Delta, created: Created) -> None:
-        broker = self._broker
-        before, self.image = self.image, image
-        deleted = self.hosting.drop_removed(before, image, delta)
+    def _act(self, step: _Step, created: Created) -> None:
+        """Put an image in force: first the partitions, in slices, then the parts that need the whole image."""
+        before, self.image = self.image, step.image
+        self._begin_slices(self._act_on_partitions(before, step, created), partial(self._acted, before, step))
+
+    def _act_on_partitions(self, before: Image, step: _Step, created: Created) -> Iterator[None]:
+        image, delta = step.image, step.delta
+        yield from self.hosting.drop_removed(before, image, delta)
         if delta.configs_changed:
-            # first: what the partitions become may have been decided by the new configs
-            self.hosting.apply_configs(delta)
-        for name in delta.topics_changed:
-            topic, config = image.topics[name], None
-            for info in delta.changed_partitions(topic):
-                topic_partition = TopicPartition(name, info.partition)
-                held = broker.partitions.get(topic_partition)
-                if broker.node_id in info.replicas:
-                    log = None if held is None or held.topic_id != topic.topic_id else held.log
-                    if topic_partition in created:
-                        config = config or self.log_config(topic)
-                        log = self.hosting.taken(topic_partition, created[topic_partition], config)
-                        if log is None:
-                            broker.absent_replicas.lacks_room(topic_partition, created[topic_partition])
-                    self.hosting.host(topic, info, log)
-                    partition = broker.partitions[topic_partition]
-                    if partition.log is None and (partition is not held or broker.node_id in info.isr):
-                        # it could not be made, or the cluster counts on it though it is offline
-                        self._note_absent(topic_partition)
-                elif held is not None and held.topic_id == topic.topic_id:
-                    self.hosting.release(topic_partition)
+            # Configs first: the new roles may have been decided by the new configs.
+            yield from self.hosting.apply_configs(delta)
+        yield from self._host_changed(image, delta, created)
+
+    def _acted(self, before: Image, step: _Step) -> None:
+        """All partitions match the image: notify the parts that need the whole image, and begin the next round."""
+        broker, image, delta = self._broker, step.image, step.delta
         self.hosting.release_slice()
         broker.coordinator.topics_changed(delta.topics_changed)
-        broker.coordinator.expiry.topics_deleted(deleted)
+        broker.coordinator.expiry.topics_deleted(self.hosting.deleted_topics(before, image, delta))
         if delta.brokers_changed:
             broker.record_deletions.on_brokers()
             broker.expected_followers.on_brokers()
@@ -433,9 +478,36 @@ class Metadata:
         compact = self._image_log.compaction(image)
         if compact is not None:
             broker.jobs.run("image", compact, self._compacted)
+        self._busy = False
+        self._persist_next()
+
+    def _host_changed(self, image: Image, delta: Delta, created: Created) -> Iterator[None]:
+        """Give the changed partitions of this broker their new roles, and release those that moved away."""
+        broker = self._broker
+        for name in delta.topics_changed:
+            topic, config = image.topics[name], None
+            for info in delta.changed_partitions(topic):
+                if self.is_slice_full():
+                    yield
+                topic_partition = TopicPartition(name, info.partition)
+                held = broker.partitions.get(topic_partition)
+                if broker.node_id in info.replicas:
+                    log = None if held is None or held.topic_id != topic.topic_id else held.log
+                    if topic_partition in created:
+                        config = config or self.log_config(topic)
+                        log = self.hosting.taken(topic_partition, created[topic_partition], config)
+                        if log is None:
+                            broker.absent_replicas.lacks_room(topic_partition, created[topic_partition])
+                    self.hosting.host(topic, info, log)
+                    partition = broker.partitions[topic_partition]
+                    if partition.log is None and (partition is not held or broker.node_id in info.isr):
+                        # The log could not be created, or the partition is offline and this broker is in its ISR.
+                        self._note_absent(topic_partition)
+                elif held is not None and held.topic_id == topic.topic_id:
+                    self.hosting.release(topic_partition)
 
     def _show_image(self, before: Image, image: Image, delta: Delta) -> None:
-        """Call `on_image`. An exception there is a bug of a view: it is logged, and the broker goes on."""
+        """Call `on_image`. An exception there is a bug of the observer: it is logged, and the broker continues."""
         if self.on_image is None:
             return
         try:

@@ -1,7 +1,8 @@
-"""Reading for a fetch: each partition's answer with its own error, within the bytes that the whole answer may have."""
+"""Reading for a consumer's fetch: each partition has its own error, and all share one byte limit."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from yak.broker.out_of_range import may_be_elsewhere
@@ -9,6 +10,7 @@ from yak.broker.read_replicas import LEADER_ONLY, preferred_replica
 from yak.broker.sessions import FetchItem
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
+from yak.limits import SLICE_ELEMENTS
 from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.replication.partition import Partition
 from yak.storage.log import OffsetOutOfRange, PendingRead
@@ -19,23 +21,23 @@ if TYPE_CHECKING:
 
 _NONE = ErrorCode.none
 _GOLDEN, _MASK = 0x9E3779B1, 0xFFFFFFFF
-"""Steps of the golden ratio: they visit all partitions evenly, also when the client itself rotates its list by one."""
+"""Steps of the golden ratio visit all partitions evenly, also when the client rotates its list by one."""
 
 
 class Reader(NamedTuple):
-    """Where a consumer may read (KIP-392)."""
+    """Which replicas a consumer may read from (KIP-392)."""
 
     rack_id: str = ""
-    """The rack in which a follower is to be named instead of us; empty where the leader serves everyone."""
+    """The rack in which the leader looks for a follower to name; empty where the leader serves every consumer."""
     takes_follower: bool = False
-    """Whether a replica that is not the leader may answer."""
+    """Whether a follower may answer."""
 
 
 OF_THE_LEADER: Final = Reader()
 
 
 class Reading:
-    """What one pass over the partitions of a fetch gave."""
+    """The result of one pass over the partitions of a fetch."""
 
     __slots__ = ("answers", "bytes_count", "has_error", "pending", "to_count")
 
@@ -44,12 +46,12 @@ class Reading:
         self.bytes_count = 0
         self.has_error = False
         self.pending: list[tuple[int, PendingRead]] = []
-        """(index in `answers`, plan) of what must come from the device."""
+        """(index in `answers`, plan) of reads that must come from the device."""
         self.to_count: list[tuple[FetchItem, FetchPartitionAnswer]] = []
-        """The answers with records or an error: of a fetch of many partitions, few."""
+        """The answers with records or an error: few in a fetch of many partitions."""
 
     def take(self, broker: Broker, result: list[Any] | None, error: BaseException | None) -> None:
-        """Put what the job read into the answers; a failed read is the partition's storage error. Raises any other error."""
+        """Put the job's records into the answers; a failed read is a storage error. Raises any other error."""
         if error is not None and not isinstance(error, LogDirectoryFailure):
             raise error
         for position, (index, plan) in enumerate(self.pending):
@@ -74,10 +76,10 @@ def read_items(
     sliced_max_bytes: int = 0,
     reader: Reader = OF_THE_LEADER,
 ) -> Reading:
-    """Read every item, starting at one that `rotation` picks; answers stand in the order of `items`.
+    """Read every item, starting at one that `rotation` picks; answers are in the order of `items`.
 
-    The first `max_bytes` are read here. What comes after them is only named, as parts of files for the kernel to send,
-    until there are `sliced_max_bytes` in all.
+    After half of `max_bytes`, partitions are answered with slices of files for the kernel to send, up to
+    `sliced_max_bytes` in all. Where that is not possible, records are read here, up to `max_bytes`.
     """
     reading = Reading()
     count = len(items)
@@ -85,10 +87,41 @@ def read_items(
         return reading
     first = ((rotation * _GOLDEN) & _MASK) * count >> 32
     order = items[first:] + items[:first] if first else items
+    _read_some(broker, reading, order, max_bytes, sliced_max_bytes, reader)
+    if first:
+        _put_in_order(reading, count, first)
+    return reading
+
+
+def read_in_slices(
+    broker: Broker, items: list[FetchItem], max_bytes: int, rotation: int, *, sliced_max_bytes: int, reader: Reader
+) -> Generator[None, None, Reading]:
+    """`read_items` with a pause after every `SLICE_ELEMENTS` items."""
+    reading = Reading()
+    count = len(items)
+    first = ((rotation * _GOLDEN) & _MASK) * count >> 32
+    order = items[first:] + items[:first]
+    for start in range(0, count, SLICE_ELEMENTS):
+        _read_some(broker, reading, order[start : start + SLICE_ELEMENTS], max_bytes, sliced_max_bytes, reader)
+        yield
+    if first:
+        _put_in_order(reading, count, first)
+    return reading
+
+
+def _put_in_order(reading: Reading, count: int, first: int) -> None:
+    cut = count - first
+    reading.answers = reading.answers[cut:] + reading.answers[:cut]
+    reading.pending = [((index - cut) % count, plan) for index, plan in reading.pending]
+
+
+def _read_some(
+    broker: Broker, reading: Reading, items: list[FetchItem], max_bytes: int, sliced_max_bytes: int, reader: Reader
+) -> None:
     find = broker.partitions.get
     takes_care = broker.maintenance.is_stopping or reader.rack_id != ""
     answers = reading.answers
-    for item in order:
+    for item in items:
         partition: Partition | None = find((item.name, item.index))  # type: ignore[call-overload]
         if (
             partition is None
@@ -107,7 +140,7 @@ def read_items(
             _read_carefully(broker, reading, item, max_bytes, reader)
             continue
         if offset == high_watermark:
-            # nothing there: most partitions of a fetch of many
+            # nothing new: true for most partitions of a large fetch
             answers.append(
                 (item, FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset))
             )
@@ -121,15 +154,10 @@ def read_items(
             )
         else:
             _read_carefully(broker, reading, item, max_bytes, reader)
-    if first:
-        cut = count - first
-        reading.answers = reading.answers[cut:] + reading.answers[:cut]
-        reading.pending = [((index - cut) % count, plan) for index, plan in reading.pending]
-    return reading
 
 
 def _slice(broker: Broker, reading: Reading, partition: Partition, item: FetchItem, room: int) -> bool:
-    """Let the kernel send more of this partition; False where that cannot be."""
+    """Let the kernel send records of this partition; False where that is not possible."""
     log, high_watermark = partition.log, partition.high_watermark
     room = min(item.max_bytes, room)
     if room < SLICE_BYTES_MIN or log is None:
@@ -165,7 +193,7 @@ def _read_carefully(broker: Broker, reading: Reading, item: FetchItem, max_bytes
 
 
 def _readable(broker: Broker, item: FetchItem, reader: Reader) -> Partition:
-    """The partition of an item, one that this broker may read for the client, at the epoch that the client believes in."""
+    """The partition, if this broker may serve it in the client's leader epoch. Raises PeerError."""
     if item.name is None:
         item.name = broker.topic_name(item.topic_key)  # type: ignore[arg-type]
         if item.name is None:
@@ -188,7 +216,7 @@ def _readable(broker: Broker, item: FetchItem, reader: Reader) -> Partition:
 
 
 def _elsewhere(broker: Broker, partition: Partition, item: FetchItem, reader: Reader) -> FetchPartitionAnswer | None:
-    """No records but the follower to read them from; None when this broker is the one to read."""
+    """An answer that names the follower to read from, without records; None when this broker serves the read."""
     if not reader.rack_id or not partition.is_leader:
         return None
     replica_id = preferred_replica(broker, partition, reader.rack_id, item.fetch_offset)
@@ -201,7 +229,7 @@ def _elsewhere(broker: Broker, partition: Partition, item: FetchItem, reader: Re
 
 
 def _diverging(partition: Partition, item: FetchItem) -> FetchPartitionAnswer | None:
-    """Where the reader's log parts from ours, when it says what it has (KIP-595); None when it does not."""
+    """Where the reader's log diverges from ours, if the request has its last fetched epoch (KIP-595); else None."""
     if item.last_fetched_epoch < 0:
         return None
     log = partition.log

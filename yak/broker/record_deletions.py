@@ -1,12 +1,12 @@
-"""DeleteRecords that wait until every live replica let go of the records (Kafka's DelayedDeleteRecords).
+"""DeleteRecords requests that wait until every live replica deleted the records (Kafka's DelayedDeleteRecords).
 
-The low watermark of a partition is the smallest log start offset over its live replicas. The leader moves its own at once, its
-followers move theirs with their next fetch, and say so in the one after.
+The low watermark of a partition is the smallest log start offset of its live replicas. The leader advances its own at
+once. Followers advance theirs with their next fetch, and report it in the one after.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from yak.broker.call import Call, Fields, Now, Outcome, Waiting
 from yak.broker.liveness import is_serving
@@ -21,9 +21,9 @@ NO_LOW_WATERMARK = -1
 
 
 def low_watermark(broker: Broker, partition: Partition) -> Offset:
-    """The smallest log start offset over the live replicas of a partition that this broker leads.
+    """The smallest log start offset of the live replicas of a partition that this broker leads.
 
-    A follower that did not fetch yet has none, -1.
+    A follower that has not fetched yet counts as -1.
     """
     brokers = broker.image.brokers
     lowest = partition.log_start_offset
@@ -33,8 +33,12 @@ def low_watermark(broker: Broker, partition: Partition) -> Offset:
     return lowest
 
 
+Held: TypeAlias = tuple[Partition, Offset, Fields]
+"""A partition, the offset below which its records are deleted, and its answer."""
+
+
 class RecordDeletions:
-    """The waiting deletions of each partition."""
+    """The delayed DeleteRecords of each partition."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -46,16 +50,16 @@ class RecordDeletions:
             self._broker.look_again(waiting)
 
     def on_brokers(self) -> None:
-        """Brokers came or went: the records of those that are gone hold nobody up."""
+        """The live brokers changed: deletions no longer wait for a fenced replica."""
         for partition in list(self._waiting):
             self.on_log_start(partition)
 
     def add(self, partition: Partition, waiting: DeletionWaiting) -> None:
-        """Have the partition wake `waiting`."""
+        """Register `waiting` with the partition."""
         self._waiting.setdefault(partition, {})[waiting] = None
 
     def remove(self, waiting: DeletionWaiting) -> None:
-        """Wake it no more."""
+        """Remove `waiting` from all partitions."""
         for partition, held in list(self._waiting.items()):
             held.pop(waiting, None)
             if not held:
@@ -63,47 +67,48 @@ class RecordDeletions:
 
 
 class DeletionWaiting(Waiting):
-    """A DeleteRecords some of whose partitions have replicas that still hold the records."""
+    """A DeleteRecords request with partitions whose replicas still hold the records."""
 
     __slots__ = ("_fields", "_held")
 
     def __init__(self, call: Call, timeout_ms: int, fields: Fields) -> None:
         super().__init__(call, timeout_ms)
         self._fields = fields
-        self._held: list[tuple[Partition, Offset, Fields]] = []
+        self._held: list[Held] = []
 
-    def hold(self, broker: Broker, partition: Partition, offset: Offset, answer: Fields) -> None:
-        """Wait until the partition's low watermark is at `offset`."""
-        self._held.append((partition, offset, answer))
-        broker.record_deletions.add(partition, self)
+    def hold(self, broker: Broker, held: list[Held]) -> None:
+        """Wait until the low watermark of each partition reaches its offset."""
+        self._held = [each for each in held if not _settle(broker, *each)]
+        for partition, _offset, _answer in self._held:
+            broker.record_deletions.add(partition, self)
 
     def look(self, broker: Broker) -> None:
-        """Settle the partitions that are through, and answer after the last one."""
+        """Settle the partitions that are done, and answer after the last one."""
         self._held = [held for held in self._held if not _settle(broker, *held)]
         if not self._held:
             broker.finish(self)
 
     def is_done(self) -> bool:
-        """Whether no partition is waited for."""
+        """Whether no partition is outstanding."""
         return not self._held
 
     def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """All partitions."""
+        """Answer with the results of all partitions."""
         return Now(self._fields)
 
     def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """Replicas are late: the records are gone for readers all the same."""
+        """Answer REQUEST_TIMED_OUT for late replicas; readers of the leader no longer see the records."""
         for _partition, _offset, answer in self._held:
             answer["error_code"] = ErrorCode.request_timed_out
         return Now(self._fields)
 
     def leave(self, broker: Broker) -> None:
-        """Stop waiting."""
+        """Remove this request from its partitions."""
         broker.record_deletions.remove(self)
 
 
 def _settle(broker: Broker, partition: Partition, offset: Offset, answer: Fields) -> bool:
-    """Write down how a deletion ended; False while it has not."""
+    """Record the result of a deletion; False while it is not complete."""
     try:
         if broker.leader_of(partition.topic_partition) is not partition:
             raise PeerError(ErrorCode.unknown_topic_or_partition)

@@ -1,10 +1,11 @@
-"""Cutting a follower's log to where it may agree with its leader's: by epochs, never by a high watermark.
+"""Truncation of a follower's log to where it may match its leader's: by leader epochs, never by a high watermark.
 
-Rules: Kafka's AbstractFetcherThread.getOffsetTruncationState (KIP-101, KIP-279, KIP-595). One cut may not be enough when
-several leaders came and went; the next fetch tells. A log that ends before its leader's begins starts anew there, and so does
-one that parts from it no later: nobody can tell any more what of it the leader had.
+Rules: Kafka's AbstractFetcherThread.getOffsetTruncationState (KIP-101, KIP-279, KIP-595). After several elections one
+truncation may not be enough; the next fetch shows it. A log that ends before the leader's log start is dropped, and
+begins there (full resync). So is a log that diverges no later than that start: the leader cannot prove any common
+record.
 
-A cut that is begun here is done in this turn or a later one, and nothing is fetched until it is on the device (`yak.broker.cuts`).
+A truncation runs in this turn or a later one. Nothing is fetched until it is on the device (`yak.broker.cuts`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _BASE_OFFSET: Final = struct.Struct(">q")
 
 
 def wanted(partition: Partition, log: Log, max_bytes: int) -> WantedPartition:
-    """What to ask the leader for: what follows our log, and the epoch of its last record, which tells where the logs part."""
+    """The partition's part of a fetch: the log end and last fetched epoch, by which the leader finds a divergence."""
     end = log.log_end_offset
     last_epoch = log.epochs.epoch_for(end - 1) if end > log.log_start_offset else -1
     return WantedPartition(
@@ -42,9 +43,9 @@ def wanted(partition: Partition, log: Log, max_bytes: int) -> WantedPartition:
 def truncate(
     broker: Broker, partition: Partition, log: Log, diverging: DivergingEpoch, leaders_log_start: Offset
 ) -> None:
-    """Drop what the leader does not have; all, where the logs part before the leader's begins.
+    """Truncate records that the leader lacks; all of them, where the logs diverge before the leader's log start.
 
-    Raises ProtocolViolation for a place that is not in our log: it would be told so for ever.
+    Raises ProtocolViolation for an offset outside of this log: the leader would repeat it for ever.
     """
     end = log.log_end_offset
     target = min(diverging.end_offset, end)
@@ -85,10 +86,10 @@ def _truncate(broker: Broker, partition: Partition, log: Log, target: Offset) ->
 
 
 def start_anew(broker: Broker, partition: Partition, log: Log, offset: Offset) -> None:
-    """The leader let go of what is or would come next here: drop all, and begin where its log does."""
+    """The leader has deleted the next records: drop the whole log and begin at the leader's log start."""
     broker.notice(
         "warning",
-        "replica-starts-anew",
+        "replica-fully-truncated",
         partition=str(partition.topic_partition),
         log_end_offset=log.log_end_offset,
         leaders_log_start_offset=offset,
@@ -107,10 +108,10 @@ def _begin_at(
 
 
 def may_follow(log: Log, records: Buffer, asked_offset: Offset) -> bool:
-    """Whether these records, an answer to where the log ended at `asked_offset`, are what comes next in it.
+    """Whether these records, fetched when the log ended at `asked_offset`, follow its end.
 
-    They may begin behind a gap, where compaction left the leader nothing. Raises ProtocolViolation when it is the answer to where
-    the log ends now, and they do not begin inside of it either: the leader's log is damaged.
+    They may begin behind a gap that compaction left. Raises ProtocolViolation when the log still ends at
+    `asked_offset`, and they neither follow nor begin inside of it: the leader's log is damaged.
     """
     (base_offset,) = _BASE_OFFSET.unpack_from(records)
     if base_offset == log.log_end_offset:
@@ -125,10 +126,10 @@ def may_follow(log: Log, records: Buffer, asked_offset: Offset) -> bool:
 
 
 def begins_inside(log: Log, records: Buffer) -> bool:
-    """Whether these records begin with the batch inside of which an empty log was to begin.
+    """Whether these records begin with the batch that contains the start of this empty log.
 
-    DeleteRecords may leave the leader's log start there, and batches are given whole (Kafka's UnexpectedAppendOffsetException
-    in Partition.doAppendRecordsToFollowerOrFutureReplica).
+    DeleteRecords may move the leader's log start into a batch, and batches are sent whole (Kafka's
+    UnexpectedAppendOffsetException in Partition.doAppendRecordsToFollowerOrFutureReplica).
     """
     start = log.log_end_offset
     if log.log_start_offset != start:
@@ -140,5 +141,5 @@ def begins_inside(log: Log, records: Buffer) -> bool:
 def begin_inside(
     broker: Broker, partition: Partition, log: Log, fetched: FetchedPartition, then: Callable[[], None]
 ) -> None:
-    """Begin the log anew where these records do; `then` is called when they may be appended."""
+    """Begin the empty log again at the base offset of these records; then call `then`, to append them."""
     _begin_at(broker, partition, log, read_header(fetched.records).base_offset, then)

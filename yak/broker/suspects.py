@@ -1,12 +1,13 @@
-"""Leaders that seem to be dead: between the moment a connection to one breaks and the moment the cluster has decided.
+"""Suspected brokers: a connection to the broker broke, and the cluster has not fenced it yet.
 
-A client whose leader died asks any other broker who leads now, at once. The answer "the same as before" would send it back to a
-closed port, and it may then wait a second before it asks again (librdkafka does). So the answer waits for the decision, for
-at most `DECISION_MS_MAX`, and then says that there is no leader, which every client takes as "ask again soon".
+A client whose leader died asks another broker for Metadata at once. An answer with the old leader would send it back to
+a closed port, and librdkafka then waits a second before it asks again. So the answer waits for the election, for at
+most `DECISION_MS_MAX`. After that it names no leader, and every client retries soon.
 
-The kernel of a killed process closes its connections one by one, so a client may ask before ours broke. So nobody is told
-of another broker before that gave a sign of life, sent after the question came, or lost its connection to us
-(`yak.broker.pulse`). It must also know what we know: a new leader that does not know it yet would send the client away.
+The kernel of a killed process closes its connections one by one, so a client may ask before our connection breaks. So
+an answer names another broker only after that broker answered a liveness probe sent since the request, or lost its
+connection (`yak.broker.pulse`). Its image must be as new as ours: a new leader that does not know it yet would send the
+client away.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 DECISION_MS_MAX = 300
 SUSPECTED_MS_MAX = 2_000
-"""A broker that is not fenced by then is left to its session; it may be that only we cannot reach it."""
+"""A broker that is not fenced by then is left to its session: perhaps only this broker cannot reach it."""
 
 
 class Suspects:
-    """Brokers whose connection to us broke, and the requests that wait to hear what becomes of them."""
+    """Brokers whose connection to this broker broke, and the requests that wait for the outcome."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -36,18 +37,18 @@ class Suspects:
         self._waiting: dict[Waiting, None] = {}
 
     def add(self, node_id: NodeId) -> None:
-        """A connection to this broker was cut."""
+        """Suspect a broker whose connection broke."""
         info = self._broker.image.brokers.get(node_id)
         if info is not None and not self._broker.maintenance.is_stopping:
             self._since.setdefault(node_id, (info.broker_epoch, self._broker.now_ms))
 
     def clear(self, node_id: NodeId) -> None:
-        """It answered."""
+        """Clear a broker that answered."""
         if self._since.pop(node_id, None) is not None:
             self.wake()
 
     def has(self, node_id: NodeId) -> bool:
-        """Whether this broker, in its present boot, is under suspicion now."""
+        """Whether this broker, in its current incarnation, is suspected."""
         held = self._since.get(node_id) if self._since else None
         if held is None:
             return False
@@ -59,49 +60,70 @@ class Suspects:
         return True
 
     def lead(self, topics: Iterable[TopicInfo]) -> bool:
-        """Whether one of them leads a partition of these topics."""
+        """Whether a suspected broker leads a partition of these topics."""
         suspected = [node_id for node_id in list(self._since) if self.has(node_id)]
         return bool(suspected) and any(info.leader in suspected for topic in topics for info in topic.partitions)
 
     def wake(self) -> None:
-        """There may be news: a new image, or a broker that answers."""
+        """Complete decided requests, after a new image or an answer of a suspected broker."""
         for waiting in list(self._waiting):
             if waiting.is_done():
                 self._broker.finish(waiting)
 
     def wait(self, waiting: Waiting) -> None:
-        """Wake this one when there may be news."""
+        """Register a request for `wake`."""
         self._waiting[waiting] = None
 
     def forget(self, waiting: Waiting) -> None:
-        """It waits no more."""
+        """Remove a request from the waiters."""
         self._waiting.pop(waiting, None)
 
 
 def answer_when_decided(
     broker: Broker, call: Call, topics: Callable[[], Iterable[TopicInfo]], answer: Callable[[], Outcome]
 ) -> Outcome:
-    """Answer who leads these topics: when it is decided what becomes of leaders that died, and those named live and know."""
+    """Answer with the leaders of these topics, once suspects are fenced or cleared and named brokers probed."""
 
-    def is_open() -> bool:
-        return broker.suspects.lead(topics())
+    return _Question(broker, call, topics, answer).look()
 
-    def look() -> Outcome:
-        if is_open():
-            return Later(DecisionWaiting(broker, call, is_open, look, answer))
-        leaders = dict.fromkeys(info.leader for topic in topics() for info in topic.partitions)
+
+class _Question:
+    """One request for leaders, and its answer.
+
+    Methods instead of nested functions that refer to each other: those form a cycle that only the garbage collector
+    frees. Each Metadata request made one, and a collection stops every client.
+    """
+
+    __slots__ = ("_answer", "_broker", "_call", "_topics")
+
+    def __init__(
+        self, broker: Broker, call: Call, topics: Callable[[], Iterable[TopicInfo]], answer: Callable[[], Outcome]
+    ) -> None:
+        self._broker = broker
+        self._call = call
+        self._topics = topics
+        self._answer = answer
+
+    def look(self) -> Outcome:
+        """Wait for the decision on suspected leaders, then for the liveness probes of the named brokers; then
+        answer."""
+        broker, call = self._broker, self._call
+        if self._is_open():
+            return Later(DecisionWaiting(broker, call, self._is_open, self.look, self._answer))
+        leaders = dict.fromkeys(info.leader for topic in self._topics() for info in topic.partitions)
         pulses = broker.failure_watch.pulses(leaders)
-        return Later(PulseWaiting(broker, call, pulses, judge)) if pulses else answer()
+        return Later(PulseWaiting(broker, call, pulses, self._judge)) if pulses else self._answer()
 
-    def judge() -> Outcome:
-        is_late = broker.now_ms - call.now_ms >= DECISION_MS_MAX
-        return look() if is_open() and not is_late else answer()
+    def _is_open(self) -> bool:
+        return self._broker.suspects.lead(self._topics())
 
-    return look()
+    def _judge(self) -> Outcome:
+        is_late = self._broker.now_ms - self._call.now_ms >= DECISION_MS_MAX
+        return self.look() if self._is_open() and not is_late else self._answer()
 
 
 class DecisionWaiting(Waiting):
-    """A question for leaders one of whom is suspected; `is_open` tells whether that is so still."""
+    """A request for leaders of which one is suspected, until `is_open` turns false."""
 
     __slots__ = ("_answer", "_is_open", "_look_again")
 
@@ -120,17 +142,17 @@ class DecisionWaiting(Waiting):
         broker.suspects.wait(self)
 
     def is_done(self) -> bool:
-        """Whether no leader that was asked for is suspected any more."""
+        """Whether no requested leader is suspected any more."""
         return not self._is_open()
 
     def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """Decided: whoever leads now may have to learn it first."""
+        """Decided: probe the new leaders, whose images may be older."""
         return self._look_again()
 
     def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
-        """Nothing was decided in time: what is known now, in which a suspect leads nothing."""
+        """Answer after the time-out; the answer names no suspected leader."""
         return self._answer()
 
     def leave(self, broker: Broker) -> None:
-        """Wake me no more."""
+        """Remove this request from the waiters."""
         broker.suspects.forget(self)

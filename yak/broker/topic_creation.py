@@ -1,9 +1,9 @@
-"""Making topics: what CreateTopics and auto-creation share."""
+"""Topic creation, as shared by CreateTopics and auto-creation."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from yak.cluster.controller import NewTopic, TopicDefaults, TopicPlan, plan_crea
 from yak.config.topic_configs import validate_topic_config
 from yak.errors import ErrorCode, PeerError
 from yak.groups.placement import OFFSETS_TOPIC
+from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_REQUEST_MAX
 from yak.protocol.topic_names import is_internal
 from yak.seams.metadata_store import StoreRequest
@@ -22,18 +23,21 @@ if TYPE_CHECKING:
     from yak.broker.changes_waiting import ChangesWaiting
 
 DEFAULT_LOG = "yak"
-"""The one log of those who name none: a single partition, so that it is one log."""
+"""The default topic of clients that name none. It has a single partition, so that its records have one order."""
 
 
 def replication_factor(broker: Broker, new: NewTopic) -> int:
-    """How many replicas a topic asks for, or gets."""
+    """The replication factor that a topic requests, or the default."""
     if new.assignments:
         return max(len(replicas) for replicas in new.assignments.values())
     return broker.config.default_replication_factor if new.replication_factor == -1 else new.replication_factor
 
 
-def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
-    """A topic as a client asks for it, checked against the image. Raises PeerError."""
+def plan_topic(broker: Broker, new: NewTopic, full: Collection[NodeId]) -> TopicPlan:
+    """Plan a requested topic, checked against the image, with no replica on the brokers in `full` (`full_brokers`).
+
+    Raises PeerError.
+    """
     config = broker.config
     broker.expected_followers.check(replication_factor(broker, new))
     try:
@@ -43,7 +47,7 @@ def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
             broker.dice.uuid4(),
             defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
             validate_config=partial(validate_topic_config, is_internal=is_internal(new.name)),
-            full=full_brokers(broker),
+            full=full,
         )
     except PeerError as error:
         raise broker.expected_followers.explain(error) from None
@@ -52,7 +56,7 @@ def plan_topic(broker: Broker, new: NewTopic) -> TopicPlan:
 
 
 def refuse_many_partitions(new_partitions: Iterable[int]) -> None:
-    """Raise PeerError (POLICY_VIOLATION) when the topics of one request make too many partitions together.
+    """Raise PeerError (POLICY_VIOLATION) when one request creates too many partitions in total.
 
     Kafka's ReplicationControlManager.validateTotalNumberOfPartitions, with its message.
     """
@@ -62,19 +66,20 @@ def refuse_many_partitions(new_partitions: Iterable[int]) -> None:
 
 
 def named_twice(names: Iterable[str]) -> frozenset[str]:
-    """The names that a request has more than once."""
+    """The names that occur more than once in a request."""
     return frozenset(name for name, count in Counter(names).items() if count > 1)
 
 
 def send_plan(broker: Broker, waiting: ChangesWaiting, name: str, requests: Sequence[StoreRequest]) -> None:
-    """Send what makes a topic or its partitions, and count its replicas; a refusal becomes its result."""
+    """Send the requests that create a topic or partitions, and count their replicas; a refusal becomes the result."""
     waiting.change(broker, name, requests)
     if name in waiting.pending:
         broker.replica_bound.count(requests)
 
 
 def plan_auto_creation(broker: Broker, name: str) -> Sequence[StoreRequest]:
-    """The requests that make a topic that a client only named. Raises PeerError."""
+    """The requests that create a topic which a client only named. Raises PeerError."""
     if name == OFFSETS_TOPIC:
         return plan_offsets_topic(broker)
-    return plan_topic(broker, NewTopic(name, num_partitions=1 if name == DEFAULT_LOG else -1)).requests
+    new = NewTopic(name, num_partitions=1 if name == DEFAULT_LOG else -1)
+    return plan_topic(broker, new, full_brokers(broker)).requests

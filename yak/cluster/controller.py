@@ -1,8 +1,8 @@
-"""Changes of topics, partitions and configs: each is checked against the image and becomes requests to the store.
+"""Plans changes of topics, partitions and configs: checks them against the image and builds the store requests.
 
-Pure. Any active broker may make them: the store's scripts check them again and put them in order, so no broker has to
-ask the controller. A topic with more than 200 partitions takes several calls, which are sent in order; the image shows
-it when all are in.
+Pure. Any active broker may run this: the store's scripts check each change again and order them, so brokers do not ask
+the controller. A topic with more than 200 partitions takes several calls, sent in order; the image shows it when all
+are in the log.
 """
 
 import uuid
@@ -28,7 +28,7 @@ REPLICATION_FACTOR_MAX = 32_767
 
 @dataclass(slots=True, frozen=True)
 class NewTopic:
-    """A topic as a client asks for it. -1 takes the default, which is refused beside `assignments`."""
+    """A topic that a client requests. -1 means the default, and must stand beside `assignments`."""
 
     name: str
     num_partitions: int = -1
@@ -47,7 +47,7 @@ class TopicDefaults:
 
 @dataclass(slots=True, frozen=True)
 class TopicPlan:
-    """What will be made, and the requests that make it: run them for real, or only look (`validate_only`)."""
+    """The topic to be created and the store requests for it, to run or only to show (`validate_only`)."""
 
     topic_id: uuid.UUID
     assignments: tuple[tuple[NodeId, ...], ...]
@@ -69,7 +69,7 @@ def plan_create_topic(
     validate_config: ValidateConfig | None = None,
     full: Collection[NodeId] = (),
 ) -> TopicPlan:
-    """A new topic, with no replica on the brokers that are `full`. Raises PeerError with Kafka's code for what is wrong with it."""
+    """Plan a new topic without replicas on `full` brokers. Raises PeerError with Kafka's code for the first problem."""
     defaults = defaults or TopicDefaults()
     validate_topic_name(new.name)
     if new.name in image.topics:
@@ -77,7 +77,7 @@ def plan_create_topic(
     refuse_collision(new.name, image.topics)
     if new.assignments:
         assignments = _manual_assignments(image, new)
-        _refuse_full(assignments, full)
+        refuse_full(assignments, full)
     else:
         assignments = _placed(image, new, defaults, full)
     configs = {name: value for name, value in sorted(new.configs.items()) if value is not None}
@@ -104,7 +104,7 @@ def plan_create_partitions(
     *,
     full: Collection[NodeId] = (),
 ) -> tuple[StoreRequest, ...]:
-    """More partitions for a topic, `total` in all, with no replica on the brokers that are `full`. Raises PeerError."""
+    """Plan more partitions, `total` in all, without replicas on `full` brokers. Raises PeerError."""
     topic = existing_topic(image, name)
     present = len(topic.partitions)
     if total <= present:
@@ -118,7 +118,7 @@ def plan_create_partitions(
             words = f"Increasing the number of partitions by {total - present} but {len(new)} assignments provided."
             raise PeerError(ErrorCode.invalid_replica_assignment, words)
         _check_replicas(image, dict(enumerate(new, present)), replication_factor)
-        _refuse_full(new, full)
+        refuse_full(new, full)
     else:
         brokers = _usable_brokers(image, replication_factor, full)
         start = _start(image, topic)
@@ -130,7 +130,7 @@ def plan_create_partitions(
 def plan_missing_partitions(
     image: Image, topic: PendingTopic, missing: Sequence[int], full: Collection[NodeId] = ()
 ) -> tuple[StoreRequest, ...]:
-    """The partitions that a topic still lacks, since the broker that made it grow died. Raises PeerError."""
+    """Plan the partitions that a topic still lacks because the broker that added them died. Raises PeerError."""
     assert topic.partitions, "a topic that grew has partitions"
     replication_factor = len(topic.partitions[min(topic.partitions)].replicas)
     placed = place(_usable_brokers(image, replication_factor, full), topic.total, replication_factor)
@@ -140,7 +140,7 @@ def plan_missing_partitions(
 
 
 def plan_delete_topic(image: Image, topic: TopicInfo) -> tuple[StoreRequest, ...]:
-    """The end of a topic, which the caller found in the image by name or id."""
+    """Plan the deletion of a topic, which the caller found in the image by name or id."""
     assert topic.name in image.topics
     return (StoreRequest("delete_topic", {"topic_id": str(topic.topic_id)}),)
 
@@ -148,10 +148,10 @@ def plan_delete_topic(image: Image, topic: TopicInfo) -> tuple[StoreRequest, ...
 def plan_alter_configs(
     image: Image, resource_type: str, resource_name: str, configs: Mapping[str, str | None]
 ) -> tuple[StoreRequest, ...]:
-    """Replace all configs of a resource (AlterConfigs); a null value leaves the config out.
+    """Plan to replace all configs of a resource (AlterConfigs); a null value leaves the config out.
 
-    Resource types are `topic` (by name) and `broker` (by node id, empty for all). Values are validated by the caller,
-    which knows what each config may be. Raises PeerError when the topic is not there.
+    Resource types are `topic` (by name) and `broker` (by node id, empty for all). The caller validates the values,
+    since it knows the type of each config. Raises PeerError when the topic does not exist.
     """
     _check_resource(image, resource_type, resource_name)
     changes: list[list[str | None]] = [[name, value] for name, value in sorted(configs.items()) if value is not None]
@@ -159,12 +159,12 @@ def plan_alter_configs(
 
 
 def plan_producer_ids() -> StoreRequest:
-    """A block of producer ids; `ChangeDone.values[0]` has `first` and `next`."""
+    """Request a block of producer ids; `ChangeDone.values[0]` has `first` and `next`."""
     return StoreRequest("alloc_pid")
 
 
 def plan_unregister_broker(image: Image, node_id: NodeId) -> tuple[StoreRequest, ...]:
-    """Forget a broker that will not come back. Raises PeerError when it is unknown or alive."""
+    """Plan to unregister a broker. Raises PeerError when it is unknown; the store refuses an ACTIVE or STOPPING one."""
     broker = image.brokers.get(node_id)
     if broker is None:
         raise PeerError(ErrorCode.broker_id_not_registered, f"Broker {node_id} is not registered.")
@@ -192,10 +192,11 @@ def _check_partition_count(count: int) -> None:
 
 
 def _usable_brokers(image: Image, replication_factor: int, full: Collection[NodeId]) -> list[BrokerInfo]:
-    """The brokers that a new partition can have replicas on: all registered ones but those in controlled shutdown and `full` ones.
+    """The brokers for new replicas: all registered ones except `full` ones and those in controlled shutdown.
 
-    Raises PeerError(INVALID_REPLICATION_FACTOR) where these are too few, or none of them is ACTIVE (Kafka's
-    `BrokerHeartbeatManager.usableBrokers` and `StripedReplicaPlacer.place`), KAFKA_STORAGE_ERROR where only room is missing.
+    Raises PeerError(INVALID_REPLICATION_FACTOR) if they are too few or none is ACTIVE (Kafka's
+    `BrokerHeartbeatManager.usableBrokers` and `StripedReplicaPlacer.place`), and KAFKA_STORAGE_ERROR if only room is
+    missing.
     """
     if replication_factor < 1 or replication_factor > REPLICATION_FACTOR_MAX:
         raise PeerError(ErrorCode.invalid_replication_factor, "Replication factor must be larger than 0.")
@@ -211,14 +212,14 @@ def _usable_brokers(image: Image, replication_factor: int, full: Collection[Node
     else:
         roomy = [broker for broker in brokers if broker.node_id not in full]
         if len(roomy) < replication_factor or not any(broker.state is BrokerState.ACTIVE for broker in roomy):
-            _refuse_full([[broker.node_id for broker in brokers]], full)
+            refuse_full([[broker.node_id for broker in brokers]], full)
         return roomy
     words = f"Unable to replicate the partition {replication_factor} time(s): {reason}"
     raise PeerError(ErrorCode.invalid_replication_factor, words)
 
 
-def _refuse_full(assignments: Iterable[Iterable[NodeId]], full: Collection[NodeId]) -> None:
-    """Raise PeerError(KAFKA_STORAGE_ERROR) when replicas would be on a broker that has no room for their logs."""
+def refuse_full(assignments: Iterable[Iterable[NodeId]], full: Collection[NodeId]) -> None:
+    """Raise PeerError(KAFKA_STORAGE_ERROR) when replicas would be on a broker without room for their logs."""
     hit = sorted({node_id for replicas in assignments for node_id in replicas if node_id in full})
     if hit:
         named = ", ".join(map(str, hit))
@@ -235,7 +236,7 @@ def _placed(image: Image, new: NewTopic, defaults: TopicDefaults, full: Collecti
 
 
 def _start(image: Image, topic: TopicInfo) -> int:
-    """The shift that continues the topic's walk round the brokers, read from its first leader."""
+    """The shift that continues the topic's round-robin over the brokers, from its first leader."""
     ordered = place(image.active_brokers(), len(image.active_brokers()), 1)
     first = (topic.partitions[0].replicas[0],)
     return ordered.index(first) if first in ordered else 0

@@ -1,7 +1,7 @@
-"""Elections on their way: looked for when brokers changed, sent in batches, told in the log when they are done.
+"""Runs the controller's elections: finds them when brokers change, sends them in batches, and logs the results.
 
-An election names the partition epoch it was computed on, so one on an old image is refused and looked for again on a
-newer one; nothing is lost by being early.
+An election names the partition epoch that it was computed from. The store refuses one from an old image, and the
+controller computes it again from a newer one, so electing early loses nothing.
 """
 
 import uuid
@@ -18,18 +18,18 @@ from yak.ids import MetadataOffset, PartitionEpoch
 from yak.seams.metadata_store import StoreOutcome
 
 RETRY_MS = 250
-"""A store that refuses a whole call (out of memory, read only) is not asked again at once."""
+"""Wait before the next call to a store that refused a whole call (out of memory, read only)."""
 _SAID = {
     Cause.LOST: "leaders-elected",
-    Cause.STOPPING: "leaderships-moved",
-    Cause.PREFERRED: "leaders-handed-back",
+    Cause.STOPPING: "leaders-moved",
+    Cause.PREFERRED: "preferred-leaders-elected",
 }
 
 
 class Electing:
-    """The elections of a broker that holds the office. `on_failed` gets what refuses a whole call.
+    """The elections of the controller. `on_failed` gets the refusal of a whole call.
 
-    `unclean` is what topics that say nothing of `unclean.leader.election.enable` have.
+    `unclean` applies to topics that do not set `unclean.leader.election.enable`.
     """
 
     def __init__(self, link: Link, on_failed: Callable[[StoreOutcome, int], None], *, unclean: bool = False) -> None:
@@ -38,9 +38,9 @@ class Electing:
         self._on_failed = on_failed
         self._term = 0
         self._looked_at: object = None
-        """The image's `brokers` at the last look: the same object means nothing to look for."""
+        """The image's `brokers` at the last check: the same object means that no broker changed."""
         self._looked_at_topics: object = None
-        """And its `topics`, of which one may gain a member that can take over from a broker that stops."""
+        """And its `topics`: a partition may have gained an ISR member that can replace a stopping leader."""
         self._in_flight = 0
         self._since_offset: MetadataOffset = 0
         self._not_before_ms = 0
@@ -52,13 +52,13 @@ class Electing:
         self._offline = 0
 
     def is_settled(self) -> bool:
-        """Whether no election is under way or waiting for the image. One that is held back is not waited for."""
+        """Whether no election is in flight or waits for the image. Elections on hold do not count."""
         image = self._link.image
         has_looked = self._is_held or self._looked_at is image.brokers
         return not self._in_flight and image.offset >= self._since_offset and has_looked
 
     def restart(self, since_offset: MetadataOffset = 0) -> None:
-        """Look again, on an image of that offset or later; answers to what is under way are no longer ours."""
+        """Check again, on an image of that offset or later, and ignore answers to calls in flight."""
         self._term += 1
         self._in_flight = 0
         self._looked_at = None
@@ -67,25 +67,25 @@ class Electing:
         self._forget()
 
     def hold(self) -> None:
-        """Elect nobody until `release`: it is not known yet who is alive."""
+        """Hold all elections until `release`: it is not known yet which brokers are alive."""
         self._is_held = True
 
     def release(self) -> None:
-        """Elect again, what is wanted by now with the next look."""
+        """Resume elections with the next check."""
         self._is_held = False
         self._looked_at = None
 
     def look_again(self) -> None:
-        """Look at the next image even if no broker changed."""
+        """Check the next image even if no broker changed."""
         self._looked_at = None
 
     def detected(self, now_ms: int) -> None:
-        """Something happened that leads to elections: the log tells how long they took since."""
+        """Note when an event made elections necessary: the log reports their duration since then."""
         if self._detected_ms is None:
             self._detected_ms = now_ms
 
     def look(self, now_ms: int) -> None:
-        """Elect what the image asks for, if it may ask for more than at the last look."""
+        """Send the elections that the image needs, if it may need more than at the last check."""
         image = self._link.image
         if self._is_held or self._in_flight or image.offset < self._since_offset or now_ms < self._not_before_ms:
             return
@@ -101,13 +101,12 @@ class Electing:
             self._forget()
 
     def look_ahead(self, image: Image) -> None:
-        """Elect on an image as it will be once the store has done what was sent just before."""
+        """Send the elections for an image as it will be once the store has applied the call sent just before."""
         if not self._is_held:
             self._send(needed_elections(image, unclean=self._unclean))
 
     def look_over(self, now_ms: int, *, hand_back: bool) -> None:
-        """Look once more for partitions that can have a leader by now; `hand_back`: and for leaderships that can go
-        back to preferred leaders, which are alive and in sync again."""
+        """Check again for partitions that can have a leader by now; `hand_back` adds preferred leader elections."""
         image = self._link.image
         if self._is_held or self._in_flight or image.offset < self._since_offset:
             return
@@ -148,10 +147,10 @@ class Electing:
 
     def _note(self, election: Election, code: object) -> None:
         if code == "INVALID_UPDATE_VERSION":
-            # The partition changed meanwhile: look again when the image shows how.
+            # The partition changed meanwhile: check again when the image shows it.
             self._looked_at = None
         elif code != "OK":
-            # Not tried again until the partition (its epoch) or the brokers changed.
+            # Retry only after a change of the partition (its epoch) or of the brokers.
             self._refused[election.topic_id, election.partition] = election.partition_epoch
         elif election.leader == NO_LEADER:
             self._offline += 1

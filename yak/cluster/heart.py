@@ -1,7 +1,7 @@
-"""A broker's heartbeats: one each interval, and one at once when it has something to say.
+"""A broker's heartbeats: one per interval, and one at once when the broker has something to report.
 
-While an answer is outstanding the clock sends no further one: a store that hangs would only get a heap of them, which
-then count as if the broker had just been heard of many times.
+The timer sends no heartbeat while an answer is outstanding. A store that hangs would otherwise collect many of them and
+count them all later, as if the broker had just sent many heartbeats.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,13 +13,13 @@ from yak.ids import BrokerEpoch, ControllerEpoch, MetadataOffset, NodeId
 from yak.seams.metadata_store import StoreOutcome
 
 SLOW_MS = 1_000
-"""An answer that takes so long is worth a warning: hung brokers are noticed later, and elections take longer."""
+"""A slower answer is logged as a warning: hung brokers are detected later, and elections take longer."""
 SAY_AGAIN_MS = 30_000
 
 
 @dataclass(slots=True, frozen=True)
 class HeartbeatAnswer:
-    """What the store says to a heartbeat that was sent at `asked_ms`. `counters` is None for all but the controller."""
+    """The store's answer to the heartbeat sent at `asked_ms`. `counters` is None for all brokers but the controller."""
 
     asked_ms: int
     controller_epoch: ControllerEpoch
@@ -28,7 +28,7 @@ class HeartbeatAnswer:
 
 
 class Heart:
-    """Sends heartbeats. `on_answer` gets what is answered, `on_refused` a refusal."""
+    """Sends heartbeats. `on_answer` gets the answers, `on_refused` the refusals."""
 
     def __init__(
         self,
@@ -45,47 +45,53 @@ class Heart:
         self._said_slow_ms: int | None = None
         self.due_ms: int | None = None
         self.counted_ms = 0
-        """When the newest heartbeat was sent that the store took of a broker that is not fenced."""
+        """When the newest heartbeat was sent that the store took while this broker was not fenced."""
         self.counted_offset: MetadataOffset = 0
-        """Where the metadata log ended then."""
+        """The metadata log's end at that heartbeat."""
         self._taken_ms = 0
         self._taken_offset: MetadataOffset = 0
         self._let_in_epoch: BrokerEpoch = 0
         self.is_full = False
-        """Whether this broker has no room for another log; the next heartbeat says so."""
+        """Whether this broker has no room for another log; the next heartbeat reports it."""
         self.full: frozenset[NodeId] = frozenset()
-        """Brokers without room for another log, as of the last answer: no new replica is placed there."""
+        """Brokers without room for another log, as of the last answer: they get no new replicas."""
 
     def start(self, now_ms: int) -> None:
-        """We are registered: begin."""
+        """Begin: the broker is registered."""
         self._outstanding = 0
         self.due_ms = now_ms
 
     def let_in(self, broker_epoch: BrokerEpoch) -> None:
-        """The controller has let us in, which it does once in an epoch: what the store took until now counts."""
+        """Count the heartbeats taken so far: the controller has unfenced this broker, once per broker epoch."""
         if self._let_in_epoch != broker_epoch:
             self._let_in_epoch = broker_epoch
             self.counted_ms, self.counted_offset = self._taken_ms, self._taken_offset
 
     def pause(self) -> None:
-        """The store is away: nothing that was sent will be answered."""
+        """Stop: the store is unreachable, and no heartbeat will be answered."""
         self._outstanding = 0
         self.due_ms = None
 
     def on_time(self, now_ms: int) -> None:
-        """Beat, if it is time."""
+        """Send a heartbeat if it is due."""
         if self.due_ms is not None and self.due_ms <= now_ms:
             self.due_ms = now_ms + self._interval_ms
             if not self._outstanding:
                 self.beat(now_ms)
 
     def hasten(self, due_ms: int) -> None:
-        """Beat by then, if the clock would do so later."""
+        """Send the next heartbeat by then at the latest."""
         if self.due_ms is not None:
             self.due_ms = min(self.due_ms, due_ms)
 
+    def say_full(self, *, is_full: bool, now_ms: int) -> None:
+        """Note whether this broker has room for another log; a change is reported at once."""
+        if is_full != self.is_full:
+            self.is_full = is_full
+            self.hasten(now_ms)
+
     def beat(self, now_ms: int) -> None:
-        """Send one now: it says which record of the metadata log is on our disk."""
+        """Send a heartbeat now. It carries the offset of the newest metadata record on disk."""
         self._outstanding += 1
 
         def on_reply(outcome: StoreOutcome, answered_ms: int) -> None:
@@ -112,7 +118,7 @@ class Heart:
                 "warning",
                 "metadata-store-slow",
                 took_ms=took_ms,
-                what="brokers that hang are noticed later, and metadata changes take longer; produce and fetch go on",
+                what="paused brokers are fenced later, and metadata changes take longer; produce and fetch continue",
             )
 
 

@@ -1,11 +1,12 @@
 """This broker's copy of the metadata log, on its own disk.
 
-Records are here, synced, before the broker acts on them: so it knows what it acted on after a crash, and notices a
-metadata store that was rolled back. The directory holds `<offset>.log` files, named after the first record they may
-hold, and at most one `snapshot`. Each entry is framed as length and CRC-32C (both big endian, 4 bytes) and JSON.
+Records are synced here before the broker acts on them. So after a crash the broker knows all that it acted on, and it
+notices a metadata store that was rolled back. The directory holds `<offset>.log` files, named after the first record
+they may hold, and at most one `snapshot`. Each entry is framed as length and CRC-32C (both big endian, 4 bytes) and
+JSON.
 
-The log stays small: past `MAX_RECORDS` or `MAX_BYTES` the driver runs `compaction`, which writes the image as a snapshot
-and removes the files it covers.
+Past `MAX_RECORDS` or `MAX_BYTES` the driver runs `compaction`, which writes the image as a snapshot and removes the
+files it covers.
 """
 
 import json
@@ -30,10 +31,10 @@ _SUFFIX = ".log"
 
 
 class ImageLog:
-    """The open log. `append` runs in the step; the callables it returns run in threads, in the order they came."""
+    """The open log. `append` runs in the step; the callables it returns run in threads, in order."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
-        """For `open`; use that."""
+        """Private: use `open`."""
         self._disk = disk
         self._directory = directory
         self._file: File | None = None
@@ -43,15 +44,15 @@ class ImageLog:
         self._last: MetadataOffset = 0
         self._directory_unsynced = False
         self.trail = Trail()
-        """Which history the newest records are of."""
+        """The hash chain tail of the newest records."""
         self.cut_bytes = 0
-        """Bytes of a torn tail that `open` cut away."""
+        """Bytes of a torn tail that `open` truncated."""
 
     @classmethod
     def open(cls, disk: Disk, directory: str) -> tuple["ImageLog", Image]:
-        """Read all of it; may wait for the device. A torn tail is cut, and what follows a damaged entry with it.
+        """Read all of the log; may wait for the device. A torn tail or a damaged entry is truncated with all behind it.
 
-        Raises OSError, and BadRecord when a whole entry cannot be understood (written by a newer version).
+        Raises OSError, and BadRecord when a whole entry is unreadable (written by a newer version).
         """
         log = cls(disk, directory)
         disk.make_directory(directory)
@@ -62,14 +63,11 @@ class ImageLog:
         return log, image
 
     def append(self, records: Sequence[TailedRecord]) -> Callable[[], None]:
-        """Write records behind those before; returns what makes them durable, to be called in a thread.
-
-        Raises OSError.
-        """
+        """Append records; returns the function that makes them durable, to be called in a thread. Raises OSError."""
         if self._file is None:
             self._file = self._disk.open(f"{self._directory}/{self._last + 1:020d}{_SUFFIX}", create=True)
             self._directory_unsynced = True
-        frames = [_frame(record) for record in records]
+        frames = [_frame(json.dumps(_entry(record), separators=(",", ":"))) for record in records]
         self._bytes += self._file.append(frames)
         self._records += len(records)
         self._last = records[-1].offset
@@ -85,7 +83,10 @@ class ImageLog:
         return sync
 
     def compaction(self, image: Image) -> Callable[[], None] | None:
-        """When the log is long and `image` holds all of it: what replaces it by a snapshot, to be called in a thread."""
+        """Returns the function that replaces a long log by a snapshot, to be called in a thread; else None.
+
+        `image` must hold all of the log.
+        """
         if (self._records < MAX_RECORDS and self._bytes < MAX_BYTES) or image.offset != self._last:
             return None
         if self._file is not None:
@@ -96,14 +97,15 @@ class ImageLog:
         self._records = self._bytes = 0
 
         def compact() -> None:
-            self._disk.write_file(f"{self._directory}/{_SNAPSHOT}", _frame(write_snapshot(image)))
+            snapshot = _entry(write_snapshot(image))
+            self._disk.write_file(f"{self._directory}/{_SNAPSHOT}", _frame("".join(json_pieces(snapshot))))
             for path in old_files:
                 self._disk.remove(path)
 
         return compact
 
     def close(self) -> None:
-        """Give back the descriptor."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -149,8 +151,8 @@ def _read_all(file: File) -> bytes:
     return b"".join(parts)
 
 
-def _frame(record: TailedRecord) -> bytes:
-    entry = {
+def _entry(record: TailedRecord) -> dict[str, object]:
+    return {
         "offset": record.offset,
         "hash": record.chain_hash,
         "previous_hash": record.previous_hash,
@@ -158,19 +160,22 @@ def _frame(record: TailedRecord) -> bytes:
         "timestamp_ms": record.timestamp_ms,
         "payload": record.payload,
     }
-    body = "".join(json_pieces(entry)).encode()
+
+
+def _frame(text: str) -> bytes:
+    body = text.encode()
     return len(body).to_bytes(4, "big") + crc32c(body).to_bytes(4, "big") + body
 
 
 def _entries(data: bytes) -> tuple[list[TailedRecord], int]:
-    """The whole entries at the front, and how many bytes they take."""
+    """The whole entries at the beginning, and their size in bytes."""
     records = []
     position = 0
     while position + _FRAME_HEADER_BYTES <= len(data):
         start = position + _FRAME_HEADER_BYTES
         end = start + int.from_bytes(data[position : position + 4], "big")
         body = data[start:end]
-        # zeros are what a power loss leaves of bytes that did not reach the device, and the checksum of nothing is zero
+        # A power loss leaves zeros for bytes that did not reach the device, and the checksum of nothing is zero.
         if not body or end > len(data) or crc32c(body) != int.from_bytes(data[position + 4 : start], "big"):
             break
         entry = json.loads(body)
@@ -189,5 +194,5 @@ def _entries(data: bytes) -> tuple[list[TailedRecord], int]:
 
 
 def read_entries(data: bytes) -> list[TailedRecord]:
-    """The whole entries at the front of a file's bytes, for tools that only look: nothing is cut or repaired."""
+    """The whole entries at the beginning of a file's bytes, for tools: nothing is truncated or repaired."""
     return _entries(data)[0]

@@ -1,6 +1,6 @@
-"""How a broker gets from a store that answers to a registration in it: verify, make the cluster if there is none, register.
+"""Takes a broker from a connected store to a registration: verify, create the cluster if there is none, register.
 
-`on_joined` is called with each registration, and when the store came back and still has ours.
+`on_joined` is called after each registration, and when a store that came back still has the registration.
 """
 
 import base64
@@ -20,7 +20,7 @@ from yak.seams.metadata_store import StoreOutcome
 
 
 class Joining:
-    """The way in. `on_refused` gets what the store says no to."""
+    """Joins a broker. `on_refused` gets the store's refusals."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Joining:
         self._takeover_wait_ms = settings.takeover_wait_ms
         self._dice = dice
         self._secret = secret or ClusterSecret(dice.secret_bytes(SECRET_BYTES))
-        """Ours, for a store that has none yet or lost it; the store's from the first registration on."""
+        """This broker's secret, for a store without one; from the first registration on the store's."""
         self._on_joined = on_joined
         self._on_refused = on_refused
         self.registration = Registration(link, identity)
@@ -56,16 +56,16 @@ class Joining:
             verify=self.verify,
         )
         self.admitted: tuple[MetadataOffset, str] = (link.image.offset, link.image.chain_hash)
-        """The newest record that was admitted to our disk, and its chain hash."""
+        """Offset and chain hash of the newest record admitted to disk."""
 
     def verify(self) -> None:
-        """Ask whether the store holds our history."""
+        """Ask whether the store holds this broker's history."""
         if self._standing.state not in (MemberState.FROZEN, MemberState.VERIFYING):
             self._standing.move(MemberState.VERIFYING, "comparing the store's history with ours")
         self._link.send("verify", {}, self._on_verified)
 
     def register(self, *, renew: bool = False) -> None:
-        """Register this boot; `renew` for another epoch in the same boot."""
+        """Register this incarnation of the broker; `renew` asks for another broker epoch."""
         if self._standing.state is not MemberState.REGISTERING:
             self._standing.move(MemberState.REGISTERING, "registering")
         arguments = self.registration.arguments(renew=renew) | {"secret": self._secret.to_text()}
@@ -85,7 +85,7 @@ class Joining:
                 self.restoring.on_refused(outcome, now_ms)
         else:
             if standing.state is MemberState.FROZEN:
-                link.say("info", "metadata-thawed", metadata_offset=outcome.offset)
+                link.say("info", "metadata-unfrozen", metadata_offset=outcome.offset)
                 standing.move(MemberState.VERIFYING)
             self._adopt(outcome)
             broker = outcome.value.get("broker")
@@ -94,11 +94,11 @@ class Joining:
             elif self.registration.is_newer(broker):
                 standing.refuse(refusals.replaced(link.node_id, broker))
             elif broker.get("broker_epoch") != link.broker_epoch or not self.registration.is_ours(broker):
-                # The answer to a renewal was lost: the store repeats its epoch. Or the store was rolled back behind our
-                # registration and holds the one before: it is replaced like that of any earlier boot.
+                # The answer to a renewal was lost: the store repeats its epoch. Or the store was rolled back to an
+                # earlier registration of this broker: register again, which replaces it.
                 self.register()
             elif ClusterSecret.parse(outcome.value.get("secret")) is None:
-                # A store that was restored has our registration and not the secret: registering again brings it back.
+                # A restored store has the registration but not the secret: registering again brings the secret back.
                 self.register()
             else:
                 self._agree_on_secret(outcome)
@@ -120,13 +120,13 @@ class Joining:
         self.register()
 
     def _adopt(self, outcome: StoreOutcome) -> None:
-        """The store's history contains ours: its ids are ours, and its log is tailed."""
+        """Use the ids of the store, whose history contains this broker's, and tail its log."""
         self._link.cluster_id = str(outcome.value["cluster_id"])
         self._link.incarnation_id = str(outcome.value["incarnation_id"])
         self._link.put(Tail(self.admitted[0]))
 
     def _agree_on_secret(self, outcome: StoreOutcome) -> None:
-        """The secret of the cluster is what the store has; every registration is told it."""
+        """Use the store's secret as that of the cluster; the answer to every registration carries it."""
         secret = ClusterSecret.parse(outcome.value.get("secret"))
         if secret is None:
             self._link.say("error", "cluster-secret-unreadable", what="this broker keeps its own copy")
@@ -144,7 +144,7 @@ class Joining:
             if self.registration.another_is_alive(outcome.value.get("heartbeat")):
                 standing.refuse(refusals.node_id_in_use(node_id, outcome.value))
                 return
-            # The other boot may be dead: it is, if its heartbeat counter stands still for a few intervals.
+            # The other process is dead if its heartbeat counter does not change for a few intervals.
             standing.reason = f"node id {node_id} is registered elsewhere; watching its heartbeats"
             self._link.say("warning", "node-id-registered-elsewhere", **outcome.value)
             standing.dues["register"] = now_ms + self._takeover_wait_ms

@@ -1,10 +1,13 @@
-"""Taking the controller's office: when a broker tries, and who goes first.
+"""Controller election: when a broker tries to become controller, and which broker tries first.
 
-The office is a lease without a clock of its own: the holder's heartbeats count up, and everybody else times on his own
-clock how long that counter stands still. The store decides: it gives the office away when its holder is known to be
-gone, or when a caller names the very count that the holder still stands at.
+The lease has no clock. The controller's heartbeats increase a counter, and every other broker measures on its own clock
+how long the counter does not change. The store elects a caller in these cases:
 
-Only the controller epoch fences an old holder; all that is timed here is when to try.
+- the controller is gone or CLOSED, or has the follower role where the caller is ACTIVE with the leader role;
+- the caller names the exact present value of the controller's counter;
+- an ACTIVE caller found that the controller's address refuses connections (`fast`, limited in number).
+
+Only the controller epoch fences an old controller. The timers here only decide when to try.
 """
 
 from collections.abc import Callable
@@ -20,12 +23,12 @@ from yak.ids import BrokerEpoch, MetadataOffset, NodeId
 from yak.seams.metadata_store import StoreOutcome
 
 HOLD_BACK_MS = 100
-"""How long a broker waits when another one is meant to take the office before it."""
+"""How long a broker waits for a broker that should become controller before it."""
 RETRY_MS = 250
 
 
 class StandstillWatch:
-    """How long a value has been seen to stand still, on our own clock; gaps in what we see are not held against it."""
+    """Measures by the local clock how long a value does not change; local pauses do not count."""
 
     def __init__(self, gaps: SightGaps) -> None:
         self._gaps = gaps
@@ -34,12 +37,12 @@ class StandstillWatch:
         self._asked_ms = 0
 
     def restart(self) -> None:
-        """Forget what was seen."""
+        """Forget the value."""
         self._value = None
         self._gaps.reset()
 
     def observe(self, value: tuple[int, int], asked_ms: int, now_ms: int) -> None:
-        """The value as answered at `now_ms` to a question of `asked_ms`."""
+        """Take the value of an answer at `now_ms` to a request at `asked_ms`."""
         uncounted_ms = self._gaps.uncounted_ms(now_ms)
         if self._value != value or uncounted_ms is None:
             self._value = value
@@ -49,18 +52,18 @@ class StandstillWatch:
         self._asked_ms = asked_ms
 
     def still_for_ms(self) -> int:
-        """For how long it certainly stood still: from the first answer to the last question."""
+        """How long it certainly did not change: from the first answer to the last request."""
         return 0 if self._value is None else max(0, self._asked_ms - self._since_ms)
 
     @property
     def value(self) -> tuple[int, int] | None:
-        """What was seen last."""
+        """The last value."""
         return self._value
 
 
 @dataclass(slots=True, frozen=True)
 class Deposed:
-    """A holder that the store fenced for us while we took its office, and since when we took it for dead."""
+    """The old controller, which the store fenced when it elected this broker, and since when it was taken for dead."""
 
     node_id: NodeId
     broker_epoch: BrokerEpoch
@@ -68,10 +71,10 @@ class Deposed:
 
 
 class Candidacy:
-    """One broker's wish for the office, while it does not hold it.
+    """A broker's attempts to become controller.
 
-    `on_taken(outcome, deposed, now_ms)` is called when the office is ours, `on_held` when the store says that it is
-    another's, `on_refused` for any other refusal, before which `on_takeover_failed` is called.
+    `on_taken(outcome, deposed, now_ms)` is called when this broker is elected, `on_held` when the store names another
+    controller. Any other refusal calls `on_takeover_failed` and then `on_refused`.
     """
 
     def __init__(
@@ -95,21 +98,21 @@ class Candidacy:
         self._watch = StandstillWatch(SightGaps(settings.gap_ms, settings.patience_ms))
         self._suspect: Deposed | None = None
         self._held_at: MetadataOffset = -1
-        """The log's end when the store said last that somebody holds the office: our image may be older."""
+        """The log's end when the store last named another broker as controller: the local image may be older."""
         self._asking = False
         self._held_back = False
         self._not_before_ms = 0
         self.is_withdrawn = False
-        """A broker that stops does not want the office."""
+        """A stopping broker does not try to become controller."""
         self.due_ms: int | None = None
 
     @property
     def is_settled(self) -> bool:
-        """Whether we know that the office is ours, or another's."""
+        """Whether it is known which broker is the controller."""
         return not self._asking
 
     def open(self) -> None:
-        """We are registered and the store answers: take the office, make sure of it, or hear who has it."""
+        """Begin after the registration: become or stay controller, or learn which broker it is."""
         self.pause()
         self._watch.restart()
         self._held_at = -1
@@ -118,18 +121,18 @@ class Candidacy:
             self._ask({}, None)
 
     def pause(self) -> None:
-        """The store is away or not ours."""
+        """Stop: the store is unreachable or invalid."""
         self._asking = False
         self._suspect = None
         self._let_go()
 
     def on_heartbeat(self, answer: HeartbeatAnswer, now_ms: int) -> None:
-        """What the store says of the lease, with the answer to a heartbeat of ours."""
+        """Take the state of the lease, from the answer to this broker's heartbeat."""
         self._watch.observe((answer.controller_epoch, answer.renewals), answer.asked_ms, now_ms)
         self.consider(now_ms)
 
     def on_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> bool:
-        """Nobody listens at this broker's address any more; gives whether that makes us go for the office."""
+        """A broker's address refuses connections; returns whether that makes this broker try to become controller."""
         image = self._link.image
         if (image.controller_id, image.controller_broker_epoch) != (node_id, broker_epoch):
             return False
@@ -138,12 +141,12 @@ class Candidacy:
         return True
 
     def on_time(self, now_ms: int) -> None:
-        """The time that `due_ms` named has come."""
+        """Try again at `due_ms`."""
         self.due_ms = None
         self.consider(now_ms)
 
     def consider(self, now_ms: int) -> None:
-        """Try for the office if there is a reason; a broker that is not first in line waits a moment before."""
+        """Try to become controller if there is a reason; a broker that is not first in line waits a moment before."""
         if self._link.controller_epoch or self._asking or self.is_withdrawn:
             return
         claim = self._claim(now_ms)
@@ -166,7 +169,7 @@ class Candidacy:
         self.due_ms = None
 
     def _claim(self, now_ms: int) -> tuple[dict[str, object], Deposed | None] | None:
-        """The arguments that go with our reason, and the holder we would fence; None without a reason."""
+        """The arguments for the call, and the controller that it would fence; None without a reason to try."""
         image, me = self._link.image, self._me()
         holder = holder_of(image)
         if holder is None:
@@ -190,7 +193,7 @@ class Candidacy:
         return None
 
     def _me(self) -> BrokerInfo | None:
-        """Our registration as the image has it; None while it has another one, or none, or one that was fenced."""
+        """This broker's registration from the image; None if the image has another or none, or it was fenced."""
         me = self._link.image.brokers.get(self._link.node_id)
         is_ours = me is not None and me.broker_epoch == self._link.broker_epoch and not me.must_register_anew
         return me if is_ours else None
@@ -199,7 +202,7 @@ class Candidacy:
         return broker.state is BrokerState.ACTIVE and broker.role == "leader"
 
     def _is_behind_another(self) -> bool:
-        """Whether an alive broker should have the office rather than we: leader-role first, then who is ACTIVE."""
+        """Whether another live broker should become controller first: leader-role brokers, then ACTIVE ones."""
         image, me = self._link.image, self._me()
         if me is not None and self._is_first(me):
             return False
@@ -226,8 +229,8 @@ class Candidacy:
                 if isinstance(epoch, int) and isinstance(renewals, int):
                     self._watch.observe((epoch, renewals), now_ms, now_ms)
                 if claim.get("fast") and claim["claimed_epoch"] == epoch:
-                    # Too many brokers were fenced this way just now: left to the slow way.
-                    self._link.say("warning", "controller-takeover-put-off", controller_epoch=epoch)
+                    # Too many brokers were fenced this way recently: the session timeout decides.
+                    self._link.say("warning", "controller-election-delayed", controller_epoch=epoch)
             else:
                 self._not_before_ms = now_ms + RETRY_MS
                 self._on_takeover_failed()
@@ -237,9 +240,9 @@ class Candidacy:
 
 
 def holder_of(image: Image) -> BrokerInfo | None:
-    """The broker that has the office; None when anybody may take it.
+    """The controller by the image; None when any broker may become it.
 
-    A FENCED holder has it: it registered just now and lets itself in next.
+    A FENCED controller counts: it registered just now and unfences itself next.
     """
     holder = image.brokers.get(image.controller_id)
     if holder is None or holder.broker_epoch != image.controller_broker_epoch:

@@ -1,15 +1,15 @@
-"""One broker's membership in the cluster: a state machine without I/O, driven by the broker core.
+"""The lifecycle of one broker in the cluster: a state machine without I/O, driven by the broker core.
 
     DISCONNECTED -> VERIFYING -> (BOOTSTRAPPING ->) REGISTERING -> CATCHING_UP -> ACTIVE
                         ^                                                         |
-                        +------------- FROZEN (the store lost our history) <------+        REFUSED: for good
+                        +---------- FROZEN (the store lost the history) <---------+        REFUSED: for good
 
-A broker that the controller fenced although it is alive registers anew: ACTIVE -> REGISTERING.
+A broker that was fenced although it is alive registers again: ACTIVE -> REGISTERING.
 
-A store is used only while it holds the history that this broker has on disk. One that does not (rolled back, emptied,
-forked, another cluster's) freezes the membership: the data path goes on, no metadata change is made, and the store is
-asked again every few seconds, since an operator may bring the history back. A new cluster is made only by a broker
-that knows none: neither its image nor its `meta.properties`.
+A broker uses a store only while the store holds the metadata history that the broker has on disk. If the store was
+rolled back, emptied or forked, or belongs to another cluster, the membership freezes: produce and fetch go on and
+metadata cannot change. The broker asks the store again every few seconds, since an operator may bring the history back.
+Only a broker with neither an image nor a `meta.properties` creates a new cluster.
 """
 
 import uuid
@@ -40,7 +40,7 @@ __all__ = ["Identity", "MemberState", "Membership", "MembershipSettings"]
 
 
 class Membership:
-    """The machine. Every input method returns the outputs it leads to, in order."""
+    """The state machine. Every input method returns the outputs that it leads to, in order."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Membership:
         self._settings = settings = settings or MembershipSettings()
         self._link = link = Link(identity.node_id, image, next_nonce)
         self.elections = link.elections
-        """What this broker elected as the controller since it started."""
+        """The elections that this broker ran as the controller since it started."""
         link.cluster_id = image.cluster_id or identity.cluster_id or ""
         self._standing = standing = Standing(link, settings.recheck_ms)
         self._joining = Joining(
@@ -100,9 +100,9 @@ class Membership:
             self._joining.restoring,
         )
         self._target: MetadataOffset = 0
-        """The log's end when we joined: an image that is older is not complete."""
+        """The log's end when this broker joined: an older image is incomplete."""
         self._told_epoch: BrokerEpoch = 0
-        """The newest of our epochs of which the controller was told that it is on our disk."""
+        """The newest broker epoch that this broker reported to the controller as on disk."""
         self._is_stopping = False
         self._process_id = ""
         self._unsafe: tuple[str, ...] = ()
@@ -111,27 +111,27 @@ class Membership:
 
     @property
     def state(self) -> MemberState:
-        """Where the broker stands with the store."""
+        """The broker's state towards the metadata store."""
         return self._standing.state
 
     @property
     def reason(self) -> str:
-        """Why it stands there, in words; empty when all is well."""
+        """The reason for the state, as text; empty when all is well."""
         standing = self._standing
         return f"{standing.reason}; {standing.note}" if standing.note else standing.reason
 
     @property
     def broker_epoch(self) -> BrokerEpoch:
-        """This boot's epoch, 0 before it is registered."""
+        """The broker epoch, 0 before registration."""
         return self._link.broker_epoch
 
     @property
     def is_controller(self) -> bool:
-        """Whether this broker holds the controller's office, as far as it knows."""
+        """Whether this broker is the controller, as far as it knows."""
         return self._office.held
 
     def refusal(self) -> PeerError | None:
-        """Why no metadata change can be made now, for the client that asks for one; None when it can."""
+        """The error for a client that asks for a metadata change now; None when changes are possible."""
         if self.state is MemberState.ACTIVE:
             return None
         if self.state is MemberState.DISCONNECTED:
@@ -158,7 +158,7 @@ class Membership:
         }
 
     def next_due(self) -> int | None:
-        """When `on_time` is wanted, in ms."""
+        """When to call `on_time`, in ms."""
         dues = [*self._standing.dues.values(), self.heart.due_ms, self._candidacy.due_ms, self._office.due_ms]
         if self.state is MemberState.ACTIVE:
             dues.append(self._high_watermarks.due_ms())
@@ -167,7 +167,7 @@ class Membership:
     # ------------------------------------------------------------------------------------------------ inputs
 
     def on_connected(self, process_id: str, unsafe: Sequence[str], now_ms: int) -> list[Output]:
-        """The store answers; it may be another process, with another history, than before."""
+        """The store connected; it may be another process, with another history, than before."""
         del now_ms
         if self._standing.is_over:
             return []
@@ -189,14 +189,14 @@ class Membership:
         return link.take_outputs()
 
     def on_lost(self, reason: str, now_ms: int) -> list[Output]:
-        """The store does not answer; every call in flight is void: done or not, nobody knows."""
+        """The store does not answer: every call in flight is dropped, and may or may not have taken effect."""
         del now_ms
         if not self._standing.is_over:
             self._standing.lose(reason)
         return self._link.take_outputs()
 
     def on_replied(self, nonce: Nonce, outcome: StoreOutcome, now_ms: int) -> list[Output]:
-        """A call was answered; a reply to a call that was given up is ignored."""
+        """The store answered a call; a reply to an abandoned call is ignored."""
         handler = self._link.take_handler(nonce)
         if handler is not None:
             handler(outcome, now_ms)
@@ -204,9 +204,9 @@ class Membership:
         return self._link.take_outputs()
 
     def admit(self, records: Sequence[TailedRecord], now_ms: int) -> tuple[list[TailedRecord], list[Output]]:
-        """The records that continue our history, to be put on disk; the rest is dropped.
+        """The records that continue this broker's history, to be written to disk; known ones are dropped.
 
-        A record that does not continue it shows that the store's history is not ours: the membership freezes.
+        Any other record shows that the store has another history: the membership freezes.
         """
         good: list[TailedRecord] = []
         if self.state in (MemberState.DISCONNECTED, MemberState.FROZEN, MemberState.REFUSED, MemberState.LEFT):
@@ -228,11 +228,11 @@ class Membership:
         return good, self._link.take_outputs()
 
     def on_image(self, image: Image, now_ms: int, *, has_leaderless: bool = False) -> list[Output]:
-        """Admitted records are on disk and applied: `image` holds them; `has_leaderless` when some took a leader away."""
+        """Use the new image, with the admitted records applied. `has_leaderless`: some left a partition leaderless."""
         if has_leaderless:
             self._office.look_again()
         if image.controller_epoch != self._link.image.controller_epoch and self.state is MemberState.CATCHING_UP:
-            # Whoever has the office now does not know yet that we are alive.
+            # The new controller does not know yet that this broker is alive.
             self.heart.hasten(now_ms + ANSWER_AFTER_MS)
         self._link.image = image
         self._joining.restoring.on_image()
@@ -241,7 +241,7 @@ class Membership:
         return self._link.take_outputs()
 
     def on_time(self, now_ms: int) -> list[Output]:
-        """Run what is due."""
+        """Run the due timers."""
         dues = self._standing.dues
         for name in [name for name, due_ms in dues.items() if due_ms <= now_ms]:
             if dues.pop(name, None) is None:
@@ -269,9 +269,9 @@ class Membership:
         return self._link.take_outputs()
 
     def on_peer_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> list[Output]:
-        """Nobody listens at that broker's address any more, as two probes found: do what is ours to do about it.
+        """Two probes found that a broker's address refuses connections.
 
-        The controller fences it and elects; when it is the controller itself, the others go for its office.
+        The controller fences that broker. If it is the controller, this broker tries to become controller.
         """
         if self.state is not MemberState.ACTIVE or self._is_stopping:
             return []
@@ -283,7 +283,7 @@ class Membership:
         return self._link.take_outputs()
 
     def begin_stopping(self, now_ms: int) -> list[Output]:
-        """The broker is about to stop: what it leads is moved away, while it goes on. No output without the store."""
+        """Begin a controlled shutdown: leaderships move away. Sends nothing while the store is unreachable."""
         del now_ms
         self._is_stopping = self._candidacy.is_withdrawn = True
         if self._standing.is_joined:
@@ -291,7 +291,7 @@ class Membership:
         return self._link.take_outputs()
 
     def leave(self, now_ms: int) -> list[Output]:
-        """The broker stops in order: tell the cluster, if the store answers soon."""
+        """Leave the cluster in order, if the store answers soon."""
         self._is_stopping = self._candidacy.is_withdrawn = True
         standing = self._standing
         if standing.is_leaving or standing.is_over:
@@ -305,8 +305,10 @@ class Membership:
         return self._link.take_outputs()
 
     def begin(self, requests: Sequence[StoreRequest], *, when_joined: bool = False) -> tuple[int, list[Output]]:
-        """Send a change (`when_joined`: right behind the registration, before any heartbeat lets us in); `ChangeDone`
-        with the id tells its end. Raises PeerError when it cannot be sent."""
+        """Send a change; `ChangeDone` with the returned id tells its end. Raises PeerError when it cannot be sent.
+
+        With `when_joined` it is sent right behind the registration, before the broker is unfenced.
+        """
         if when_joined and not self._standing.is_joined:
             return self._changes.hold(requests), []
         if not when_joined and (refusal := self.refusal()) is not None:
@@ -314,7 +316,7 @@ class Membership:
         return self._changes.begin(requests), self._link.take_outputs()
 
     def abandon(self, change_id: int) -> None:
-        """Nobody waits for this change any more; it may still happen."""
+        """Stop waiting for this change; it may still take effect."""
         self._changes.abandon(change_id)
 
     def note_high_watermark(
@@ -325,13 +327,13 @@ class Membership:
         high_watermark: Offset,
         log_end_offsets: Mapping[NodeId, Offset],
     ) -> None:
-        """A high watermark, or a replica's log end, moved; it is reported with the next batch."""
+        """Note that a high watermark or a replica's log end moved; the next report carries it."""
         self._high_watermarks.note(topic_id, partition, leader_epoch, high_watermark, log_end_offsets)
 
-    # ---------------------------------------------------------------------------------------------- the moves
+    # -------------------------------------------------------------------------------------------- transitions
 
     def _joined(self, outcome: StoreOutcome, now_ms: int) -> None:
-        """We are registered, anew or still: beat, see about the office, go on with what clients asked for."""
+        """This broker is registered: send heartbeats, find the controller, and resend the clients' changes."""
         self._target = outcome.offset
         self._standing.move(MemberState.CATCHING_UP, f"reading the metadata log up to {self._target}")
         self.heart.start(now_ms)
@@ -341,14 +343,14 @@ class Membership:
             self._say_stopping()
 
     def _progress(self, now_ms: int) -> None:
-        """See whether the image now lets us go on."""
+        """Move on as far as the image now allows."""
         if not self._standing.is_joined:
             return
         image = self._link.image
         broker = image.brokers.get(self._link.node_id)
         here = broker is not None and broker.broker_epoch == self.broker_epoch
         if here and self._told_epoch != self.broker_epoch:
-            # The controller lets in who has his registration on his own disk: say so without waiting for the clock.
+            # The controller unfences a broker only with its registration on its own disk: report that at once.
             self._told_epoch = self.broker_epoch
             self.heart.beat(now_ms)
         self._candidacy.consider(now_ms)
@@ -364,7 +366,7 @@ class Membership:
         self._settle(is_in=state is BrokerState.ACTIVE or (self._is_stopping and state is BrokerState.STOPPING))
 
     def _settle(self, *, is_in: bool) -> None:
-        """The image is complete: are we a member in good standing, and has what we lead its leader?"""
+        """Move between CATCHING_UP and ACTIVE: ACTIVE needs the whole image, no fencing, settled elections."""
         standing = self._standing
         if self.state is MemberState.ACTIVE:
             if not is_in and not standing.is_leaving:
@@ -372,7 +374,7 @@ class Membership:
         elif is_in and self._candidacy.is_settled and (self._office.is_settled() or not self._office.held):
             standing.move(MemberState.ACTIVE)
             if standing.is_ready:
-                self._link.say("info", "metadata-in-order", metadata_offset=self._link.image.offset)
+                self._link.say("info", "metadata-caught-up", metadata_offset=self._link.image.offset)
             else:
                 standing.is_ready = True
                 self._link.put(BecameReady())
@@ -382,8 +384,8 @@ class Membership:
             standing.reason = "waiting for the controller to let us in"
 
     def _come_back(self) -> None:
-        """We were fenced and are alive: as a new member, since others may have decided on what we had in flight."""
-        self._link.say("warning", "broker-was-fenced", node_id=self._link.node_id, broker_epoch=self.broker_epoch)
+        """Register again with a new broker epoch after a fencing: others may have decided on operations in flight."""
+        self._link.say("warning", "this-broker-fenced", node_id=self._link.node_id, broker_epoch=self.broker_epoch)
         self._standing.drop_calls()
         self._office.lost()
         self._joining.register(renew=True)
@@ -402,11 +404,11 @@ class Membership:
             self._on_refusal(outcome, now_ms)
 
     def _on_refusal(self, outcome: StoreOutcome, now_ms: int) -> None:
-        """A call of the membership itself was refused."""
+        """Handle the refusal of a call of the membership itself."""
         if outcome.code in FREEZING_CODES:
             self._standing.freeze(outcome, now_ms)
         elif outcome.code == "STALE_BROKER_EPOCH":
-            # Unregistered, or another boot has our node id: verifying tells which.
+            # Unregistered, or another process has this node id: `verify` shows which.
             if self._standing.is_joined and not self._standing.is_leaving:
                 self._standing.drop_calls()
                 self._joining.verify()

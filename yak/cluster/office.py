@@ -1,15 +1,16 @@
-"""The controller's office while we hold it: letting brokers in, fencing those that are gone, electing leaders.
+"""The controller's work: it unfences brokers, fences dead ones, and elects leaders.
 
-What fences an old controller is the controller epoch that its scripts carry, so nothing here has to be certain that we
-still hold the office. Work is looked for when the image changed, or when a broker is known to be dead, not on a timer.
+The controller epoch in each script call fences an old controller, so nothing here has to be certain that this broker is
+still the controller. It acts on a changed image and on a dead broker, not on a timer.
 
-A broker comes in at once when its registration was just seen, and tried again for a moment while it has not written
-that registration to its own disk; any other fenced broker when its heartbeats move. A broker that was fenced and is
-alive registers anew by itself.
+A broker is unfenced as soon as its registration is seen, with retries until it has that registration on its own disk.
+Any other fenced broker is unfenced when its heartbeat counter moves. A broker that was fenced and is alive registers
+again by itself.
 
-A controller that has just booted itself may be the first one back after all went down: the store still calls the others
-ACTIVE. Elected now, a dead one would be the only member of the ISR, and if it comes back with a loss nobody could lead any
-more. So such a controller elects nobody until each of the others beat, came back, or was fenced.
+A controller that has just started may be the first broker back after all went down, while the store still records the
+others as ACTIVE. An election now could leave a dead broker as the only member of an ISR, and if it came back with a
+loss, no replica could lead any more. So such a controller elects no leaders until each other broker has sent a
+heartbeat, has come back, or was fenced.
 """
 
 from collections.abc import Callable, Collection
@@ -30,19 +31,19 @@ from yak.ids import BrokerEpoch, MetadataOffset, NodeId
 from yak.seams.metadata_store import StoreOutcome
 
 KEEP_RECORDS = 100_000
-"""Records that stay in the store's log behind a snapshot, for brokers that come back after a while."""
+"""Records that the store's log keeps behind a snapshot, for brokers that come back after a while."""
 TRIM_EVERY = 100_000
 ANSWER_AFTER_MS = 50
-"""A broker that waits to be let in beats this long after it saw a new controller, ..."""
+"""A broker that waits to be unfenced sends a heartbeat this long after it sees a new controller."""
 LOOK_AFTER_MS = 100
-"""... which reads the counters when it took the office, and again after this time."""
+"""The controller reads the heartbeat counters when it is elected, and again after this time."""
 UNFENCE_RETRIES_MS = (30, 30, 60, 120, 240)
-"""A broker that registered writes that to its disk and says so; meanwhile it is tried again after these times."""
+"""Times between retries of `unfence`, until the broker has its registration on its own disk."""
 
 
 @dataclass(slots=True)
 class _Letting:
-    """A broker on its way in: `due_ms` is None while a call is under way."""
+    """A broker that is being unfenced; `due_ms` is None while a call is under way."""
 
     broker_epoch: BrokerEpoch
     tries: int = 0
@@ -50,11 +51,11 @@ class _Letting:
 
 
 class Office:
-    """What a controller does.
+    """The controller's work.
 
-    `beat_by(due_ms)` has our next heartbeat sent by then; its answer brings everybody's counters. `on_refused` gets what
-    says that the store, or our registration, is not ours. `on_fast_fence_failed` is called when the store did not take a
-    call that fences a broker on suspicion. `full` are the brokers without room for logs.
+    `beat_by(due_ms)` sends the next heartbeat by then; its answer carries all brokers' counters. `on_refused` gets
+    refusals that say that the store, or this broker's registration, is invalid. `on_fast_fence_failed` is called when
+    the store did not take a call that fences a suspected broker. `full` are the brokers without room for logs.
     """
 
     def __init__(
@@ -78,14 +79,14 @@ class Office:
         self._letting_in: dict[NodeId, _Letting] = {}
         self._known = {node_id: broker.broker_epoch for node_id, broker in link.image.brokers.items()}
         self._registered: dict[NodeId, BrokerEpoch] = {}
-        """Boots that registered in our sight, and were not ACTIVE in it yet: alive, or a moment ago."""
+        """Fenced brokers whose registration was seen: they are alive, or were recently."""
         self._brokers: object = None
         self._is_wary = False
-        """Whether we do not know yet which of those that the store calls ACTIVE are alive."""
+        """Whether it is unknown which of the brokers recorded as ACTIVE are alive."""
         self._since_offset: MetadataOffset = 0
-        """The log's end when we took the office."""
+        """The log's end when this broker was elected."""
         self._taken_at: MetadataOffset | None = None
-        """The same, until we looked for brokers that were already waiting then."""
+        """The same, until the check for brokers that already waited then."""
         self._looked_over: tuple[object, ...] = ()
         self._look_over_due_ms: int | None = None
         self._look_again_ms: int | None = None
@@ -95,7 +96,7 @@ class Office:
 
     @property
     def held(self) -> bool:
-        """Whether we are the controller as far as we know."""
+        """Whether this broker is the controller, as far as it knows."""
         return self._link.controller_epoch > 0
 
     def is_settled(self) -> bool:
@@ -104,7 +105,7 @@ class Office:
 
     @property
     def due_ms(self) -> int | None:
-        """When `on_time` is wanted."""
+        """When to call `on_time`, in ms."""
         if not self.held:
             return None
         dues = [letting.due_ms for letting in self._letting_in.values()]
@@ -114,7 +115,7 @@ class Office:
     # ------------------------------------------------------------------------------------------------ inputs
 
     def pause(self) -> None:
-        """The store is away or not ours: no calls. The office, if held, is kept until another takes it."""
+        """Send no calls: the store is unreachable or invalid. A controller keeps its role until another is elected."""
         self._detector.reset()
         self._electing.restart()
         self._unfinished.restart()
@@ -124,7 +125,7 @@ class Office:
         self._taken_at = self._look_again_ms = None
 
     def taken(self, outcome: StoreOutcome, deposed: Deposed | None, now_ms: int) -> None:
-        """The office is ours, newly or still. `deposed` is the holder whom the store fenced for us."""
+        """This broker is the controller, newly or still. `deposed` is the old controller, if the store fenced it."""
         link = self._link
         epoch = outcome.value["controller_epoch"]
         assert isinstance(epoch, int)
@@ -135,7 +136,7 @@ class Office:
             link.controller_epoch = epoch
             link.elections.offices_taken += 1
             fields: dict[str, object] = {} if deposed is None else {"took_ms": now_ms - deposed.since_ms}
-            link.say("info", "controller-office-taken", controller_epoch=epoch, **fields)
+            link.say("info", "controller-elected", controller_epoch=epoch, **fields)
             if not self._is_active() or self._may_be_first_of_many(now_ms):
                 self._is_wary = True
                 self._electing.hold()
@@ -147,12 +148,12 @@ class Office:
         self._let_in()
 
     def on_heartbeats(self, answer: HeartbeatAnswer, now_ms: int) -> None:
-        """All brokers' counters, read with our own heartbeat."""
+        """Take all brokers' counters, read with this broker's heartbeat."""
         if answer.controller_epoch > self._link.controller_epoch:
             self.lost()
             return
         if answer.counters is None:
-            # Asked before we had the office.
+            # Sent before this broker was elected.
             return
         brokers = self._link.image.brokers
         self._detector.observe(answer.counters, brokers, now_ms)
@@ -168,7 +169,7 @@ class Office:
         self._trim_when_long()
 
     def on_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> bool:
-        """Nobody listens at this broker's address any more; gives whether that makes us fence it."""
+        """Fence a broker whose address refuses connections; returns whether a fence call was sent."""
         broker = self._link.image.brokers.get(node_id)
         if broker is None or broker.broker_epoch != broker_epoch or node_id == self._link.node_id:
             return False
@@ -178,17 +179,17 @@ class Office:
         return True
 
     def lost(self) -> None:
-        """Another broker has the office."""
+        """Another broker is the controller."""
         if self.held:
-            self._link.say("warning", "controller-office-lost", controller_epoch=self._link.controller_epoch)
+            self._link.say("warning", "controller-fenced", controller_epoch=self._link.controller_epoch)
         self._link.controller_epoch = 0
         self._trust()
         self.pause()
 
     def on_image(self, now_ms: int, joined_at: MetadataOffset) -> None:
-        """The image moved on, or an answer came: see to those who want in, and to what wants a leader.
+        """The image advanced, or the store answered: unfence brokers and elect leaders as needed.
 
-        `joined_at` is the log's end when we joined, or came back: registrations before it were not in our sight.
+        `joined_at` is the log's end when this broker joined or rejoined: it did not watch earlier registrations.
         """
         image = self._link.image
         if self._brokers is not image.brokers:
@@ -209,11 +210,11 @@ class Office:
             self._look_over_due_ms = now_ms + self._settings.leader_imbalance_check_interval_ms
 
     def look_again(self) -> None:
-        """A partition lost its leader though no broker changed: look for another with the image that shows it."""
+        """A partition lost its leader though no broker changed: check for elections again with the next image."""
         self._electing.look_again()
 
     def on_time(self, now_ms: int) -> None:
-        """Run what is due."""
+        """Run the due timers."""
         for node_id, letting in list(self._letting_in.items()):
             if letting.due_ms is not None and letting.due_ms <= now_ms:
                 self._try_again(node_id, letting)
@@ -227,7 +228,7 @@ class Office:
             self._electing.look_over(now_ms, hand_back=self._settings.auto_leader_rebalance)
         self._unfinished.on_time(now_ms)
 
-    # --------------------------------------------------------------------------------------------- letting in
+    # ---------------------------------------------------------------------------------------------- unfencing
 
     def _note_brokers(self, joined_at: MetadataOffset) -> None:
         for node_id, broker in self._link.image.brokers.items():
@@ -240,9 +241,9 @@ class Office:
                 self._registered[node_id] = epoch
 
     def _let_myself_in(self) -> None:
-        """Nobody has to be asked whether we are alive, so this does not wait for our own registration to come back.
+        """Unfence this broker itself, without waiting for its registration in the image: it is alive.
 
-        What we can lead is elected in the same breath.
+        The elections that this makes possible are sent right behind.
         """
         link = self._link
         if self._is_active():
@@ -256,17 +257,17 @@ class Office:
             self._electing.look_ahead(_with_broker(link.image, active))
 
     def _is_active(self) -> bool:
-        """Whether the image shows us let in already, in this boot."""
+        """Whether the image shows this broker unfenced under this epoch."""
         me = self._link.image.brokers.get(self._link.node_id)
         return me is not None and me.broker_epoch == self._link.broker_epoch and me.state is not BrokerState.FENCED
 
     def _may_be_first_of_many(self, now_ms: int) -> bool:
-        """Whether our machine just came back from a power loss, and others that the store calls ACTIVE may have had the same."""
+        """Whether this machine just came back from a power loss, which other brokers recorded as ACTIVE may share."""
         link = self._link
         return link.is_lossy and now_ms - link.registered_ms < self._settings.patience_ms
 
     def _look_who_is_alive(self) -> None:
-        """Elect again as soon as nobody is left whom only an old record calls alive."""
+        """Resume elections once every broker recorded as ACTIVE proved to be alive or was fenced."""
         image = self._link.image
         if not self._is_wary or image.offset < self._since_offset:
             return
@@ -284,7 +285,7 @@ class Office:
         self._electing.release()
 
     def _let_in(self) -> None:
-        """Begin to unfence who registered in our sight."""
+        """Begin to unfence newly registered brokers."""
         brokers = self._link.image.brokers
         for node_id, epoch in self._registered.items():
             letting, broker = self._letting_in.get(node_id), brokers.get(node_id)
@@ -296,7 +297,7 @@ class Office:
         self._registered.clear()
 
     def _look_for_waiting(self, now_ms: int) -> None:
-        """Brokers that registered before our time are alive if they beat now: ask soon, not only after an interval."""
+        """Read the counters soon: brokers that registered before the election may be alive."""
         image = self._link.image
         if self._taken_at is None or image.offset < self._taken_at:
             return
@@ -315,7 +316,7 @@ class Office:
             del self._letting_in[node_id]
 
     def _unfence(self, node_id: NodeId, letting: _Letting) -> None:
-        """Call `unfence`; `letting` stays until the image shows the broker ACTIVE, or this way is given up."""
+        """Call `unfence`; `letting` stays until the image shows the broker ACTIVE, or the attempt is abandoned."""
         term = self._link.controller_epoch
 
         def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
@@ -335,7 +336,7 @@ class Office:
     # ------------------------------------------------------------------------------------------------ fencing
 
     def _fence(self, broker: BrokerInfo, now_ms: int, *, fast: bool) -> None:
-        """Fence a broker, and elect right behind, on the image as it will be."""
+        """Fence a broker, and elect right behind on the image that results."""
         link = self._link
         named = {"node_id": broker.node_id, "broker_epoch": broker.broker_epoch, "fast": fast}
 
@@ -343,7 +344,12 @@ class Office:
             if outcome.code == "OK":
                 link.say("warning", "broker-fenced", **named)
             elif outcome.code == "TOO_MANY_FENCED":
-                link.say("warning", "broker-not-fenced", **named, reason="too many were fenced the fast way just now")
+                link.say(
+                    "warning",
+                    "fast-fencing-refused",
+                    **named,
+                    reason="too many brokers were fenced on suspicion: the session timeout decides",
+                )
             elif outcome.code != "STALE_EPOCH":
                 if fast:
                     self._on_fast_fence_failed()
@@ -354,7 +360,7 @@ class Office:
         self._electing.detected(now_ms)
         self._electing.look_ahead(_with_fenced(link.image, broker.node_id))
 
-    # ----------------------------------------------------------------------------------------------- the rest
+    # --------------------------------------------------------------------------------- snapshots and failures
 
     def _trim_when_long(self) -> None:
         image = self._link.image
@@ -371,7 +377,7 @@ class Office:
             if self.held:
                 self._link.send("trim", {"snapshot": snapshot, **arguments}, self._on_trimmed)
 
-        # a snapshot of ten thousand partitions takes a tenth of a second to write: not in the way of heartbeats
+        # Writing a snapshot of ten thousand partitions takes a tenth of a second: it must not delay heartbeats.
         self._link.put(Work(lambda: "".join(json_pieces(write_snapshot(image).payload)), send))
 
     def _on_trimmed(self, outcome: StoreOutcome, now_ms: int) -> None:
@@ -391,7 +397,7 @@ class Office:
 
 
 def _with_broker(image: Image, broker: BrokerInfo) -> Image:
-    """The image as it will be once the store did what was sent."""
+    """The image as it will be once the store has applied the call just sent."""
     return replace(image, brokers={**image.brokers, broker.node_id: broker})
 
 

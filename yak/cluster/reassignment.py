@@ -1,11 +1,12 @@
-"""Moving a partition to other replicas, or taking that back: one item of the script `alter_replicas` (KIP-455).
+"""Plans a partition reassignment or its cancellation: one item of the script `alter_replicas` (KIP-455).
 
-Pure. The script computes the replicas in between and completes what needs no copying; here is what may be asked at all,
-with the codes and words of Kafka's ReplicationControlManager.alterPartitionReassignment.
+Pure. The script computes the replicas in between and completes changes that need no copying. This module checks the
+request, with the codes and messages of Kafka's ReplicationControlManager.alterPartitionReassignment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from yak.cluster.controller import refuse_full
 from yak.cluster.image import Image, PartitionInfo, TopicInfo
 from yak.cluster.payload import format_nodes
 from yak.errors import ErrorCode, PeerError
@@ -19,14 +20,15 @@ def plan_reassignment(
     target: Sequence[NodeId] | None,
     *,
     may_change_factor: bool = True,
+    full: Collection[NodeId] = (),
 ) -> dict[str, object] | None:
-    """The change that brings a partition to the replicas `target`; None for `target` takes back the one under way.
+    """Plan a reassignment to the replicas `target`, or with None cancel the one under way.
 
-    Gives None when nothing would change. `may_change_factor` is false for a client that wants to be told when `target`
-    has another number of replicas (KIP-860).
+    Returns None when nothing would change. `may_change_factor` is false for a client that forbids another replication
+    factor (KIP-860). No replica is added on a broker that is `full`.
 
     Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR,
-    NO_REASSIGNMENT_IN_PROGRESS.
+    NO_REASSIGNMENT_IN_PROGRESS, KAFKA_STORAGE_ERROR for a full broker.
     """
     topic, info = _find(image, topic_name, partition)
     item: dict[str, object] = {
@@ -38,6 +40,7 @@ def plan_reassignment(
         _check_cancel(topic_name, info)
         return item | {"replicas": None}
     _check_target(image, target)
+    refuse_full([[node_id for node_id in target if node_id not in info.replicas]], full)
     if not may_change_factor:
         factor = len(info.replicas) - len(info.removing_replicas)
         if factor != len(target):
@@ -49,7 +52,7 @@ def plan_reassignment(
 
 
 def is_reassigning(info: PartitionInfo) -> bool:
-    """Whether the partition is on its way to other replicas."""
+    """Whether a reassignment of the partition is under way."""
     return bool(info.adding_replicas or info.removing_replicas)
 
 

@@ -1,12 +1,12 @@
-"""A frozen broker's part in bringing the metadata store back: it offers what it knows, and one of all merges the offers.
+"""A frozen broker's part in the restore of the metadata store: it offers its state, and one broker merges all offers.
 
-    the store lost our history -> begin (the store is SEEDING: nobody changes anything there) -> offer -> wait for everybody
-      -> wait a little more, since an operator may be about to bring the real data back -> read, merge, commit
-    the store has another incarnation that comes from ours -> take its snapshot over, go on as a member of it
+    the store lost the history -> begin (the store is SEEDING: nothing changes there) -> offer -> wait for all brokers
+      -> wait a little more, since an operator may bring the real data back -> read, merge, commit
+    the store has another incarnation that comes from this broker's -> load its snapshot, go on as a member of it
 
-Everybody who is known must have offered to this very store, so of two stores that answer different brokers neither is
-ever restored by itself. Where somebody is missing, or something is held back or doubtful, it waits for a person:
-`yak cluster restore` does the same with the operator's consent. The merge is in `yak.cluster.restore`.
+All known brokers must have offered to this very store. So of two stores that answer to different brokers neither is
+restored automatically. If a broker is missing, or a partition is quarantined or in conflict, the restore waits for an
+operator: `yak cluster restore` does the same with the operator's consent. The merge is in `yak.cluster.restore`.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,23 +28,23 @@ from yak.seams.dice import Dice
 from yak.seams.metadata_store import StoreOutcome, TailedRecord
 
 LOOK_MS = 500
-"""How often a broker looks how far the restore is."""
+"""How often a broker checks the progress of the restore."""
 TURN_MS = 3_000
-"""How much longer each further broker waits before it does the first one's work."""
+"""How much longer each further broker waits before it does the first broker's work."""
 BUSY_MS = 10_000
-"""Reading and writing take less than this, or the connection is given up before."""
+"""Reading and writing take less time, or the connection fails before."""
 LOST = frozenset({"NO_CLUSTER", "REGRESSED", "FORKED"})
 
 WhatIsHeld = Callable[[], Held]
 
 
 def holds_nothing() -> Held:
-    """A membership without a broker around it."""
+    """The state of a membership without a broker around it."""
     return Held({}, Trail())
 
 
 class Restoring:
-    """The part of the membership that is at work while it is FROZEN. `verify` asks the store again."""
+    """Runs the restore while the membership is FROZEN. `verify` asks the store again."""
 
     def __init__(
         self,
@@ -69,22 +69,22 @@ class Restoring:
         self._packed: PackedOffer | None = None
         self._packed_for: tuple[object, ...] = ()
         self._complete: tuple[str, int] | None = None
-        """The digest of the offers of everybody, and since when they are all there."""
+        """The digest of the complete offers, and since when they are complete."""
         self._judged = ""
-        """The digest of offers that need a person's consent."""
+        """The digest of offers that need an operator's consent."""
         self._said: object = None
         self._attempt = 0
         self._adopts = False
 
     def pause(self) -> None:
-        """No call that is under way will be answered."""
+        """Abandon the calls under way: no reply will come."""
         self._attempt += 1
         self._adopts = False
 
     # ------------------------------------------------------------------------------------------------- the start
 
     def on_refused(self, outcome: StoreOutcome, now_ms: int) -> None:
-        """The store does not hold our history, and the membership is FROZEN for it."""
+        """The store does not hold this broker's history, and the membership is FROZEN for it."""
         link = self._link
         if link.image.offset == 0:
             return
@@ -98,13 +98,13 @@ class Restoring:
     def _begin(self) -> None:
         image = self._link.image
         arguments: dict[str, object] = {"new_seed_nonce": str(self._dice.uuid4()), "incarnation": image.incarnation}
-        # The store may have another incarnation than we know: the one that our image is of is what counts.
+        # The store may have another incarnation than this broker's image: the image's counts.
         self._link.send("seed_begin", arguments | {"incarnation_id": image.incarnation_id}, self._on_begun)
 
     def _on_begun(self, outcome: StoreOutcome, now_ms: int) -> None:
         if outcome.code == "OK":
             if outcome.value.get("begun"):
-                self._link.say("warning", "metadata-restore-begun", metadata_offset=self._link.image.offset)
+                self._link.say("warning", "metadata-restore-started", metadata_offset=self._link.image.offset)
             self._link.send("seed_status", {}, self._on_status)
         elif outcome.code == "NOT_LOST":
             self._look_soon(now_ms)
@@ -114,7 +114,7 @@ class Restoring:
             self._standing.dues["recheck"] = now_ms + wait_ms
 
     def _wait_for(self, words: str) -> None:
-        """Have the reason for being frozen end with what is waited for."""
+        """Append the awaited event to the reason for the freeze."""
         self._standing.note = words
 
     def _say_once(self, what: object) -> bool:
@@ -198,7 +198,7 @@ class Restoring:
             link.send("seed_offer", arguments, _ignore)
 
     def _on_complete(self, status: SeedStatus, now_ms: int) -> None:
-        """Everybody has offered. The first of them goes on after a while; the next ones only if it does not."""
+        """All brokers have offered. The first of them goes on after a while; the next ones only if it does not."""
         link = self._link
         if self._complete is None or self._complete[0] != status.offers_digest:
             self._complete = (status.offers_digest, now_ms)
@@ -263,7 +263,7 @@ class Restoring:
             return
         self._judged = status.offers_digest
         self._wait_for(f"{why_not_automatic(plan)}: see yak cluster restore")
-        link.say("error", "metadata-restore-held", reason=why_not_automatic(plan), what="see: yak cluster restore")
+        link.say("error", "metadata-restore-blocked", reason=why_not_automatic(plan), what="see: yak cluster restore")
         self._look_soon(now_ms)
 
     def _commit(self, plan: Plan, status: SeedStatus, now_ms: int) -> None:
@@ -297,7 +297,7 @@ class Restoring:
     # -------------------------------------------------------------------------------------------------- adopting
 
     def _on_incarnation(self, value: Mapping[str, Any], now_ms: int) -> None:
-        """The store has another incarnation of the cluster than the one that our image is of."""
+        """The store has another incarnation of the cluster than this broker's image."""
         link = self._link
         image = link.image
         if int(value["incarnation"]) < image.incarnation:
@@ -339,13 +339,13 @@ class Restoring:
         link.put(Tail(position[0]))
 
     def may_admit(self, record: TailedRecord) -> bool:
-        """Whether a snapshot may take our image's place: one of another incarnation only while we adopt it."""
+        """Whether a snapshot may replace the image: one of another incarnation only while this broker adopts it."""
         image = self._link.image
         is_ours = not image.offset or record.payload.get("incarnation_id") == image.incarnation_id
         return is_ours or self._adopts
 
     def on_image(self) -> None:
-        """The image moved on: it is that of the restored cluster now, or of the same as before."""
+        """Verify again once the image is that of the adopted incarnation."""
         link = self._link
         if self._adopts and link.image.incarnation_id != link.incarnation_id:
             self._adopts = False
@@ -356,12 +356,12 @@ class Restoring:
 
 
 def store_before(status: SeedStatus) -> StoreBefore:
-    """What the store itself held."""
+    """The state that the store itself had."""
     return StoreBefore(status.offset, status.incarnation, status.brokers, status.acted)
 
 
 def why_not_automatic(plan: Plan) -> str:
-    """Why a person must decide, in one line."""
+    """Why an operator must decide, in one line."""
     parts = [f"broker {node_id}: {words}" for node_id, words in plan.missing.items()]
     parts += plan.conflicts
     if plan.held:
@@ -373,4 +373,4 @@ def why_not_automatic(plan: Plan) -> str:
 
 
 def _ignore(outcome: StoreOutcome, now_ms: int) -> None:
-    """The status tells whether it arrived."""
+    """Ignore it: the status shows whether it arrived."""

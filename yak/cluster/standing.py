@@ -1,7 +1,6 @@
-"""Where a broker stands with the metadata store, and the ways out of good standing: lost, frozen, refused, left.
+"""A broker's state towards the metadata store, and the ways out of membership: lost, frozen, refused, left.
 
-One object that the membership and its parts share: whoever finds out that the store is not ours says so here, and every
-call under way is given up.
+The membership and its parts share it. A part that finds the store invalid reports it here, which abandons every call.
 """
 
 from collections.abc import Sequence
@@ -14,52 +13,52 @@ from yak.cluster.outputs import Left, Refuse
 from yak.seams.metadata_store import StoreOutcome
 
 FIRST_LOOK_MS = 200
-"""A store that has just been found to lack our history is asked again soon: that begins its restore."""
+"""First recheck of a store that just proved to lack this broker's history: it begins the restore."""
 
 
 class Pausable(Protocol):
     """A part of the membership that has calls under way."""
 
     def pause(self) -> None:
-        """None of them will be answered."""
+        """Abandon these calls: no reply will come."""
 
 
 class Standing:
-    """The state, the reason for it in words, and what is due by the clock."""
+    """The state, its reason as text, and the timers."""
 
     def __init__(self, link: Link, recheck_ms: int) -> None:
         self._link = link
         self._recheck_ms = recheck_ms
         self.parts: Sequence[Pausable] = ()
         self.dues: dict[str, int] = {}
-        """What is due when, in ms: `recheck`, `register`, `leave`."""
+        """Due times in ms, by name: `recheck`, `register`, `leave`."""
         self.state = MemberState.DISCONNECTED
         self.reason = "the metadata store did not answer yet"
         self.is_ready = False
-        """Whether the broker became ready once: it serves."""
+        """Whether the broker became ready once, and so serves clients."""
         self.is_leaving = False
         self.note = ""
-        """What a frozen membership waits for."""
+        """The event that a frozen membership waits for."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will change any more."""
+        """Whether this state is final."""
         return self.state in (MemberState.REFUSED, MemberState.LEFT)
 
     @property
     def is_joined(self) -> bool:
-        """Whether we are registered with a store that holds our history."""
+        """Whether this broker is registered with a store that holds its history."""
         return self.state in (MemberState.CATCHING_UP, MemberState.ACTIVE)
 
     def move(self, state: MemberState, reason: str = "") -> None:
-        """Go to another state; only where the table lets us."""
+        """Go to another state; `MOVES` names the allowed transitions."""
         assert state in MOVES[self.state], f"{self.state} -> {state}"
         self.state = state
         self.reason = reason
         self.note = ""
 
     def drop_calls(self) -> None:
-        """No reply will come for what is under way; only the end of an orderly stop stays due."""
+        """Abandon all calls under way. Only the timeout of an orderly stop stays due."""
         self._link.forget_calls()
         for part in self.parts:
             part.pause()
@@ -72,13 +71,13 @@ class Standing:
             self._link.say("warning", "metadata-store-lost", reason=reason)
             self.move(MemberState.DISCONNECTED, reason)
         elif reason != self.reason:
-            self._link.say("warning", "metadata-store-away", reason=reason)
+            self._link.say("warning", "metadata-store-unavailable", reason=reason)
             self.reason = reason
         if self.is_leaving:
             self.leave("the metadata store is away")
 
     def freeze(self, outcome: StoreOutcome, now_ms: int) -> None:
-        """The store does not hold our history: make no change, and ask again in a while."""
+        """The store does not hold this broker's history: make no metadata change, and ask again later."""
         if self.is_over:
             return
         self.drop_calls()
@@ -99,7 +98,7 @@ class Standing:
         self._link.put(refusal)
 
     def leave(self, reason: str) -> None:
-        """The broker has left, or as good as."""
+        """The broker has left, recorded or not."""
         self.drop_calls()
         self.dues.clear()
         self.move(MemberState.LEFT, reason)

@@ -1,8 +1,9 @@
-"""Topics that whoever made or grew them left half-way: taken back, or finished, by the controller.
+"""Topics left incomplete by a broker that died: the controller removes or completes them.
 
-A topic of more than 200 partitions is made by several calls of one broker. When that broker dies in between, a topic
-that nobody has seen yet is removed, and one that only grew gets its missing partitions. A maker that is alive goes on by
-itself, also after an outage of the store; so a topic is looked at only when it has not moved for a while.
+A topic of more than 200 partitions takes several calls of one broker. When that broker dies in between, the controller
+removes a new topic, which no client has seen, and adds the missing partitions to one that was growing. A live broker
+goes on by itself, also after an outage of the store, so the controller acts only on topics that did not change for a
+while.
 """
 
 import uuid
@@ -17,11 +18,11 @@ from yak.seams.metadata_store import StoreOutcome
 
 STILL_MS = 2_000
 NO_ROOM_PAUSE_MS = 30_000
-"""Between two attempts to finish a topic for which too few brokers have room: no change of the image says that there is some."""
+"""Pause between attempts when too few brokers have room: no change of the image tells when there is some."""
 
 
 class Unfinished:
-    """The controller's look at pending topics. `on_failed` gets what refuses a call, `full` are the brokers without room for logs."""
+    """The controller's check of pending topics. `on_failed` gets refusals, `full` are brokers without room for logs."""
 
     def __init__(
         self,
@@ -38,14 +39,14 @@ class Unfinished:
         self.due_ms: int | None = None
 
     def restart(self) -> None:
-        """Look at all of them again: the office is new, or the store was away."""
+        """Check all pending topics again, after an election or an outage of the store."""
         self._term += 1
         self._seen = None
         self._then = {}
         self.due_ms = None
 
     def look(self, now_ms: int) -> None:
-        """Brokers or pending topics changed: whoever made them may be gone, so look in a while whether they moved."""
+        """Start the timer when brokers or pending topics changed: the broker that creates a topic may be dead."""
         image = self._link.image
         if self._seen is not None and self._seen[0] is image.brokers and self._seen[1] is image.pending:
             return
@@ -54,7 +55,7 @@ class Unfinished:
         self.due_ms = now_ms + STILL_MS if self._then else None
 
     def on_time(self, now_ms: int) -> None:
-        """See to those that stood still."""
+        """Handle the topics that did not change."""
         if self.due_ms is None or self.due_ms > now_ms:
             return
         self.due_ms = None
@@ -72,7 +73,7 @@ class Unfinished:
             if outcome.code != "OK":
                 self._on_failed(outcome, now_ms)
             elif outcome.value.get("removed"):
-                self._link.say("warning", "half-made-topic-removed", topic=pending.name)
+                self._link.say("warning", "incomplete-topic-removed", topic=pending.name)
             elif isinstance(missing, list) and missing:
                 self._finish(pending, [int(number) for number in missing], now_ms)
 
@@ -82,12 +83,12 @@ class Unfinished:
         try:
             requests = plan_missing_partitions(self._link.image, pending, missing, self._full())
         except PeerError as error:
-            # Tried again when the brokers change.
+            # Retried when the brokers change.
             if error.error_code is ErrorCode.kafka_storage_error:
                 self.due_ms = now_ms + NO_ROOM_PAUSE_MS
-            self._link.say("warning", "half-grown-topic-waits", topic=pending.name, reason=error.message)
+            self._link.say("warning", "incomplete-partitions-delayed", topic=pending.name, reason=error.message)
             return
-        self._link.say("info", "half-grown-topic-finished", topic=pending.name, partitions=len(missing))
+        self._link.say("info", "incomplete-partitions-created", topic=pending.name, partitions=len(missing))
         for request in requests:
             self._link.send(request.script, request.arguments, self._on_grown)
 

@@ -1,7 +1,7 @@
-"""One `yak serve` as a child process: start it, wait until it is ready, and say why when it is not.
+"""One `yak serve` as a child process: start it, wait until it is ready, and report the error when it fails.
 
-The broker tells that it is ready by writing its ready file (JSON: node_id, address, pid) once it answers clients. When
-it ends before that, the last three-part error in its log is raised here under the same slug.
+A broker writes its ready file (JSON: node_id, address, pid) once it answers clients. When the broker ends earlier, the
+last three-part error of its log is raised here under the same slug.
 """
 
 import contextlib
@@ -24,8 +24,9 @@ from yak.private_files import make_directory
 READY_TIMEOUT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.005
 _FROZEN_LOOKED_FOR_SECONDS: Final = 0.5
-_FROZEN_EVENTS: Final = {"metadata-frozen": 3.0, "metadata-restore-waiting": 10.0, "metadata-restore-held": 0.0}
-"""What a broker says last that waits for the cluster's history, and for how many seconds others may still help it."""
+_FROZEN_EVENTS: Final = {"metadata-frozen": 3.0, "metadata-restore-waiting": 10.0, "metadata-restore-blocked": 0.0}
+"""Log events of a broker that waits for the cluster's history, and the seconds for which other brokers may still supply
+it."""
 _LOG_TAIL_BYTES: Final = 64 * 1024
 _ERROR_LINE = re.compile(r"^error\[([a-z0-9-]+)\]: (.*)$")
 _BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
@@ -35,7 +36,7 @@ _BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """What one broker is started with. `configs` are `name=value` pairs for `yak serve -c`; `role` leader or follower."""
+    """The settings of one broker. `configs` are `name=value` pairs for `yak serve -c`; `role` is leader or follower."""
 
     node_id: int
     host: str
@@ -45,10 +46,10 @@ class BrokerSpec:
     configs: tuple[str, ...] = ()
     role: str = "leader"
     http_port: int | None = None
-    """None: it answers no HTTP."""
+    """None: no HTTP listener."""
 
     def serve_arguments(self, ready_file: str) -> list[str]:
-        """The arguments of `yak serve` that say all of this."""
+        """The arguments of `yak serve` for this spec."""
         arguments = ["serve", "--node-id", str(self.node_id), "--host", self.host, "--port", str(self.port)]
         arguments += [
             "--role",
@@ -68,7 +69,7 @@ class BrokerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ReadyBroker:
-    """A broker that answers clients at `address` (host:port), in its boot numbered `broker_epoch`."""
+    """A broker that answers clients at `address` (host:port), with its broker epoch."""
 
     node_id: int
     address: str
@@ -79,7 +80,7 @@ class ReadyBroker:
 
 
 class StartingBroker:
-    """A broker process that was started and has not said yet that it is ready."""
+    """A started broker process that is not ready yet."""
 
     def __init__(self, spec: BrokerSpec, *, log_path: str, ready_file: str) -> None:
         self.spec = spec
@@ -97,7 +98,7 @@ class StartingBroker:
         self.process = process if process is not None else ProcessId(self._child.pid, "ended")
 
     def wait_ready(self, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> ReadyBroker:
-        """Wait for the ready file; raises what `look` raises."""
+        """Wait for the ready file. Raises the errors of `look`."""
         while True:
             ready = self.look(timeout_seconds)
             if ready is not None:
@@ -105,10 +106,10 @@ class StartingBroker:
             time.sleep(_POLL_SECONDS)
 
     def look(self, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> ReadyBroker | None:
-        """The broker if it is ready, None if it is not yet.
+        """Return the broker if it is ready, else None.
 
-        Raises the broker's own YakError when it ended before, NothingInTime, with the process killed, when the time since
-        its start is over, and StartRefused, likewise, when the metadata store does not hold its history.
+        Raises the broker's own YakError when it ended. Raises NothingInTime after the timeout, and StartRefused when
+        the metadata store does not hold the broker's history; both kill the process.
         """
         ready = self._read_ready_file()
         if ready is not None:
@@ -131,7 +132,8 @@ class StartingBroker:
         return None
 
     def _check_not_frozen(self) -> None:
-        """A broker waits for ever for a store to get its history back; who started it here wants to know at once."""
+        """Fail the start at once when the metadata store lacks the history, for which a broker alone would wait
+        forever."""
         line, now = self._last_line(), time.monotonic()
         patience = next((seconds for event, seconds in _FROZEN_EVENTS.items() if f" {event} " in line), None)
         if line != self._said_last:
@@ -147,7 +149,7 @@ class StartingBroker:
         )
 
     def abandon(self) -> None:
-        """Kill the process and all of its session, which in the one-file executable is bootloader and broker."""
+        """Kill the process and its session; in the one-file executable these are the bootloader and the broker."""
         if self._child.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
@@ -160,7 +162,7 @@ class StartingBroker:
             node_id, address, pid = int(ready["node_id"]), str(ready["address"]), int(ready["pid"])
         except (FileNotFoundError, ValueError, KeyError):
             return None
-        # The pid is the broker's own: in the one-file executable our child is the bootloader around it.
+        # The pid is the broker's: in the one-file executable our child process is the bootloader.
         process = identify(pid)
         if process is None:
             return None
@@ -194,7 +196,8 @@ class StartingBroker:
 
 
 def wait_all_ready(starting: Sequence[StartingBroker], on_ready: Callable[[int, ReadyBroker], None]) -> None:
-    """Wait for all of them together; `on_ready` gets each one's index as it is ready. Raises the first one's error."""
+    """Wait for all brokers together; call `on_ready` with the index of each as it becomes ready. Raises the first
+    error."""
     waiting = dict(enumerate(starting))
     while waiting:
         for index, child in list(waiting.items()):
@@ -207,9 +210,9 @@ def wait_all_ready(starting: Sequence[StartingBroker], on_ready: Callable[[int, 
 
 
 def parse_error(text: str, exit_code: int) -> YakError | None:
-    """The last three-part error (`error[slug]: what`, `why:`, `try:`) in a text, as the YakError it was.
+    """Parse the last three-part error (`error[slug]: what`, `why:`, `try:`) of a text into its YakError.
 
-    The exit code tells its kind. None when there is no such error in the text.
+    The exit code selects the class. None when the text has no such error.
     """
     code, message, why = "", "", ""
     tries: list[str] = []

@@ -1,18 +1,18 @@
-"""The one door to kio: request frames to objects, answers to bytes, for every API version.
+"""The entry point to kio: request frames to objects, responses to bytes, for every API version.
 
-    read_request_header   who asks for what (own parser: `request_header`)
-    decode_request        body to object: Produce and Fetch by hand (`produce_request`, `fetch_request`), all else checked
-                          (`request_check`) and then decoded by kio
-    encode_request        dict to bytes, for what this process asks itself or another broker; decode_response reads the answer
-    encode_response       dict to bytes with length prefix and header (`response_encoder`); the two hot answers have
-                          encoders of their own (`hot`)
+    read_request_header   API, version, correlation id and client id (own parser: `request_header`)
+    decode_request        body to object: hand-written for Produce and Fetch (`produce_request`, `fetch_request`), all
+                          others checked (`request_check`) and then decoded by kio
+    encode_request        dict to bytes, for requests to this process or another broker; decode_response reads the reply
+    encode_response       dict to bytes with length prefix and header (`response_encoder`); the two hot responses have
+                          their own encoders (`hot`)
 
-The work for a version is prepared at its first use, which takes milliseconds: `preload` does it at start for the hot
-ones, `preload_rest` for the others between requests.
+The first use of a version prepares it, which takes milliseconds: `preload` does this at start for the hot versions,
+`preload_rest` between requests for the others.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
@@ -21,11 +21,11 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from yak.errors import ProtocolViolation
-from yak.limits import ANSWER_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
-from yak.protocol.fetch_request import decode_fetch_request
+from yak.limits import ANSWER_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
+from yak.protocol.fetch_request import decode_fetch_in_slices, decode_fetch_request
 from yak.protocol.librdkafka_metadata import METADATA, without_reserved_bytes
-from yak.protocol.produce_request import decode_produce_request
-from yak.protocol.request_check import apply_edits, check_body
+from yak.protocol.produce_request import decode_produce_in_slices, decode_produce_request
+from yak.protocol.request_check import apply_edits, check_body, check_in_slices
 from yak.protocol.request_header import RequestHeader, read_request_header
 from yak.protocol.response_encoder import EncodedItems, Fields, UnknownNames, Writer, struct_writer
 from yak.protocol.schema_fields import EntityClass, schema_fields
@@ -46,8 +46,10 @@ __all__ = [
     "API_NAMES",
     "RequestHeader",
     "VersionRange",
+    "decode_in_slices",
     "decode_request",
     "decode_response",
+    "encode_in_slices",
     "encode_items",
     "encode_request",
     "encode_response",
@@ -60,7 +62,7 @@ __all__ = [
 ]
 
 BodyDecoder: TypeAlias = Callable[[Buffer, int, int], Any]
-"""(frame, where the body starts in it, elements it may have)."""
+"""(frame, where the body starts in it, how many elements it may have)."""
 
 _PREFIX: Final = struct.Struct(">ii")
 _LENGTH: Final = struct.Struct(">i")
@@ -73,13 +75,29 @@ def decode_request(
 ) -> Any:
     """The body of a request that starts at `offset` of its frame.
 
-    Produce and Fetch give `hot.ProduceRequest` and `hot.FetchRequest`, the same for all versions, whose `records`
-    are views into the frame and valid as long as it is. All others give kio's dataclass of the version.
+    Produce and Fetch return `hot.ProduceRequest` and `hot.FetchRequest`, the same for all versions. Their `records` are
+    views into the frame and valid as long as it is. All others return kio's dataclass of the version.
 
-    Raises ProtocolViolation when the version is not one that can be decoded, the bytes are not exactly one such body,
-    or it has more than `elements_max` array elements and tagged fields. `frame` must be read-only.
+    Raises ProtocolViolation when the version cannot be decoded, the bytes are not exactly one such body, or the body
+    has more than `elements_max` array elements and tagged fields. `frame` must be read-only.
     """
     return _decoder(api_key, api_version)(frame, offset, elements_max)
+
+
+def decode_in_slices(
+    api_key: int, api_version: int, frame: Buffer, offset: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> Generator[None, None, Any]:
+    """`decode_request` that yields between slices, for a request of many elements; it may raise after any yield."""
+    if api_key == PRODUCE:
+        return (yield from decode_produce_in_slices(api_version, frame, offset, elements_max))
+    if api_key == FETCH:
+        return (yield from decode_fetch_in_slices(api_version, frame, offset, elements_max))
+    if api_key == METADATA:
+        frame, offset = without_reserved_bytes(api_version, frame, offset)
+    entity = load_request_schema(api_key, api_version)
+    edits = yield from check_in_slices(entity, frame, offset, elements_max)
+    yield
+    return _read_checked(entity, entity_reader(entity), frame, offset, edits)
 
 
 @cache
@@ -103,28 +121,37 @@ def _checked_kio_decoder(entity: EntityClass) -> BodyDecoder:
     read = entity_reader(entity)
 
     def decode(frame: Buffer, offset: int, elements_max: int) -> Any:
-        edits = check_body(entity, frame, offset, elements_max)
-        if edits:
-            frame, offset = apply_edits(frame, offset, edits), 0
-        try:
-            body, consumed = read(frame, offset)
-        except _KIO_ERRORS as error:
-            raise ProtocolViolation(f"{entity.__name__} v{entity.__version__}: {error}") from None
-        if consumed != len(frame) - offset:
-            raise ProtocolViolation(f"{len(frame) - offset - consumed} bytes after the end of {entity.__name__}")
-        return body
+        return _read_checked(entity, read, frame, offset, check_body(entity, frame, offset, elements_max))
 
     return decode
 
 
+def _read_checked(
+    entity: EntityClass,
+    read: Callable[[Buffer, int], tuple[Any, int]],
+    frame: Buffer,
+    offset: int,
+    edits: list[tuple[int, int, bytes]],
+) -> Any:
+    if edits:
+        frame, offset = apply_edits(frame, offset, edits), 0
+    try:
+        body, consumed = read(frame, offset)
+    except _KIO_ERRORS as error:
+        raise ProtocolViolation(f"{entity.__name__} v{entity.__version__}: {error}") from None
+    if consumed != len(frame) - offset:
+        raise ProtocolViolation(f"{len(frame) - offset - consumed} bytes after the end of {entity.__name__}")
+    return body
+
+
 def encode_response(api_key: int, api_version: int, correlation_id: int, fields: Mapping[str, object]) -> list[Buffer]:
-    """A whole answer, length prefix and header included, as parts to send one after the other.
+    """A whole response, length prefix and header included, as parts to send in order.
 
     `fields` is version-independent (see `response_encoder`). Raises TypeError for a field that no version of this API
-    has or a value that its kind cannot hold: both are our bugs.
+    has, or a value that does not fit its kind: both are bugs of the caller.
     """
     out = bytearray(_PREFIX.pack(0, correlation_id))
-    # ApiVersions answers never have tagged fields in the header: the client does not know yet what we speak (KIP-511).
+    # ApiVersions responses never have tagged header fields: the client does not know YAK's versions yet (KIP-511).
     if api_key != API_VERSIONS and _response_class(api_key, api_version).__flexible__:
         out.append(0)
     _writer(api_key, api_version)(out, fields)
@@ -132,10 +159,48 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, fields:
     return [out]
 
 
+def encode_in_slices(
+    api_key: int, api_version: int, correlation_id: int, fields: Mapping[str, object]
+) -> Generator[None, None, list[Buffer]]:
+    """`encode_response` that yields between slices, for a response of many elements."""
+    known = _names_at(_response_class(api_key, api_version), ())
+    encoded = dict(fields)
+    for name, value in fields.items():
+        if name in known and _are_structures(value):
+            encoded[name] = yield from _encode_items_in_slices(api_key, api_version, (name,), value)
+    return encode_response(api_key, api_version, correlation_id, encoded)
+
+
+def _encode_items_in_slices(
+    api_key: int, api_version: int, path: tuple[str, ...], items: Any
+) -> Generator[None, None, EncodedItems]:
+    out, passed = bytearray(), 0
+    write = _item_writer(api_key, api_version, path)
+    known = _names_at(_response_class(api_key, api_version), path)
+    for item in items:
+        encoded = item
+        for name, value in item.items():
+            if type(value) is list:
+                passed += len(value)
+                if len(value) > SLICE_ELEMENTS and name in known and _are_structures(value):
+                    inner = yield from _encode_items_in_slices(api_key, api_version, (*path, name), value)
+                    encoded = {**encoded, name: inner}
+        write(out, encoded)
+        passed += 1
+        if passed >= SLICE_ELEMENTS:
+            passed = 0
+            yield
+    return EncodedItems(len(items), bytes(out))
+
+
+def _are_structures(value: object) -> bool:
+    return type(value) is list and bool(value) and type(value[0]) is dict
+
+
 def encode_request(
     api_key: int, api_version: int, correlation_id: int, client_id: str, fields: Mapping[str, object]
 ) -> bytes:
-    """A whole request without its length prefix; `fields` as for `encode_response`, with the same errors."""
+    """A whole request without its length prefix; `fields` and errors are those of `encode_response`."""
     name = client_id.encode()
     out = bytearray(_REQUEST_HEAD.pack(api_key, api_version, correlation_id, len(name)) + name)
     if is_flexible(api_key, api_version):
@@ -145,11 +210,11 @@ def encode_request(
 
 
 def decode_response(api_key: int, api_version: int, frame: bytes) -> Any:
-    """kio's object of an answer without its length prefix. Raises ProtocolViolation when it is none."""
+    """kio's object of a response without its length prefix. Raises ProtocolViolation."""
     entity = _response_class(api_key, api_version)
     offset = _LENGTH.size + (api_key != API_VERSIONS and entity.__flexible__)
     try:
-        # Checked as requests are: kio makes room for as many elements as a count says, and ends the process when it cannot.
+        # Checked like requests: kio allocates as many elements as a count claims, and aborts the process if it cannot.
         return _checked_answer_decoder(api_key, api_version)(memoryview(frame), offset, ANSWER_ELEMENTS_MAX)
     except ProtocolViolation as error:
         raise ProtocolViolation(f"an answer that is no {entity.__name__}: {error}") from None
@@ -161,14 +226,14 @@ def _checked_answer_decoder(api_key: int, api_version: int) -> BodyDecoder:
 
 
 def encode_response_body(api_key: int, api_version: int, fields: Fields) -> bytes:
-    """Only the body, without length and header."""
+    """The body only, without length and header."""
     out = bytearray()
     _writer(api_key, api_version)(out, fields)
     return bytes(out)
 
 
 def encode_items(api_key: int, api_version: int, path: tuple[str, ...], items: Sequence[Fields]) -> EncodedItems:
-    """The structures of one array of an answer, for parts of the answer that have them alike.
+    """The encoded structures of one array of a response, for a response that repeats them.
 
     `path` has the names of the fields that lead to the array. Errors are those of `encode_response`.
     """
@@ -210,7 +275,7 @@ def _refuse_unknown_in(api_key: int) -> UnknownNames:
 @cache
 def _request_writer(api_key: int, api_version: int) -> Writer:
     def refuse_unknown(path: tuple[str, ...], names: frozenset[str]) -> None:
-        # Unlike an answer, a request that loses a field asks for something else.
+        # Unlike a response, a request that loses a field changes its meaning.
         raise TypeError(f"{'.'.join((API_NAMES[api_key], *path))} v{api_version} has no field {sorted(names)}")
 
     return struct_writer(load_request_schema(api_key, api_version), (), refuse_unknown)
@@ -236,7 +301,7 @@ def _names_at(entity: EntityClass, path: tuple[str, ...]) -> frozenset[str]:
 
 
 def preload(hot: Iterable[tuple[int, Iterable[int]]]) -> None:
-    """Prepare these (key, versions) now, so that no request pays for it."""
+    """Prepare these (key, versions) now, so that no request has to."""
     for api_key, versions in hot:
         for version in versions:
             if is_decodable(api_key, version):
@@ -245,9 +310,9 @@ def preload(hot: Iterable[tuple[int, Iterable[int]]]) -> None:
 
 
 def preload_rest(api_keys: Iterable[int] | None = None) -> Iterator[tuple[int, int]]:
-    """Prepare one more (key, version) at each step, newest versions first; yields what it just prepared.
+    """Prepare one more (key, version) at each step, newest versions first, and yield it.
 
-    `api_keys` are those that are served (default: all). A step takes 1 to 5 ms the first time and nothing after.
+    `api_keys` are the served ones (default: all). A step takes 1 to 5 ms the first time and no time after that.
     """
     keys = sorted(API_NAMES) if api_keys is None else sorted(api_keys)
     for api_key in keys:

@@ -1,8 +1,8 @@
-"""The hot answers and requests, placed and read by hand: Produce (versions 3 to 13) and Fetch (4 to 18).
+"""Hand-written responses and requests of the hot path: Produce (versions 3 to 13) and Fetch (4 to 18).
 
-An answer is a list of parts to send in order, length prefix and header included; topics are pairs of a key (name up to
-version 12, id from 13) and its partitions' answers. The commonest shape, one partition without error words, has a
-struct that packs all of it but the topic's name. kio is the oracle: the tests hold both to the same bytes.
+A response is a list of parts to send in order, length prefix and header included. Topics are pairs of a key (name up to
+version 12, id from 13) and the partitions' results. The most frequent shape, one partition without an error message,
+has one struct for everything but the topic's name. kio is the oracle: tests compare the bytes of both.
 """
 
 from yak.protocol.fetch_answer import (
@@ -12,10 +12,17 @@ from yak.protocol.fetch_answer import (
     FetchTopicAnswer,
     SnapshotId,
     fetch_response,
+    fetch_response_in_slices,
 )
 from yak.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, decode_fetch_request
 from yak.protocol.hot_pieces import LeaderHint, NodeEndpoint, TopicKey
-from yak.protocol.produce_answer import ProducePartitionAnswer, ProduceTopicAnswer, RecordError, produce_response
+from yak.protocol.produce_answer import (
+    ProducePartitionAnswer,
+    ProduceTopicAnswer,
+    RecordError,
+    produce_response,
+    produce_response_in_slices,
+)
 from yak.protocol.produce_request import (
     PartitionProduceData,
     ProduceRequest,
@@ -45,5 +52,7 @@ __all__ = [
     "decode_fetch_request",
     "decode_produce_request",
     "fetch_response",
+    "fetch_response_in_slices",
     "produce_response",
+    "produce_response_in_slices",
 ]

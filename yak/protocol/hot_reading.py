@@ -1,13 +1,13 @@
-"""Small readers for what is decoded by hand: counts, strings, topic ids, each held to the bytes that are left.
+"""Small readers for the hand-written decoders: counts, strings, topic ids, each checked against the remaining bytes.
 
-Every one raises ProtocolViolation, or struct.error where the bytes end; the decoders turn the latter into the former.
+Each raises ProtocolViolation, or struct.error where the bytes end; the decoders turn the latter into the former.
 """
 
 import struct
 import uuid
 from typing import Final
 
-from yak.errors import ProtocolViolation
+from yak.errors import ProtocolViolation, TooManyElements
 from yak.limits import TOPIC_IDS_CACHED_MAX
 from yak.protocol.tagged_fields import TaggedField, iterate_tags, read_tag_count
 from yak.protocol.varint import read_uvarint
@@ -19,7 +19,7 @@ _INT32: Final = struct.Struct(">i")
 
 
 class Budget:
-    """How many array elements and tagged fields one message may still have. A topic counts as its partitions."""
+    """How many more array elements and tagged fields one message may have. A topic counts as its partitions."""
 
     __slots__ = ("elements_max", "left")
 
@@ -27,25 +27,25 @@ class Budget:
         self.left = self.elements_max = elements_max
 
     def spend(self, count: int) -> None:
-        """Take some; refuse the message when too few are left."""
+        """Count elements; refuse the message when it has too many."""
         self.left -= count
         if self.left < 0:
-            raise ProtocolViolation(f"more than {self.elements_max} array elements in one message")
+            raise TooManyElements(f"more than {self.elements_max} array elements in one message")
 
     def end_topic(self, partitions: int) -> None:
-        """Give back what a topic took itself, when it has partitions: those were taken too."""
+        """Refund the element of a topic with partitions, because the partitions count."""
         if partitions:
             self.left += 1
 
     def spend_array(self, count: int, bytes_left: int, element_bytes_min: int) -> None:
-        """Take an array's elements; refuse a count that the bytes that are left cannot hold."""
+        """Count an array's elements; refuse a count that the remaining bytes cannot hold."""
         if count * element_bytes_min > bytes_left:
             raise ProtocolViolation(f"an array of {count} with {bytes_left} bytes left")
         self.spend(count)
 
 
 def read_count(view: Buffer, position: int, element_bytes_min: int, budget: Budget) -> tuple[int, int]:
-    """(count of an array that is not null, position after it) in the form before flexible versions."""
+    """(count of a non-null array, position after it) in the form before flexible versions."""
     (count,) = _INT32.unpack_from(view, position)
     position += 4
     if count < 0:
@@ -55,7 +55,7 @@ def read_count(view: Buffer, position: int, element_bytes_min: int, budget: Budg
 
 
 def read_compact_count(view: Buffer, position: int, element_bytes_min: int, budget: Budget) -> tuple[int, int]:
-    """(count of an array that is not null, position after it) in the compact form."""
+    """(count of a non-null array, position after it) in the compact form."""
     count = view[position] if position < len(view) else 0x80
     if count < 0x80:
         position += 1
@@ -68,7 +68,7 @@ def read_compact_count(view: Buffer, position: int, element_bytes_min: int, budg
 
 
 def read_text(view: Buffer, start: int, end: int) -> str:
-    """The string between two positions."""
+    """The UTF-8 string in [start, end)."""
     if end > len(view):
         raise ProtocolViolation(f"a string of {end - start} bytes goes past the end")
     try:
@@ -113,7 +113,7 @@ _topic_ids: dict[bytes, uuid.UUID | None] = {bytes(16): None}
 
 
 def read_topic_id(view: Buffer, position: int) -> uuid.UUID | None:
-    """The id at a position; kept between requests, since building one costs more than the rest of a topic."""
+    """The id at a position; cached between requests, because building one costs more than the rest of a topic."""
     raw = bytes(view[position : position + 16])
     try:
         return _topic_ids[raw]
@@ -128,7 +128,7 @@ def read_topic_id(view: Buffer, position: int) -> uuid.UUID | None:
 
 
 def end_of_tags(view: Buffer, position: int, budget: Budget) -> int:
-    """Position after a block of tagged fields that are all ignored."""
+    """Position after a block of tagged fields; all of them are ignored."""
     if position < len(view) and view[position] == 0:
         return position + 1
     count, position = read_tag_count(view, position, len(view))
@@ -139,7 +139,7 @@ def end_of_tags(view: Buffer, position: int, budget: Budget) -> int:
 
 
 def expect_end(tagged: TaggedField, reached: int) -> None:
-    """Refuse a tagged field whose value is not as long as it says."""
+    """Refuse a tagged field whose value does not have its announced size."""
     if reached != tagged.value_end:
         size = tagged.value_end - tagged.value_start
         raise ProtocolViolation(f"tagged field {tagged.tag} says {size} bytes and has {reached - tagged.value_start}")

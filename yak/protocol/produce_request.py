@@ -1,17 +1,19 @@
-"""Produce requests, decoded by hand: what a busy broker reads all day.
+"""Hand-written decoder of Produce requests, the most frequent requests of a busy broker.
 
-One class for all versions: what a version lacks has its default. Attribute names are kio's. Against kio behind the
-check of `request_check` this saves the check, a copy of the records, and a duration object.
+One class serves all versions, with defaults for fields that a version lacks. Attribute names are kio's. Compared with
+kio behind `request_check`, it saves the check, a copy of the records, and a duration object.
 
-**`records` are views into the frame, valid only while it is**: during one step. Copy what must live longer.
+**`records` are views into the frame, valid only as long as the frame**: during one step. Copy records that live longer.
 """
 
 import datetime as dt
 import struct
 import uuid
+from collections.abc import Generator
 from typing import Final, NamedTuple
 
 from yak.errors import ProtocolViolation
+from yak.limits import SLICE_ELEMENTS
 from yak.protocol.hot_reading import (
     ENDS_EARLY,
     Budget,
@@ -58,12 +60,12 @@ class ProduceRequest(NamedTuple):
 
     @property
     def timeout(self) -> dt.timedelta:
-        """`timeout_ms` as kio has it."""
+        """`timeout_ms` as kio's type."""
         return dt.timedelta(milliseconds=self.timeout_ms)
 
 
 def decode_produce_request(version: int, frame: Buffer, offset: int, elements_max: int) -> ProduceRequest:
-    """A Produce body of version 3 to 13 that takes the frame from `offset` to its end. Raises ProtocolViolation."""
+    """Decode a Produce body of version 3 to 13, from `offset` to the end of the frame. Raises ProtocolViolation."""
     view = memoryview(frame)
     try:
         if version >= 9:
@@ -79,13 +81,41 @@ def decode_produce_request(version: int, frame: Buffer, offset: int, elements_ma
     return request
 
 
+def decode_produce_in_slices(
+    version: int, frame: Buffer, offset: int, elements_max: int
+) -> Generator[None, None, ProduceRequest]:
+    """`decode_produce_request` that yields after every `SLICE_ELEMENTS` topics."""
+    view, budget = memoryview(frame), Budget(elements_max)
+    flexible = version >= 9
+    try:
+        transactional_id, position = (read_compact_string if flexible else read_string)(view, offset)
+        acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, position)
+        read = read_compact_count if flexible else read_count
+        count, position = read(view, position + 6, 3 if flexible else 6, budget)
+        topics: list[TopicProduceData] = []
+        while len(topics) < count:
+            some = min(SLICE_ELEMENTS, count - len(topics))
+            if flexible:
+                more, position = _flexible_topics(version, view, position, budget, some)
+            else:
+                more, position = _legacy_topics(view, position, budget, some)
+            topics += more
+            yield
+        if flexible:
+            position = end_of_tags(view, position, budget)
+    except struct.error:
+        raise ProtocolViolation(ENDS_EARLY) from None
+    refuse_trailing(view, position)
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
 _ONE_BATCH_FRONT: Final = struct.Struct(">BhiB")
 _ONE_BATCH_BACK: Final = struct.Struct(">BiB")
 _make = tuple.__new__
 
 
 def _one_batch(version: int, view: memoryview, position: int) -> ProduceRequest | None:
-    """The usual request: no transaction, one topic, one partition, no tagged fields. None: it is something else."""
+    """Decode the usual request: no transaction, one topic, one partition, no tagged fields; None for any other."""
     transactional_id, acks, timeout_ms, topic_count = _ONE_BATCH_FRONT.unpack_from(view, position)
     if transactional_id or topic_count != 2:
         return None
@@ -101,7 +131,7 @@ def _one_batch(version: int, view: memoryview, position: int) -> ProduceRequest 
         start, position = position + 1, position + length
         name = read_text(view, start, position)
     if position + 6 > len(view):
-        return None  # no partitions, or cut off: the general reader knows which
+        return None  # no partitions, or incomplete: the general decoder reports which
     partition_count, index, length = _ONE_BATCH_BACK.unpack_from(view, position)
     position += 6
     if length >= 0x80:
@@ -109,7 +139,7 @@ def _one_batch(version: int, view: memoryview, position: int) -> ProduceRequest 
     end = position + length - 1
     if partition_count != 2 or not length or end + 3 != len(view) or bytes(view[end:]) != b"\0\0\0":
         return None
-    # By `tuple.__new__`: a NamedTuple's own constructor takes twice as long, and this is every request.
+    # `tuple.__new__` takes half the time of a NamedTuple's own constructor, and every request passes here.
     partition = _make(PartitionProduceData, (index, view[position:end]))
     topic = _make(TopicProduceData, (name, topic_id, [partition]))
     return _make(ProduceRequest, (None, acks, timeout_ms, [topic]))
@@ -119,6 +149,13 @@ def _produce_legacy(view: memoryview, position: int, budget: Budget) -> tuple[Pr
     transactional_id, position = read_string(view, position)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, position)
     topic_count, position = read_count(view, position + 6, 6, budget)
+    topics, position = _legacy_topics(view, position, budget, topic_count)
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
+
+
+def _legacy_topics(
+    view: memoryview, position: int, budget: Budget, topic_count: int
+) -> tuple[list[TopicProduceData], int]:
     end, topics = len(view), []
     for _ in range(topic_count):
         name, position = read_string(view, position)
@@ -138,13 +175,21 @@ def _produce_legacy(view: memoryview, position: int, budget: Budget) -> tuple[Pr
             partitions.append(PartitionProduceData(index, view[start:position]))
         budget.end_topic(partition_count)
         topics.append(TopicProduceData(required(name), None, partitions))
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
+    return topics, position
 
 
 def _produce_flexible(version: int, view: memoryview, position: int, budget: Budget) -> tuple[ProduceRequest, int]:
     transactional_id, position = read_compact_string(view, position)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, position)
     topic_count, position = read_compact_count(view, position + 6, 3, budget)
+    topics, position = _flexible_topics(version, view, position, budget, topic_count)
+    position = end_of_tags(view, position, budget)
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
+
+
+def _flexible_topics(
+    version: int, view: memoryview, position: int, budget: Budget, topic_count: int
+) -> tuple[list[TopicProduceData], int]:
     end, topics = len(view), []
     for _ in range(topic_count):
         name, topic_id = "", None
@@ -170,5 +215,4 @@ def _produce_flexible(version: int, view: memoryview, position: int, budget: Bud
         position = end_of_tags(view, position, budget)
         budget.end_topic(partition_count)
         topics.append(TopicProduceData(name, topic_id, partitions))
-    position = end_of_tags(view, position, budget)
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
+    return topics, position

@@ -1,7 +1,7 @@
-"""Looking inside a batch: decompress it within bounds and walk its records, trusting no length in it.
+"""Reading inside a batch: decompress it within limits and walk its records, trusting no length in it.
 
-Off the hot path: reads by timestamp, small batches that are checked on arrival, compaction. Layout: Kafka's
-DefaultRecord.java; every integer is a zigzag varint but the attributes byte.
+Off the hot path: reads by timestamp, checks of small batches on arrival, compaction. Layout: Kafka's
+DefaultRecord.java; every integer is a zigzag varint except the attributes byte.
 """
 
 import zlib
@@ -25,13 +25,16 @@ from yak.protocol.varint import read_zigzag
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 _FIRST_BUFFER_BYTES = 64 * 1024
 _RATIO_COUNTS_FROM_BYTES = 8 * 1024 * 1024
-"""Below this no ratio is suspect: a batch of equal records packs to almost nothing."""
+"""Below this size every ratio is allowed: a batch of equal records compresses to almost nothing."""
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
+_INPUT_PIECE_BYTES = 64 * 1024
+_OUTPUT_PIECE_BYTES = 256 * 1024
+_KEPT_BYTES_MAX = 16 * 1024 * 1024
 
 
 class WalkedRecord(NamedTuple):
-    """One record of a batch; `key` and `value` are None when they are null. `headers` are only there when asked for."""
+    """One record of a batch; null `key` and `value` are None. `headers` are filled only on request."""
 
     offset: int
     timestamp: int
@@ -45,10 +48,10 @@ class _Codec(Protocol):
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int = RECOMPRESSED_BYTES_MAX) -> Buffer:
-    """The records of a batch without their compression, at most `limit_bytes` of them.
+    """The decompressed records of a batch, at most `limit_bytes`.
 
-    Raises ProtocolViolation when the data is broken, of an unknown codec, or too large when decompressed: over the limit,
-    or over 8 MiB and RECOMPRESSED_RATIO_MAX times its size.
+    Raises ProtocolViolation for broken data, an unknown codec, or too many decompressed bytes: over the limit, or over
+    both 8 MiB and RECOMPRESSED_RATIO_MAX times the compressed size.
     """
     limit_bytes = min(limit_bytes, max(_RATIO_COUNTS_FROM_BYTES, len(data) * RECOMPRESSED_RATIO_MAX))
     if codec == 0:
@@ -65,20 +68,45 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = RECOMPRESSED_BYTES_M
 
 
 def _gunzip(data: Buffer, limit_bytes: int) -> bytes:
+    """Inflate large records twice, first only to count: a bomb gets at most `_KEPT_BYTES_MAX` of memory."""
+    pieces: list[bytes] = []
+    total = 0
+    for piece in _inflate(data):
+        total += len(piece)
+        if total > limit_bytes:
+            raise ProtocolViolation(f"a batch of more than {limit_bytes} bytes when decompressed")
+        if total <= _KEPT_BYTES_MAX:
+            pieces.append(piece)
+    return b"".join(pieces if total <= _KEPT_BYTES_MAX else _inflate(data))
+
+
+def _inflate(data: Buffer) -> Iterator[bytes]:
+    """Pieces of the inflated data. Raises ProtocolViolation.
+
+    zlib joins the output of one call while it holds the GIL, which for 120 MiB stops all other threads for 90 ms. After
+    each call it also copies the unread input, so the input comes in pieces too.
+    """
     inflater = zlib.decompressobj(wbits=31)
-    try:
-        output = inflater.decompress(data, limit_bytes + 1)
-    except zlib.error as error:
-        raise ProtocolViolation(f"broken gzip data: {error}") from error
-    if len(output) > limit_bytes:
-        raise ProtocolViolation(f"a batch of more than {limit_bytes} bytes when decompressed")
-    if not inflater.eof:
-        raise ProtocolViolation("gzip data is cut off")
-    return output
+    view = memoryview(data)
+    position, rest = 0, b""
+    while not inflater.eof:
+        is_read = not rest
+        if is_read:
+            rest = bytes(view[position : position + _INPUT_PIECE_BYTES])
+            position += len(rest)
+        try:
+            piece = inflater.decompress(rest, _OUTPUT_PIECE_BYTES)
+        except zlib.error as error:
+            raise ProtocolViolation(f"broken gzip data: {error}") from error
+        if is_read and not rest and not piece:
+            raise ProtocolViolation("gzip data is cut off")
+        rest = inflater.unconsumed_tail
+        if piece:
+            yield piece
 
 
 def _unsnap(data: Buffer, limit_bytes: int) -> Buffer:
-    """Snappy, in xerial's framing (what Java and librdkafka write) or as one raw block."""
+    """Snappy, in xerial's framing (as Java and librdkafka write it) or as one raw block."""
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _unsnap_block(view, limit_bytes)
@@ -107,7 +135,7 @@ def _unsnap_block(block: memoryview, limit_bytes: int) -> bytes:
 
 
 def _decompress_growing(codec: _Codec, data: Buffer, limit_bytes: int) -> Buffer:
-    """Try buffers of growing size up to the limit: the codecs cannot tell the size, and would else take any."""
+    """Try growing buffers up to the limit: the codecs cannot tell the size, and would otherwise allocate any."""
     size = min(limit_bytes, max(_FIRST_BUFFER_BYTES, len(data) * 8))
     while True:
         output = bytearray(size)
@@ -126,20 +154,20 @@ def _decompress_growing(codec: _Codec, data: Buffer, limit_bytes: int) -> Buffer
 def walk_records(
     batch: Buffer, limit_bytes: int = RECOMPRESSED_BYTES_MAX, *, with_headers: bool = False
 ) -> Iterator[WalkedRecord]:
-    """Each record of one whole batch, in order. Raises ProtocolViolation at the first thing that does not fit."""
+    """Each record of one whole batch, in order. Raises ProtocolViolation at the first error."""
     header = read_header(batch)
     records = decompress(header.codec, memoryview(batch)[HEADER_BYTES : header.size_bytes], limit_bytes)
     return walk(header, records, with_headers=with_headers)
 
 
 def check_records(header: BatchHeader, batch: Buffer) -> None:
-    """Walk an uncompressed batch to its end; ProtocolViolation when a consumer could not."""
+    """Walk an uncompressed batch to its end; ProtocolViolation when a consumer could not parse it."""
     for _ in walk(header, memoryview(batch)[HEADER_BYTES : header.size_bytes]):
         pass
 
 
 def walk(header: BatchHeader, records: Buffer, *, with_headers: bool = False) -> Iterator[WalkedRecord]:
-    """Each of the `header.records_count` records in already decompressed bytes, which must end with the last one."""
+    """Each of the `header.records_count` records in decompressed bytes, which must end with the last record."""
     view = memoryview(records)
     data = bytes(view) if len(view) <= _FIRST_BUFFER_BYTES else view
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else None
@@ -202,7 +230,7 @@ def _skip_headers(data: Buffer, position: int, stop: int) -> int:
 
 
 def _headers(data: Buffer, position: int, stop: int) -> tuple[tuple[bytes, bytes | None], ...]:
-    """The headers of a record, which were skipped without a fault before."""
+    """The headers of a record, which `_skip_headers` has checked."""
     count, position = read_zigzag(data, position)
     headers = []
     for _ in range(count):

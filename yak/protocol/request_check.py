@@ -1,22 +1,22 @@
-"""Every request body is walked once before kio decodes it, and nothing in it is believed before it is checked.
+"""Every request body is walked once before kio decodes it, and none of it is trusted before it is checked.
 
 kio's native reader allocates an array from its count alone: ten bytes that claim 2^35 elements abort the whole process
-(an allocation failure in Rust cannot be caught). It also takes a null where the schema has none, tagged fields that
-repeat or lie about their size, and refuses those it does not know. So this walk
-- holds every length and count to the bytes that are left, and the elements of one request to a limit;
-- refuses nulls, falling tags and wrong sizes;
-- notes unknown tagged fields, so that they can be cut out.
+(an allocation failure in Rust cannot be caught). It also accepts nulls where the schema has none, and tagged fields that
+repeat or have a wrong size, and refuses unknown ones. So this walk
+- checks every length and count against the remaining bytes, and the elements of one request against a limit;
+- refuses nulls, descending tags and wrong sizes;
+- notes unknown tagged fields, so that they can be removed.
 
-A checker is compiled from kio's classes once for each version. What strings hold is left to kio.
+A checker is compiled from kio's classes once for each version. kio checks the content of strings.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from typing import Final, TypeAlias
 
-from yak.errors import ProtocolViolation
-from yak.limits import REPLICAS_PER_ELEMENT, REQUEST_ELEMENTS_MAX
+from yak.errors import ProtocolViolation, TooManyElements
+from yak.limits import REPLICAS_PER_ELEMENT, REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.protocol.schema_fields import STRUCT_KIND, EntityClass, SchemaField, schema_fields
 from yak.protocol.tagged_fields import TaggedField, iterate_tags, read_tag_count
 from yak.protocol.varint import read_uvarint, uvarint
@@ -30,7 +30,7 @@ _REPLICAS: Final = frozenset({"broker_ids", "replicas"})
 
 
 class Walk:
-    """One pass over one body: the bytes, where they end, and what was found."""
+    """One pass over one body: the bytes, their end, and the findings."""
 
     __slots__ = ("data", "edits", "elements", "elements_max", "end")
 
@@ -40,29 +40,33 @@ class Walk:
         self.end = len(data)
         self.elements = 0
         self.edits: list[tuple[int, int, bytes]] = []
-        """(start, end, replacement) of what must change for kio to read it; not in order."""
+        """(start, end, replacement) of the changes that kio needs to read the body; not in order."""
 
     def bound_array(self, count: int, position: int, element_bytes_min: int, per_element: int) -> None:
-        """Refuse a count that cannot be true, or too many elements in one request; so many count as one."""
+        """Refuse an impossible count, or too many elements in one request; `per_element` array items count as one."""
         if count * element_bytes_min > self.end - position:
             raise ProtocolViolation(f"an array of {count} with {self.end - position} bytes left")
         self.spend(count // per_element)
 
     def spend(self, count: int) -> None:
-        """Count elements or tagged fields against what one request may have."""
+        """Count elements or tagged fields against the request's limit."""
         self.elements += count
         if self.elements > self.elements_max:
-            raise ProtocolViolation(f"more than {self.elements_max} array elements at once")
+            raise TooManyElements(f"more than {self.elements_max} array elements at once")
 
 
 Step: TypeAlias = Callable[[Walk, int], int]
 """Checks one field that starts at a position; returns the position after it. Raises ProtocolViolation."""
+Begin: TypeAlias = Callable[[Walk, int], tuple[int, int]]
+"""Checks the count of an array; returns it and the position of the first element."""
+_loops: Final[dict[Step, tuple[Begin, Step]]] = {}
+"""The two parts of each array checker, to check an array in slices."""
 
 
 def check_body(
     entity: EntityClass, data: Buffer, offset: int, elements_max: int = REQUEST_ELEMENTS_MAX
 ) -> list[tuple[int, int, bytes]]:
-    """Walk the body of `entity` from `offset` to the end of `data`; returns the edits kio needs (mostly none).
+    """Walk the body of `entity` from `offset` to the end of `data`; returns the edits that kio needs (usually none).
 
     Raises ProtocolViolation when the bytes are not exactly one such body.
     """
@@ -76,8 +80,33 @@ def check_body(
     return walk.edits
 
 
+def check_in_slices(
+    entity: EntityClass, data: Buffer, offset: int, elements_max: int
+) -> Generator[None, None, list[tuple[int, int, bytes]]]:
+    """`check_body` that yields after every `SLICE_ELEMENTS` elements of a top-level array."""
+    walk = Walk(data, elements_max)
+    position = offset
+    try:
+        for step in _steps(entity):
+            loop = _loops.get(step)
+            if loop is None:
+                position = step(walk, position)
+                continue
+            begin, check_one = loop
+            count, position = begin(walk, position)
+            for number in range(1, count + 1):
+                position = check_one(walk, position)
+                if number % SLICE_ELEMENTS == 0:
+                    yield
+    except struct.error:
+        raise ProtocolViolation(_ENDS_EARLY) from None
+    if position != walk.end:
+        raise ProtocolViolation(f"{walk.end - position} bytes after the end of the request")
+    return walk.edits
+
+
 def apply_edits(data: Buffer, offset: int, edits: list[tuple[int, int, bytes]]) -> bytes:
-    """The body from `offset` on with the edits made."""
+    """The body from `offset` on, with the edits applied."""
     pieces: list[Buffer] = []
     position = offset
     for start, end, replacement in sorted(edits):
@@ -89,7 +118,22 @@ def apply_edits(data: Buffer, offset: int, edits: list[tuple[int, int, bytes]]) 
 
 @cache
 def struct_step(entity: EntityClass) -> Step:
-    """The checker of one structure, its block of tagged fields included."""
+    """The checker of one structure, including its tagged fields."""
+    steps = _steps(entity)
+    if len(steps) == 1:
+        return steps[0]
+
+    def check_struct(walk: Walk, position: int) -> int:
+        for step in steps:
+            position = step(walk, position)
+        return position
+
+    return check_struct
+
+
+@cache
+def _steps(entity: EntityClass) -> list[Step]:
+    """The checkers of a structure's fields, including its tagged fields."""
     steps: list[Step] = []
     fixed = 0
     for field in schema_fields(entity):
@@ -107,20 +151,12 @@ def struct_step(entity: EntityClass) -> Step:
         steps.append(_fixed_step(fixed))
     if entity.__flexible__:
         steps.append(_tags_step(entity))
-    if len(steps) == 1:
-        return steps[0]
-
-    def check_struct(walk: Walk, position: int) -> int:
-        for step in steps:
-            position = step(walk, position)
-        return position
-
-    return check_struct
+    return steps
 
 
 @cache
 def _bytes_min(entity: EntityClass) -> int:
-    """The fewest bytes that a structure can take."""
+    """The smallest size of a structure in bytes."""
     flexible = entity.__flexible__
     total = sum(_field_bytes_min(field, flexible) for field in schema_fields(entity) if field.tag is None)
     return max(1, total + (1 if flexible else 0))
@@ -202,7 +238,23 @@ def _array_step(field: SchemaField, *, flexible: bool) -> Step:
     per_element = REPLICAS_PER_ELEMENT if name in _REPLICAS else 1
     step = _field_step(element, flexible=flexible)
 
+    def begin(walk: Walk, position: int) -> tuple[int, int]:
+        count, position = count_of(walk.data, position)
+        if count < 0:
+            _refuse_negative(name, count, nullable)
+            return 0, position
+        walk.bound_array(count, position, element_bytes_min, per_element)
+        return count, position
+
+    def check_one(walk: Walk, position: int) -> int:
+        before = walk.elements
+        position = step(walk, position)
+        if walk.elements > before:
+            walk.elements -= 1  # a topic counts as its partitions; otherwise many small topics would exceed the limit
+        return position
+
     def check_array(walk: Walk, position: int) -> int:
+        # `begin` and `check_one` inlined: the calls would slow down small requests
         count, position = count_of(walk.data, position)
         if count < 0:
             _refuse_negative(name, count, nullable)
@@ -214,11 +266,11 @@ def _array_step(field: SchemaField, *, flexible: bool) -> Step:
             before = walk.elements
             position = step(walk, position)
             if walk.elements > before:
-                walk.elements -= (
-                    1  # a topic counts as its partitions, or many small topics would be refused as many partitions
-                )
+                walk.elements -= 1
         return position
 
+    if fixed is None:
+        _loops[check_array] = begin, check_one
     return check_array
 
 
@@ -238,7 +290,7 @@ def _nullable_struct_step(inner: Step) -> Step:
 
 def _tags_step(entity: EntityClass) -> Step:
     known = {
-        # A tagged value is never null on the wire: absence says that.
+        # A tagged value is never null on the wire: a null field is absent.
         field.tag: _field_step(
             SchemaField(field.name, field.kind, field.struct, field.is_array, field.kind == "string", None, None),
             flexible=True,
@@ -271,7 +323,7 @@ def _tags_step(entity: EntityClass) -> Step:
 
 
 def _check_tagged_value(walk: Walk, step: Step, tagged: TaggedField) -> None:
-    """The value must take exactly the size it was announced with; edits inside it change that size."""
+    """Check that the value has exactly its announced size; edits inside it change that size."""
     outer_end, walk.end = walk.end, tagged.value_end
     edits_before = len(walk.edits)
     reached = step(walk, tagged.value_start)

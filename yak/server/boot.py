@@ -1,4 +1,4 @@
-"""What a broker opens before it serves: its data directories, its copy of the metadata, the hot message schemas."""
+"""Open what a broker needs before it serves: data directories, its copy of the metadata, hot message schemas."""
 
 import sys
 import threading
@@ -29,18 +29,18 @@ from yak.storage.checkpoints import id_to_text
 from yak.storage.log_store import LogStore
 
 METADATA_FOLDER: Final = "__yak_metadata"
-"""Below the first data directory; no topic can have this name, for it has no partition number."""
+"""Below the first data directory; no topic's folder can have this name, for it has no partition number."""
 _KERNEL_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
-"""Linux makes it anew at each start of the machine (random(4))."""
+"""Linux generates a new one at each start of the machine (random(4))."""
 _PROGRESS_EVERY_SECONDS: Final = 1.0
 _HOT_NEWEST: Final = {18: 2, 3: 2, 22: 1}
-"""How many of the newest versions of ApiVersions, Metadata and InitProducerId are prepared before the first request: what
-clients send first. Produce and Fetch are read and answered by hand, and need no schema."""
+"""How many of the newest versions of ApiVersions, Metadata and InitProducerId are prepared before the first request:
+clients send these APIs first. Produce and Fetch have hand-written codecs and need no schema."""
 
 
 @dataclass(slots=True)
 class Opened:
-    """What was found on disk."""
+    """The state loaded from disk."""
 
     log_store: LogStore
     image_log: ImageLog
@@ -53,8 +53,8 @@ def open_data(
 ) -> Opened:
     """Lock, check and load the data directories; waits for the device.
 
-    The copy of the metadata is read only after the directories were found to be ours: reading cuts a torn tail.
-    Raises StartRefused.
+    The copy of the metadata is read only after the directories are known to be this node's: reading truncates a torn
+    tail. Raises StartRefused.
     """
     directories = [path.rstrip("/") or "/" for path in options.data_dirs]
     metadata = _MetadataCopy(disk, f"{directories[0]}/{METADATA_FOLDER}")
@@ -94,7 +94,7 @@ def open_data(
         log_store.release()
         raise
     if image_log.cut_bytes:
-        log.write("warning", "metadata-tail-cut", {"bytes": image_log.cut_bytes})
+        log.write("warning", "metadata-tail-truncated", {"bytes": image_log.cut_bytes})
     for event in log_store.report.events:
         log.write(event.level, event.event, event.fields)
     return Opened(log_store, image_log, image, SecretFile(disk, f"{directories[0]}/{METADATA_FOLDER}"))
@@ -108,7 +108,7 @@ def make_broker(
     advertised: tuple[str, int],
     http_port: int = 0,
 ) -> Broker:
-    """The core, on what was opened."""
+    """The core, on the opened data."""
     dice = SystemDice()
     identity = Identity(
         node_id=options.node_id,
@@ -145,7 +145,7 @@ def make_broker(
 
 
 def kernel_boot_id(path: str = _KERNEL_BOOT_ID) -> str | None:
-    """What tells one start of this machine from the next; None where the system does not say."""
+    """An id of this start of the machine; None where the system has none."""
     try:
         with open(path, encoding="ascii") as file:
             return file.read().strip() or None
@@ -154,7 +154,7 @@ def kernel_boot_id(path: str = _KERNEL_BOOT_ID) -> str | None:
 
 
 def preload_hot() -> None:
-    """Prepare what the first requests of any client need; about 20 ms."""
+    """Prepare the schemas of every client's first requests; about 20 ms."""
     hot: list[tuple[int, Iterable[int]]] = []
     for api_key, newest in _HOT_NEWEST.items():
         versions = sorted(apis.TABLE[api_key].VERSIONS)
@@ -163,14 +163,14 @@ def preload_hot() -> None:
 
 
 class LoadProgress:
-    """Says on stderr how far loading is, once a second, when it takes that long."""
+    """Reports the progress of loading on stderr, at most once a second."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._said_at = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        """`done` of `total` logs are loaded."""
+        """Report that `done` of `total` logs are loaded."""
         now = time.monotonic()
         if now - self._said_at >= _PROGRESS_EVERY_SECONDS:
             self._said_at = now
@@ -179,7 +179,7 @@ class LoadProgress:
 
 
 class _MetadataCopy:
-    """Opened once, at first need, by whichever thread loads the first log."""
+    """The copy of the metadata; the first thread that loads a log opens it, once."""
 
     def __init__(self, disk: RealDisk, path: str) -> None:
         self._disk = disk
@@ -203,7 +203,7 @@ class _MetadataCopy:
 
 
 def _naming_the_holder(refused: StartRefused) -> StartRefused:
-    """A held lock is told with the process that holds it, which only the real disk knows."""
+    """Add the process that holds the lock, which only the real disk knows, to a refusal."""
     held = refused.__cause__
     if not isinstance(held, BlockingIOError) or not held.strerror:
         return refused

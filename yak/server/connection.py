@@ -1,4 +1,4 @@
-"""One client connection on a raw non-blocking socket: whole frames to the core, gathered replies to the peer."""
+"""One client connection on a raw non-blocking socket: passes whole frames to the core and sends gathered replies."""
 
 import mmap
 import socket
@@ -9,7 +9,7 @@ import trio
 
 from yak.broker.events import ConnectionClosed, ConnectionOpened, FrameReceived
 from yak.ids import ConnectionId
-from yak.limits import HEAVY_MS, HEAVY_SLICES, LONG_STEP_NS, TURN_SLICE_NS
+from yak.limits import HEAVY_MS, HEAVY_SLICES, LARGE_REQUEST_ELEMENTS, LONG_STEP_NS, TURN_SLICE_NS
 from yak.server import log
 from yak.server.file_slices import PooledSlice
 from yak.server.low_water import LowWater
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from yak.server.shell import Shell
 
 _NEW: Final = 2**63
-"""A connection is heavy until its first turn ends within a slice: 200 new connections that send a burst each would otherwise hold
-the loop for 200 slices."""
+"""A connection is heavy until its first turn ends within a slice. Otherwise 200 new connections with a burst each would
+hold the loop for 200 slices."""
 _CHECK_BACKLOG_EVERY: Final = 64
 _CLOSE_DRAIN_SECONDS: Final = 5.0
 _LIKELY_ALL_BYTES: Final = 4096
 _TCP_INFO_RTT_AT: Final = 68
 _TCP_CLOSE: Final = 7
 _TCP_CLOSE_WAIT: Final = 8
-"""States of Linux's tcp_states.h: both sides are closed, or the peer has closed and we have not."""
+"""States of Linux's tcp_states.h: both sides have closed, or only the peer has."""
 
 
 class Connection(Outgoing):
-    """One accepted socket. `run` is its task; the shell calls the rest within a turn."""
+    """One accepted socket. `run` is its task; the shell calls the other methods within a turn."""
 
     __slots__ = (
         "_drained",
@@ -75,23 +75,23 @@ class Connection(Outgoing):
         self.frame_since_ms = 0
         self.opened_ms = self.last_active_ms = shell.clock.now_ms()
         self.trial: PeerReserve | None = None
-        """Set while this connection is over a bound and has not proven yet to be another broker's."""
+        """Set while this connection exceeds a limit and is not yet known to be another broker's."""
         self._shell = shell
         self._scope = trio.CancelScope()
         self.relief: trio.Event | None = None
-        """Set while we do not read for now; whoever gives relief sets the event."""
+        """Set while reading is paused; setting the event resumes it."""
         self._drained: trio.Event | None = None
         self._draining = False
         self._peer_has_ended = False
         self._held_bytes = 0
         self._slices = 0
-        """Full slices in a row."""
+        """Full slices in succession."""
         self._heavy_until_ms: int = _NEW
 
     # ------------------------------------------------------------------------------------------------- the task
 
     async def run(self) -> None:
-        """Serve the connection until either side ends it. Nothing a peer does escapes from here."""
+        """Serve the connection until either side ends it. Errors of the peer never leave this method."""
         shell = self._shell
         try:
             with self._scope:
@@ -135,14 +135,14 @@ class Connection(Outgoing):
                 await trio.lowlevel.wait_readable(sock)
 
     def _turns(self) -> trio.Lock | None:
-        """What the next turn waits for its place in; None: it need not wait."""
+        """The lock for the next turn; None when it may run at once."""
         shell = self._shell
         if shell.turn_ms < self._heavy_until_ms or self.input.is_in_large_frame:
             return shell.heavy_turns
         return shell.further_turns if self._slices else None
 
     def _read_once(self) -> bool:
-        """One turn at the most: step what an earlier turn left, or what one `recv` brings; False when to wait for more.
+        """Run at most one turn: frames left by an earlier turn, or those of one `recv`. False: wait for the socket.
 
         Raises OSError.
         """
@@ -161,7 +161,7 @@ class Connection(Outgoing):
         self._note_received(received)
         if self._low_water.mark(self.sock, frames_in.missing_bytes):
             return False
-        # A short read was probably all there was: wait at once, which is a checkpoint too, rather than read in vain.
+        # A short read was probably all there was: waiting is a checkpoint too, and saves a futile read.
         return received >= _LIKELY_ALL_BYTES or frames_in.has_whole_frames
 
     def _note_received(self, received: int) -> None:
@@ -177,7 +177,7 @@ class Connection(Outgoing):
             self.frame_since_ms = now_ms
 
     def _step_frames(self, buffer: bytearray | mmap.mmap, view: memoryview, end: int) -> int:
-        """A turn: step the whole frames in `buffer[:end]`; returns where it stopped."""
+        """A turn: step the whole frames in `buffer[:end]`. Returns the end of the last one."""
         shell = self._shell
         now_ms = shell.begin_turn()
         steady_ns = shell.clock.steady_ns
@@ -209,6 +209,8 @@ class Connection(Outgoing):
                     carry_out(effects)
                     if self.closing or self.unsent_bytes > unsent_max:
                         break
+                elif length > LARGE_REQUEST_ELEMENTS and shell.core.backlog(connection_id) >= limits.in_flight_max:
+                    break  # an element has at least one byte, so this one may be served in slices: later ones wait
                 passed_ns = steady_ns()
                 if passed_ns > slice_end_ns:
                     break
@@ -224,7 +226,7 @@ class Connection(Outgoing):
         return end if self.closing else start
 
     def _note_slice(self, is_full: bool) -> None:
-        """A turn that stepped frames used up its slice, or did not."""
+        """Record whether a turn with frames used up its slice."""
         if is_full:
             self._slices += 1
             if self._slices >= HEAVY_SLICES:
@@ -258,10 +260,11 @@ class Connection(Outgoing):
         )
 
     def look_for_end(self) -> None:
-        """Called now and then while the socket is not read, which else is what tells that the client is gone (Linux only).
+        """Detect a closed connection while its socket is not read; called now and then (Linux only).
 
-        After a reset all is over. A client that closed may have sent requests before: they are read without a pause, as far as
-        the kernel has them, and then the end is; unless it has left more answers unread than it may.
+        After a reset the connection ends at once. A client that closed may have sent requests before. They are read
+        without a pause, as far as the kernel has them, and then the connection ends; unless the client has left more
+        than the allowed bytes of replies unread.
         """
         state = _tcp_state(self.sock)
         if state == _TCP_CLOSE:
@@ -274,7 +277,7 @@ class Connection(Outgoing):
             self.relief.set()
 
     async def _pause(self) -> None:
-        """Wait until an answer was sent, or memory was given back; the caller looks again."""
+        """Wait until a reply was sent or memory was freed; the caller checks again."""
         shell = self._shell
         self.relief = relief = trio.Event()
         shell.memory.no_longer_exempt(self)
@@ -284,12 +287,12 @@ class Connection(Outgoing):
         await relief.wait()
         self.relief = None
         if self.frame_since_ms:
-            self.frame_since_ms = shell.clock.now_ms()  # the time we did not read is not the peer's fault
+            self.frame_since_ms = shell.clock.now_ms()  # the pause does not count against the peer
 
     # ------------------------------------------------------------------------------------------------- replies
 
     def flush(self) -> None:
-        """Send what is queued as far as the socket takes it; a task sends the rest."""
+        """Send queued replies as far as the socket takes them; a task sends the rest."""
         if self._draining:
             self._recount_held()
         else:
@@ -310,7 +313,7 @@ class Connection(Outgoing):
             self._scope.cancel()
 
     def close(self, reason: str, *, now: bool = False) -> None:
-        """Read no more; end after what is queued was sent, or `now`."""
+        """Stop reading; end after the queued replies are sent, or `now`."""
         self._because(reason)
         self.closing = True
         if now:
@@ -342,7 +345,7 @@ class Connection(Outgoing):
                 self._scope.cancel()
 
     def _recount_held(self) -> None:
-        # slices are no memory of ours
+        # slices of files use no memory here
         held = self.unsent_bytes - sum(len(part) for part in self.outgoing if type(part) is PooledSlice)
         if held != self._held_bytes:
             self._shell.memory.change(held - self._held_bytes)
@@ -354,7 +357,7 @@ class Connection(Outgoing):
         self._recount_held()
 
     def _failed(self, error: Exception) -> None:
-        """A bug in the shell, in what concerns this connection alone: it ends."""
+        """A bug in the shell that concerns this connection alone: the connection ends."""
         self._shell.counters.bugs += 1
         log.write("error", "connection-failed", {"peer": self.peer}, error=error)
         self._because("internal error")
@@ -365,7 +368,7 @@ class Connection(Outgoing):
 
 
 def _tcp_state(sock: socket.socket) -> int:
-    """The kernel's state of the connection (Linux: struct tcp_info, tcpi_state); 0 where it cannot tell."""
+    """The kernel's state of the connection (Linux: struct tcp_info, tcpi_state); 0 when unknown."""
     if sys.platform != "linux":
         return 0
     try:
@@ -375,7 +378,7 @@ def _tcp_state(sock: socket.socket) -> int:
 
 
 def _round_trip_ms(sock: socket.socket) -> int:
-    """The round trip as the kernel measured it so far (Linux: struct tcp_info, tcpi_rtt in us); 0 where it cannot tell."""
+    """The round trip measured by the kernel (Linux: struct tcp_info, tcpi_rtt in us), in ms; 0 when unknown."""
     if sys.platform != "linux":
         return 0
     try:

@@ -1,4 +1,4 @@
-"""Jobs of the core in threads: a bounded number of each kind side by side, and a word when one takes too long."""
+"""Run jobs of the core in threads: a bounded number of each kind, with a warning for stuck ones."""
 
 import math
 import time
@@ -25,7 +25,7 @@ SIDE_BY_SIDE: Final[dict[JobKind, int]] = {
     "image": 2,
     "cut": 8,
 }
-"""Threads of each kind: one kind that is stuck (a sync of a dying disk) leaves the others theirs."""
+"""Threads of each kind: a stuck kind (a sync of a dying disk) leaves the other kinds their threads."""
 DEADLINE_MS: Final[dict[JobKind, int]] = {
     "flush": 10_000,
     "read": 10_000,
@@ -36,7 +36,7 @@ DEADLINE_MS: Final[dict[JobKind, int]] = {
     "image": 10_000,
     "cut": 10_000,
 }
-"""After this a job counts as stuck: it is named in the log, and another may run in its place."""
+"""A job that runs longer is stuck: it is logged, and another job may run in its place."""
 _STUCK_REPLACED_MAX: Final = 32
 
 
@@ -52,7 +52,7 @@ class _Running:
 
 
 class JobRunner:
-    """Runs `RunJob` effects; each ends as one `JobDone` handed to `post`."""
+    """Runs `RunJob` effects; each ends with one `JobDone` for `post`."""
 
     def __init__(self, nursery: trio.Nursery, post: Callable[[JobDone], None], clock: Clock) -> None:
         self._nursery = nursery
@@ -64,20 +64,20 @@ class JobRunner:
         self._stuck: dict[JobKind, int] = dict.fromkeys(SIDE_BY_SIDE, 0)
         self._running: dict[int, _Running] = {}
         self.durations: dict[JobKind, Histogram] = {kind: Histogram() for kind in SIDE_BY_SIDE}
-        """How long jobs took in their threads."""
+        """Run times of jobs in their threads."""
 
     @property
     def running_count(self) -> int:
-        """Jobs in threads now."""
+        """The number of running jobs."""
         return len(self._running)
 
     def submit(self, job: RunJob) -> None:
-        """Run a job as soon as its kind has a thread to spare."""
+        """Run a job as soon as its kind has a free thread."""
         self._waiting[job.kind].append(job)
         self._start_worker(job.kind)
 
     def check_deadlines(self, now_ms: int) -> None:
-        """Name the jobs that are past their deadline, once each, and let others take their place."""
+        """Log jobs past their deadline, once each, and start others in their place."""
         for running in list(self._running.values()):
             kind = running.job.kind
             took_ms = now_ms - running.started_ms
@@ -115,16 +115,16 @@ class JobRunner:
         self.durations[job.kind].note(took_ns)
         if running.stuck:
             took_ms = self._clock.now_ms() - running.started_ms
-            log.write("warning", "job-unstuck", {"kind": job.kind, "job": job.job_id, "took_ms": took_ms})
+            log.write("warning", "stuck-job-finished", {"kind": job.kind, "job": job.job_id, "took_ms": took_ms})
         self._post(JobDone(job.job_id, result, failure))
 
 
 def _attempt(run: Callable[[], object]) -> tuple[object, Exception | None, int]:
-    """What the job gave, or what it raised, and the ns it took.
+    """The result of the job or its exception, and the time it took in ns.
 
-    What was raised is the core's to judge. A panic of native code is no `Exception`, but ends no more. A traceback keeps the
-    job's frames, and by the threads' frames below them itself: without `_cut_off` what they hold (a batch of 128 MiB) would
-    stay until a rare garbage collection.
+    The core handles the exception. A panic of native code is no `Exception`, but is treated as one. A traceback keeps
+    the job's frames alive, and through the threads' frames itself. Without `_cut_off`, their objects (a batch of 128
+    MiB) would stay until a rare garbage collection.
     """
     started_ns = time.perf_counter_ns()
     try:
@@ -138,10 +138,10 @@ def _attempt(run: Callable[[], object]) -> tuple[object, Exception | None, int]:
 
 
 def _cut_off(error: BaseException) -> None:
-    """Part an exception from the frames it came through.
+    """Detach an exception from its frames.
 
-    A refusal, which a client can provoke, loses its traceback. Of any other exception, and of its causes, the tracebacks stay
-    for the log, and the frames lose their local variables.
+    An expected error, which a client can provoke, loses its traceback. Other exceptions and their causes keep their
+    tracebacks for the log, but the frames lose their local variables.
     """
     if isinstance(error, (PeerError, ProtocolViolation)):
         error.__traceback__ = error.__cause__ = error.__context__ = None

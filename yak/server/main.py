@@ -1,10 +1,10 @@
-"""One broker process: open the data, meet the metadata store, serve, drain, end.
+"""One broker process: open the data, connect to the metadata store, serve, drain, stop.
 
-bind the port          a port in use is told before anything is touched
+bind the port          a port in use is reported before any file is touched
 open the data          in a thread, while the store's client connects
 step the core          from here on everything is an event
-Ready                  listen, tell who waits for it, load the rest at leisure
-SIGTERM, SIGINT        stop accepting, let the core flush and leave, end with 0; a second signal ends at once
+Ready                  listen, report readiness, load the rest later
+SIGTERM, SIGINT        stop accepting, let the core flush and leave, exit with 0; a second signal exits at once
 """
 
 import contextlib
@@ -47,13 +47,13 @@ _OTHER_HANDLES: Final = 64 + PEERS_RESERVED + PEERS_PROVING_MAX
 
 
 def run_server(options: ServeOptions, *, stderr: TextIO | None = None) -> None:
-    """Serve until told to stop. Raises YakError when the broker cannot start, or cannot go on."""
+    """Serve until a signal stops the broker. Raises YakError when it cannot start, or cannot continue."""
     stream = stderr or sys.stderr
     log.set_up(options.log_format, options.log_level, stream)
     for warning in options.check():
         log.write("warning", "options", {"what": warning})
     BrokerConfig.from_settings(options.broker_settings(options.port))
-    # A signal that comes before Trio's receiver runs would end the process halfway.
+    # A signal before Trio's receiver runs would end the process halfway.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     gc.disable()
     try:
@@ -93,7 +93,7 @@ class Server:
         self._http_handles = 0
 
     async def run(self) -> None:
-        """All of it. What stops the start is left in `failure`."""
+        """Run the broker; an error that ends it is left in `failure`."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch_signals, nursery.cancel_scope)
@@ -157,7 +157,7 @@ class Server:
     # ------------------------------------------------------------------------------------------------- the store
 
     def _post_early(self, event: Event) -> None:
-        """The store's client may connect before there is a core: what it tells is kept until then."""
+        """Keep events of the store's client until the core exists, since the client may connect earlier."""
         if isinstance(event, StoreConnected):
             self._store_seen.set()
         elif isinstance(event, StoreLost):
@@ -168,7 +168,7 @@ class Server:
             self._early.append(event)
 
     async def _wait_for_store(self) -> None:
-        """Say that we wait for the store, and give up after a time when it was never there."""
+        """Report that the broker waits for the metadata store, and raise Unreachable if it never connects in time."""
         options = self._options
         waited = 0.0
         timeout = options.redis_timeout_ms / 1000
@@ -197,7 +197,7 @@ class Server:
         assert shell is not None
         assert broker is not None
         assert opened is not None
-        if self._http_sockets:  # before anybody is told of it
+        if self._http_sockets:  # before readiness is reported
             self._http = make_http_server(
                 self._http_sockets, shell, broker, options, self._http_port, limits_of(self._http_handles)
             )
@@ -215,7 +215,7 @@ class Server:
                 "broker_epoch": epoch,
                 "http_port": self._http_port or None,
             }
-            replace_file(options.ready_file, f"{json.dumps(ready)}\n".encode())
+            _write_ready_file(options.ready_file, ready)
         listening = f"{bracketed(options.host)}:{self._port}"
         http = f"http://{bracketed(advertised_host)}:{self._http_port}" if self._http_port else None
         if options.log_format == "text":
@@ -238,7 +238,7 @@ class Server:
             async for number in received:
                 name = signal.Signals(number).name
                 if asked:
-                    log.write("warning", "stopped-at-once", {"signal": name})
+                    log.write("warning", "stop-forced", {"signal": name})
                     self._stderr.flush()
                     os._exit(1)
                 asked = True
@@ -252,7 +252,7 @@ class Server:
 
     async def _stop_in_time(self) -> None:
         assert self._shell is not None
-        if self._http is not None:  # what it holds is given back through brokers that still answer
+        if self._http is not None:  # HTTP consumers leave their groups while the brokers still answer
             await self._http.gave_back.wait()
         self._shell.post(StopRequested())
         with trio.move_on_after(_STOP_SECONDS_MAX):
@@ -312,3 +312,16 @@ def _refused(refused: Refused) -> StartRefused:
 def _without_password(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else url
+
+
+def _write_ready_file(path: str, ready: dict[str, object]) -> None:
+    """Raises StartRefused: the program that waits for this file would wait in vain."""
+    try:
+        replace_file(path, f"{json.dumps(ready)}\n".encode())
+    except OSError as error:
+        raise StartRefused(
+            "ready-file-not-written",
+            f"the ready file {path} cannot be written",
+            why=f"{error.strerror}; the program that started this broker waits for that file",
+            try_=("make room on that disk, or give another --ready-file",),
+        ) from error

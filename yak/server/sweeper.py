@@ -1,6 +1,6 @@
-"""Once a second: connections past a deadline, jobs that are stuck, and how late the loop woke.
+"""Once a second: close connections past a deadline, detect stuck jobs, and measure how late the event loop woke.
 
-Deadlines are timestamps that this one task compares, so they cost nothing on the way of a frame.
+Deadlines are timestamps that only this task compares, so they cost nothing per frame.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ _STALLED_MS: Final = 30_000
 
 
 async def run_sweeper(shell: Shell, every_seconds: float = _EVERY_SECONDS) -> None:
-    """The task; ends only by cancellation."""
+    """The sweeper's task; ends only by cancellation."""
     rounds_without_frames = 0
     frames = -1
     while True:
@@ -41,7 +41,7 @@ async def run_sweeper(shell: Shell, every_seconds: float = _EVERY_SECONDS) -> No
 
 
 def overdue(connection: Connection, shell: Shell, now_ms: int) -> str | None:
-    """Which deadline the connection is past, if any."""
+    """The deadline that the connection has passed, or None."""
     limits = shell.limits
     if connection.closing or connection.relief is not None:
         return None
@@ -51,14 +51,14 @@ def overdue(connection: Connection, shell: Shell, now_ms: int) -> str | None:
         connection.input.frame_bytes
     ):
         return "frame-deadline"
-    # a frame under way has its own deadline, and what came of it may still be in the kernel (`low_water`)
+    # a partial frame has its own deadline, and its bytes may still be in the kernel (`low_water`)
     if not connection.frame_since_ms and now_ms - connection.last_active_ms > limits.idle_ms_max:
         return "idle"
     return None
 
 
 def _make_room(shell: Shell, now_ms: int) -> None:
-    """Memory is full: end the connection that has let the most answers lie for some time, if there is one."""
+    """Memory is full: close the stalled connection with the most unsent bytes, if there is one."""
     stalled = [
         connection
         for connection in shell.connections.values()
@@ -80,4 +80,4 @@ def _note_delay(shell: Shell, late_ms: float) -> None:
     if late_ms > shell.counters.slowest_wake_ms:
         shell.counters.slowest_wake_ms = late_ms
     if late_ms > SLOW_TURN_MS:
-        shell.rate_limit.write("warning", "loop-late", {"late_ms": round(late_ms)})
+        shell.rate_limit.write("warning", "event-loop-delayed", {"late_ms": round(late_ms)})

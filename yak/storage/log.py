@@ -1,7 +1,8 @@
-"""One partition's log: append, read, and where it begins and ends. Kafka's UnifiedLog.scala and LocalLog.java.
+"""One partition's log: append, read, and its start and end offsets. Kafka's UnifiedLog.scala and LocalLog.java.
 
-The step is the only writer. `append` is the hottest path of the broker: one write of the batch behind 16 new bytes, and
-integers. Work that is rare lives beside this file: `reader`, `truncation`, `flush`, `retention`, `timestamps`, `recovery`.
+Only the step writes. `append` is the hottest path of the broker: one write of 16 new bytes and the rest of the batch,
+then integer updates. Rare work is in its own modules: `reader`, `truncation`, `flush`, `retention`, `timestamps`,
+`recovery`.
 """
 
 import bisect
@@ -19,7 +20,7 @@ from yak.storage.cleanable import may_have_gaps
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.flush import FlushPlan
 from yak.storage.producer_state import ProducerState
-from yak.storage.reader import EMPTY, DamagedBatch, NotCached, OffsetOutOfRange, PendingRead, Read
+from yak.storage.reader import EMPTY, DamagedBatch, NotCached, OffsetOutOfRange, PendingRead, Read, begins_with
 from yak.storage.segment import FILE_BYTES_MAX, RELATIVE_OFFSET_MAX, UNKNOWN_TIMESTAMP, IndexUnreadable, Segment
 from yak.storage.timestamps import TimestampOffset
 
@@ -28,7 +29,7 @@ __all__ = ["FlushPlan", "Log", "OffsetOutOfRange", "PendingRead", "TimestampOffs
 _pack_prefix = struct.Struct(">qii").pack
 _PREFIX_BYTES = 16
 _NEWEST_BYTES_MAX = 2048
-"""Larger batches are not kept: thousands of partitions may be written to."""
+"""Larger batches are not buffered in memory, because a broker may append to thousands of partitions."""
 _TAIL_MAX = 256
 _TAIL_KEPT = 128
 _CURSORS_MAX = 16
@@ -42,8 +43,8 @@ def _base_offset_of(segment: Segment) -> Offset:
 class Log:
     """A partition's batches on disk.
 
-    `directory` is the log directory, `path` the partition's folder in it. `has_rolled` is set from a roll until the closed
-    segment is flushed. Fields without a comment here are what their names say, in Kafka's terms.
+    `directory` is the log directory, `path` the partition's folder in it. `has_rolled` is true from a roll until the
+    closed segment is flushed. Fields without a comment have their Kafka meaning.
     """
 
     __slots__ = (
@@ -110,21 +111,22 @@ class Log:
         self.names_changed = False
         self.has_rolled = len(segments) > 1 and recovery_point <= self.active.base_offset
         self.has_stale_points = False
-        """The directory's checkpoints may hold the points of an earlier log of this name (`names.FRESH_MARK`)."""
+        """The directory's checkpoints may hold the offsets of an earlier log of this name (`names.FRESH_MARK`)."""
         self.unsynced_cut: Segment | None = None
-        """The segment that was cut and not synced since: a power loss may undo it, so nothing may be appended."""
+        """The segment truncated but not synced since. A power loss may undo that, so an append syncs first."""
         self.generation = 0
-        """Changes with each truncation, so that a flush begun before does not count for what came after."""
+        """Changes with each truncation, so that a flush begun before it does not move the recovery point."""
         self.cleaned_offset: Offset | None = None
-        """Up to where the log was compacted; None when it never was, and offsets follow each other without a gap."""
+        """The log is compacted below this offset; None when it never was, and the offsets have no gaps."""
         self.newest: tuple[Offset, Offset, int, bytes] = (0, 0, 0, b"")
-        """The last batch that was appended as the leader, if it is small: from and up to where it goes, in which
-        generation, and its bytes. Followers and consumers that keep up ask for just that."""
-        # offset -> position in the active segment where it begins (or will), for the last batches
+        """The last batch appended as the leader, if it is small: (base offset, next offset, generation, bytes).
+
+        Followers and consumers that keep up fetch exactly this batch."""
+        # offset -> position in the active segment where its batch begins (or will begin), for the last batches
         self.tail: dict[Offset, FilePosition] | None = None
         # offset -> (segment, position) where earlier reads ended
         self.cursors: dict[Offset, tuple[Segment, FilePosition]] | None = None
-        self.read_end: Offset = -1  # the offset that follows what `read` or `slice` gave last
+        self.read_end: Offset = -1  # the offset after the last result of `read` or `slice`
         self.roll_position = self.roll_offset = self.roll_timestamp = 0
         self.set_roll_limits()
 
@@ -138,7 +140,7 @@ class Log:
 
     @property
     def unflushed_messages(self) -> int:
-        """Records that a power loss could take."""
+        """Records that a power loss could lose."""
         return self.log_end_offset - self.recovery_point
 
     # -------------------------------------------------------------------------------------------------- append
@@ -146,8 +148,9 @@ class Log:
     def append(self, header: BatchHeader, batch: Buffer, leader_epoch: LeaderEpoch, now_ms: int) -> Offset:
         """Append one validated batch at the end of the log, under this leader epoch; returns its base offset.
 
-        `header` is the batch's own, `batch` all of its bytes. Raises LogDirectoryFailure; the log then holds what it held:
-        everything that can fail comes before the write or is the write, and what follows only touches memory.
+        `header` is the batch's header, `batch` all of its bytes. Raises LogDirectoryFailure and then leaves the log
+        unchanged: every step that can fail comes before the write or is the write. The steps after it only change
+        memory.
         """
         _, batch_length, _, _, _, _, last_offset_delta, _, max_timestamp, producer_id, _, _, _ = header
         base_offset = self.log_end_offset
@@ -198,19 +201,20 @@ class Log:
         return base_offset
 
     def append_as_follower(self, batches: Buffer, now_ms: int, epoch_max: LeaderEpoch = follower.EPOCH_MAX) -> Offset:
-        """Append whole batches as the leader of `epoch_max` stored them, offsets and epochs kept; returns the new log end offset.
+        """Append whole batches as the leader of `epoch_max` stored them, offsets and epochs kept; returns the new end.
 
-        A cut batch at the end is left out. Raises ProtocolViolation when a batch is broken, does not follow the log's end,
-        or goes back in epoch or past `epoch_max` (what is before it is appended), or none is whole; LogDirectoryFailure.
+        An incomplete batch at the end is ignored. Raises LogDirectoryFailure. Raises ProtocolViolation when no batch is
+        whole, or a batch is corrupt, does not follow the log end, or has an epoch below the last one or above
+        `epoch_max`. The batches before it are appended.
         """
         return follower.append(self, batches, now_ms, epoch_max)
 
     def note_batch(
         self, header: BatchHeader, base_offset: Offset, position: FilePosition, end: FilePosition, now_ms: int
     ) -> None:
-        """Take a batch that is in the active segment at [position, end) into indexes, epochs, producers and tail.
+        """Update indexes, epochs, producers and tail for a batch that is in the active segment at [position, end).
 
-        Touches memory only: `prepare_index_entry` was called before the batch was written, if it gets an entry.
+        Touches memory only. If the batch gets an index entry, `prepare_index_entry` was called before it was written.
         """
         segment = self.active
         last_offset = base_offset + header.last_offset_delta
@@ -231,24 +235,24 @@ class Log:
             self._trim_tail(tail)
 
     def begin_segment(self, first_timestamp: int) -> None:
-        """The active segment got its first batch."""
+        """Note that the active segment got its first batch."""
         self.active.first_timestamp = first_timestamp
         self.set_roll_limits()
 
     def prepare_index_entry(self) -> None:
-        """Have the active segment's indexes in memory, before the write whose batches get entries. Raises LogDirectoryFailure."""
+        """Load the active segment's indexes, before the write whose batches get entries. Raises LogDirectoryFailure."""
         segment = self.active
         try:
             segment.load_indexes()
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
         except IndexUnreadable:
-            # fewer entries make a longer scan; the indexes are rebuilt when the segment is loaded again
+            # fewer entries mean a longer scan; the indexes are rebuilt when the segment is loaded again
             segment.offset_index.reset()
             segment.time_index.reset()
 
     def add_index_entry(self, last_offset: Offset, position: FilePosition) -> None:
-        """Index a batch of the active segment, whose indexes are in memory; roll at the next append when that filled the index."""
+        """Index a batch of the active segment (indexes loaded); the next append rolls if an index is now full."""
         segment = self.active
         segment.add_index_entry(last_offset, position, self.config.index_interval_bytes)
         if segment.is_index_full(self.config):
@@ -260,7 +264,7 @@ class Log:
     # ---------------------------------------------------------------------------------------------------- roll
 
     def set_roll_limits(self) -> None:
-        """Precompute what `append` compares: the position, timestamp and offset past which a roll must be looked at."""
+        """Precompute the position, timestamp and offset past which `append` must check for a roll."""
         segment, config = self.active, self.config
         self.roll_offset = segment.base_offset + RELATIVE_OFFSET_MAX
         full = self.unsynced_cut is not None or (segment.size > 0 and segment.is_index_full(config))
@@ -289,9 +293,9 @@ class Log:
         return now_ms - segment.created_ms > rolling.roll_after_ms(self)
 
     def roll(self, now_ms: int) -> None:
-        """Close the active segment and begin a new one at the log's end.
+        """Close the active segment and create a new one at the log end.
 
-        Raises LogDirectoryFailure. After DiskFull the active segment is the old one, and the roll may be repeated.
+        Raises LogDirectoryFailure. After DiskFull the old segment is still active, and the roll may be retried.
         """
         if not self.active.size and self.active.base_offset == self.log_end_offset:
             return
@@ -313,11 +317,11 @@ class Log:
         self.set_roll_limits()
 
     def write_snapshot(self) -> None:
-        """Write the producer state as of the log's end, without a sync; drop those no segment begins at. Raises OSError."""
+        """Write the producer snapshot at the log end, unsynced; delete those at no segment's start. Raises OSError."""
         rolling.write_snapshot(self)
 
     def load_first_timestamp(self, segment: Segment) -> None:
-        """Read what a start left unread. Raises LogDirectoryFailure."""
+        """Read the segment's first timestamp, which loading skipped. Raises LogDirectoryFailure."""
         try:
             segment.first_timestamp = read_header(segment.open().read(HEADER_BYTES, 0)).max_timestamp
         except OSError as error:
@@ -328,10 +332,11 @@ class Log:
     # ---------------------------------------------------------------------------------------------------- read
 
     def read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> Buffer | PendingRead:
-        """Batches from the one with `offset` to before `up_to` (a batch boundary), at most `max_bytes`.
+        """Batches from the one with `offset` up to `up_to` (exclusive, a batch boundary), at most `max_bytes`.
 
-        Cut at a batch boundary. With `at_least_one` the first batch is whole even when it is larger; else nothing is given
-        then. Never waits: what is not cached becomes a PendingRead. Raises OffsetOutOfRange, LogDirectoryFailure.
+        The result ends at a batch boundary. If the first batch is larger than `max_bytes`, it is returned whole with
+        `at_least_one`, else nothing is. Never blocks: a read that misses the page cache returns a PendingRead. Raises
+        OffsetOutOfRange, LogDirectoryFailure.
         """
         if offset < self.log_start_offset or offset > self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
@@ -349,13 +354,13 @@ class Log:
                     data = self.active.open().read_cached(end - start, start)
                 except OSError as error:
                     raise LogDirectoryFailure(self.directory, error) from error
-                if data is not None and len(data) == end - start:
+                if data is not None and len(data) == end - start and begins_with(data, offset):
                     self.read_end = up_to
                     return data
         return self._read_slowly(offset, max_bytes, up_to, at_least_one=at_least_one)
 
     def newest_batch(self, offset: Offset, up_to: Offset, max_bytes: int) -> bytes | None:
-        """The batches from `offset` to before `up_to`, if that is the one appended last, and it is still at hand."""
+        """The batch that spans exactly `offset` to `up_to`, if it is the last appended one and still in memory."""
         first, end, generation, batch = self.newest
         is_it = first == offset and end == up_to and generation == self.generation and len(batch) <= max_bytes
         return (batch or None) if is_it else None
@@ -376,15 +381,15 @@ class Log:
         return data
 
     def checked_read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> PendingRead:
-        """Like `read`, for a reader that refused what `read` gave: a job reads the file and checks each batch."""
+        """Like `read`, for a reader that rejected the result of `read`: a job reads the file and checks each batch."""
         return PendingRead(self, self.plan_read(offset, max_bytes, up_to, at_least_one=at_least_one))
 
     def slice(self, offset: Offset, max_bytes: int, up_to: Offset) -> FileSlice | None:
-        """What `read` would give, for the kernel to send by itself; None when it cannot. Raises LogDirectoryFailure."""
+        """The result of `read` as a file range for `sendfile`, None if impossible. Raises LogDirectoryFailure."""
         return slicing.slice_of(self, offset, max_bytes, up_to)
 
     def remember(self, offset: Offset, next_offset: Offset, segment: Segment, position: FilePosition) -> None:
-        """A sequential reader goes on at `next_offset`, which is at `position`."""
+        """Note that a sequential reader continues at `next_offset`, which is at `position`."""
         cursors = self.cursors
         if cursors is None:
             cursors = self.cursors = {}
@@ -394,7 +399,7 @@ class Log:
             del cursors[next(iter(cursors))]
 
     def plan_read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> Read:
-        """The read, with as much of its positions as is known without looking at the disk."""
+        """The read, with the positions that are known without disk access."""
         segments = self.segments
         index = max(0, bisect.bisect_right(segments, offset, key=_base_offset_of) - 1)
         segment = segments[index]
@@ -412,14 +417,15 @@ class Log:
         return Read(rest, offset, max_bytes, up_to, at_least_one=at_least_one, has_gaps=gaps, start=start, end=end)
 
     def forget_positions(self) -> None:
-        """Positions known from appends and reads no longer hold."""
+        """Forget the positions known from appends and reads."""
         self.tail = None
         self.cursors = None
 
     def offset_for_timestamp(self, timestamp_ms: int) -> Callable[[], TimestampOffset | None]:
         """A job: the first record at or after a timestamp, by Kafka's ListOffsets rules; None when there is none.
 
-        The job reads the disk; it raises LogDirectoryFailure, or ProtocolViolation when the batch cannot be decompressed.
+        The job reads the disk. It raises LogDirectoryFailure, or ProtocolViolation when the batch cannot be
+        decompressed.
         """
         return timestamps.offset_for_timestamp(self, timestamp_ms)
 
@@ -430,7 +436,7 @@ class Log:
     # -------------------------------------------------------------------------------------------------- epochs
 
     def assign_epoch(self, epoch: LeaderEpoch) -> None:
-        """A leader begins `epoch` at the log's end."""
+        """Note that `epoch` begins at the log end."""
         self.epochs.assign(epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, requested_epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
@@ -440,37 +446,37 @@ class Log:
     # -------------------------------------------------------------------------- truncation, retention, flushing
 
     def truncate_to(self, offset: Offset) -> Offset:
-        """Drop every batch that reaches to or past `offset`, but sync nothing; returns the new end. Raises LogDirectoryFailure."""
+        """Drop each batch with offsets from `offset` on, unsynced; returns the new end. Raises LogDirectoryFailure."""
         return truncation.truncate_to(self, offset)
 
     def truncate_fully_and_start_at(self, offset: Offset, now_ms: int) -> None:
-        """Drop everything and begin anew at `offset`, but sync nothing. Raises LogDirectoryFailure."""
+        """Drop all batches and restart the log at `offset`, without a sync. Raises LogDirectoryFailure."""
         truncation.truncate_fully_and_start_at(self, offset, now_ms)
 
     def advance_log_start(self, offset: Offset) -> bool:
-        """Nothing below `offset` is read any more (DeleteRecords); segments below it expire. Tells whether it moved."""
+        """Raise the log start offset (DeleteRecords); the segments below it expire. Returns whether it moved."""
         return retention.advance_log_start(self, offset)
 
     def expired_segments(self, now_ms: int, high_watermark: Offset) -> list[Segment]:
-        """The oldest segments that retention gives up, none past the high watermark."""
+        """The oldest segments that retention removes, none past the high watermark."""
         return retention.expired_segments(self, now_ms, high_watermark)
 
     def remove_segments(self, segments: list[Segment], now_ms: int = 0) -> Callable[[], None]:
-        """Take the oldest segments out of the log and rename their files; the job deletes them, file.delete.delay.ms later.
+        """Remove the oldest segments and rename their files; the job deletes them, file.delete.delay.ms later.
 
         Raises LogDirectoryFailure.
         """
         return retention.remove_segments(self, segments, now_ms)
 
     def update_config(self, config: LogConfig) -> None:
-        """Use other settings from now on."""
+        """Apply another configuration."""
         self.config = config
         self.set_roll_limits()
 
     def flush_plan(self, *, include_active: bool = True) -> FlushPlan:
-        """What must be synced to move the recovery point to the log's end (or to the active segment's beginning)."""
+        """What must be synced to move the recovery point to the log end (or to the active segment's base offset)."""
         return flush.flush_plan(self, include_active=include_active)
 
     def flushed(self, plan: FlushPlan, now_ms: int | None = None) -> None:
-        """A plan's `run` returned: move the recovery point."""
+        """Move the recovery point after a plan's `run` returned."""
         flush.flushed(self, plan, now_ms)

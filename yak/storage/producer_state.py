@@ -1,8 +1,8 @@
-"""Idempotent producers of one partition: which batches were seen, so that a repeated one is known and a gap refused.
+"""Idempotent producers of one partition: their last batches, to detect duplicates and reject sequence gaps.
 
-Rules: Kafka's ProducerStateEntry.java and ProducerAppendInfo.java; the last five batches of each producer count. One
-difference: a producer expires by when this broker last took a batch of it, not by its batches' timestamps, since a
-producer that writes old timestamps would else be forgotten at once.
+Rules: Kafka's ProducerStateEntry.java and ProducerAppendInfo.java, with the last five batches of each producer. One
+difference: a producer expires by the time when this broker last took a batch of it, not by its batches' timestamps. By
+those, a producer that writes old timestamps would expire at once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ NO_OFFSET = -1
 
 
 class Duplicate(NamedTuple):
-    """A batch that is in the log already: where, and its largest timestamp in ms."""
+    """A batch that is in the log already: its offsets, and its largest timestamp in ms."""
 
     base_offset: Offset
     last_offset: Offset
@@ -27,11 +27,11 @@ class Duplicate(NamedTuple):
 
 
 class EarlierUnread(Exception):
-    """A sequence does not follow, and the log was not searched yet for earlier batches of the producer."""
+    """A sequence does not follow, and the log was not yet searched for earlier batches of the producer."""
 
 
 class ProducerDescription(NamedTuple):
-    """One active producer, as DescribeProducers tells it."""
+    """One active producer, as DescribeProducers returns it."""
 
     producer_id: ProducerId
     producer_epoch: int
@@ -47,7 +47,7 @@ class _Producer:
     def __init__(self, epoch: int, first_seen: Offset, touched_ms: int) -> None:
         self.epoch = epoch
         self.first_seen = first_seen
-        """Base offset of the first batch since this entry began; -1 when it began before what is remembered."""
+        """Base offset of the producer's first batch; -1 when there may be earlier ones (a snapshot, an older epoch)."""
         self.touched_ms = touched_ms
         # (first sequence, last sequence, base offset, last offset, timestamp) of the last batches of this epoch
         self.batches: list[tuple[int, int, Offset, Offset, int]] = []
@@ -56,32 +56,37 @@ class _Producer:
 
 
 class ProducerState:
-    """Producers by id. Nothing is held for a partition that no idempotent producer wrote to."""
+    """Producers by id. A partition without idempotent producers takes no memory."""
 
-    __slots__ = ("_limit", "_producers", "is_reading", "unread_before")
+    __slots__ = ("_limit", "_producers", "_waiting", "is_reading", "unread_before")
 
     def __init__(self, limit: int = PRODUCERS_PER_PARTITION_MAX) -> None:
         self._producers: dict[ProducerId, _Producer] | None = None
         self._limit = limit
         self.unread_before: Offset | None = None
-        """Batches below this offset may count and were not looked for yet (`yak.storage.producers_restore.earlier_batches`)."""
+        """Batches below this offset may count and are not yet searched (`producers_restore.earlier_batches`)."""
         self.is_reading = False
-        """A job looks for them."""
+        """A job is searching them."""
+        self._waiting: dict[ProducerId, None] = {}
+        """Producers with a batch that was refused until the search is done."""
 
     def __len__(self) -> int:
         return len(self._producers) if self._producers else 0
 
     def check(self, header: BatchHeader) -> Duplicate | None:
-        """What the leader must know before it appends: None to go on, or the earlier copy of this very batch.
+        """Check a batch before the leader appends it: None to append it, or the earlier copy of the same batch.
 
-        Raises PeerError with INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER; EarlierUnread where only the log can tell
-        whether the batch is an earlier one that is sent again.
+        Raises PeerError with INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER. Raises EarlierUnread when only the
+        log can show whether the batch is a retry of an earlier one.
         """
         if self._producers is None or header.producer_id == NO_PRODUCER_ID:
             return None
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return None
+        if header.producer_id in self._waiting:
+            # a later batch that was answered now would let the refused one leave the batches that are remembered
+            raise EarlierUnread
         first_sequence = header.base_sequence
         if header.producer_epoch != producer.epoch:
             if header.producer_epoch < producer.epoch:
@@ -103,6 +108,7 @@ class ProducerState:
             expected = (producer.batches[-1][1] + 1) & SEQUENCE_MAX
             if first_sequence != expected:
                 if self.unread_before is not None:
+                    self._waiting[header.producer_id] = None
                     raise EarlierUnread
                 raise PeerError(
                     ErrorCode.out_of_order_sequence_number,
@@ -111,14 +117,14 @@ class ProducerState:
         return None
 
     def last_sequence(self, producer_id: ProducerId, epoch: int) -> int:
-        """Of the newest batch of a producer in this epoch; -1 when the log knows of none."""
+        """Last sequence of the producer's newest batch in this epoch; -1 when there is none."""
         producer = (self._producers or {}).get(producer_id)
         if producer is None or producer.epoch != epoch or not producer.batches:
             return NO_SEQUENCE
         return producer.batches[-1][1]
 
     def update(self, header: BatchHeader, base_offset: Offset, last_offset: Offset, now_ms: int) -> None:
-        """Remember a batch that was appended at these offsets (the header's own base offset is not looked at)."""
+        """Remember a batch that was appended at these offsets (the header's own base offset is ignored)."""
         producers = self._producers
         if producers is None:
             producers = self._producers = {}
@@ -143,23 +149,24 @@ class ProducerState:
         batches.append((header.base_sequence, header.last_sequence, base_offset, last_offset, header.max_timestamp))
 
     def last_offsets(self) -> dict[ProducerId, Offset]:
-        """Where the newest batch of each producer ends."""
+        """Last offset of the newest batch of each producer."""
         producers = self._producers or {}
         return {producer_id: producer.batches[-1][3] for producer_id, producer in producers.items() if producer.batches}
 
     def known(self) -> dict[ProducerId, int]:
-        """The epoch of each producer of which earlier batches may count."""
+        """The epoch of each producer whose earlier batches may count."""
         producers = self._producers or {}
         return {producer_id: producer.epoch for producer_id, producer in producers.items() if producer.batches}
 
     def earlier_read(self, headers: Sequence[BatchHeader]) -> None:
-        """The log was searched for earlier batches, and these are what may be sent again, newest first."""
+        """Add the batches that a search of the log found, newest first; the producers may retry them."""
         self.unread_before = None
+        self._waiting.clear()
         for header in headers:
             self.remember_earlier(header)
 
     def remember_earlier(self, header: BatchHeader) -> None:
-        """A batch before all that is known of its producer, which may be sent again; headers come newest first."""
+        """Add a batch older than all known ones of its producer, which may retry it; headers come newest first."""
         producer = (self._producers or {}).get(header.producer_id)
         if producer is None or header.is_control or header.producer_epoch != producer.epoch or not producer.batches:
             return
@@ -172,7 +179,7 @@ class ProducerState:
         )
 
     def truncate_to(self, end_offset: Offset) -> bool:
-        """Forget batches at or above `end_offset`; False when what is left cannot be known without reading the log."""
+        """Forget batches at or above `end_offset`; False when the rest cannot be known without reading the log."""
         for producer_id, producer in list((self._producers or {}).items()):
             batches = producer.batches
             if producer.txn_first_offset != NO_OFFSET or not batches:
@@ -187,7 +194,7 @@ class ProducerState:
         return True
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were silent for `producer.id.expiration.ms`, in no transaction; returns how many."""
+        """Forget producers idle for `producer.id.expiration.ms` and in no transaction; returns how many."""
         producers = self._producers
         if not producers:
             return 0
@@ -201,7 +208,7 @@ class ProducerState:
         return len(old)
 
     def describe(self) -> list[ProducerDescription]:
-        """All producers, by id."""
+        """All producers, sorted by id."""
         return [
             ProducerDescription(
                 producer_id,
@@ -215,14 +222,15 @@ class ProducerState:
         ]
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all producers."""
         self._producers = None
         self.unread_before = None
+        self._waiting.clear()
 
     # ------------------------------------------------------------------------------------------------ snapshots
 
     def to_snapshot(self) -> list[ProducerSnapshotEntry]:
-        """What the `.snapshot` file holds."""
+        """The entries of the `.snapshot` file."""
         entries = []
         for producer_id, producer in (self._producers or {}).items():
             if producer.batches:
@@ -244,7 +252,7 @@ class ProducerState:
         return entries
 
     def restore(self, entries: Iterable[ProducerSnapshotEntry], now_ms: int) -> None:
-        """Begin with what a snapshot holds; its producers count as heard from at `now_ms`."""
+        """Replace the state by a snapshot's; its producers count as active at `now_ms`."""
         self._producers = None
         for entry in entries:
             producer = _Producer(entry.producer_epoch, NO_OFFSET, now_ms)

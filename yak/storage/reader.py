@@ -1,8 +1,8 @@
-"""Finding and reading batches of a log by offset: from the page cache in the step, else as a job in a thread.
+"""Finding and reading batches of a log by offset: in the step from the page cache, else as a job in a thread.
 
-A read names its first position from, in order: the last appended batches, where an earlier read ended, the offset index
-and a scan of at most one index interval. Its end is cut at a batch boundary that the index knows, so that the next read of
-a sequential consumer begins at a known position.
+A read takes its first position from, in order: the last appended batches, the end of an earlier read, the offset index
+and a scan of at most one index interval. It ends at a batch boundary that the index knows, so that the next read of a
+sequential consumer begins at a known position.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _unpack_batch = _BATCH.unpack_from
 _base_offset = attrgetter("base_offset")
 SCAN_BYTES = 8192
 SLICE_BYTES_MIN = 64 * 1024
-"""Less than this is not worth a slice: two system calls more, against one copy."""
+"""A smaller slice does not pay: two more system calls instead of one copy."""
 EMPTY = b""
 _TRIES = 2
 
@@ -48,7 +48,7 @@ class NotCached(Exception):
 
 
 class DamagedBatch(Exception):
-    """A batch header that cannot be: the position was wrong, or the file is damaged."""
+    """An impossible batch header: the position was wrong, or the file is damaged."""
 
     def __init__(self, file: str, position: FilePosition, reason: str = "") -> None:
         super().__init__(f"{file} at {position}" + (f": {reason}" if reason else ""))
@@ -56,7 +56,7 @@ class DamagedBatch(Exception):
 
 
 class Read:
-    """One read: which segments, from which offset, how much. `start` and `end` are positions in the first, -1 unknown."""
+    """One read: segments, offset, size. `start` and `end` are positions in the first segment, -1 when unknown."""
 
     __slots__ = (
         "at_least_one",
@@ -92,20 +92,20 @@ class Read:
         self.start = start
         self.end = end
         self.segment_end = up_to
-        """The offset that follows the range that was found."""
+        """The offset that follows the range that the read found."""
         self.place: tuple[str, FilePosition] = segments[0].path(LOG_SUFFIX), max(start, 0)
-        """The file and position of the first byte of what was found, or where it was looked for."""
+        """File and position of the first byte found, or of the search for it."""
 
     def perform(self, *, cached: bool) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
-        """(batches, offset that follows, its position, its segment); the last three -1, -1, None when not known.
+        """(batches, next offset, its position, its segment); the last three are -1, -1, None when not known.
 
-        Raises NotCached (only what `cached` allows was tried), OSError.
+        With `cached` it reads only the page cache. Raises NotCached, OSError.
         """
         found = self._find(cached=cached)
         return (EMPTY, -1, -1, None) if found is None else self._read_range(*found, cached=cached)
 
     def slice(self) -> tuple[FileSlice, Offset, FilePosition, Segment | None] | None:
-        """Like `perform`, but the batches as a part of the file for the kernel to send; None when they cannot be one.
+        """Like `perform`, but with the batches as a file range for `sendfile`; None when that is impossible.
 
         Raises NotCached, OSError.
         """
@@ -127,7 +127,7 @@ class Read:
         return None if next_offset < 0 else (front, next_offset, boundary, segment)
 
     def _find(self, *, cached: bool) -> tuple[Segment, FilePosition, FilePosition] | None:
-        """The first segment with something to give, and from where to where; None when there is nothing."""
+        """(first segment with batches of this read, start, end); None when there is none."""
         segments = self.segments
         for index, segment in enumerate(segments):
             size = segment.size
@@ -156,7 +156,7 @@ class Read:
         if wanted <= self.max_bytes:
             data = fetch(file, wanted, start, cached=cached)
             if len(data) == wanted:
-                self._check_first(file, data, start)
+                self._check_first(file, data, start, end)
                 return data, -1, -1, None
         else:
             last_offset, boundary = floor_boundary(segment, start + self.max_bytes, cached=cached)
@@ -164,35 +164,38 @@ class Read:
                 wanted = boundary - start + _BATCH.size
                 data = fetch(file, wanted, start, cached=cached)
                 if len(data) == wanted:
-                    self._check_first(file, data, start)
+                    self._check_first(file, data, start, end)
                     next_offset = _base_offset_of(data[-_BATCH.size :], last_offset)
                     if next_offset >= 0:
                         return memoryview(data)[: -_BATCH.size], next_offset, boundary, segment
             else:
                 data = fetch(file, min(wanted, max(self.max_bytes, _BATCH.size)), start, cached=cached)
-        self._check_first(file, data, start)
-        return self._cut(segment, file, data, start, end, cached=cached)
+        self._check_first(file, data, start, end)
+        return self._cut(segment, file, data, start, cached=cached)
 
-    def _check_first(self, file: File, data: Buffer, start: FilePosition) -> None:
-        """The first batch holds the offset or, behind a gap, comes after it; of the others the reader sees what they are."""
+    def _check_first(self, file: File, data: Buffer, start: FilePosition, end: FilePosition) -> None:
+        """Check that the first batch holds the offset or follows it after a gap, and ends where it may.
+
+        The fetcher checks the others, and comes back for the first one that it cannot take.
+        """
         if len(data) < _BATCH.size:
             return
-        base_offset, _, last_offset_delta = _unpack_batch(data)
+        base_offset, batch_length, last_offset_delta = _unpack_batch(data)
+        if not BATCH_LENGTH_MIN <= batch_length <= end - start - LENGTH_OVERHEAD:
+            raise DamagedBatch(file.path, start, f"a batch length of {batch_length}")
         if base_offset + last_offset_delta < self.offset or (base_offset > self.offset and not self.has_gaps):
             raise DamagedBatch(file.path, start, f"offset {base_offset} where {self.offset} is")
 
     def _cut(
-        self, segment: Segment, file: File, data: Buffer, start: FilePosition, end: FilePosition, *, cached: bool
+        self, segment: Segment, file: File, data: Buffer, start: FilePosition, *, cached: bool
     ) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
-        """The whole batches in `data`; when the first alone is larger, all of it if that is allowed."""
+        """The whole batches in `data`; a larger first batch is returned whole if `at_least_one`."""
         length, next_offset = whole_batches(data, min(self.max_bytes, len(data)))
         if not length:
             if len(data) < _BATCH.size:
                 raise NotCached
             base_offset, batch_length, last_offset_delta = _unpack_batch(data)
             length = LENGTH_OVERHEAD + batch_length
-            if length > end - start or batch_length < BATCH_LENGTH_MIN:
-                raise DamagedBatch(file.path, start)
             if length > self.max_bytes and not self.at_least_one:
                 return EMPTY, -1, -1, None
             data = fetch(file, length, start, cached=cached)
@@ -203,7 +206,7 @@ class Read:
 
 
 def ends_with_segment(log: Log, offset: Offset, up_to: Offset) -> bool:
-    """Whether a read from `offset` towards `up_to` ends with its segment: there is more, or will be, in the next one."""
+    """Whether a read from `offset` towards `up_to` ends with its segment: the next segment has, or will have, more."""
     segments = log.segments
     if offset >= segments[-1].base_offset or not log.log_start_offset <= offset < up_to:
         return False
@@ -220,9 +223,9 @@ class PendingRead:
         self._generation, self._swaps = log.generation, log.swaps
         self._read = read
         self.next_offset: Offset = -1
-        """The offset that follows what `run` gave; -1 when it gave nothing."""
+        """The offset that follows the batches of `run`; -1 when it returned none."""
         self.damage: DamagedBatch | None = None
-        """The batch that ended the read, or was to begin it, and is not what was written; two reads gave the same."""
+        """The damaged batch that ended the read, or was to begin it; two reads returned the same bytes."""
 
     @property
     def offset(self) -> Offset:
@@ -230,10 +233,10 @@ class PendingRead:
         return self._read.offset
 
     def run(self) -> Buffer:
-        """The batches, each checked against its CRC and its neighbours, up to the first that is damaged.
+        """The batches up to the first damaged one, each checked against its CRC and its neighbours.
 
-        None when they were removed or cut off meanwhile. What is damaged is read once more: a disk may give wrong bytes once.
-        Raises LogDirectoryFailure.
+        Empty when retention or a truncation removed them in the meantime. Damaged bytes are read once more, because a
+        disk may return wrong bytes once. Raises LogDirectoryFailure.
         """
         data: Buffer = EMPTY
         for _ in range(_TRIES):
@@ -241,7 +244,7 @@ class PendingRead:
             if self.damage is None:
                 break
             if not self._is_current():
-                # the bytes were replaced while they were read, by a truncation, retention or compaction
+                # truncation, retention or compaction replaced the bytes during the read
                 self.damage = None
                 break
         return data
@@ -276,9 +279,9 @@ class PendingRead:
 
 
 def _check(data: Buffer, read: Read) -> tuple[int, Offset, str]:
-    """(bytes of the batches that are whole and in their places, the offset after them, what is wrong with the next one).
+    """(bytes of the valid batches, the offset after them, what is wrong with the next batch or "").
 
-    The first holds the read's offset, they follow each other, and end before `up_to`.
+    The first batch must hold the read's offset, the others must follow each other, and all must begin before `up_to`.
     """
     position, expected = 0, -1
     while position < len(data):
@@ -299,11 +302,17 @@ def _check(data: Buffer, read: Read) -> tuple[int, Offset, str]:
 
 
 def fetch(file: File, size: int, position: FilePosition, *, cached: bool) -> bytes:
-    """Bytes of a file, in the way that is allowed; NotCached when there are none."""
+    """Bytes of a file, from the page cache only if `cached`. Raises NotCached when there are none."""
     data = file.read_cached(size, position) if cached else file.read(size, position)
     if not data:
         raise NotCached
     return data
+
+
+def begins_with(data: Buffer, offset: Offset) -> bool:
+    """Whether `data` begins with a batch at `offset` that ends within it. Another program may have changed the file."""
+    base_offset, batch_length, _ = _unpack_batch(data)
+    return bool(base_offset == offset and BATCH_LENGTH_MIN <= batch_length <= len(data) - LENGTH_OVERHEAD)
 
 
 def whole_batches(data: Buffer, limit: int) -> tuple[int, Offset]:
@@ -323,7 +332,7 @@ def whole_batches(data: Buffer, limit: int) -> tuple[int, Offset]:
 def position_of(
     segment: Segment, offset: Offset, limit: FilePosition, *, cached: bool, has_gaps: bool = True
 ) -> FilePosition:
-    """Where the batch that holds `offset` (or the first after it) begins; `limit` when there is none before that.
+    """Start of the batch that holds `offset`, or of the first one after it; `limit` when there is none before that.
 
     Raises NotCached, DamagedBatch, OSError.
     """
@@ -336,7 +345,7 @@ def position_of(
                 segment.open(), offset, position, limit, cached=cached, has_gaps=has_gaps, last=last_offset
             )
         except DamagedBatch:
-            # the index may be what is wrong
+            # the index may be wrong: scan from the segment's start
             pass
     return find_batch(segment.open(), offset, 0, limit, cached=cached, has_gaps=has_gaps, expected=segment.base_offset)
 
@@ -354,7 +363,8 @@ def find_batch(
 ) -> FilePosition:
     """Start of the first batch from `position` on whose last offset is at or above `offset`; `limit` when none is.
 
-    The batch at `position` must begin at `expected` or end with `last`, where they are known, and each follow the one before.
+    The batch at `position` must begin at `expected` or end with `last`, if they are given. Each batch must follow the
+    one before.
     """
     while position < limit:
         chunk = fetch(file, min(SCAN_BYTES, limit - position), position, cached=cached)
@@ -380,13 +390,13 @@ def find_batch(
             at += LENGTH_OVERHEAD + batch_length
         position += at
     if position != limit:
-        # a wrong length led past the end: what it passed over may be what is looked for
+        # a wrong length led past the end: the batch may be in the skipped bytes
         raise DamagedBatch(file.path, limit)
     return limit
 
 
 def _index_floor(segment: Segment, offset: Offset, *, cached: bool) -> tuple[Offset, FilePosition]:
-    """(last offset, start) of the last indexed batch that ends at or below `offset`; start 0 when the index does not tell."""
+    """(last offset, start) of the last indexed batch that ends at or below `offset`; start 0 when there is none."""
     entries = _index_entries(segment, cached=cached)
     if not entries:
         return -1, 0
@@ -395,7 +405,7 @@ def _index_floor(segment: Segment, offset: Offset, *, cached: bool) -> tuple[Off
 
 
 def floor_boundary(segment: Segment, position: FilePosition, *, cached: bool) -> tuple[Offset, FilePosition]:
-    """(last offset, start) of the last indexed batch that begins at or before `position`; start 0 when the index does not tell.
+    """(last offset, start) of the last indexed batch that begins at or below `position`; start 0 when there is none.
 
     Raises OSError.
     """
@@ -410,7 +420,7 @@ def floor_boundary(segment: Segment, position: FilePosition, *, cached: bool) ->
 
 
 def _base_offset_of(begin: Buffer, last_offset: Offset) -> Offset:
-    """Where the batch that begins so has its first offset; -1 when it is not the one that the index tells of."""
+    """Base offset of the batch that begins with these bytes; -1 when the index means another batch."""
     if len(begin) < _BATCH.size:
         return -1
     base_offset, _, last_offset_delta = _unpack_batch(begin)
@@ -418,7 +428,7 @@ def _base_offset_of(begin: Buffer, last_offset: Offset) -> Offset:
 
 
 def _index_entries(segment: Segment, *, cached: bool) -> bytes | bytearray | None:
-    """The offset index's entries; None when the file cannot be used. A thread never changes the segment."""
+    """The offset index's entries; None when the file is unusable. In a thread it leaves the segment unchanged."""
     index = segment.offset_index
     if index.entries is not None:
         return index.entries

@@ -1,9 +1,9 @@
-"""After an unclean stop: read every batch from the recovery point's segment on, check it, cut the torn tail.
+"""After an unclean stop: read and check every batch from the recovery point's segment on, and truncate the torn tail.
 
-Kafka's LogLoader.recoverLog and LogSegment.recover, with one more rule: below the recovery point the bytes were synced, so a
-broken batch there is damage, not a torn write. It is reported and never cut. Above it the same holds as long as the machine went
-on: the end of a process leaves a last write that is too short, and nothing else that could be cut. It is cut all the same where
-there is no other replica.
+Kafka's LogLoader.recoverLog and LogSegment.recover, with one more rule. Below the recovery point the bytes were synced,
+so a corrupt batch there is damage, not a torn write: it is reported and never truncated. The same holds above it if
+only the process ended and not the machine, because that leaves one incomplete last write and nothing else to truncate.
+Without another replica such a log is truncated all the same.
 """
 
 from dataclasses import dataclass, field
@@ -29,12 +29,11 @@ from yak.storage.torn_batch import is_torn
 
 CHUNK_BYTES = 4 * 1024 * 1024
 NO_EPOCH = -1
-"""In batches of Kafka brokers from before there were leader epochs."""
+"""The epoch in batches of Kafka brokers that had no leader epochs yet."""
 
 
 class DamagedLog(Exception):
-    """The structure of a log is broken below its recovery point, or where it is to be cut: nothing of it was changed, and it
-    is not served."""
+    """A log's structure is broken below its recovery point or at a truncation point: nothing is changed or served."""
 
     def __init__(self, file: str, position: FilePosition, offset: Offset, reason: str) -> None:
         super().__init__(f"{file} at byte {position}, offset {offset}: {reason}")
@@ -46,7 +45,7 @@ class DamagedLog(Exception):
 
 @dataclass(slots=True)
 class Recovered:
-    """What recovery found and did in one log. `damage` holds one line for each broken batch that was kept."""
+    """What recovery found and did in one log. `damage` holds one line for each corrupt batch that stays in the log."""
 
     batches: int = 0
     truncated_bytes: int = 0
@@ -58,8 +57,9 @@ class Recovered:
 class Recovery:
     """Checks the batches of one log in order. `epochs` and `producers` must be as of the first segment's base offset.
 
-    `allows_gaps`: the log was compacted, by us or by the leader it was copied from, whatever its configuration is now.
-    `keeps_written`: the process alone ended, and other replicas can give the log anew: what was written whole is not cut.
+    `allows_gaps`: this broker or a leader has compacted the log, whatever its configuration is now.
+    `keeps_written`: only the process ended, and other replicas have the data: batches that were written whole are not
+    truncated.
     """
 
     def __init__(
@@ -83,9 +83,10 @@ class Recovery:
         self.result = Recovered()
 
     def run(self, segments: list[Segment]) -> Offset:
-        """Recover these, the last ones of a log; returns the log end offset. Raises OSError, DamagedLog.
+        """Recover these last segments of a log; returns the log end offset. Raises OSError, DamagedLog.
 
-        Segments after the first cut are taken out of the list and named in the result; the caller removes their files.
+        Segments after the first truncation are removed from the list and named in the result; the caller deletes their
+        files.
         """
         end_offset = segments[0].base_offset
         for index, segment in enumerate(segments):
@@ -100,10 +101,10 @@ class Recovery:
         return end_offset
 
     def _may_follow(self, base_offset: Offset, end_offset: Offset) -> bool:
-        """Whether a segment that begins there can be the next one of a log whose segments before it end here.
+        """Whether a segment with this base offset can follow segments that end at `end_offset`.
 
-        Our compaction leaves no gap between segments, Kafka's does. Above the recovery point a gap is what a crash took,
-        unless it is too wide for that: a follower begins a segment behind those that no index could hold.
+        YAK's compaction leaves no gap between segments, Kafka's does. Above the recovery point a gap is crash loss,
+        unless it is wider than an index can hold: a follower starts a new segment behind such a gap.
         """
         if base_offset == end_offset:
             return True
@@ -120,7 +121,7 @@ class Recovery:
         del segments[index:]
 
     def _segment(self, segment: Segment, expected: Offset) -> tuple[Offset, bool]:
-        """(offset after the last good batch, whether something behind it was cut)."""
+        """(offset after the last good batch, whether the rest was truncated)."""
         segment.offset_index.reset()
         segment.time_index.reset()
         segment.max_timestamp, segment.max_timestamp_offset = -1, segment.base_offset
@@ -150,13 +151,16 @@ class Recovery:
                         raise DamagedLog(file.path, position, expected, reason)
                     return expected, self._cut(segment, file, position, expected, reason)
                 self.result.damage.append(f"{file.path} at byte {position}, offset {header.base_offset}: {reason}")
+            else:
+                # a corrupt header may give a timestamp at which retention removes records too early
+                self._take_timestamp(segment, header, position)
             self._take(segment, header, position)
             expected = header.next_offset
             position += need
         return expected, False
 
     def _fault(self, segment: Segment, chunk: bytes, at: int, expected: Offset, left: int) -> str:
-        """Why the batch at `at` cannot be followed by others; empty when it can."""
+        """Why no batch can follow the one at `at`; empty when one can."""
         if left < HEADER_BYTES:
             return f"only {left} bytes of a batch"
         header = read_header(chunk, at)
@@ -187,11 +191,13 @@ class Recovery:
         segment.size = position
         return True
 
-    def _take(self, segment: Segment, header: BatchHeader, position: FilePosition) -> None:
-        last_offset = header.last_offset
+    def _take_timestamp(self, segment: Segment, header: BatchHeader, position: FilePosition) -> None:
         if not position:
             segment.first_timestamp = header.max_timestamp
-        segment.note_timestamp(header.max_timestamp, last_offset)
+        segment.note_timestamp(header.max_timestamp, header.last_offset)
+
+    def _take(self, segment: Segment, header: BatchHeader, position: FilePosition) -> None:
+        last_offset = header.last_offset
         if position > segment.index_due_position:
             segment.add_index_entry(last_offset, position, self._config.index_interval_bytes)
         if header.partition_leader_epoch > self._epochs.latest:
@@ -202,7 +208,7 @@ class Recovery:
 
 
 def _size_at(chunk: bytes, at: int) -> int:
-    """Bytes of the batch at `at` as its header says, at least a header."""
+    """Size of the batch at `at` by its header, at least a header's size."""
     if at + HEADER_BYTES > len(chunk):
         return HEADER_BYTES
     return max(HEADER_BYTES, LENGTH_OVERHEAD + int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True))
@@ -217,9 +223,9 @@ def _read_batch_and_more(file: File, position: FilePosition, size: FilePosition)
 
 
 def rebuild_indexes(segment: Segment, config: LogConfig, *, allows_gaps: bool = False) -> str:
-    """Make the indexes of a closed segment anew from its headers; returns what is wrong with the file, or nothing.
+    """Rebuild the indexes of a closed segment from its batch headers; returns what is wrong with the file, or "".
 
-    Nothing is cut: the segment is below the recovery point. Raises OSError.
+    Nothing is truncated: the segment is below the recovery point. Raises OSError.
     """
     recovery = Recovery(config, EpochCache(), ProducerState(), 2**63 - 1, segment.created_ms, allows_gaps=allows_gaps)
     size = segment.size

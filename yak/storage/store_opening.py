@@ -1,4 +1,4 @@
-"""Opening a LogStore: whose directories these are, then every log in them."""
+"""Opening a LogStore: check that its directories belong to this node, then load every log in them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def claim(
     directories: Sequence[LogDirectory], node_id: NodeId, make_uuid: Callable[[], uuid.UUID], cluster_id: str | None
 ) -> None:
-    """Examine all directories, then lock and mark them; lets all go again when one is refused. Raises StartRefused."""
+    """Examine all directories, then lock and mark them; releases all when one is refused. Raises StartRefused."""
     for directory in directories:
         directory.examine(node_id)
     _check_agreement(directories, cluster_id)
@@ -81,7 +81,7 @@ def _check_agreement(directories: Sequence[LogDirectory], cluster_id: str | None
 
 
 def _are_of_two_topics(directory: LogDirectory, other: str, name: str) -> bool:
-    """Whether two folders of one name are known to be of different topics: then the metadata tell which one counts."""
+    """Whether two folders of one name belong to different topics: then the metadata decides which one counts."""
     try:
         ids = {
             parse_partition_metadata(directory.disk.read_file(f"{path}/{name}/{PARTITION_METADATA}"))
@@ -144,7 +144,7 @@ def load_all(
 
 
 def _sync_cuts(store: LogStore, directory: LogDirectory, folders: Sequence[str]) -> None:
-    """What recovery cut, or the process before it did not live to sync, must not come back behind what is appended now."""
+    """Sync truncations of recovery or of the previous process, so that no power loss undoes them behind new records."""
     if directory.failure is None:
         try:
             store.disk.sync_file_system(directory.path)
@@ -155,7 +155,7 @@ def _sync_cuts(store: LogStore, directory: LogDirectory, folders: Sequence[str])
 def _judge_restart(
     store: LogStore, directory: LogDirectory, folders: Sequence[str], config_for: Callable[[str], LogConfig]
 ) -> None:
-    """After the machine went down under us only logs that are synced at every record still have all of them."""
+    """After the machine went down uncleanly, only logs with `flush.messages=1` are known to be complete."""
     if not directory.machine_restarted:
         return
     places = (parse_partition_folder(folder) for folder in folders)
@@ -174,7 +174,7 @@ def _judge_restart(
 
 
 class _Checkpoints:
-    """The offsets that one directory's checkpoint files give; a broken file counts as absent, with a warning."""
+    """The offsets in one directory's checkpoint files; a broken file counts as absent, with an error event."""
 
     def __init__(self, store: LogStore, directory: LogDirectory) -> None:
         self.log_starts = self._read(store, directory, LOG_START_CHECKPOINT)
@@ -185,14 +185,14 @@ class _Checkpoints:
             self.recovery_points = directory.read_recovery_points()
         except BadCheckpoint as error:
             self.recovery_points = {}
-            _note(store, "error", "checkpoint-broken", directory=directory.path, error=str(error))
+            _note(store, "error", "checkpoint-damaged", directory=directory.path, error=str(error))
 
     @staticmethod
     def _read(store: LogStore, directory: LogDirectory, name: str) -> dict[TopicPartition, Offset]:
         try:
             return directory.read_offsets(name)
         except BadCheckpoint as error:
-            _note(store, "error", "checkpoint-broken", directory=directory.path, file=name, error=str(error))
+            _note(store, "error", "checkpoint-damaged", directory=directory.path, file=name, error=str(error))
             return {}
 
 
@@ -254,7 +254,7 @@ def _load_one(
 
 def _report(store: LogStore, loaded: LoadedLog, folder: str) -> None:
     for warning in loaded.warnings:
-        _note(store, "warning", "log-mended", partition=folder, what=warning)
+        _note(store, "warning", "log-repaired", partition=folder, what=warning)
     for damage in loaded.damage:
         _note(store, "error", "log-damaged", partition=folder, reason=damage, served=True)
     recovered = loaded.recovered
@@ -266,7 +266,7 @@ def _report(store: LogStore, loaded: LoadedLog, folder: str) -> None:
         _note(
             store,
             "warning",
-            "log-tail-cut",
+            "log-tail-truncated",
             partition=folder,
             truncated_bytes=recovered.truncated_bytes,
             log_end_offset=loaded.log.log_end_offset,

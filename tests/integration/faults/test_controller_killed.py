@@ -75,7 +75,7 @@ def test_a_topic_that_was_being_made_is_taken_back_and_can_be_made_again(cluster
     controller.kill9()
     successor = wait_next_controller(cluster, controller)
     began = time.monotonic()
-    marks[successor.node_id].wait_for("half-made-topic-removed", topic=unique_topic)
+    marks[successor.node_id].wait_for("incomplete-topic-removed", topic=unique_topic)
     assert time.monotonic() - began < SECONDS_MAX
     assert not cluster.image.pending
     assert unique_topic not in cluster.image.topics
@@ -123,7 +123,7 @@ def test_a_topic_that_was_being_grown_is_grown_by_the_next_controller(cluster, u
     marks = cluster.marks()
     controller.kill9()
     successor = wait_next_controller(cluster, controller)
-    marks[successor.node_id].wait_for("half-grown-topic-finished", topic=unique_topic)
+    marks[successor.node_id].wait_for("incomplete-partitions-created", topic=unique_topic)
     wait_until(lambda: len(partitions(cluster, unique_topic)) == 500, "it has all its partitions", SECONDS_MAX)
     wait_until(lambda: all(each.leader >= 0 for each in partitions(cluster, unique_topic)), "each has a leader")
 

@@ -121,7 +121,7 @@ def test_a_disk_that_hangs_for_two_seconds_costs_no_membership(cluster, unique_t
         load.stop()
     check_complete(load, cluster.bootstrap, unique_topic)
     assert not any(mark.lines("broker-fenced") for mark in marks.values())
-    assert not any(mark.lines("controller-office-taken") for mark in marks.values())
+    assert not any(mark.lines("controller-elected") for mark in marks.values())
     assert min(cluster.isr_sizes_since(offset, unique_topic), default=3) >= 2
     assert cluster.leaders_since(offset, unique_topic) <= {first}
 

@@ -56,7 +56,7 @@ def test_a_leader_cut_off_with_clients_acknowledges_nothing_and_the_others_go_on
     assert marks[fencing.node_id].lines("broker-fenced", node_id=1)
     cluster.heal()
     cluster.wait_isr(unique_topic, 1, 2, 3)
-    marks[1].wait_for("broker-was-fenced", node_id=1)
+    marks[1].wait_for("this-broker-fenced", node_id=1)
     marks[1].wait_for("log-truncated", partition=f"{unique_topic}-0")
     assert 0 not in cluster.isr_sizes_since(offset, unique_topic)
     found = values(cluster, unique_topic)

@@ -95,7 +95,7 @@ def test_while_the_store_is_away_everything_is_told_and_nothing_changed(cluster,
         ("/create_topic", {"name": "meta-never"}),
     ):
         found = cluster.post(1, path, json=body)
-        assert (found.status_code, found.json()["error"]) == (503, "metadata-store-away"), found.text
+        assert (found.status_code, found.json()["error"]) == (503, "metadata-store-unavailable"), found.text
     assert cluster.delete(1, "/unregister_broker/51").status_code == 503
     assert listed(cluster, 51) == made
     assert 51 in [each["brokerId"] for each in cluster.get(1, "/get_active_brokers").json()["brokers"]]

@@ -158,7 +158,7 @@ def test_a_full_disk_puts_it_off_and_the_directory_stays_online(monkeypatch: pyt
     commit(rig, range(60))
     rig.node.disk.fail_next("append", errno.ENOSPC, path_contains=".cleaned")
     rig.run_for(5_000)
-    (put_off,) = notices(rig, "compaction-put-off")
+    (put_off,) = notices(rig, "compaction-delayed")
     assert "ENOSPC" in str(put_off["reason"])
     assert consumed(rig.fetch, 60) == list(range(60))
     rig.run_for(70_000)

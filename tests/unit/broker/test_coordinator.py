@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.replicated import add_broker, set_partition
+from yak.broker.metadata import _Step
 from yak.cluster.image import Delta
 from yak.groups.offsets import read_offset_key
 from yak.groups.placement import OFFSETS_TOPIC, partition_of
@@ -348,7 +349,8 @@ def test_offsets_of_a_topic_that_a_restored_image_lacks_are_kept() -> None:
     image, topic = broker.image, broker.image.topics["orders"]
     others = {name: each for name, each in image.topics.items() if name != "orders"}
     restored = dataclasses.replace(image, topics=others, incarnation_id="restored")
-    broker.metadata._act(restored, Delta(topics_removed=(("orders", topic.topic_id),)), {})
+    step = _Step(restored, Delta(topics_removed=(("orders", topic.topic_id),)), [], {})
+    broker.metadata._act(step, {})
     rig.run_for(3_000)
     assert "orders" not in broker.image.topics
     assert ask.committed(rig, [0, 2]) == [1, 2]

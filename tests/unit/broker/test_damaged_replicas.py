@@ -19,15 +19,15 @@ FIRST = "/data/orders-0/00000000000000000000.log"
 ORDERS = TopicPartition("orders", 0)
 
 
-def damage(node: SimNode, number: int, *, at: int = 70, wrong: bytes = b"\xff") -> int:
+def damage(node: SimNode, number: int, *, at: int = 70, wrong: bytes = b"\xff", cached_bytes: int = 0) -> int:
     """Put wrong bytes into a batch of `orders-0`, into its records unless told otherwise; returns where the batch begins.
 
-    From here on nothing is in the page cache, nor in the memory of the log.
+    From here on nothing is in the memory of the log, nor in the page cache but for `cached_bytes`.
     """
     content = node.disk.contents()[FIRST]
     position = list(iterate_headers(bytes(content.sound())))[number][0]
     assert content.damage(position + at, wrong)
-    node.disk.cached_bytes = 0
+    node.disk.cached_bytes = cached_bytes
     assert node.broker is not None
     log = node.broker.partitions[ORDERS].log
     assert log is not None
@@ -84,6 +84,15 @@ def test_fetch_at_a_damaged_batch_of_the_only_replica_returns_corrupt_message_an
     assert len(alone.node.broker.damaged_replicas) == 1
 
 
+@pytest.mark.parametrize("length", [5, 2**30])
+def test_fetch_at_a_batch_of_a_wrong_length_in_the_page_cache_returns_corrupt_message(alone, length):
+    damage(alone.node, 2, at=8, wrong=struct.pack(">i", length), cached_bytes=1 << 20)
+    answer = alone.fetch("orders", 2)
+    assert (answer.error_code, bytes(answer.records or b"")) == (ErrorCode.corrupt_message, b"")
+    (line,) = told(alone.node, "log-damaged")
+    assert (line["file"], line["offset"]) == (FIRST, 2)
+
+
 def test_fetch_of_a_batch_that_is_whole_again_ends_the_damaged_state(alone):
     damage(alone.node, 2)
     assert alone.fetch("orders", 2).error_code == ErrorCode.corrupt_message
@@ -117,7 +126,7 @@ def test_leader_with_a_damaged_batch_resigns_and_leads_again_with_a_whole_copy(r
     assert answer.error_code == 0
     assert [header.base_offset for _, header in iterate_headers(answer.records)] == [0, 1, 2, 3]
     assert len(told(node, "log-damaged")) == 1
-    assert [rig.events(leader).count(each) for each in ("damaged-replica-resigned", "replica-begun-anew")] == [1, 1]
+    assert [rig.events(leader).count(each) for each in ("damaged-replica-resigned", "replica-resync-started")] == [1, 1]
     rig.run_for(10_000)
     assert rig.events(leader).count("damaged-replica-resigned") == 1
 
@@ -177,7 +186,7 @@ def test_replica_that_resigns_fetches_nothing_before_the_answer_and_comes_back_w
         members.append([member.node_id for member in parse_isr(row["isr"])])
 
     rig.world.run(
-        lambda: "replica-begun-anew" in rig.events(behind) and members[-1] == [1, 2, 3],
+        lambda: "replica-resync-started" in rig.events(behind) and members[-1] == [1, 2, 3],
         check=look,
         events_max=100_000,
     )

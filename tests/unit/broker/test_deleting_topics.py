@@ -70,7 +70,7 @@ def test_topic_deletion_looks_at_the_partitions_of_that_topic_alone(rig):
     broker = rig.node.broker
     image = broker.image
     broker.partitions = NeverWalked(broker.partitions)
-    broker.metadata.hosting._drop(image.topics["orders"], keep=False)
+    list(broker.metadata.hosting._drop(image.topics["orders"], keep=False))
     assert len(broker.partitions) == 3
     assert set(broker.counters.topics) == {"kept"}
 

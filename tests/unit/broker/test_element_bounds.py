@@ -103,6 +103,9 @@ class Sender:
         api_key, version, fields = request
         frame = memoryview(encode_request(api_key, version, 1, "c", fields))
         broker.step(events.FrameReceived(self.connection_id, frame), now_ms)
+        while len(broker.large_requests):
+            now_ms += 1
+            broker.step(events.TimerDue(), now_ms)
         return connection.is_open
 
 

@@ -64,7 +64,7 @@ def test_a_replicated_topic_waits_until_all_are_there(rig):
     join(rig, 3, port=9093)
     assert answered(rig, pending) == (0, None)
     assert len(rig.node.broker.image.topics["orders"].partitions[0].replicas) == 2
-    assert said(rig, "followers-present") == ["host-2:9092, HOST-3:9093"]
+    assert said(rig, "expected-followers-registered") == ["host-2:9092, HOST-3:9093"]
     assert answered(rig, create(rig, "more")) == (0, None)
 
 
@@ -84,7 +84,7 @@ def test_after_the_time_it_goes_on_with_those_that_are_there_and_names_the_other
     assert code == ErrorCode.invalid_replication_factor
     assert "missing: HOST-3:9093" in words
     assert "host-2" not in words
-    assert said(rig, "followers-missing") == ["HOST-3:9093"]
+    assert said(rig, "expected-followers-missing") == ["HOST-3:9093"]
     # from now on nothing waits, and the refusal goes on naming them
     code, words = answered(rig, create(rig, "wide", factor=3))
     assert (code, "HOST-3:9093" in words) == (ErrorCode.invalid_replication_factor, True)
@@ -92,7 +92,7 @@ def test_after_the_time_it_goes_on_with_those_that_are_there_and_names_the_other
 
 def test_the_log_names_the_missing_even_if_nobody_asks_for_a_topic(rig):
     rig.run_for(WAIT_MS + 100)
-    assert said(rig, "followers-missing") == ["host-2:9092, HOST-3:9093"]
+    assert said(rig, "expected-followers-missing") == ["host-2:9092, HOST-3:9093"]
 
 
 def test_a_client_with_less_patience_is_told_to_try_again(rig):

@@ -80,7 +80,7 @@ def test_a_replica_that_parts_from_its_leader_below_the_leaders_log_start_keeps_
     rig.nodes[old - 1].start()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     log = rig.replica(old, "orders").log
-    assert "replica-starts-anew" in rig.events(old)
+    assert "replica-fully-truncated" in rig.events(old)
     assert (log.segments[0].base_offset, log.log_start_offset, log.log_end_offset) == (4, 4, 9)
 
 
@@ -114,7 +114,7 @@ def test_a_log_that_cannot_be_cut_for_damage_is_copied_anew_and_others_of_its_di
     partition = rig.replica(node.node_id, "orders")
     truncate(node.broker, partition, partition.log, DivergingEpoch(0, 5), 0)
     assert partition.log is None
-    rig.run_until(lambda: "replica-begun-anew" in rig.events(node.node_id))
+    rig.run_until(lambda: "replica-resync-started" in rig.events(node.node_id))
     rig.run_until(lambda: rig.is_in_sync("orders") and partition.log_end_offset == 6)
     assert {"log-damaged", "log-directory-offline"} & set(rig.events(node.node_id)) == {"log-damaged"}
     assert rig.replica(node.node_id, "payments").log is not None
@@ -127,7 +127,7 @@ def test_a_leader_that_could_not_make_its_log_lets_another_lead(rig):
     rig.nodes[victim - 1].disk.fail_next("open", errno.EMFILE, path_contains="late-0")
     rig.create_topic("late", replication_factor=3)
     assert "log-not-created" in rig.events(victim)
-    rig.run_until(lambda: "replica-begun-anew" in rig.events(victim))
+    rig.run_until(lambda: "replica-resync-started" in rig.events(victim))
     rig.run_until(lambda: rig.is_in_sync("late") and rig.replica(rig.leader("late"), "late").is_leader)
     assert rig.produce("late", [b"a"]).error_code == 0
 

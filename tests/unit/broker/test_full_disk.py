@@ -202,3 +202,29 @@ def test_create_topics_leaves_out_another_broker_that_said_it_is_full(monkeypatc
     monkeypatch.undo()
     rig.run_until(lambda: not any(node.broker.metadata.membership.heart.full for node in rig.nodes))
     rig.create_topic("wide", replication_factor=3)
+
+
+def test_append_without_room_tells_the_other_brokers_within_a_second(monkeypatch):
+    rig = ClusterRig()
+    rig.create_topic("orders")
+    leader = rig.leader("orders")
+    disk = rig.nodes[leader - 1].disk
+    monkeypatch.setattr(disk, "free_bytes", lambda _path: 4096)
+    disk.fail_next("append", errno.ENOSPC, path_contains="orders-0/")
+    rig.produce("orders", [b"refused"])
+    rig.run_for(1_000)
+    assert all(node.broker.metadata.membership.heart.full == {leader} for node in rig.nodes)
+
+
+def test_reassignment_to_a_full_broker_returns_kafka_storage_error(monkeypatch):
+    rig = ClusterRig()
+    rig.create_topic("orders", replication_factor=2)
+    [other] = {1, 2, 3} - set(rig.info("orders").replicas)
+    monkeypatch.setattr(rig.nodes[other - 1].disk, "free_bytes", lambda _path: 4096)
+    rig.run_until(lambda: all(node.broker.metadata.membership.heart.full == {other} for node in rig.nodes))
+    kept = rig.info("orders").replicas
+    asked = {"partition_index": 0, "replicas": [kept[0], other]}
+    topics = [{"name": "orders", "partitions": [asked]}]
+    answer = rig.ask(1, 45, 0, topics=topics, timeout=dt.timedelta(seconds=5))
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.kafka_storage_error
+    assert rig.info("orders").replicas == kept

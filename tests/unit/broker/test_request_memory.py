@@ -65,18 +65,38 @@ def test_produce_after_its_step_keeps_no_view_of_the_receive_buffer(rig: Rig, na
 
 
 def test_create_topics_refused_is_freed_without_a_garbage_collection(rig: Rig) -> None:
-    topics = [
+    topics: list[dict[str, Any]] = [
         {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
         for name in ("plain", "a b", "..")
     ]
     assert {each.error_code for each in rig.ask(19, 5, topics=topics, **_CREATE).topics} == {36, 17}
+    assert garbage_of(lambda: rig.ask(19, 5, topics=topics, **_CREATE)) == []
+
+
+@pytest.mark.parametrize("names", [None, ["plain"], ["nosuch"], ["a b"]])
+def test_metadata_answered_is_freed_without_a_garbage_collection(rig: Rig, names: list[str] | None) -> None:
+    topics = None if names is None else [{"name": name} for name in names]
+    fields: dict[str, Any] = {"topics": topics, "allow_auto_topic_creation": False} | {
+        f"include_{what}_authorized_operations": False for what in ("cluster", "topic")
+    }
+    assert garbage_of(lambda: rig.ask(3, 8, **fields)) == []
+
+
+def test_find_coordinator_answered_is_freed_without_a_garbage_collection(rig: Rig) -> None:
+    rig.create_topic("__consumer_offsets")
+    assert garbage_of(lambda: rig.ask(10, 2, key="group", key_type=0)) == []
+
+
+def garbage_of(act: Callable[[], object]) -> list[str]:
+    """Requests that were left in cycles."""
+    act()
     gc.collect()
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
         for _ in range(3):
-            rig.ask(19, 5, topics=topics, **_CREATE)
+            act()
         gc.collect()
-        assert [type(each).__name__ for each in gc.garbage if type(each).__name__ in ("Call", "ChangesWaiting")] == []
+        return [type(each).__name__ for each in gc.garbage if type(each).__name__ in ("Call", "ChangesWaiting")]
     finally:
         gc.set_debug(0)
         gc.garbage.clear()

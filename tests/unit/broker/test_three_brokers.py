@@ -116,7 +116,7 @@ def test_an_orderly_stop_moves_leaderships_first(rig):
     rig.run_until(lambda: bool(stopped))
     assert stopped[0] in (1, 2, 3)
     assert stopped[0] != leader
-    assert "leaderships-not-moved" not in rig.events(leader)
+    assert "controlled-shutdown-timed-out" not in rig.events(leader)
 
 
 def test_a_follower_whose_log_begins_after_its_own_starts_anew(rig):
@@ -131,7 +131,7 @@ def test_a_follower_whose_log_begins_after_its_own_starts_anew(rig):
     rig.nodes[slow - 1].start()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert rig.replica(slow, "orders").log_start_offset == 4
-    assert "replica-starts-anew" in rig.events(slow)
+    assert "replica-fully-truncated" in rig.events(slow)
 
 
 def test_a_client_that_says_it_is_a_replica_is_refused(rig):
@@ -303,7 +303,7 @@ def test_a_replica_with_a_lost_folder_is_given_up_and_copied_anew(rig):
     rig.nodes[victim - 1].start()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert rig.replica(victim, "orders").log_end_offset == 2
-    assert "replica-begun-anew" in rig.events(victim)
+    assert "replica-resync-started" in rig.events(victim)
 
 
 def test_the_last_member_in_sync_is_never_given_up():

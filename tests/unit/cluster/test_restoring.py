@@ -73,7 +73,7 @@ def test_a_store_that_lost_its_history_is_restored_when_everybody_answered(store
     assert states(three) == [FROZEN] * 3
     settle(three, WAIT_MS)
     assert states(three) == [ACTIVE] * 3
-    assert {"metadata-restore-begun", "metadata-restore-offered", "metadata-restore-committed"} <= said(three)
+    assert {"metadata-restore-started", "metadata-restore-offered", "metadata-restore-committed"} <= said(three)
     after = three[0].image
     assert all(driver.image == after for driver in three)
     assert after.incarnation == before.incarnation + 1

@@ -83,7 +83,7 @@ def test_a_killed_controller_is_fenced_and_replaced_and_its_partitions_led_withi
     fleet.run(20)
     assert dead.node_id not in leaders(fleet)
     assert -1 not in leaders(fleet)
-    [(node_id, taken)] = [s for s in said(fleet, "controller-office-taken") if s[1]["controller_epoch"] == 2]
+    [(node_id, taken)] = [s for s in said(fleet, "controller-elected") if s[1]["controller_epoch"] == 2]
     assert taken["took_ms"] <= 10
     assert said(fleet, "broker-fenced")[0][0] == node_id
     [(_, elected)] = said(fleet, "leaders-elected")
@@ -158,7 +158,7 @@ def test_a_fenced_broker_that_is_alive_comes_back_at_once_in_another_epoch(make_
         took_ms = until(fleet, lambda node=paused: node.member.state is MemberState.ACTIVE, 1_000)
         assert took_ms < 300
         assert not fleet.store.state.brokers[paused.node_id]["lossy"]
-    assert len(said(fleet, "broker-was-fenced")) == 2
+    assert len(said(fleet, "this-broker-fenced")) == 2
     fleet.run(5_000)
     fleet.assert_healthy()
 
@@ -275,7 +275,7 @@ def test_a_leader_that_comes_back_takes_the_office_and_is_handed_its_partitions(
     assert 1 not in leaders(fleet)
     fleet.run(5_500)
     assert set(leaders(fleet)) == {1}
-    [(node_id, moved)] = said(fleet, "leaders-handed-back")
+    [(node_id, moved)] = said(fleet, "preferred-leaders-elected")
     assert (node_id, moved["count"]) == (1, 4)
 
 
@@ -302,7 +302,7 @@ def test_half_of_the_brokers_at_most_are_fenced_on_suspicion(make_fleet):
     fleet.run(70)
     states = [b["state"] for b in fleet.store.state.brokers.values()]
     assert states.count("FENCED") == 2
-    assert [node_id for node_id, _ in said(fleet, "broker-not-fenced")] == [holder.node_id]
+    assert [node_id for node_id, _ in said(fleet, "fast-fencing-refused")] == [holder.node_id]
     fleet.heal()
     fleet.assert_healthy()
 
@@ -368,7 +368,7 @@ def test_a_broker_that_stops_has_its_leaderships_moved_first(make_fleet):
         fleet.run(50)
         assert stopping.member.state is MemberState.LEFT
         fleet.kill(stopping, noticed=False)
-    assert sum(fields["count"] for _, fields in said(fleet, "leaderships-moved")) >= 4
+    assert sum(fields["count"] for _, fields in said(fleet, "leaders-moved")) >= 4
     [last] = [node for node in fleet.nodes.values() if node.member is not None]
     assert last.member.is_controller
     fleet.heal()
@@ -393,7 +393,7 @@ def test_a_topic_half_made_by_a_dead_broker_is_removed(make_fleet):
     fleet.run(10_000)
     assert not fleet.holder().image.pending
     assert not fleet.store.state.topics
-    assert said(fleet, "half-made-topic-removed")[0][1] == {"topic": "big"}
+    assert said(fleet, "incomplete-topic-removed")[0][1] == {"topic": "big"}
 
 
 def test_growth_that_stopped_half_way_is_finished(make_fleet):
@@ -406,7 +406,7 @@ def test_growth_that_stopped_half_way_is_finished(make_fleet):
     fleet.kill(maker)
     fleet.run(4_000)
     assert len(fleet.holder().image.topics["a"].partitions) == 302
-    assert said(fleet, "half-grown-topic-finished")[0][1] == {"topic": "a", "partitions": 100}
+    assert said(fleet, "incomplete-partitions-created")[0][1] == {"topic": "a", "partitions": 100}
 
 
 def test_growth_that_stopped_half_way_is_finished_when_enough_brokers_have_room(make_fleet):
@@ -421,7 +421,7 @@ def test_growth_that_stopped_half_way_is_finished_when_enough_brokers_have_room(
     fleet.run(20)
     fleet.kill(maker)
     fleet.run(10_000)
-    assert said(fleet, "half-grown-topic-waits")
+    assert said(fleet, "incomplete-partitions-delayed")
     assert len(fleet.holder().image.topics["a"].partitions) == 2
     for node in alive:
         node.member.heart.is_full = False

@@ -103,9 +103,7 @@ def test_context_that_a_file_of_the_directory_chose_is_said(capsys: pytest.Captu
     assert capsys.readouterr().err == "brokers: prod.example:1 (context prod, which ./yak.toml names)\n"
 
 
-def test_token_of_a_context_is_sent_to_its_own_brokers_only(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_token_of_a_context_is_sent_to_its_own_brokers_only(capsys: pytest.CaptureFixture[str]) -> None:
     values = {"bootstrap_servers": "mine.example:1", "http_token": "secret"}
     add_context(resolved().settings.config_file, "mine", values, use=True)
     assert resolved().http_token() == "secret"
@@ -116,7 +114,34 @@ def test_token_of_a_context_is_sent_to_its_own_brokers_only(
     said = capsys.readouterr().err
     assert "the token of context mine is not sent to evil.example:9092 (./yak.toml)" in said
     assert "secret" not in said
+
+
+def test_token_of_the_environment_is_not_sent_to_brokers_that_a_project_file_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("YAK_HTTP_TOKEN", "given")
+    assert resolved().http_token() == "given"
+    add_context(resolved().settings.config_file, "prod", {"bootstrap_servers": "prod.example:1"})
+    project('bootstrap_servers = "evil.example:9092"\n')
+    capsys.readouterr()
+    g = resolved()
+    assert g.http_token() == g.http_token() == ""
+    said = capsys.readouterr().err
+    assert said.count("YAK_HTTP_TOKEN is not sent to evil.example:9092 (./yak.toml)") == 1
+    assert "name the brokers: -b evil.example:9092" in said
+    assert "given" not in said
+    assert resolved(bootstrap_server="evil.example:9092").http_token() == "given"
+    assert resolved(context="prod").http_token() == "given"
+    project('context = "prod"\n')
+    assert resolved().http_token() == ""
+    project('bootstrap_servers = "own.example:1"\nhttp_token = "own"\n')
+    monkeypatch.delenv("YAK_HTTP_TOKEN")
+    assert resolved().http_token() == "own"
+
+
+def test_token_of_the_environment_is_sent_to_the_cluster_of_yak_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("YAK_HTTP_TOKEN", "given")
+    cluster()
     assert resolved().http_token() == "given"
 
 

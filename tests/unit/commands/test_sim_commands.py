@@ -38,6 +38,17 @@ def test_a_run_tells_what_it_reached_and_what_it_never_did(yak):
     assert "never reached: " in ran.out
 
 
+def test_interrupted_run_tells_of_the_seeds_that_ended(yak, monkeypatch):
+    def interrupted(work, specs, _workers, **_how):
+        yield from map(work, specs[:2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("yak.commands.sim_run.in_order", interrupted)
+    ran = yak("sim", "run", "--seeds", "5")
+    assert ran.code == 130
+    assert ran.out.startswith("2 of 2 seeds hold; ")
+
+
 def test_a_class_of_faults_can_be_had_alone(yak):
     ran = yak("sim", "run", "--brokers", "3", "--seed", "5", "--faults", "misdirected")
     assert ran.code == 0, ran.err

@@ -1,8 +1,12 @@
 """Walking the records of a batch that a peer sent."""
 
 import contextlib
+import gzip
+import random
 import struct
+import tracemalloc
 import zlib
+from typing import ClassVar
 
 import cramjam
 import crc32c
@@ -104,6 +108,54 @@ def test_a_bomb_is_refused_before_it_is_unpacked(codec):
     assert len(decompress(codec, packed)) == len(zeros)
     with pytest.raises(ProtocolViolation):
         decompress(codec, packed, len(zeros) - 1)
+
+
+class NotedInflater:
+    """zlib's, with the sizes that it was given and gave."""
+
+    sizes: ClassVar[list[tuple[int, int]]] = []
+    make = staticmethod(zlib.decompressobj)
+
+    def __init__(self, wbits):
+        self._inflater = self.make(wbits=wbits)
+
+    def decompress(self, data, length_max):
+        piece = self._inflater.decompress(data, length_max)
+        self.sizes.append((len(data), len(piece)))
+        return piece
+
+    def __getattr__(self, name):
+        return getattr(self._inflater, name)
+
+
+@pytest.mark.parametrize("kind", ["tight", "loose"])
+def test_gzip_is_unpacked_in_pieces_that_let_other_threads_run(kind, monkeypatch):
+    monkeypatch.setattr(zlib, "decompressobj", NotedInflater)
+    NotedInflater.sizes.clear()
+    data = bytes(20 << 20) if kind == "tight" else random.Random(1).randbytes(20 << 20)
+    assert decompress(1, gzip.compress(data, 1)) == data
+    assert max(given for given, _ in NotedInflater.sizes) <= 64 * 1024
+    assert max(gave for _, gave in NotedInflater.sizes) <= 256 * 1024
+
+
+def test_gzip_bomb_is_counted_and_not_kept():
+    packed = gzip.compress(bytes(64 << 20), 9)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolViolation, match="when decompressed"):
+            decompress(1, packed, 60 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 24 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("size", [0, 1, 256 * 1024 - 1, 256 * 1024, 256 * 1024 + 1, 1 << 20])
+def test_gzip_of_any_size_is_whole_or_cut_off(size):
+    packed = gzip.compress(random.Random(size).randbytes(size), 0)
+    assert len(decompress(1, packed)) == size
+    for cut in (1, 8, 9):
+        with pytest.raises(ProtocolViolation, match="cut off"):
+            decompress(1, packed[:-cut])
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])

@@ -11,6 +11,7 @@ import trio
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import Running, ScriptedCore, ask, is_closed, receive, running
 from yak.broker.events import ConnectionClosed, Effect, Event, FrameReceived, Notice, PeerProven, Reply, TimerDue
+from yak.limits import LARGE_REQUEST_ELEMENTS
 from yak.server.low_water import UP_TO_BYTES
 from yak.server.shell import ConnectionLimits
 
@@ -190,6 +191,30 @@ def test_a_client_that_does_not_read_is_not_read_and_gets_all_in_order() -> None
             assert len(await receive(stream, count * 3_000_004)) == count * 3_000_004
             assert await ask(stream, b"and again") == b"and again"
             await stream.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_large_request_without_an_answer_stops_the_reading_at_once() -> None:
+    async def main() -> None:
+        async with running(ConnectionLimits(in_flight_max=1)) as broker:
+            stream, other = await broker.connect(), await broker.connect()
+            held = [b"hold.... %04d" % number + bytes(LARGE_REQUEST_ELEMENTS) for number in range(3)]
+            await stream.send_all(b"".join(map(frame, held)))
+            for number in range(3):
+                await broker.until(lambda number=number: broker.shell.counters.pauses == number + 1)  # type: ignore[misc]
+                assert await ask(other, b"not held up") == b"not held up"
+                (connection_id,) = broker.core.held
+                assert broker.core.held.pop(connection_id) == [held[number]]
+                broker.core.on_event = lambda _event, number=number, to=connection_id: [  # type: ignore[misc]
+                    Reply(to, [frame(held[number])])
+                ]
+                broker.shell.post(TimerDue())
+                broker.core.on_event = None
+                assert await receive(stream, len(frame(held[number]))) == frame(held[number])
+            await stream.aclose()
+            await other.aclose()
             await broker.is_healthy()
 
     trio.run(main)

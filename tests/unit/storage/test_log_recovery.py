@@ -70,7 +70,7 @@ def test_a_broken_batch_in_the_unflushed_tail_cuts_all_after_it(make_bench):
     assert len(bench.log.segments) == 1
     assert [p.last_sequence for p in bench.log.producers.describe()] == [end - 1]
     assert [name for name in bench.files() if name.endswith(".log")] == ["00000000000000000000.log"]
-    assert bench.store.report.events[-1].event == "log-tail-cut"
+    assert bench.store.report.events[-1].event == "log-tail-truncated"
 
 
 def test_a_crc_error_below_the_recovery_point_is_told_and_nothing_is_cut(make_bench):
@@ -84,6 +84,16 @@ def test_a_crc_error_below_the_recovery_point_is_told_and_nothing_is_cut(make_be
     (event,) = [event for event in bench.store.report.events if event.event == "log-damaged"]
     assert event.level == "error"
     assert "CRC-32C" in str(event.fields["reason"])
+
+
+def test_crc_error_in_a_timestamp_below_the_recovery_point_changes_no_segment_timestamp(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    bench.disk.corrupt(FIRST, 41, 0x10)  # of the first batch's max_timestamp, which becomes 4096 ms
+    segment = bench.reopen().segments[0]
+    assert segment.max_timestamp == 39
+    assert segment.first_timestamp < 0
 
 
 def test_a_broken_structure_below_the_recovery_point_takes_the_log_out_of_service_untouched(make_bench):
@@ -369,6 +379,22 @@ def test_all_batches_that_may_be_sent_again_are_known_after_a_stop_though_the_sn
         log.producers.check(read_header(batches[3]))
     following = bench.build([b"x"], producer_id=5, producer_epoch=1, sequence=9)
     assert log.producers.check(read_header(following)) is None
+
+
+def test_batches_behind_one_that_waits_for_the_search_wait_too_and_are_found_after_it(make_bench):
+    """Five batches are under way, and the log knows the last one: its answer would let a sixth push out the first."""
+    bench = make_bench()
+    batches = [bench.build([b"x"], producer_id=5, producer_epoch=1, sequence=number) for number in range(10)]
+    for number, batch in enumerate(batches[:9]):
+        bench.log.append(read_header(batch), batch, 0, 0)
+        assert number == bench.log.log_end_offset - 1
+    producers = bench.reopen(clean=True).producers
+    for number in (4, 8, 9):
+        with pytest.raises(EarlierUnread):
+            producers.check(read_header(batches[number]))
+    search(bench.log)
+    assert [producers.check(read_header(batches[number])).base_offset for number in range(4, 9)] == [4, 5, 6, 7, 8]
+    assert producers.check(read_header(batches[9])) is None
 
 
 def test_what_retention_took_since_a_clean_start_is_not_looked_for(make_bench):

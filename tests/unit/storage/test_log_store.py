@@ -301,7 +301,7 @@ def test_a_broken_checkpoint_costs_a_recovery_not_the_data(node, build):
     node.disk.write_file("/data/recovery-point-offset-checkpoint", b"garbage")
     store = node.open()
     assert store.logs[TopicPartition("t", 0)].log_end_offset == 2
-    assert [event.event for event in store.report.events] == ["checkpoint-broken"]
+    assert [event.event for event in store.report.events] == ["checkpoint-damaged"]
 
 
 def test_a_known_log_is_not_made_anew_while_a_directory_that_may_hold_it_is_offline(node):

@@ -1,13 +1,13 @@
-"""The Kafka APIs this broker serves: one file each, and the one table that names them all.
+"""The Kafka APIs that this broker serves: one file each, and the one table that names them all.
 
-The table drives dispatch, the ApiVersions answer, and `docs/kafka-apis.md`. To add an API: write its file (KEY, NAME, VERSIONS,
-ABSENT, handle), and name it in APIS. What IN_PROCESS names is answered to this process alone (`yak.server.in_process`), and is
-neither listed nor known to anybody else.
+The table drives dispatch, the ApiVersions answer, and `docs/kafka-apis.md`. To add an API: write its file (KEY, NAME,
+VERSIONS, ABSENT, handle; and `slices` if its requests may have many elements), and name it in APIS. The APIs in
+IN_PROCESS serve this process alone (`yak.server.in_process`): clients can neither see nor call them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from types import ModuleType
 from typing import Any
 
@@ -97,9 +97,13 @@ assert len(TABLE) == len(APIS), "two modules claim one API key"
 DISPATCH: dict[tuple[int, int], Callable[[Any, Any], Any]] = {
     (api.KEY, version): api.handle for api in APIS for version in api.VERSIONS
 }
+SLICED: dict[tuple[int, int], Callable[[Any, Any], Generator[None, None, Any]]] = {
+    (api.KEY, version): api.slices for api in APIS if hasattr(api, "slices") for version in api.VERSIONS
+}
+"""Handlers that yield every few hundred elements of a large request (`yak.broker.large_requests`)."""
 IN_PROCESS: dict[tuple[int, int], Callable[[Any, Any], Any]] = {
     (broker_registration.KEY, version): broker_registration.handle for version in broker_registration.VERSIONS
 }
 assert not DISPATCH.keys() & IN_PROCESS.keys()
 NAMES: dict[int, str] = {api.KEY: api.NAME for api in (*APIS, broker_registration)}
-"""Of all that may be answered, in-process or not, by key."""
+"""The names of all APIs by key, in-process ones included."""

@@ -1,7 +1,7 @@
-"""AlterPartitionReassignments (key 45, v0-1): move partitions to other replicas, or with null take that back (KIP-455).
+"""AlterPartitionReassignments (key 45, v0-1): move partitions to other replicas; null cancels a move (KIP-455).
 
-v1: whether another number of replicas is wanted (KIP-860). A move is answered when the metadata hold it; it goes on while the
-new replicas copy, and ListPartitionReassignments shows it until then. Any broker may be asked.
+v1: whether the replication factor may change (KIP-860). The answer is sent when the image has the reassignment. The new
+replicas catch up after that; ListPartitionReassignments shows it until they have. Any broker takes the request.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.lost_directories import full_brokers
 from yak.broker.partition_changes import PartitionChanges, Results
 from yak.cluster.reassignment import plan_reassignment
 from yak.errors import ErrorCode, PeerError
@@ -37,9 +38,10 @@ _CODES = {
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Begin every move, or take it back."""
+    """Start or cancel each reassignment."""
     request = call.request
     may_change_factor = getattr(request, "allow_replication_factor_change", True)
+    full = full_brokers(broker)
     targets = {
         TopicPartition(topic.name, asked.partition_index): asked.replicas
         for topic in request.topics
@@ -48,7 +50,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     def plan(topic_partition: TopicPartition) -> dict[str, object] | None:
         target = targets[topic_partition]
-        return plan_reassignment(broker.image, *topic_partition, target, may_change_factor=may_change_factor)
+        return plan_reassignment(broker.image, *topic_partition, target, may_change_factor=may_change_factor, full=full)
 
     def build(results: Results) -> Outcome:
         return Now(

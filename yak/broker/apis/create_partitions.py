@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37, v0-3): more partitions for a topic. v2: flexible."""
+"""CreatePartitions (key 37, v0-3): add partitions to topics. v2: flexible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Grow each topic, replicated ones when the followers that are expected are there."""
+    """Add partitions to each topic. A request with a replicated topic first waits for expected followers."""
     if broker.expected_followers.is_awaited and any(_factor(broker, topic.name) > 1 for topic in call.request.topics):
         return Later(FollowersWaiting(broker, call, _timeout_ms(call), _grow))
     return _grow(broker, call)
@@ -56,7 +56,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
 
     waiting = ChangesWaiting(call, _timeout_ms(call), build)
     twice = named_twice(topic.name for topic in asked)
-    refusal = _refusal(broker, asked)
+    refusal, full = _refusal(broker, asked), full_brokers(broker)
     for topic in asked:
         try:
             if refusal is not None:
@@ -70,9 +70,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             if topic.assignments is not None:
                 assignments = [tuple(assignment.broker_ids) for assignment in topic.assignments]
             broker.expected_followers.check(_factor(broker, topic.name))
-            requests = plan_create_partitions(
-                broker.image, topic.name, topic.count, assignments, full=full_brokers(broker)
-            )
+            requests = plan_create_partitions(broker.image, topic.name, topic.count, assignments, full=full)
             broker.replica_bound.check(broker.image, requests)
         except PeerError as error:
             waiting.results[topic.name] = broker.expected_followers.explain(error)
@@ -83,7 +81,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
 
 
 def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:
-    """What is wrong with the request as a whole: Kafka bounds CreateTopics only; here both make partitions alike."""
+    """The error for the whole request: too many partitions. Kafka bounds CreateTopics only; YAK bounds both alike."""
     present = broker.image.topics
     try:
         refuse_many_partitions(

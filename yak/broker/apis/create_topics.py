@@ -1,7 +1,7 @@
-"""CreateTopics (key 19, v2-7): new topics, or only what they would be.
+"""CreateTopics (key 19, v2-7): create topics, or only validate the request.
 
-v4: -1 takes the broker's defaults. v5: flexible, the answer shows configs. v7: topic ids. A topic is answered as made
-when this broker leads its partitions: a client may produce at once.
+v4: -1 means the broker's defaults. v5: flexible, configs in the answer. v7: topic ids. A topic is answered as created
+when this broker leads its share of the partitions, so that a client may produce at once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.expected_followers import FollowersWaiting
+from yak.broker.lost_directories import full_brokers
 from yak.broker.topic_creation import named_twice, plan_topic, refuse_many_partitions, replication_factor, send_plan
 from yak.cluster.controller import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
@@ -28,11 +29,11 @@ KEY, NAME, VERSIONS = 19, "CreateTopics", range(2, 8)
 ABSENT: tuple[str, ...] = ()
 _CONFIGS_VERSION = 5
 _Alike: TypeAlias = dict[tuple[tuple[str, str], ...], EncodedItems]
-"""Encoded rows by the overrides of a topic."""
+"""Encoded config rows by a topic's overrides."""
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Make the topics, replicated ones when the followers that are expected are there."""
+    """Create the topics. A request with a replicated topic first waits for expected followers."""
     if broker.expected_followers.is_awaited and any(_is_replicated(broker, topic) for topic in call.request.topics):
         return Later(FollowersWaiting(broker, call, _timeout_ms(call), _create))
     return _create(broker, call)
@@ -50,7 +51,7 @@ def _is_replicated(broker: Broker, asked: Any) -> bool:
 
 
 def _create(broker: Broker, call: Call) -> Outcome:
-    """Check every topic by itself, and make those that may be."""
+    """Check each topic on its own, and create the valid ones."""
     request = call.request
     asked = request.topics
     plans: dict[str, TopicPlan] = {}
@@ -63,14 +64,14 @@ def _create(broker: Broker, call: Call) -> Outcome:
 
     waiting = ChangesWaiting(call, _timeout_ms(call), build)
     twice = named_twice(topic.name for topic in asked)
-    refusal = _refusal(broker, asked)
+    refusal, full = _refusal(broker, asked), full_brokers(broker)
     for topic in asked:
         try:
             if refusal is not None:
                 raise refusal
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
-            plan = plan_topic(broker, _new_topic(topic))
+            plan = plan_topic(broker, _new_topic(topic), full)
         except PeerError as error:
             waiting.refuse(topic.name, error)
             continue
@@ -81,7 +82,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
 
 
 def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:
-    """What is wrong with the request as a whole."""
+    """The error for the whole request, if any."""
     if len(asked) > TOPICS_PER_CREATE_MAX:
         words = f"{len(asked)} topics in one request, at most {TOPICS_PER_CREATE_MAX}"
         return PeerError(ErrorCode.policy_violation, words)
@@ -99,7 +100,7 @@ def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:
 def _new_topic(asked: Any) -> NewTopic:
     if asked.name == METADATA_TOPIC:
         raise PeerError(ErrorCode.invalid_request, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
-    # Of a config that is given twice the last counts, as in Kafka.
+    # If a config is given twice, the last value counts, as in Kafka.
     configs: dict[str, str | None] = {config.name: config.value for config in asked.configs}
     assignments: dict[int, tuple[int, ...]] = {}
     for assignment in asked.assignments:
@@ -125,11 +126,11 @@ def _answer(
     }
     if error is None and plan is not None:
         made = broker.image.topics.get(name)
-        # a partition with another replica in the ISR is led by that one: the topic works
+        # another replica in the ISR becomes leader: the topic works
         offline = [
             info.partition
             for info in (() if made is None else made.partitions)
-            if not set(info.isr) - {broker.node_id} and broker.is_offline(name, info.partition)
+            if broker.is_offline(name, info.partition) and not set(info.isr) - {broker.node_id}
         ]
         if offline:
             answer["error_code"] = ErrorCode.kafka_storage_error
@@ -143,7 +144,7 @@ def _answer(
 
 
 def _configs(broker: Broker, call: Call, plan: TopicPlan, alike: _Alike) -> EncodedItems:
-    """The rows of a topic's configs, encoded once for all topics of the request that have the same overrides."""
+    """A topic's encoded config rows, shared by the topics of the request with the same overrides."""
     key = tuple(sorted(plan.configs.items()))
     if key not in alike:
         image = broker.image

@@ -1,15 +1,16 @@
-"""DeleteGroups (key 42, v0-2): forget groups without members, and all that they committed.
+"""DeleteGroups (key 42, v0-2): delete groups without members, and their offsets.
 
-v2: flexible. The answer leaves when that is committed.
+v2: flexible. The answer is sent when the deletions are committed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
 from yak.broker.coordinator.tickets import GroupWaiting
 from yak.errors import ErrorCode, PeerError
+from yak.limits import SLICE_ELEMENTS
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -19,15 +20,22 @@ ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Each group by itself."""
+    """Delete each group, with its own error code."""
+    return at_once(slices(broker, call))
+
+
+def slices(broker: Broker, call: Call) -> Slices:
+    """Delete the groups in slices; the answer is sent after the last slice."""
     results: dict[str, ErrorCode] = {}
     names = list(dict.fromkeys(call.request.groups_names))
     waiting = GroupWaiting(broker, call, broker.config.offsets_commit_timeout_ms, lambda: _answer(names, results))
-    for group_id in names:
+    for number, group_id in enumerate(names, 1):
         try:
             _delete(broker, group_id, names, results, waiting)
         except PeerError as refusal:
             results[group_id] = refusal.error_code
+        if number % SLICE_ELEMENTS == 0 and number < len(names):
+            yield
     if len(results) == len(names):
         return Now(_answer(names, results))
     return Later(waiting)

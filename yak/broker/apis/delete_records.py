@@ -1,18 +1,19 @@
-"""DeleteRecords (key 21, v0-2): move the log start offset up to an offset, -1 for the high watermark.
+"""DeleteRecords (key 21, v0-2): move the log start offset up to an offset; -1 is the high watermark.
 
-v2: flexible. The records are gone for readers at once, and segments wholly below with them; the answer waits until every
-live replica let go of them too.
+v2: flexible. Readers no longer get the records at once, and segments wholly below the offset are deleted. The answer
+waits until every live replica has moved its log start offset too.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.record_deletions import NO_LOW_WATERMARK, DeletionWaiting, low_watermark
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
+from yak.broker.record_deletions import NO_LOW_WATERMARK, DeletionWaiting, Held, low_watermark
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import Offset, TopicPartition
+from yak.limits import SLICE_ELEMENTS
 from yak.protocol.topic_names import is_internal
 from yak.replication.partition import Partition
 
@@ -26,17 +27,30 @@ HIGH_WATERMARK = -1
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Move each partition's log start; wait for its followers."""
+    """Move each partition's log start offset, and wait for its followers."""
+    return at_once(slices(broker, call))
+
+
+def slices(broker: Broker, call: Call) -> Slices:
+    """Move the log start offsets in slices, then wait for all followers."""
     topics: list[Fields] = []
     fields: Fields = {"topics": topics}
     waiting = DeletionWaiting(call, max(0, int(call.request.timeout.total_seconds() * 1000)), fields)
+    held: list[Held] = []
+    passed = 0
     for topic in call.request.topics:
-        answers = [_delete_below(broker, topic.name, asked, waiting) for asked in topic.partitions]
+        answers: list[Fields] = []
         topics.append({"name": topic.name, "partitions": answers})
+        for asked in topic.partitions:
+            answers.append(_delete_below(broker, topic.name, asked, held))
+            passed += 1
+            if passed % SLICE_ELEMENTS == 0:
+                yield
+    waiting.hold(broker, held)
     return Now(fields) if waiting.is_done() else Later(waiting)
 
 
-def _delete_below(broker: Broker, topic: str, asked: Any, waiting: DeletionWaiting) -> Fields:
+def _delete_below(broker: Broker, topic: str, asked: Any, held: list[Held]) -> Fields:
     answer: Fields = {
         "partition_index": asked.partition_index,
         "low_watermark": NO_LOW_WATERMARK,
@@ -55,7 +69,7 @@ def _delete_below(broker: Broker, topic: str, asked: Any, waiting: DeletionWaiti
             _move_log_start(broker, partition, offset)
         answer["low_watermark"] = low_watermark(broker, partition)
         if answer["low_watermark"] < offset:
-            waiting.hold(broker, partition, offset, answer)
+            held.append((partition, offset, answer))
     except PeerError as error:
         answer["error_code"] = error.error_code
     except LogDirectoryFailure as failure:

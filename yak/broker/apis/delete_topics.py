@@ -1,8 +1,8 @@
-"""DeleteTopics (key 20, v1-6): remove topics with all their records. v4: flexible. v5: words. v6: by id.
+"""DeleteTopics (key 20, v1-6): delete topics with all their records. v4: flexible. v5: error messages. v6: by id.
 
-Internal topics are deleted by no client (`yak.broker.internal_topics`): TOPIC_AUTHORIZATION_FAILED.
+Internal topics give TOPIC_AUTHORIZATION_FAILED, except to an administrator (`yak.broker.internal_topics`).
 
-Rules for names and ids that are given twice, together or not at all: Kafka's ControllerApis.deleteTopics.
+Names and ids given twice, together or not at all are handled as in Kafka's ControllerApis.deleteTopics.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.internal_topics import is_kept_from
 from yak.cluster.controller import plan_delete_topic
 from yak.errors import ErrorCode, PeerError
+from yak.limits import SLICE_ELEMENTS
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -29,6 +30,11 @@ _BY_ID_VERSION = 6
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Delete each topic."""
+    return at_once(slices(broker, call))
+
+
+def slices(broker: Broker, call: Call) -> Slices:
+    """Find the topics in slices, then delete those that exist."""
     request = call.request
     if call.version >= _BY_ID_VERSION:
         asked = [(topic.name, topic.topic_id) for topic in request.topics]
@@ -37,15 +43,16 @@ def handle(broker: Broker, call: Call) -> Outcome:
     times = Counter(asked)
     found: dict[int, TopicInfo] = {}
 
+    def describe(results: dict[Any, PeerError | None]) -> Slices:
+        responses = []
+        for index, (name, topic_id) in enumerate(asked):
+            responses.append(_answer(name, topic_id, found.get(index), results.get(index)))
+            if index % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
+                yield
+        return Now({"responses": responses})
+
     def build(results: dict[Any, PeerError | None]) -> Outcome:
-        return Now(
-            {
-                "responses": [
-                    _answer(name, topic_id, found.get(index), results.get(index))
-                    for index, (name, topic_id) in enumerate(asked)
-                ]
-            }
-        )
+        return at_once(describe(results))
 
     waiting = ChangesWaiting(call, max(1, int(request.timeout.total_seconds() * 1000)), build)
     for index, (name, topic_id) in enumerate(asked):
@@ -58,13 +65,20 @@ def handle(broker: Broker, call: Call) -> Outcome:
             found[index] = topic
         except PeerError as error:
             waiting.refuse(index, error)
+        if index % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
+            yield
     times_found = Counter(topic.topic_id for topic in found.values())
     for index, topic in found.items():
         if times_found[topic.topic_id] > 1:
             waiting.results[index] = PeerError(ErrorCode.invalid_request, "the topic is named by name and by id")
+        elif broker.image.topics.get(topic.name) is not topic and broker.image.topic_by_id(topic.topic_id) is None:
+            gone = ErrorCode.unknown_topic_or_partition if asked[index][1] is None else ErrorCode.unknown_topic_id
+            waiting.results[index] = PeerError(gone, f"topic {topic.name!r} does not exist")
         else:
             waiting.change(broker, index, plan_delete_topic(broker.image, topic))
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    if not waiting.is_done():
+        return Later(waiting)
+    return (yield from describe(waiting.results))
 
 
 def _find(broker: Broker, call: Call, name: str | None, topic_id: Any) -> TopicInfo:

@@ -1,9 +1,11 @@
-"""DescribeConfigs (key 32, v1-4): every config of a topic or broker, where its value comes from, and what it means.
+"""DescribeConfigs (key 32, v1-4): the configs of topics and brokers, with each value's source and meaning.
 
-v1: sources and synonyms. v3: types and documentation. v4: flexible. A broker also shows, read-only, where it stands with
-the metadata store (`yak.metadata.state` and its kin), so that any admin client can see it. A topic shows its partition
-epochs, which no API of Kafka has, to who asks for them by name: `yak.partition.epochs` is "0:5,1:7". Likewise
-`yak.damaged.offsets`, "1:4711": the first offset that this broker's own replica of a partition is known not to have whole.
+v1: sources and synonyms. v3: types and documentation. v4: flexible. A broker also shows the state of its metadata store
+session as read-only configs (`yak.metadata.state` and others), so that any admin client can see it.
+
+A topic has two more configs, shown only when requested by name. `yak.partition.epochs`, "0:5,1:7", has the partition
+epochs, which no Kafka API gives (from v4). `yak.damaged.offsets`, "1:4711", has the first offset known to be damaged in
+this broker's own replica of a partition.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
 from yak.broker.config_resources import BrokerResource, TopicResource, resource_of
 from yak.config.definitions import ConfigSource, ConfigType
 from yak.config.describe import ConfigRow, describe_broker, describe_default_broker, describe_topic
 from yak.errors import ErrorCode, PeerError
+from yak.limits import SLICE_ELEMENTS
 from yak.protocol.codec import encode_items
 from yak.protocol.response_encoder import EncodedItems
 
@@ -30,10 +33,10 @@ ABSENT = (
 
 _DOCUMENTATION_VERSION = 3
 _LONG_STRINGS_VERSION = 4
-"""Before, a string ends at 32,767 bytes, which the epochs of a few thousand partitions would not fit in."""
+"""Before v4 a string has at most 32,767 bytes, too few for the epochs of a few thousand partitions."""
 _ROWS = ("results", "configs")
 _Alike: TypeAlias = dict[Any, EncodedItems]
-"""Encoded rows by the overrides of a topic and the names that are asked for."""
+"""Encoded rows by a topic's overrides and the requested names."""
 _PARTITION_EPOCHS = "yak.partition.epochs"
 _DAMAGED_OFFSETS = "yak.damaged.offsets"
 _VIEWS = {
@@ -50,17 +53,20 @@ _VIEWS = {
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Describe each resource."""
+    return at_once(slices(broker, call))
+
+
+def slices(broker: Broker, call: Call) -> Slices:
+    """Describe the resources in slices."""
     resources = call.request.resources
     times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
     alike: _Alike = {}
-    return Now(
-        {
-            "results": [
-                _describe(broker, call, asked, alike, times[asked.resource_type, asked.resource_name])
-                for asked in resources
-            ]
-        }
-    )
+    results = []
+    for number, asked in enumerate(resources, 1):
+        results.append(_describe(broker, call, asked, alike, times[asked.resource_type, asked.resource_name]))
+        if number % SLICE_ELEMENTS == 0:
+            yield
+    return Now({"results": results})
 
 
 def _describe(broker: Broker, call: Call, asked: Any, alike: _Alike, times: int) -> Fields:
@@ -87,7 +93,7 @@ def _describe(broker: Broker, call: Call, asked: Any, alike: _Alike, times: int)
 
 
 def _of_topic(broker: Broker, call: Call, topic: TopicResource, names: Any, alike: _Alike) -> EncodedItems:
-    """The rows of one topic: encoded once for all topics of the request that have the same overrides.
+    """A topic's encoded rows, shared by the topics of the request with the same overrides.
 
     Describing and encoding the 33 rows of a topic takes 0.4 ms, and tools ask for all topics at once.
     """
@@ -153,7 +159,7 @@ def _damaged_offsets(broker: Broker, topic: str) -> Fields:
 
 
 def _view(name: str, value: str, source: ConfigSource, documentation: str | None) -> Fields:
-    """What is shown as a config and cannot be set."""
+    """A value shown as a config that cannot be set."""
     return {
         "name": name,
         "value": value,

@@ -1,16 +1,17 @@
-"""DescribeGroups (key 15, v0-6): the state of classic groups and their members.
+"""DescribeGroups (key 15, v0-6): the state and members of classic groups.
 
-v3: authorized operations. v4: static members. v5: flexible. v6: GROUP_ID_NOT_FOUND for groups that are not there (KIP-1043), which were
-"Dead" before.
+v3: authorized operations. v4: static members. v5: flexible. v6: GROUP_ID_NOT_FOUND for groups that do not exist
+(KIP-1043); before v6 they are "Dead".
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.states import ClassicState
+from yak.limits import SLICE_ELEMENTS
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -26,8 +27,18 @@ GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Each group by itself."""
-    return Now({"groups": [_describe(broker, call, group_id) for group_id in call.request.groups]})
+    """Describe each group, with its own error code."""
+    return at_once(slices(broker, call))
+
+
+def slices(broker: Broker, call: Call) -> Slices:
+    """Describe the groups in slices."""
+    groups = []
+    for number, group_id in enumerate(call.request.groups, 1):
+        groups.append(_describe(broker, call, group_id))
+        if number % SLICE_ELEMENTS == 0:
+            yield
+    return Now({"groups": groups})
 
 
 def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
@@ -62,7 +73,7 @@ def _known(group: ClassicGroup) -> Fields:
     return {
         "group_state": group.state.value,
         "protocol_type": group.protocol_type or "",
-        # while a rebalance is under way nobody knows what will be agreed on (ClassicGroup.describe)
+        # during a rebalance the protocol is not chosen yet (ClassicGroup.describe)
         "protocol_data": (group.protocol or "") if is_stable else "",
         "members": [
             {

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (key 75, v0): topics a page at a time, for admin clients (KIP-966).
 
-An empty list asks for all topics. A page ends after `response_partition_limit` partitions (at most 2,000, as in Kafka),
-with a cursor to go on from.
+An empty list means all topics. A page ends after `response_partition_limit` partitions (at most 2,000, as in Kafka),
+with a cursor for the next page.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.broker.apis.metadata import TOPIC_OPERATIONS, describe_partitions
-from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode, PeerError
+from yak.limits import SLICE_ELEMENTS
 from yak.protocol.topic_names import is_internal, validate_topic_name
 
 if TYPE_CHECKING:
@@ -23,7 +24,12 @@ PARTITIONS_MAX = 2_000
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """One page of topics, by name."""
+    """Describe one page of topics, sorted by name."""
+    return at_once(slices(broker, call))
+
+
+def slices(broker: Broker, call: Call) -> Slices:
+    """Describe one page of topics in slices."""
     request, image = call.request, broker.image
     names = sorted({topic.name for topic in request.topics}) if request.topics else sorted(image.topics)
     start = 0
@@ -41,10 +47,12 @@ def handle(broker: Broker, call: Call) -> Outcome:
             cursor = {"topic_name": name, "partition_index": 0}
             break
         answer = _describe(broker, name, start, room)
+        info = broker.image.topics.get(name)
         topics.append(answer)
+        if len(topics) % SLICE_ELEMENTS == 0:
+            yield
         shown = len(answer["partitions"])
         room -= shown
-        info = image.topics.get(name)
         if info is not None and start + shown < len(info.partitions):
             cursor = {"topic_name": name, "partition_index": start + shown}
             break
@@ -53,7 +61,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 
 def _refused(name: str) -> Fields:
-    """Each topic of a request whose cursor stands before the first partition or on a topic that was not asked for."""
+    """A topic of a request whose cursor has a negative partition, or a topic that was not requested."""
     return {"error_code": ErrorCode.invalid_request, "name": name, "topic_id": None, "partitions": []}
 
 

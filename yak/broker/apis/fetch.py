@@ -1,31 +1,32 @@
-"""Fetch (key 1, v4-18): committed batches from an offset on, waiting for them when there are none yet.
+"""Fetch (key 1, v4-18): committed batches from an offset on; a fetch with too few bytes is delayed.
 
-v5: log start offset. v7: sessions (KIP-227). v9: leader epoch fencing. v10: zstd. v11: rack, and reading from a follower
-(KIP-392). v12: flexible, last fetched epoch and divergence (KIP-595), the leader instead of us. v13: topic ids. v15: replica
-state. v16: endpoints of new leaders (KIP-951). v17: directory ids, for controllers.
+v5: log start offset. v7: sessions (KIP-227). v9: leader epoch fencing. v10: zstd. v11: rack, and reading from a
+follower (KIP-392). v12: flexible, last fetched epoch and divergence (KIP-595), the current leader. v13: topic ids. v15:
+replica state. v16: endpoints of new leaders (KIP-951). v17: directory ids, for controllers.
 
-Sizes are Kafka's rule: the first batch of the first partition with data is given whole even if it is larger than asked
-(ReplicaManager.readFromLog); an answer is also bounded by this broker (`Connection.fetch_aim_bytes`, and for a fetch
-of many partitions what the kernel may send by itself, `limits.FETCH_SLICED_BYTES_PER_PARTITION`), and the partition that
-is read first changes from fetch to fetch, so that none starves.
+Sizes follow Kafka: the first batch of the first partition with data is returned whole, even if it exceeds the limit
+(ReplicaManager.readFromLog). This broker bounds an answer too: by `Connection.fetch_aim_bytes`, and for a fetch of many
+partitions by what `sendfile` may add (`limits.FETCH_SLICED_BYTES_PER_PARTITION`). The partition read first changes from
+fetch to fetch, so that none starves.
 
-A read ends with its segment. So who asks for more bytes than an older segment has left gets these at once: no wait
-brings more of them (DelayedFetch.tryComplete).
+A read ends with its segment. A client that asks for more bytes than an older segment has left gets those at once:
+waiting brings no more of them (DelayedFetch.tryComplete).
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
+from yak.broker.call import Call, Later, Outcome, Prebuilt, Slices, Waiting
 from yak.broker.cold_fetch import ColdFetch
 from yak.broker.leader_hints import add_hints
 from yak.broker.read_replicas import chooses_by_rack
-from yak.broker.reading import OF_THE_LEADER, Reader, Reading, read_items
+from yak.broker.reading import OF_THE_LEADER, Reader, Reading, read_in_slices, read_items
 from yak.broker.sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchItem, FetchSession
 from yak.errors import ErrorCode, PeerError
-from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION
-from yak.protocol.hot import FetchPartitionAnswer, fetch_response
+from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
+from yak.protocol.hot import FetchPartitionAnswer, NodeEndpoint, fetch_response, fetch_response_in_slices
 from yak.replication.partition import Partition
 from yak.storage.reader import ends_with_segment
 
@@ -46,7 +47,7 @@ _CONSUMER = Reader(takes_follower=True)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Read what is there; wait when that is too little."""
+    """Answer with the bytes available, or delay the fetch if they are too few."""
     request = call.request
     replica_id = request.replica_id
     if replica_id >= 0 and call.version == REPLICA_VERSION:
@@ -74,8 +75,42 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return Later(fetch)
 
 
+def slices(broker: Broker, call: Call) -> Slices:
+    """Read the partitions in slices. A fetch that has to wait first reads all of them again."""
+    request = call.request
+    by_id = call.version >= _TOPIC_ID_VERSION
+    items: list[FetchItem] = []
+    passed = 0
+    for topic in request.topics:
+        key, name = _topic_of(broker, topic) if by_id else (topic.topic, topic.topic)
+        items += [FetchItem(key, name, data) for data in topic.partitions]
+        if len(items) - passed >= 4 * SLICE_ELEMENTS:
+            passed = len(items)
+            yield
+    if request.replica_id >= 0:
+        return _refuse(broker, call, ErrorCode.cluster_authorization_failed, items)
+    session: FetchSession | None = None
+    is_incremental = False
+    if call.version >= _SESSION_VERSION:
+        try:
+            session, is_incremental = _session_of(broker, call, items, by_id)
+        except PeerError as error:
+            broker.counters.failed(KEY, error.error_code)
+            return Prebuilt(fetch_response(call.version, call.correlation_id, 0, error.error_code, 0, []))
+        yield
+    fetch = Fetch(broker, call, items, session, is_incremental)
+    reading = yield from fetch.read_in_slices(broker)
+    if not fetch.is_enough(broker, reading) and fetch.may_wait(broker):
+        # commits since a partition was read would not wake this fetch
+        reading = fetch.read(broker)
+        if not fetch.is_enough(broker, reading):
+            fetch.park(broker, reading)
+            return Later(fetch)
+    return fetch.reply(broker, reading) if reading.pending else (yield from fetch.build_in_slices(broker, reading))
+
+
 def _topic_of(broker: Broker, topic: Any) -> tuple[Any, str | None]:
-    """A topic's id and name; the id is the image's own object, so that a look tells whether a partition is of it."""
+    """A topic's id and name. The id is the image's own object, so that partitions compare it by identity (`is`)."""
     found = broker.image.topic_by_id(topic.topic_id) if topic.topic_id is not None else None
     return (topic.topic_id, None) if found is None else (found.topic_id, found.name)
 
@@ -120,7 +155,7 @@ def _by_topic(answers: list[tuple[FetchItem, FetchPartitionAnswer]]) -> list[tup
 
 
 def _count(broker: Broker, answers: list[tuple[FetchItem, FetchPartitionAnswer]]) -> None:
-    """Note what is given out, and what is refused."""
+    """Count bytes and records out, and errors."""
     topics = broker.counters.topics
     for item, answer in answers:
         size_bytes = len(answer.records)
@@ -134,13 +169,13 @@ def _count(broker: Broker, answers: list[tuple[FetchItem, FetchPartitionAnswer]]
 
 
 def _goes_on(partition: Partition, item: FetchItem) -> bool:
-    """Whether the partition goes on, committed, in a later segment than that in which the client is."""
+    """Whether committed records continue in a later segment than the one at the client's offset."""
     log = partition.log
     return log is not None and ends_with_segment(log, item.fetch_offset, partition.high_watermark)
 
 
 class Fetch(Waiting):
-    """A fetch: what it asks for, and how it waits until there is enough of it."""
+    """A fetch, delayed until it has enough bytes (Kafka's DelayedFetch)."""
 
     __slots__ = (
         "_bytes_seen",
@@ -176,7 +211,7 @@ class Fetch(Waiting):
                 self._reader = Reader(request.rack_id, takes_follower=True)
         self._bytes_seen = 0
         self._has_enough = False
-        call.request = None  # what is needed of it is in the items
+        call.request = None  # the items have all that is needed of it
 
     def _partitions_count(self) -> int:
         return len(self._session.items) if self._is_incremental and self._session is not None else len(self._items)
@@ -188,7 +223,7 @@ class Fetch(Waiting):
         return self._items
 
     def read(self, broker: Broker) -> Reading:
-        """What can be given now."""
+        """Read the bytes available now."""
         connection = self.call.connection
         connection.fetch_rotation += 1
         return read_items(
@@ -200,8 +235,21 @@ class Fetch(Waiting):
             reader=self._reader,
         )
 
+    def read_in_slices(self, broker: Broker) -> Generator[None, None, Reading]:
+        """`read` in slices."""
+        connection = self.call.connection
+        connection.fetch_rotation += 1
+        return read_in_slices(
+            broker,
+            self._candidates(),
+            self._max_bytes,
+            connection.fetch_rotation,
+            sliced_max_bytes=self._sliced_max_bytes,
+            reader=self._reader,
+        )
+
     def is_enough(self, broker: Broker, reading: Reading) -> bool:
-        """Whether the answer must not wait: enough bytes, an error, no time to wait, or nothing asked for."""
+        """Whether to answer now: enough bytes, an error, no wait time, no partitions, or a read to a segment's end."""
         return (
             reading.bytes_count >= self._min_bytes
             or reading.has_error
@@ -211,11 +259,11 @@ class Fetch(Waiting):
         )
 
     def may_wait(self, broker: Broker) -> bool:
-        """Whether there is room to remember it; an incremental fetch is in its session."""
+        """Whether delayed fetches have room for it; an incremental fetch is in its session."""
         return self._is_incremental or broker.sessions.may_delay(broker, self.call.connection, len(self._items))
 
     def _ends_with_segment(self, broker: Broker) -> bool:
-        """Whether one of its partitions goes on, committed, in a later segment than that in which the client is."""
+        """Whether `_goes_on` holds for one of its partitions."""
         for item in self._candidates():
             partition = broker.partitions.get(item.topic_partition)  # type: ignore[arg-type]
             if partition is not None and _goes_on(partition, item):
@@ -223,29 +271,48 @@ class Fetch(Waiting):
         return False
 
     def reply(self, broker: Broker, reading: Reading) -> Outcome:
-        """The answer, after a job when some of it must come from the device."""
+        """The answer; if some bytes must come from the device, a job reads them first."""
         if reading.pending:
             return Later(ColdFetch(broker, self, reading))
         return self.build(broker, reading)
 
+    def build_in_slices(self, broker: Broker, reading: Reading) -> Slices:
+        """`build` in slices."""
+        for start in range(0, len(reading.to_count), SLICE_ELEMENTS):
+            _count(broker, reading.to_count[start : start + SLICE_ELEMENTS])
+            yield
+        session_id, topics, hints = self._whole(broker, reading)
+        yield
+        call = self.call
+        code = ErrorCode.none
+        parts = yield from fetch_response_in_slices(call.version, call.correlation_id, code, session_id, topics, hints)
+        return Prebuilt(parts)
+
     def build(self, broker: Broker, reading: Reading) -> Outcome:
-        """The answer's bytes."""
-        answers = reading.answers
+        """Encode the answer."""
         if reading.to_count:
             _count(broker, reading.to_count)
+        session_id, topics, hints = self._whole(broker, reading)
+        call = self.call
+        return Prebuilt(fetch_response(call.version, call.correlation_id, 0, ErrorCode.none, session_id, topics, hints))
+
+    def _whole(
+        self, broker: Broker, reading: Reading
+    ) -> tuple[int, list[tuple[Any, list[FetchPartitionAnswer]]], tuple[NodeEndpoint, ...]]:
+        """The session id, the topics with their partitions, and the endpoints of new leaders."""
+        answers = reading.answers
         session_id = 0
         if self._session is not None:
             session_id = self._session.session_id
             answers = self._only_news(broker, self._session, answers)
-        call = self.call
         topics = _by_topic(answers)
-        hints = add_hints(broker, topics) if reading.has_error and call.version >= _LEADER_VERSION else ()
-        return Prebuilt(fetch_response(call.version, call.correlation_id, 0, ErrorCode.none, session_id, topics, hints))
+        hints = add_hints(broker, topics) if reading.has_error and self.call.version >= _LEADER_VERSION else ()
+        return session_id, topics, hints
 
     def _only_news(
         self, broker: Broker, session: FetchSession, answers: list[tuple[FetchItem, FetchPartitionAnswer]]
     ) -> list[tuple[FetchItem, FetchPartitionAnswer]]:
-        """What the client does not know yet; a partition with nothing more stays quiet until it is marked again."""
+        """The answers that are new to the client. A partition without new data is skipped until it is marked dirty."""
         news = []
         for item, answer in answers:
             has_data = len(answer.records) > 0
@@ -267,7 +334,7 @@ class Fetch(Waiting):
             ):
                 session.mark_dirty(item)
             elif item.fetch_offset >= answer.high_watermark:
-                # from here on only the partition tells of news: it may be another than when the session began
+                # only the partition marks the item from now on; it may be a new object since the session began
                 broker.sessions.attach(broker, session, item)
                 session.dirty.pop(item, None)
             if is_news or not self._is_incremental:
@@ -277,7 +344,7 @@ class Fetch(Waiting):
     # ------------------------------------------------------------------------------------------------- waiting
 
     def park(self, broker: Broker, reading: Reading) -> None:
-        """Have every partition of this fetch wake it."""
+        """Register this fetch with its partitions, which then wake it."""
         self._bytes_seen = reading.bytes_count
         if self._session is not None:
             self._session.parked = self
@@ -296,13 +363,13 @@ class Fetch(Waiting):
         self._leave_out_what_was_read(broker)
 
     def _leave_out_what_was_read(self, broker: Broker) -> None:
-        """What was committed earlier in this turn was read, and is notified of at its end all the same."""
+        """Subtract bytes committed earlier in this turn: they were read, and the turn's end counts them again."""
         for partition in broker.to_wake:
             if self in (partition.waiting_fetches or ()) or self._session in (partition.sessions or ()):
                 self._bytes_seen -= partition.committed_bytes - partition.notified_bytes
 
     def leave(self, broker: Broker) -> None:
-        """Wake me no more."""
+        """Remove this fetch from its session and its partitions."""
         if self._session is not None and self._session.parked is self:
             self._session.parked = None
         if not self._is_incremental:
@@ -313,23 +380,23 @@ class Fetch(Waiting):
                     partition.waiting_fetches.pop(self, None)
 
     def note_growth(self, partition: Partition, item: FetchItem, grown_bytes: int) -> None:
-        """One of its partitions has so many more committed bytes, or changed; `look` follows."""
+        """Note that a partition has `grown_bytes` more committed bytes, or changed; `look` is called next."""
         self._bytes_seen += grown_bytes
         self._has_enough = self._min_bytes <= 1 or self._bytes_seen >= self._min_bytes or _goes_on(partition, item)
 
     def look(self, broker: Broker) -> None:
-        """One of the partitions has more, or changed."""
+        """Finish the fetch if it has enough."""
         if self._has_enough:
             broker.finish(self)
 
     def is_done(self) -> bool:
-        """A parked fetch is done only when it is woken."""
+        """Never: `look` finishes a delayed fetch."""
         return False
 
     def answer(self, broker: Broker) -> Outcome:
-        """Read again, and give what is there."""
+        """Read again, and answer with the bytes available."""
         return self.reply(broker, self.read(broker))
 
     def on_expiry(self, broker: Broker) -> Outcome:
-        """The time is over: give what is there, even if it is little."""
+        """Answer with the bytes available, even if too few."""
         return self.answer(broker)

@@ -1,14 +1,14 @@
-"""ListOffsets (key 2, v1-11): earliest, latest, by timestamp, of the largest timestamp, local.
+"""ListOffsets (key 2, v1-11): offsets of partitions: earliest, latest, by timestamp, of the largest timestamp, local.
 
 v2: isolation level. v4: leader epochs. v6: flexible. v7: max timestamp (-3). v8: earliest local (-4). v9: last tiered
 (-5): there is no tiered storage, so -1. v10: time-out. v11: earliest pending upload (-6), likewise -1.
 
-By timestamp: the first record at or after it, with that record's own timestamp; -1 and -1 when there is none
-(Kafka's UnifiedLog.fetchOffsetByTimestamp). Looking inside batches reads the disk, so it runs in a job.
+By timestamp: the first record at or after it, with that record's own timestamp; -1 and -1 if there is none
+(Kafka's UnifiedLog.fetchOffsetByTimestamp). The search reads batches from the disk, so it runs in a job.
 
-The replica id says who asks: -1 a client, who sees what is committed; a broker's id a follower, who sees the whole log; -2 a
-person who looks for errors, who sees the whole log of any replica, the leader's or not. A new leader does not know at once
-how far its predecessor committed: until it does, a client gets OFFSET_NOT_AVAILABLE instead of an end that lies too low (KIP-207).
+The replica id decides which records are visible. -1, a client: committed ones. A broker id, a follower: the whole log.
+-2, a debugging consumer: the whole log of any replica, leader or not. A new leader does not know at once how far its
+predecessor committed; until it does, a client gets OFFSET_NOT_AVAILABLE instead of too low an end (KIP-207).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, Waiting, at_once
 from yak.broker.read_replicas import hosted
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.ids import Offset, TopicPartition
+from yak.limits import SLICE_ELEMENTS
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -30,19 +31,25 @@ ABSENT = ("tiered storage: its offsets are -1",)
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 _VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
-"""The first version in which each special timestamp means something (Kafka's ReplicaManager)."""
+"""The first version in which each special timestamp is valid (Kafka's ReplicaManager)."""
 _CLIENT, _DEBUGGING = -1, -2
 _NOT_AVAILABLE_VERSION = 5
 _TIMEOUT_MS = 30_000
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Answer each partition; those that need the disk in one job."""
+    """Answer each partition; one job searches those that need the disk."""
+    return at_once(slices(broker, call))
+
+
+def slices(broker: Broker, call: Call) -> Slices:
+    """Answer the partitions in slices; one job at the end searches those that need the disk."""
     topics: list[Fields] = []
     searches: list[tuple[Fields, Partition, Any]] = []
     times = Counter(
         TopicPartition(topic.name, asked.partition_index) for topic in call.request.topics for asked in topic.partitions
     )
+    passed = 0
     for topic in call.request.topics:
         partitions: list[Fields] = []
         topics.append({"name": topic.name, "partitions": partitions})
@@ -55,6 +62,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 "leader_epoch": -1,
             }
             partitions.append(answer)
+            passed += 1
+            if passed % SLICE_ELEMENTS == 0:
+                yield
             topic_partition = TopicPartition(topic.name, asked.partition_index)
             try:
                 if times[topic_partition] > 1:
@@ -70,7 +80,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 
 def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked: Any, answer: Fields) -> Any:
-    """Fill in what is known without the disk; else the search to run in a job."""
+    """Fill in an answer that needs no disk read, or return the search for the job. Raises PeerError."""
     timestamp = asked.timestamp
     if timestamp < 0 and call.version < _VERSION_OF.get(timestamp, VERSIONS.stop):
         raise PeerError(ErrorCode.unsupported_version, f"timestamp {timestamp} has no meaning in this version")
@@ -97,12 +107,12 @@ def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked:
 
 
 def _end(call: Call, partition: Partition) -> Offset:
-    """How far the one who asks may see."""
+    """The end offset that the requester may see."""
     return partition.high_watermark if call.request.replica_id == _CLIENT else partition.log_end_offset
 
 
 def _check_end(call: Call, partition: Partition) -> None:
-    """Refuse to name the end while this leader does not know what was committed before it."""
+    """Raise PeerError for a client while this leader does not know how far its predecessor committed."""
     lags = partition.is_leader and partition.epoch_start_offset > partition.high_watermark
     if lags and call.request.replica_id == _CLIENT:
         is_known = call.version >= _NOT_AVAILABLE_VERSION
@@ -110,7 +120,7 @@ def _check_end(call: Call, partition: Partition) -> None:
 
 
 class OffsetSearch(Waiting):
-    """Partitions whose offsets are looked up in the batches, in one job."""
+    """A delayed ListOffsets: one job searches the batches of its partitions."""
 
     __slots__ = ("_error", "_fields", "_found", "_is_found", "_searches")
 
@@ -144,7 +154,7 @@ class OffsetSearch(Waiting):
         return self._is_found
 
     def answer(self, broker: Broker) -> Outcome:
-        """All partitions. Raises what the job raised."""
+        """All partitions. Raises the job's exception."""
         del broker
         if self._error is not None:
             raise self._error
@@ -153,7 +163,7 @@ class OffsetSearch(Waiting):
         return Now(self._fields)
 
     def on_expiry(self, broker: Broker) -> Outcome:
-        """The device takes too long: a retriable error for what was searched."""
+        """Answer the searched partitions with REQUEST_TIMED_OUT, which is retriable."""
         del broker
         for answer, _partition, _search in self._searches:
             answer["error_code"] = ErrorCode.request_timed_out

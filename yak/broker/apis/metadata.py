@@ -1,4 +1,4 @@
-"""Metadata (key 3, v0-13): brokers, topics, partitions and their leaders; topics are created on the way when allowed.
+"""Metadata (key 3, v0-13): brokers, topics, partitions and their leaders; it creates missing topics if allowed.
 
 v0: an empty list means all topics. v1: null means all. v4: the client says whether topics may be created. v8:
 authorized operations. v9: flexible. v10: topic ids. v12: topics by id. v13: a top-level error.
@@ -6,16 +6,16 @@ authorized operations. v9: flexible. v10: topic ids. v12: topics by id. v13: a t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.liveness import is_serving, serving_brokers
 from yak.broker.suspects import answer_when_decided
 from yak.broker.topic_creation import plan_auto_creation, send_plan
 from yak.errors import ErrorCode, PeerError
-from yak.limits import TOPICS_PER_CREATE_MAX
+from yak.limits import SLICE_ELEMENTS, TOPICS_PER_CREATE_MAX
 from yak.protocol.topic_names import is_internal, validate_topic_name
 
 if TYPE_CHECKING:
@@ -29,30 +29,76 @@ _AUTO_CREATE_TIMEOUT_MS = 5_000
 _CREATION_FLAG_VERSION = 4
 _BY_ID_VERSION = 12
 _NOT_ASKED = -(2**31)
+_Wanted: TypeAlias = list[tuple[str | None, Any]]
+"""Name and topic id of each topic."""
+_Results: TypeAlias = dict[Any, PeerError | None]
+"""The result of each topic's creation, by name."""
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 """Bits of Kafka's AclOperation that apply to a topic: read, write, create, delete, alter, describe, and of its configs."""
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Describe the topics asked for; wait for those that are being created."""
-    request = call.request
-    asked = request.topics
-    if asked is None or (call.version == 0 and not asked):
+    """Describe the requested topics; wait for those that are being created."""
+    if _is_for_all(call):
         return _of_all(broker, call)
-    wanted = list(dict.fromkeys((getattr(topic, "name", None), getattr(topic, "topic_id", None)) for topic in asked))
+    wanted = _wanted(call)
+
+    def build(results: _Results) -> Outcome:
+        return _of_topics(broker, call, [_asked(broker, call, name, topic_id, results) for name, topic_id in wanted])
+
+    return _when_decided(broker, call, wanted, build)
+
+
+def slices(broker: Broker, call: Call) -> Slices:
+    """Describe the topics in slices, once the elections of their leaders are decided."""
+    if _is_for_all(call):
+        return _of_all(broker, call)
+    wanted = _wanted(call)
+    yield
+    decided: list[_Results] = []
+    is_first = True
+
+    def build(results: _Results) -> Outcome:
+        if is_first:
+            decided.append(results)
+            return None
+        return _of_topics(broker, call, [_asked(broker, call, name, topic_id, results) for name, topic_id in wanted])
+
+    outcome = _when_decided(broker, call, wanted, build)
+    is_first = False
+    if not decided:
+        return outcome
+    topics: list[Fields] = []
+    passed = 0
+    for name, topic_id in wanted:
+        topic = _asked(broker, call, name, topic_id, decided[0])
+        topics.append(topic)
+        passed += 1 + len(topic["partitions"])
+        if passed >= SLICE_ELEMENTS:
+            passed = 0
+            yield
+    return _of_topics(broker, call, topics)
+
+
+def _is_for_all(call: Call) -> bool:
+    asked = call.request.topics
+    return asked is None or (call.version == 0 and not asked)
+
+
+def _wanted(call: Call) -> _Wanted:
+    """The requested topics, each once."""
+    asked = call.request.topics
+    return list(dict.fromkeys((getattr(topic, "name", None), getattr(topic, "topic_id", None)) for topic in asked))
+
+
+def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[_Results], Outcome]) -> Outcome:
+    """Create missing topics, wait until leader elections are decided, then `build` from the creations' results."""
     if call.version < _BY_ID_VERSION and any(name is None or topic_id is not None for name, topic_id in wanted):
         return Now(_refused(wanted))
     may_create = broker.config.auto_create_topics_enable and (
-        call.version < _CREATION_FLAG_VERSION or request.allow_auto_topic_creation
+        call.version < _CREATION_FLAG_VERSION or call.request.allow_auto_topic_creation
     )
-
-    def build(results: dict[Any, PeerError | None]) -> Outcome:
-        topics = [_asked(broker, call, name, topic_id, results) for name, topic_id in wanted]
-        # A request without topics asks for the cluster as it is.
-        brokers = broker.departed.listed(call.connection.client_software) if topics else serving_brokers(broker.image)
-        return Now(_answer(broker, call, topics, brokers))
-
     waiting = ChangesWaiting(call, _AUTO_CREATE_TIMEOUT_MS, build)
     if may_create:
         named = dict.fromkeys(name for name, topic_id in wanted if topic_id is None and name is not None)
@@ -76,6 +122,12 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return answer_when_decided(broker, call, topics, lambda: build(waiting.results))
 
 
+def _of_topics(broker: Broker, call: Call, topics: list[Fields]) -> Outcome:
+    # A request without topics asks for the cluster, so it gets live brokers only.
+    brokers = broker.departed.listed(call.connection.client_software) if topics else serving_brokers(broker.image)
+    return Now(_answer(broker, call, topics, brokers))
+
+
 def _of_all(broker: Broker, call: Call) -> Outcome:
     def answer() -> Outcome:
         topics = broker.image.topics
@@ -83,7 +135,7 @@ def _of_all(broker: Broker, call: Call) -> Outcome:
         return Now(_answer(broker, call, found, serving_brokers(broker.image)))
 
     def topics() -> Iterable[TopicInfo]:
-        # of the image there is then, which may be another when a decision was waited for
+        # the image may have changed while a decision was waited for
         return broker.image.topics.values()
 
     return answer_when_decided(broker, call, topics, answer)
@@ -106,8 +158,8 @@ def _answer(broker: Broker, call: Call, topics: list[Fields], brokers: list[Brok
     }
 
 
-def _refused(wanted: list[tuple[str | None, Any]]) -> Fields:
-    """The answer to a request that names topics by id before ids were served (KafkaApis.handleTopicMetadataRequest)."""
+def _refused(wanted: _Wanted) -> Fields:
+    """The answer to a request before v12 that names topics by id (KafkaApis.handleTopicMetadataRequest)."""
     return {
         "brokers": [],
         "cluster_id": None,
@@ -121,8 +173,8 @@ def controller_of(image: Image) -> int:
     return image.controller_id if is_serving(image.brokers.get(image.controller_id)) else -1
 
 
-def _asked(broker: Broker, call: Call, name: str | None, topic_id: Any, results: dict[Any, PeerError | None]) -> Fields:
-    """One topic that the client named, by name or by id."""
+def _asked(broker: Broker, call: Call, name: str | None, topic_id: Any, results: _Results) -> Fields:
+    """One topic that the client requested by name or by id."""
     if topic_id is not None:
         topic = broker.image.topic_by_id(topic_id)
         return _topic(broker, call, topic) if topic else _missing(ErrorCode.unknown_topic_id, None, topic_id)
@@ -157,7 +209,7 @@ def _missing(error_code: ErrorCode, name: str | None, topic_id: Any, operations:
 
 
 def topic_operations(call: Call) -> int:
-    """What a client may do with a topic, of one that is not there too; only when it asks."""
+    """The operations allowed on a topic, also on an unknown one, if the client asked for them."""
     return TOPIC_OPERATIONS if getattr(call.request, "include_topic_authorized_operations", False) else _NOT_ASKED
 
 
@@ -173,7 +225,7 @@ def _topic(broker: Broker, call: Call, topic: TopicInfo) -> Fields:
 
 
 def describe_partitions(broker: Broker, topic: TopicInfo) -> list[Fields]:
-    """Every partition of a topic: its leader, epoch, replicas and in-sync set; LEADER_NOT_AVAILABLE without a leader."""
+    """Every partition of a topic: its leader, epoch, replicas and ISR; LEADER_NOT_AVAILABLE without a leader."""
     alive = {info.node_id for info in serving_brokers(broker.image)}
     answers = []
     for info in topic.partitions:

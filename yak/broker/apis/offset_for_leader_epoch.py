@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (key 23, v2-4): where an epoch ended in this log, so that a reader can find where it diverged.
+"""OffsetForLeaderEpoch (key 23, v2-4): the end offset of an epoch in this log, by which readers find divergence.
 
-v3: replica id, which changes nothing: only the leader answers, as in Kafka. v4: flexible. Rules: KIP-101, KIP-279,
+v3: replica id, without effect: only the leader answers, as in Kafka. v4: flexible. Rules: KIP-101, KIP-279,
 KIP-320; LeaderEpochFileCache.endOffsetFor.
 """
 
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
+from yak.limits import SLICE_ELEMENTS
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -21,17 +22,22 @@ ABSENT: tuple[str, ...] = ()
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Answer each partition."""
-    return Now(
-        {
-            "topics": [
-                {
-                    "topic": topic.topic,
-                    "partitions": [_end_of(broker, topic.topic, asked) for asked in topic.partitions],
-                }
-                for topic in call.request.topics
-            ]
-        }
-    )
+    return at_once(slices(broker, call))
+
+
+def slices(broker: Broker, call: Call) -> Slices:
+    """Answer the partitions in slices."""
+    topics = []
+    passed = 0
+    for topic in call.request.topics:
+        partitions: list[Fields] = []
+        topics.append({"topic": topic.topic, "partitions": partitions})
+        for asked in topic.partitions:
+            partitions.append(_end_of(broker, topic.topic, asked))
+            passed += 1
+            if passed % SLICE_ELEMENTS == 0:
+                yield
+    return Now({"topics": topics})
 
 
 def _end_of(broker: Broker, topic: str, asked: Any) -> Fields:
@@ -48,7 +54,7 @@ def _end_of(broker: Broker, topic: str, asked: Any) -> Fields:
             is_old = epoch < partition.leader_epoch
             raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
         if asked.leader_epoch > partition.leader_epoch:
-            # Kafka says that it ends nowhere, which a reader takes for records that are gone; we were deposed, and do not know
+            # A newer leader exists; its epochs are unknown here. Kafka answers -1, which readers take for lost records.
             raise PeerError(ErrorCode.unknown_leader_epoch)
         assert partition.log is not None
         if asked.leader_epoch == partition.leader_epoch:

@@ -1,28 +1,29 @@
-"""Produce (key 0, v3-13): append one batch a partition, and answer when it counts.
+"""Produce (key 0, v3-13): append one batch per partition, and acknowledge it.
 
 v3: record batches, magic 2. v7: zstd. v8: errors by record. v9: flexible. v10: current leader (KIP-951).
 v12: same as v11 here, transactions are not served. v13: topic ids instead of names.
 
-Internal topics are not written by clients (`yak.broker.internal_topics`; the error is KafkaApis.handleProduceRequest's).
+Only administrators may write internal topics (`yak.broker.internal_topics`; KafkaApis.handleProduceRequest's error).
 
-With acks=0 there is no answer, and an error closes the connection (Kafka's KafkaApis.handleProduceRequest). With
-acks=1 and acks=all the answer waits for what the topic's `flush.messages` asks; with acks=all also for the high watermark.
+With acks=0 there is no answer, and an error closes the connection (Kafka's KafkaApis.handleProduceRequest). With acks=1
+and acks=all the answer waits for the flush that `flush.messages` demands; with acks=all also for the high watermark.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.admission import append_batch
 from yak.broker.appending import Appended
-from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
+from yak.broker.call import Call, Later, Outcome, Prebuilt, Slices, Waiting
 from yak.broker.internal_topics import is_kept_from
 from yak.broker.keyed_records import record_errors_of
 from yak.broker.leader_hints import add_hints
 from yak.broker.refused_batches import note_not_led, tell_refused
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
-from yak.protocol.hot import ProducePartitionAnswer, produce_response
+from yak.limits import SLICE_ELEMENTS
+from yak.protocol.hot import ProducePartitionAnswer, produce_response, produce_response_in_slices
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -34,27 +35,84 @@ ABSENT = ("transactions: a transactional id or batch is refused with INVALID_TXN
 _LEADER_VERSION = 10
 _TOPIC_ID_VERSION = 13
 _NONE = ErrorCode.none
+_Topics: TypeAlias = list[tuple[Any, list[ProducePartitionAnswer]]]
 _NOT_LEADER = ErrorCode.not_leader_or_follower
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Append every batch of the request, each with its own error code."""
     request = call.request
+    topics: _Topics = []
+    wait, has_error = _append(broker, call, request, request.topic_data, topics, None)
     acks = request.acks
-    if acks not in (-1, 0, 1):
-        refusal: tuple[ErrorCode, str] | None = (
-            ErrorCode.invalid_required_acks,
-            f"acks must be -1, 0 or 1, not {acks}",
-        )
-    elif request.transactional_id is not None:
-        refusal = ErrorCode.invalid_txn_state, "transactions are not served by this version of YAK"
-    else:
-        refusal = None
-    by_id = call.version >= _TOPIC_ID_VERSION
+    if acks == 0:
+        _close_on_error(broker, call, topics)
+    if wait is not None:
+        wait.remaining -= 1
+        wait.has_error = has_error
+        return Later(wait)
+    if acks == 0:
+        return None
+    return _answer(broker, call, topics, has_error=has_error)
+
+
+def slices(broker: Broker, call: Call) -> Slices:
+    """Append the batches in slices; one answer covers all of them."""
+    request = call.request
+    topics: _Topics = []
     wait: ProduceWaiting | None = None
-    has_error = False
-    topics: list[tuple[Any, list[ProducePartitionAnswer]]] = []
+    has_error, passed = False, 0
     for topic_data in request.topic_data:
+        batches = topic_data.partition_data
+        for start in range(0, len(batches), SLICE_ELEMENTS) or (0,):
+            some = topic_data._replace(partition_data=batches[start : start + SLICE_ELEMENTS])
+            wait, failed = _append(broker, call, request, [some], topics, wait)
+            has_error = has_error or failed
+            if start:
+                _key, more = topics.pop()
+                topics[-1][1].extend(more)
+            passed += len(some.partition_data)
+            if passed >= SLICE_ELEMENTS:
+                passed = 0
+                yield
+    if request.acks == 0:
+        _close_on_error(broker, call, topics)
+    if wait is not None:
+        wait.remaining -= 1
+        wait.has_error = has_error
+        return Later(wait)
+    if request.acks == 0:
+        return None
+    if has_error:
+        for _key, answers in topics:
+            _count(broker, answers)
+            passed += len(answers)
+            if passed >= SLICE_ELEMENTS:
+                passed = 0
+                yield
+    endpoints = add_hints(broker, topics) if has_error and call.version >= _LEADER_VERSION else ()
+    yield
+    return Prebuilt([(yield from produce_response_in_slices(call.version, call.correlation_id, topics, endpoints))])
+
+
+def _refusal(request: Any) -> tuple[ErrorCode, str] | None:
+    """The error for the whole request, if any."""
+    if request.acks not in (-1, 0, 1):
+        return ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, not {request.acks}"
+    if request.transactional_id is not None:
+        return ErrorCode.invalid_txn_state, "transactions are not served by this version of YAK"
+    return None
+
+
+def _append(
+    broker: Broker, call: Call, request: Any, topic_data_list: list[Any], topics: _Topics, wait: ProduceWaiting | None
+) -> tuple[ProduceWaiting | None, bool]:
+    """Append the batches of some topics. Returns the delayed request, if any, and whether a batch was refused."""
+    acks = request.acks
+    refusal = None if acks in (-1, 0, 1) and request.transactional_id is None else _refusal(request)
+    by_id = call.version >= _TOPIC_ID_VERSION
+    has_error = False
+    for topic_data in topic_data_list:
         answers: list[ProducePartitionAnswer] = []
         name = broker.topic_name(topic_data.topic_id) if by_id else topic_data.name
         topics.append((topic_data.topic_id if by_id else name, answers))
@@ -81,30 +139,25 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 appended.log_start_offset,
             )
             answers.append(answer)
-            # with acks=0 only for its turn to be recompressed, so that the connection's bound holds for it too
+            # acks=0 waits only for recompression, so that the connection's bound holds for it too
             if appended.must_wait and (acks != 0 or appended.end_offset < 0):
                 if wait is None:
                     wait = ProduceWaiting(call, topics)
                 wait.hold(partition, appended, answer)
-    if acks == 0:
-        _close_on_error(broker, call, topics)
-    if wait is not None:
-        wait.remaining -= 1
-        wait.has_error = has_error
-        return Later(wait)
-    if acks == 0:
-        return None
-    return _answer(broker, call, topics, has_error=has_error)
+    return wait, has_error
 
 
-def _answer(
-    broker: Broker, call: Call, topics: list[tuple[Any, list[ProducePartitionAnswer]]], *, has_error: bool
-) -> Prebuilt:
+def _count(broker: Broker, answers: list[ProducePartitionAnswer]) -> None:
+    """Count the errors."""
+    for answer in answers:
+        if answer.error_code != _NONE:
+            broker.counters.failed(KEY, answer.error_code)
+
+
+def _answer(broker: Broker, call: Call, topics: _Topics, *, has_error: bool) -> Prebuilt:
     if has_error:
         for _topic, answers in topics:
-            for answer in answers:
-                if answer.error_code != _NONE:
-                    broker.counters.failed(KEY, answer.error_code)
+            _count(broker, answers)
     if has_error and call.version >= _LEADER_VERSION:
         endpoints = add_hints(broker, topics)
         return Prebuilt(produce_response(call.version, call.correlation_id, topics, endpoints))
@@ -112,7 +165,7 @@ def _answer(
 
 
 def _note_refusal(broker: Broker, name: str | None, data: Any, error: PeerError) -> None:
-    """What was sent to a replica that does not lead may come again when it does; whose sequence does not fit is told to the log."""
+    """Remember a batch sent to a replica that does not lead: it may come again when it does. Log refused sequences."""
     replica = None if name is None else broker.partitions.get(TopicPartition(name, data.index))
     if replica is None:
         return
@@ -127,7 +180,7 @@ def _failed(index: int, error: PeerError) -> ProducePartitionAnswer:
     return ProducePartitionAnswer(index, error.error_code, -1, -1, -1, record_errors_of(error), error.message or None)
 
 
-def _close_on_error(broker: Broker, call: Call, topics: list[tuple[Any, list[ProducePartitionAnswer]]]) -> None:
+def _close_on_error(broker: Broker, call: Call, topics: _Topics) -> None:
     for topic, answers in topics:
         for answer in answers:
             if answer.error_code != _NONE:
@@ -140,21 +193,21 @@ def _close_on_error(broker: Broker, call: Call, topics: list[tuple[Any, list[Pro
 
 
 class ProduceWaiting(Waiting):
-    """An acks=1 or acks=all produce whose batches are in the log but do not count yet.
+    """A produce that waits for the high watermark, a flush or recompression (Kafka's DelayedProduce).
 
     It drops the decoded request: the records in it are views of a receive buffer that is given back after the step.
     """
 
     __slots__ = ("_acks", "_held", "_topics", "has_error", "remaining")
 
-    def __init__(self, call: Call, topics: list[tuple[Any, list[ProducePartitionAnswer]]]) -> None:
+    def __init__(self, call: Call, topics: _Topics) -> None:
         super().__init__(call, max(0, call.request.timeout_ms))
         self._acks: int = call.request.acks
         call.request = None
         self.remaining = 1
-        """Batches that do not count yet, and one for the handler: until it is done, the answer is not whole."""
+        """Batches that still wait, and one for the handler: until it is done, the answer is incomplete."""
         self.has_error = False
-        """Whether a batch was refused at once."""
+        """Whether a batch was refused, or failed."""
         self._topics = topics
         self._held: list[tuple[Partition, Appended, ProducePartitionAnswer]] = []
 
@@ -165,17 +218,17 @@ class ProduceWaiting(Waiting):
         appended.wait_in(partition, self, answer)
 
     def resolve(self, broker: Broker) -> None:
-        """One batch counts now, or failed; the last one lets the answer go."""
+        """One batch may be acknowledged, or failed; after the last one the answer is sent."""
         self.remaining -= 1
         if self.remaining == 0:
             broker.finish(self)
 
     def is_done(self) -> bool:
-        """Whether every batch counts or failed."""
+        """Whether no batch waits any more."""
         return self.remaining <= 0
 
     def answer(self, broker: Broker) -> Outcome:
-        """What became of each batch; no bytes with acks=0."""
+        """The result of each batch; no bytes with acks=0."""
         if self._acks == 0:
             _close_on_error(broker, self.call, self._topics)
             return Prebuilt([])
@@ -185,7 +238,7 @@ class ProduceWaiting(Waiting):
         return _answer(broker, self.call, self._topics, has_error=self.has_error)
 
     def on_expiry(self, broker: Broker) -> Outcome:
-        """Batches that still do not count are answered with REQUEST_TIMED_OUT: they are in the log all the same."""
+        """Answer batches that still wait with REQUEST_TIMED_OUT: they are appended all the same."""
         for partition, appended, answer in self._held:
             if not appended.counts(partition):
                 answer.error_code = ErrorCode.request_timed_out

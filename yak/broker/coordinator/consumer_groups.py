@@ -1,7 +1,7 @@
-"""Groups of the consumer protocol (KIP-848) in this broker: their decisions written, their clock, and their change of protocol.
+"""Consumer groups (KIP-848) of this broker: it appends their records, runs their timers, and converts groups.
 
-`yak.groups.consumer` decides and replays. A classic group becomes one of these when somebody joins it with a ConsumerGroupHeartbeat, and
-goes back when the last such member is gone; its members go on meanwhile.
+`yak.groups.consumer` makes the decisions and replays the records. A classic group is upgraded when a member joins it
+with a ConsumerGroupHeartbeat, and downgraded when the last such member leaves. Its members keep consuming meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from yak.config.broker_configs import BrokerConfig
 
 RETRY_MS: Final = 1_000
-"""When what could not be written is tried again by the clock."""
+"""How long `on_time` waits before it retries a failed write."""
 _JOIN_EPOCH: Final = 0
 
 
@@ -50,7 +50,7 @@ def settings_of(config: BrokerConfig) -> ConsumerGroupSettings:
 
 
 class ConsumerGroups:
-    """What the coordinator does with such groups."""
+    """The coordinator's operations on consumer groups."""
 
     def __init__(self, broker: Broker, coordinator: Coordinator) -> None:
         self._broker = broker
@@ -59,15 +59,15 @@ class ConsumerGroups:
 
     @property
     def topics(self) -> ImageTopics:
-        """The topics there are now."""
+        """The topics of the current image."""
         return ImageTopics(self._broker.image)
 
-    # ------------------------------------------------------------------------------------------------- their requests
+    # ------------------------------------------------------------------------------------------------------- requests
 
     def heartbeat(
         self, held: Led, request: Any, *, client_id: str, client_host: str, api_version: int, then: Then
     ) -> dict[str, Any]:
-        """A ConsumerGroupHeartbeat: the answer, to be given when `then` is called with no error. Raises PeerError."""
+        """Answer a ConsumerGroupHeartbeat; send the answer only if `then` is called with NONE. Raises PeerError."""
         group_id = request.group_id
         is_joining = request.member_epoch == _JOIN_EPOCH
         group = held.shard.groups.get(group_id)
@@ -97,7 +97,7 @@ class ConsumerGroups:
         return decision.answer
 
     def join_classic(self, held: Led, group: Group, request: ClassicJoin, then: Then) -> dict[str, Any]:
-        """A JoinGroup to such a group, answered like `heartbeat`. Raises PeerError."""
+        """Answer a JoinGroup to a consumer group; `then` as for `heartbeat`. Raises PeerError."""
         assert group.consumer is not None
         decision = group.consumer.join_classic(
             request, now_ms=self._broker.now_ms, topics=self.topics, settings=self.settings
@@ -106,7 +106,7 @@ class ConsumerGroups:
         return decision.answer
 
     def sync_classic(self, group: Group, request: Any) -> dict[str, Any]:
-        """The answer to a SyncGroup to such a group. Raises PeerError."""
+        """Answer a SyncGroup to a consumer group. Raises PeerError."""
         assert group.consumer is not None
         answer = group.consumer.sync_classic(
             request.member_id,
@@ -122,7 +122,7 @@ class ConsumerGroups:
         return answer
 
     def heartbeat_classic(self, group: Group, request: Any) -> ErrorCode:
-        """The answer to a Heartbeat to such a group. Raises PeerError."""
+        """Answer a Heartbeat to a consumer group. Raises PeerError."""
         assert group.consumer is not None
         code = group.consumer.heartbeat_classic(
             request.member_id,
@@ -138,7 +138,7 @@ class ConsumerGroups:
     def leave_classic(
         self, held: Led, group: Group, leaving: list[tuple[str, str | None, str | None]], then: Then
     ) -> list[dict[str, Any]]:
-        """A LeaveGroup to such a group: an answer for each member, to be given like `heartbeat`'s."""
+        """Answer a LeaveGroup to a consumer group, for each member; `then` as for `heartbeat`."""
         assert group.consumer is not None
         identities = [(member_id, instance_id) for member_id, instance_id, _reason in leaving]
         decision = group.consumer.leave_classic(identities, topics=self.topics, settings=self.settings)
@@ -147,21 +147,21 @@ class ConsumerGroups:
         return answers
 
     def describe(self, consumer: ConsumerGroup) -> dict[str, Any]:
-        """What ConsumerGroupDescribe says of a group."""
+        """The fields of ConsumerGroupDescribe for a group."""
         return consumer.describe(self.topics, self.settings)
 
     # ------------------------------------------------------------------------------------------------------- decisions
 
     @changes_state
     def _carry_out(self, held: Led, group: Group, consumer: ConsumerGroup, decision: Decision, then: Then) -> None:
-        """Write a decision's records and replay them; with none of them, `then` only waits for what there is."""
+        """Append a decision's records and replay them. Without records, `then` waits for the commit of earlier ones."""
         now_ms = self._broker.now_ms
         if not decision.records:
             consumer.accepted(decision, now_ms, self.settings)
             self._schedule(consumer)
             self._coordinator.when_committed(held, group.group_id, then)
             return
-        # an empty classic group makes room, in the same batch
+        # the tombstone of an empty classic group goes into the same batch
         records = [] if group.consumer is consumer else group.forgetting_classic()
         records += decision.records
         classic = None
@@ -175,7 +175,7 @@ class ConsumerGroups:
                 group.consumer = consumer
             for record in decision.records:
                 consumer.replay(decode(record))
-            self._broker.notice("debug", "group-moved", group=group.group_id)
+            self._broker.notice("debug", "group-state-changed", group=group.group_id)
             if classic is not None:
                 self._downgrade(group, classic, must_rebalance=decision.must_rebalance)
                 return
@@ -193,7 +193,7 @@ class ConsumerGroups:
             self._coordinator.schedule(consumer, due_ms)
 
     def on_time(self, consumer: ConsumerGroup) -> None:
-        """Fence the members of a group whose time is over."""
+        """Fence the members whose session or rebalance timed out."""
         try:
             held = self._coordinator.find(consumer.group_id)
         except PeerError:
@@ -205,7 +205,7 @@ class ConsumerGroups:
         decision = consumer.on_time(now_ms, self.topics, self.settings)
         failed = [ErrorCode.none]
         if decision.records:
-            self._broker.notice("info", "group-members-silent", group=consumer.group_id, epoch=consumer.epoch)
+            self._broker.notice("info", "group-members-expired", group=consumer.group_id, epoch=consumer.epoch)
 
             def then(error_code: ErrorCode) -> None:
                 failed[0] = error_code
@@ -217,7 +217,7 @@ class ConsumerGroups:
             self._coordinator.schedule(consumer, max(due_ms, now_ms + wait_ms))
 
     def loaded(self, group: Group) -> None:
-        """A group was read from the log: every member has a whole session from now."""
+        """Start a full session for every member of a group that was read from the log."""
         consumer = group.consumer
         if consumer is None:
             return
@@ -227,10 +227,10 @@ class ConsumerGroups:
         consumer.loaded(self._broker.now_ms, self.settings)
         self._schedule(consumer)
 
-    # ------------------------------------------------------------------------------------------- from one to the other
+    # ------------------------------------------------------------------------------------------ upgrade and downgrade
 
     def _upgrade(self, held: Led, group: Group) -> None:
-        """A classic group with members becomes one of these. Raises PeerError when it cannot be, or not be written."""
+        """Upgrade a classic group with members. Raises PeerError if the group does not allow it or the write fails."""
         classic = group.members
         members = [
             ClassicMember(
@@ -290,7 +290,7 @@ class ConsumerGroups:
         return classic
 
     def make_room(self, held: Led, group: Group) -> None:
-        """A classic member joins a group that has no members any more: it is a classic one from now on. Raises PeerError."""
+        """Turn an empty consumer group into a classic one, which a classic member joins. Raises PeerError."""
         consumer = group.consumer
         assert consumer is not None
         assert consumer.is_empty
@@ -302,7 +302,7 @@ class ConsumerGroups:
         )
 
     def _write_now(self, held: Led, group: Group, records: list[Record], replay: Callable[[], None]) -> None:
-        """Write and replay; raises PeerError when nothing could be written."""
+        """Append and replay. Raises PeerError if nothing was written."""
         codes: list[ErrorCode] = []
         is_written = []
 

@@ -1,6 +1,6 @@
-"""Events told from the lines that the core writes to the log: groups, cut logs, disks, the metadata store. Pure.
+"""Events derived from the core's log events: groups, truncations, disks, the metadata store. Pure.
 
-The core hands out every such line as a `Notice`, whoever listens; so nothing has to be added to it to be observed.
+The core emits each log event as a `Notice`, with or without listeners, so observing it needs no change to the core.
 """
 
 from __future__ import annotations
@@ -11,74 +11,74 @@ from typing import Any, Final
 from yak.broker.events import Notice
 from yak.broker.views.happenings import Happening
 
-GROUP_MOVED: Final = "group-moved"
-"""A group of the consumer protocol may have another state: `of_notice` does not know which."""
+GROUP_MOVED: Final = "group-state-changed"
+"""A consumer group's state may have changed; `of_notice` does not know to which."""
 _SECRET: Final = ("directory",)
-"""Paths are for the log, not for everybody who may read events."""
+"""Fields with paths stay in the log: not every reader of events may see them."""
 
 _Fields = Mapping[str, object]
 _WORDS: Final[Mapping[str, tuple[str, Callable[[_Fields], str]]]] = {
     "group-rebalancing": (
         "group-rebalancing",
-        lambda f: f"group {f['group']} shares anew, after generation {f['generation']}: {f['reason']}",
+        lambda f: f"group {f['group']} rebalances, after generation {f['generation']}: {f['reason']}",
     ),
     "group-stable": (
         "group-stable",
         lambda f: f"group {f['group']} is stable in generation {f['generation']} with {f['members']} members",
     ),
-    "group-empty": ("group-empty", lambda f: f"group {f['group']} has no members any more"),
-    "group-member-silent": (
-        "group-member-silent",
-        lambda f: f"member {f['member']} of group {f['group']} was not heard of",
+    "group-empty": ("group-empty", lambda f: f"group {f['group']} has no members"),
+    "group-member-expired": (
+        "group-member-expired",
+        lambda f: f"the session of member {f['member']} of group {f['group']} expired",
     ),
-    "group-members-silent": (
-        "group-member-silent",
-        lambda f: f"members of group {f['group']} were not heard of",
+    "group-members-expired": (
+        "group-member-expired",
+        lambda f: f"sessions of members of group {f['group']} expired",
     ),
     "group-member-left": ("group-member-left", lambda f: f"member {f['member']} left group {f['group']}"),
-    "group-upgraded": ("group-changed", lambda f: f"group {f['group']} speaks the consumer protocol now"),
-    "group-downgraded": ("group-changed", lambda f: f"group {f['group']} speaks the classic protocol again"),
-    "group-expired": ("group-deleted", lambda f: f"group {f['group']} is forgotten: its offsets expired"),
+    "group-upgraded": ("group-changed", lambda f: f"group {f['group']} converted to the consumer protocol"),
+    "group-downgraded": ("group-changed", lambda f: f"group {f['group']} converted back to the classic protocol"),
+    "group-expired": ("group-deleted", lambda f: f"group {f['group']} is deleted: its offsets expired"),
     "groups-loaded": (
         "group-loaded",
-        lambda f: f"the groups of {f['partition']} are coordinated here now: {f['groups']}",
+        lambda f: f"this broker coordinates the groups of {f['partition']}: {f['groups']}",
     ),
     "log-truncated": (
         "log-truncated",
         lambda f: (
-            f"the log of {f['partition']} is cut from {f['from_offset']} to {f['to_offset']}, as its leader has it"
+            f"the log of {f['partition']} is truncated from {f['from_offset']} to {f['to_offset']}, where its leader diverges"
         ),
     ),
     "truncated-below-high-watermark": (
         "log-truncated",
         lambda f: (
-            f"the log of {f['partition']} is cut to {f['to_offset']}, below its high watermark {f['high_watermark']}"
+            f"the log of {f['partition']} is truncated to {f['to_offset']}, below its high watermark {f['high_watermark']}"
         ),
     ),
-    "replica-starts-anew": (
+    "replica-fully-truncated": (
         "log-truncated",
-        lambda f: f"the replica of {f['partition']} begins anew at {f['leaders_log_start_offset']}",
+        lambda f: f"the log of {f['partition']} is truncated fully and starts at {f['leaders_log_start_offset']}",
     ),
-    "log-directory-offline": ("disk-offline", lambda f: f"a data directory is offline: {f['error']}"),
+    "log-directory-offline": ("disk-offline", lambda f: f"a log directory is offline: {f['error']}"),
     "metadata-store-lost": ("store-lost", lambda f: f"the metadata store does not answer: {f['reason']}"),
-    "metadata-frozen": ("store-frozen", lambda f: f"the metadata store is not the one it was: {f['reason']}"),
-    "metadata-in-order": ("store-back", lambda _f: "the metadata store answers, and holds our history"),
-    "metadata-store-restarted": ("store-restarted", lambda _f: "the metadata store is another process than before"),
+    "metadata-frozen": ("store-frozen", lambda f: f"the metadata store has another history: {f['reason']}"),
+    "metadata-caught-up": ("store-back", lambda _f: "the metadata store answers and has this broker's history"),
+    "metadata-store-restarted": ("store-restarted", lambda _f: "the metadata store restarted"),
     "broker-dead": (
         "broker-dead",
-        lambda f: f"nobody listens at broker {f['node_id']} any more, found in {f['detected_ms']} ms",
+        lambda f: f"no process listens at broker {f['node_id']}, detected in {f['detected_ms']} ms",
     ),
     "leaders-elected": ("leader-elected", lambda f: f"{f['count']} leaders elected in {f['took_ms']} ms"),
-    "leaderships-moved": ("leader-elected", lambda f: f"{f['count']} leaderships moved in {f['took_ms']} ms"),
-    "leaders-handed-back": ("leader-elected", lambda f: f"{f['count']} leaderships handed back"),
-    "partitions-without-leader": ("leader-missing", lambda f: f"{f['count']} partitions have nobody who may lead them"),
+    "leaders-moved": ("leader-elected", lambda f: f"{f['count']} leaders moved in {f['took_ms']} ms"),
+    "preferred-leaders-elected": ("leader-elected", lambda f: f"{f['count']} preferred leaders elected"),
+    "partitions-without-leader": ("leader-missing", lambda f: f"{f['count']} partitions have no eligible leader"),
 }
 _RENAMED: Final = {"node_id": "broker", "partition": "log"}
-"""In an event `node_id` is who tells it, and `partition` is a number."""
+"""In an event `node_id` is the reporting broker, and `partition` is a number."""
 
 
 def of_notice(notice: Notice) -> Happening | None:
-    """What a line tells; None for those that are only for the log."""
+    """The event of a notice; None if the notice is only for the log."""
     known = _WORDS.get(notice.event)
     if known is None:
         return None
@@ -98,5 +98,5 @@ def _plain(value: object) -> Any:
 
 
 def kinds() -> list[str]:
-    """All kinds that come from here."""
+    """All kinds of events that `of_notice` gives."""
     return sorted({kind for kind, _words in _WORDS.values()})

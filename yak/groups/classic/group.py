@@ -1,8 +1,8 @@
-"""A classic group: its state, its members, and the rebalance that every change of them begins.
+"""A classic group: its state, its members, and the rebalance that every membership change starts.
 
-The methods here keep the group whole; what each request may do to it is in `joining`, `syncing` and `checks`. Requests that wait are
-`Ticket`s of members, answered here. Only the outcome of a rebalance is remembered in the log; who is about to join is not, and
-joins anew when the coordinator moves (ClassicGroup.java, GroupMetadataManager.java).
+The methods here keep the group consistent; `joining`, `syncing` and `checks` define what each request may do. Pending
+requests are `Ticket`s of members and are answered here. The log stores only the outcome of a rebalance. Members that
+are joining are not stored; they rejoin when the coordinator moves (ClassicGroup.java, GroupMetadataManager.java).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from yak.groups.fields import INT32_MAX
 
 CONSUMER_PROTOCOL = "consumer"
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a member that never had an answer may wait for one: it cannot heartbeat yet (Kafka's constant of this name)."""
+"""How long a member waits for its first JoinGroup response: it cannot heartbeat yet (Kafka's constant of this name)."""
 ALL_AWAY_MS_MIN = 1_000
-"""How long static members who are all away are waited for at the least, whatever they ask for: each wait costs a look."""
+"""The shortest wait while all remaining members are static and away: each wait costs a scan of the members."""
 MEMBERS_A_MS = 100
-"""Who is silent is looked for at most once in so many ms as there are hundreds of members: in ten thousand, every 100 ms."""
+"""Expired sessions are searched at most once per (members / 100) ms: with ten thousand members, every 100 ms."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,33 +41,33 @@ class ClassicSettings:
 
 
 class Port(Protocol):
-    """What a group asks of its coordinator."""
+    """The coordinator's side of a group."""
 
     def write(
         self, group: ClassicGroup, assignments: Mapping[str, bytes] | None, then: Callable[[ErrorCode], None]
     ) -> None:
-        """Write the group's record; `then(NONE)` when it is committed, or with the reason why it is not."""
+        """Write the group's record; call `then(NONE)` when it is committed, else `then` with the error."""
 
     def schedule(self, group: ClassicGroup, due_ms: int) -> None:
         """Call `on_time` at `due_ms`, or sooner."""
 
     def new_member_id(self, prefix: str) -> str:
-        """An id that nobody had before."""
+        """A member id that was never used before."""
 
     @property
     def now_ms(self) -> int:
-        """The time of the step under way."""
+        """The time of the current step."""
 
     @property
     def wall_ms(self) -> int:
-        """The wall clock, for what the log keeps."""
+        """The wall clock, for timestamps in the log."""
 
     def say(self, event: str, **fields: object) -> None:
-        """A line for the log."""
+        """Write a log event."""
 
 
 class ClassicGroup(Roster):
-    """One group. `now_ms` is given to every call and never goes back."""
+    """One classic group. Every call gets `now_ms`, which never goes back."""
 
     __slots__ = (
         "generation",
@@ -99,29 +99,29 @@ class ClassicGroup(Roster):
         self.protocol: str | None = None
         self.generation = 0
         self.unsynced: dict[str, None] = {}
-        """Members that have joined this generation and did not ask for their assignment yet."""
+        """Members of this generation that have not sent SyncGroup yet."""
         self.topics: frozenset[str] | None = None
-        """What its members subscribed to, where that is known."""
+        """The topics that the members subscribe to; None when unknown."""
         self.is_initial = False
-        """Whether the rebalance under way is the first of a group that had no members: it waits for more of them."""
+        """Whether this is the first rebalance of an empty group, which waits for more members."""
         self.initial_left_ms = 0
         self.must_wait_longer = False
         self.join_due_ms: int | None = None
         self.sync_due_ms: int | None = None
         self.looked_ms = 0
-        """When `on_time` last looked at every member."""
+        """When `on_time` last scanned the members."""
 
     # --------------------------------------------------------------------------------------------------- members
 
     def remove(self, member: Member, error_code: ErrorCode = ErrorCode.unknown_member_id) -> None:
-        """Let a member go; what of its waits is answered with the error."""
+        """Remove a member; its pending requests fail with the error."""
         self.answer_join(member, refused_join(member.member_id, error_code))
         self.answer_sync(member, refused_sync(error_code))
         self.unsynced.pop(member.member_id, None)
         self.discard(member)
 
     def replace_static(self, member: Member, member_id: str) -> None:
-        """Give a static member that came back a new id; whoever uses the old one is fenced."""
+        """Give a returning static member a new id; requests with the old id are fenced."""
         self.answer_join(member, refused_join(member.member_id, ErrorCode.fenced_instance_id))
         self.answer_sync(member, refused_sync(ErrorCode.fenced_instance_id))
         if self.unsynced.pop(member.member_id, member) is None:
@@ -129,12 +129,12 @@ class ClassicGroup(Roster):
         self.rename(member, member_id)
 
     def heard_of(self, member: Member, now_ms: int) -> None:
-        """A member spoke: its session begins anew."""
+        """Restart a member's session."""
         member.deadline_ms = now_ms + member.session_timeout_ms
         self.port.schedule(self, member.deadline_ms)
 
     def takes_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these could agree with those that are there."""
+        """Whether these protocols are compatible with those of the present members."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
@@ -144,13 +144,13 @@ class ClassicGroup(Roster):
     # ---------------------------------------------------------------------------------------------------- states
 
     def move(self, state: ClassicState) -> None:
-        """Take another state; one that the table does not allow is our bug."""
+        """Change the state; a transition outside the table is a bug of YAK."""
         assert state in MOVES[self.state], f"group {self.group_id!r} from {self.state} to {state}"
         self.state = state
         self.state_ms = self.port.wall_ms
 
     def prepare_rebalance(self, reason: str, now_ms: int) -> None:
-        """Ask all members to join anew."""
+        """Start a rebalance: all members must rejoin."""
         if self.state is ClassicState.COMPLETING_REBALANCE:
             for member in self.members.values():
                 if self.answer_sync(member, refused_sync(ErrorCode.rebalance_in_progress)):
@@ -174,7 +174,7 @@ class ClassicGroup(Roster):
         self.port.schedule(self, due_ms)
 
     def try_complete_join(self, now_ms: int) -> None:
-        """End the joining if nobody is waited for any more."""
+        """Complete the join phase when every member has joined."""
         if self.state is not ClassicState.PREPARING_REBALANCE:
             return
         if self.is_initial and self.settings.initial_rebalance_delay_ms:
@@ -192,11 +192,11 @@ class ClassicGroup(Roster):
             self._complete_join(now_ms)
 
     def _complete_join(self, now_ms: int) -> None:
-        """Go on with those that have joined; of those that have not, only static members keep their place."""
+        """Start the next generation with the joined members. Other members are removed, unless they are static."""
         for member in [each for each in self.members.values() if each.joining is None and not each.is_static]:
             self.remove(member)
         if self.members and not self._has_joined_leader():
-            # all that are left are static and away: they may come back
+            # All remaining members are static and away; they may rejoin.
             self._wait_for_joins(now_ms + max(self.rebalance_timeout_ms, ALL_AWAY_MS_MIN))
             return
         self.is_initial = False
@@ -236,7 +236,7 @@ class ClassicGroup(Roster):
         return subscribed_topics(member.metadata_of(self.protocol) for member in self.members.values())
 
     def assigned(self, assignments: Mapping[str, bytes], now_ms: int) -> None:
-        """The leader's assignment is committed: tell every member that asked."""
+        """The leader's assignment is committed: answer every pending SyncGroup."""
         self.move(ClassicState.STABLE)
         self.port.say("group-stable", group=self.group_id, generation=self.generation, members=len(self.members))
         for member in self.members.values():
@@ -245,7 +245,7 @@ class ClassicGroup(Roster):
                 self.heard_of(member, now_ms)
 
     def member_left(self, reason: str, now_ms: int) -> None:
-        """After a member was removed: those that stay share anew."""
+        """Rebalance after members were removed."""
         if self.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             self.prepare_rebalance(reason, now_ms)
         else:
@@ -254,7 +254,7 @@ class ClassicGroup(Roster):
     # ------------------------------------------------------------------------------------------------------ time
 
     def next_due(self) -> int | None:
-        """When `on_time` is wanted next, in ms; looks at every member."""
+        """When `on_time` is due next, in ms; scans all members."""
         dues = [due for due in (self.join_due_ms, self.sync_due_ms) if due is not None]
         silent = [member.deadline_ms for member in self.members.values()]
         silent.extend(self.pending.values())
@@ -263,7 +263,7 @@ class ClassicGroup(Roster):
         return min(dues, default=None)
 
     def on_time(self, now_ms: int) -> None:
-        """Give up who was not heard of, and end what was waited for long enough."""
+        """Remove members whose session expired, and end join and sync phases that timed out."""
         self.looked_ms = now_ms
         for member_id in [each for each, due_ms in self.pending.items() if due_ms <= now_ms]:
             del self.pending[member_id]
@@ -280,12 +280,12 @@ class ClassicGroup(Roster):
         if self.members.get(member.member_id) is not member:
             return
         if not member.is_new and (member.joining is not None or member.syncing is not None):
-            # it waits for us
+            # its request is pending here, so its session goes on
             self.heard_of(member, now_ms)
             return
-        self.port.say("group-member-silent", group=self.group_id, member=member.member_id)
+        self.port.say("group-member-expired", group=self.group_id, member=member.member_id)
         self.remove(member)
-        self.member_left(f"member {member.member_id} was not heard of", now_ms)
+        self.member_left(f"the session of member {member.member_id} expired", now_ms)
 
     def _not_synced(self, now_ms: int) -> None:
         self.sync_due_ms = None
@@ -298,9 +298,9 @@ class ClassicGroup(Roster):
 
     @changes_state
     def ticket_lost(self, member: Member, ticket: Ticket, now_ms: int) -> None:
-        """The connection of a waiting request is gone: its member is waited for as any that is silent.
+        """The connection of a pending request closed: the member's session goes on until it times out.
 
-        One that was never answered does not know its id, so that nobody will ever speak for it: it leaves at once.
+        A dynamic member that was never told its id leaves at once, since no client can speak for it.
         """
         if member.joining is ticket:
             self.take_join(member)
@@ -314,10 +314,10 @@ class ClassicGroup(Roster):
             return
         self.heard_of(member, now_ms)
 
-    # --------------------------------------------------------------------------------------------- come and gone
+    # ------------------------------------------------------------------------------------------- load and unload
 
     def restore(self, stored: StoredGroup) -> None:
-        """Take what the log says of it; every member's session begins now."""
+        """Apply the group's record. `arm` starts the sessions."""
         self.protocol_type = stored.protocol_type or None
         for member in stored.members:
             self.add(member)
@@ -330,12 +330,12 @@ class ClassicGroup(Roster):
             self.topics = frozenset()
 
     def arm(self, now_ms: int) -> None:
-        """Begin every member's session: this coordinator listens from now on."""
+        """Start every member's session when this coordinator becomes active."""
         for member in self.members.values():
             self.heard_of(member, now_ms)
 
     def die(self, error_code: ErrorCode) -> None:
-        """It is gone, or coordinated elsewhere: whoever waits is told."""
+        """The group is removed, or coordinated elsewhere: every pending request fails with the error."""
         for member in self.members.values():
             self.answer_join(member, refused_join(member.member_id, error_code))
             self.answer_sync(member, refused_sync(error_code))
@@ -346,4 +346,4 @@ class ClassicGroup(Roster):
 
 
 def _ignore(_error_code: ErrorCode) -> None:
-    """An empty group whose record was not written is found empty by the next coordinator all the same, by its sessions."""
+    """Ignore a failed write of an empty group: the next coordinator empties it when the stored sessions expire."""

@@ -1,4 +1,4 @@
-"""The cluster that a chaos run breaks: brokers behind fault proxies, and a Redis of their own, in one folder."""
+"""The cluster of a chaos run: brokers behind fault proxies, and their own Redis, in one folder."""
 
 import shutil
 import signal
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from yak.errors import NothingInTime, YakError
+from yak.errors import NothingInTime, StartRefused, Unreachable, YakError
 from yak.local import processes, redis_child
 from yak.local.broker_process import parse_error
 from yak.local.chaos.node import Node
@@ -17,15 +17,16 @@ from yak.local.chaos.small_disk import Disk, LimitedDisk, OwnDisk, can_limit
 from yak.local.redis_child import RunningRedis
 
 START_SECONDS: Final = 60.0
+_REDIS_START_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.02
 _REPLICAS_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """How large, and how quick to suspect: shorter than usual, so that short runs see much.
+    """The cluster's size and timeouts: shorter than usual, so that short runs contain many failovers.
 
-    `disk_bytes` is the size of each broker's file system where disks are to be filled; None where they are not.
+    `disk_bytes` is the size of each broker's file system for disk faults; None without them.
     """
 
     brokers: int = 3
@@ -35,7 +36,7 @@ class ClusterSettings:
 
 
 class ChaosCluster:
-    """All processes of a run. Nothing of it outlives `close`."""
+    """All processes of a run; `close` ends every one."""
 
     def __init__(self, folder: Path, settings: ClusterSettings) -> None:
         self.folder = folder
@@ -44,7 +45,7 @@ class ChaosCluster:
         self._redis_folder = folder / "redis"
         self.redis: RunningRedis | None = None
         self.disks = "no fault fills them"
-        """How disks are filled, in words."""
+        """A description of how disks are filled."""
         self.can_fill = False
         replicas = min(_REPLICAS_MAX, settings.brokers)
         arguments = ["--lease-time", f"{settings.lease_s}s"]
@@ -80,10 +81,11 @@ class ChaosCluster:
         self.can_fill, self.disks = True, f"a file system of {size_bytes >> 20} MiB for each broker"
         return disk
 
-    # ------------------------------------------------------------------------------------------------ its life
+    # ---------------------------------------------------------------------------------------------- life cycle
 
     def start(self) -> None:
-        """Start everything and wait until all brokers serve. Raises what one of them ended with, or NothingInTime."""
+        """Start everything and wait until all brokers serve. Raises the error of a broker that ended, or
+        NothingInTime."""
         self.start_redis()
         for node in self.nodes.values():
             node.spawn()
@@ -104,7 +106,7 @@ class ChaosCluster:
             time.sleep(_POLL_SECONDS)
 
     def stop(self) -> list[str]:
-        """Stop all brokers in order, one after the other; the names of those that had to be killed."""
+        """Stop all brokers in order, one after the other; return the names of those that had to be killed."""
         return [node.name for node in self.nodes.values() if not node.stop()]
 
     def close(self) -> None:
@@ -114,48 +116,61 @@ class ChaosCluster:
         self.kill_redis()
 
     def keep_data(self) -> None:
-        """Copy what lies on file systems that go with this run, as `node-N.data`: before `close`."""
+        """Copy the data on temporary file systems to `node-N.data`: call it before `close`."""
         for node in self.nodes.values():
             if isinstance(node.disk, OwnDisk) and node.disk.readable.is_dir():
                 shutil.copytree(node.disk.readable, self.folder / f"{node.name}.data", dirs_exist_ok=True)
 
     def discard(self) -> None:
-        """Delete the folder: after `close`."""
+        """Delete the folder: call it after `close`."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def bootstrap(self) -> str:
-        """For clients: all proxies."""
+        """The addresses of all proxies, for clients."""
         return ",".join(node.proxy.address for node in self.nodes.values())
 
     def pids(self) -> dict[str, int]:
-        """The brokers' processes by name, for the proxies."""
+        """The brokers' pids by name, for the proxies."""
         return {node.name: node.process.pid for node in self.nodes.values() if node.process is not None}
 
-    # -------------------------------------------------------------------------------------------------- the store
+    # --------------------------------------------------------------------------------------------- metadata store
 
     @property
     def redis_url(self) -> str:
-        """The store itself, past the proxies."""
+        """The store's own address, without a proxy."""
         return redis_child.url(self._redis_port)
 
     def start_redis(self) -> None:
-        """Start it on its data; nothing happens when it runs."""
-        if self.redis is None or not processes.is_running(self.redis.process):
-            self.redis = redis_child.start(str(self._redis_folder), self._redis_port, str(self.folder / "redis.log"))
+        """Start the store on its data; does nothing when it runs. Raises YakError."""
+        if self.redis is not None and processes.is_running(self.redis.process):
+            return
+        deadline = time.monotonic() + _REDIS_START_SECONDS
+        while True:
+            try:
+                self.redis = redis_child.start(
+                    str(self._redis_folder), self._redis_port, str(self.folder / "redis.log")
+                )
+            except StartRefused:
+                # a child of the killed server, which rewrites its log, may still hold the port
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_SECONDS)
+            else:
+                return
 
     def kill_redis(self) -> None:
-        """`kill -9`."""
+        """`kill -9` the store."""
         if self.redis is not None:
             processes.kill(self.redis.process)
 
     def pause_redis(self, *, is_paused: bool) -> None:
-        """SIGSTOP or SIGCONT."""
+        """SIGSTOP or SIGCONT the store."""
         if self.redis is not None:
             processes.send_signal(self.redis.process, signal.SIGSTOP if is_paused else signal.SIGCONT)
 
     def empty_redis(self, *, by_restart: bool) -> None:
-        """It loses everything: by FLUSHALL, or by a start on an empty folder."""
+        """Delete all of the store's data: by FLUSHALL, or by a start on an empty folder. Raises YakError."""
         if by_restart:
             self.kill_redis()
             shutil.rmtree(self._redis_folder, ignore_errors=True)
@@ -163,13 +178,16 @@ class ChaosCluster:
             return
         import redis
 
-        with redis.Redis.from_url(self.redis_url, socket_timeout=5.0) as client:
-            client.flushall()
+        try:
+            with redis.Redis.from_url(self.redis_url, socket_timeout=5.0) as client:
+                client.flushall()
+        except redis.RedisError as error:
+            raise Unreachable("redis-unreachable", f"the Redis server cannot be emptied: {error}") from error
 
     # ------------------------------------------------------------------------------------------------- connections
 
     def routes(self, node_id: int, peers: str) -> Iterator[Route]:
-        """What goes between a broker and `others`, `clients`, the `store`, one `node-N`, or `all`; `+` joins two."""
+        """The routes between a broker and `others`, `clients`, the `store`, one `node-N`, or `all`; `+` joins two."""
         node = self.nodes[node_id]
         for part in ("others+clients+store" if peers == "all" else peers).split("+"):
             if part == "store":
@@ -183,7 +201,7 @@ class ChaosCluster:
                         yield other.proxy.route(node.name)
 
     def reset(self, node_id: int, peers: str) -> None:
-        """Reset the connections that exist between a broker and these."""
+        """Reset the existing connections between a broker and these peers."""
         node = self.nodes[node_id]
         words = "others+clients+store" if peers == "all" else peers
         if "store" in words:
@@ -196,7 +214,7 @@ class ChaosCluster:
                 other.proxy.reset(node.name)
 
     def heal_connections(self) -> None:
-        """All can reach all again."""
+        """Remove every fault from the connections."""
         for node in self.nodes.values():
             node.proxy.heal()
             node.redis.heal()

@@ -1,4 +1,4 @@
-"""Who breaks things, and mends them again."""
+"""The nemesis: injects faults, and repairs them."""
 
 import contextlib
 import time
@@ -20,7 +20,7 @@ _RESPAWN_SECONDS: Final = 1.0
 
 @dataclass(slots=True)
 class Struck:
-    """A fault that was carried out. Times are the recorder's; `mended_s` None while it lasts."""
+    """A fault that was injected. Times are the recorder's; `mended_s` is None while it lasts."""
 
     planned: PlannedFault
     began_s: float
@@ -28,7 +28,7 @@ class Struck:
     note: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """By name."""
+        """The JSON form."""
         return {
             "number": self.planned.number,
             "kind": self.planned.kind,
@@ -41,7 +41,7 @@ class Struck:
 
 @dataclass(slots=True)
 class Nemesis:
-    """Carries out planned faults. Without a cluster of ours only clients can be broken."""
+    """Carries out planned faults. Without an own cluster only clients can be faulted."""
 
     cluster: ChaosCluster | None
     clients: Clients
@@ -50,11 +50,11 @@ class Nemesis:
     struck: list[Struck] = field(default_factory=list)
     ended_by_themselves: list[str] = field(default_factory=list)
     _restarts: dict[int, float] = field(default_factory=dict)
-    """Brokers that ended by themselves, and when each is started again (`time.monotonic`)."""
+    """Brokers that ended unexpectedly, and when each is restarted (`time.monotonic`)."""
     _to_start: set[int] = field(default_factory=set)
 
     def strike(self, fault: PlannedFault) -> Struck:
-        """Break it."""
+        """Inject a fault."""
         found = Struck(fault, self.recorder.now())
         self.struck.append(found)
         try:
@@ -64,15 +64,15 @@ class Nemesis:
         return found
 
     def mend(self, found: Struck) -> None:
-        """Undo it."""
-        with contextlib.suppress(OSError):
+        """Repair a fault."""
+        with contextlib.suppress(OSError, YakError):
             mend = self._mends().get(found.planned.kind)
             if mend is not None:
                 mend(found.planned)
         found.mended_s = self.recorder.now()
 
     def mend_all(self) -> None:
-        """Whatever is still broken."""
+        """Repair every fault that still lasts."""
         for found in self.struck:
             if found.mended_s is None:
                 self.mend(found)
@@ -80,7 +80,7 @@ class Nemesis:
             self.cluster.heal_connections()
 
     def look(self) -> None:
-        """Start again who ended by itself, as whoever runs a service does, and see after the store."""
+        """Restart brokers that ended unexpectedly, as a service manager does, and let the operator check the store."""
         if self.cluster is None:
             return
         for node in self.cluster.nodes.values():
@@ -96,7 +96,7 @@ class Nemesis:
             self.operator.look(may_commit=all(node.is_running for node in self.cluster.nodes.values()))
 
     def _start_when_gone(self, node: Node) -> None:
-        """One that was asked to stop is started as soon as it has."""
+        """Restart a broker once its requested stop is complete."""
         if node.is_late:
             self.ended_by_themselves.append(f"{node.name} did not stop in order and was killed")
             node.kill9()
@@ -116,7 +116,7 @@ class Nemesis:
             del self._restarts[node.node_id]
             node.spawn()
 
-    # ------------------------------------------------------------------------------------------------- each fault
+    # ----------------------------------------------------------------------------------------------------- faults
 
     def _breaks(self) -> dict[str, Callable[[PlannedFault], str | None]]:
         return {
@@ -148,6 +148,7 @@ class Nemesis:
             "slow": heal,
             "disk": self._free,
             "redis-kill": lambda _fault: self._require().start_redis(),
+            "redis-empty": lambda _fault: self._require().start_redis(),
             "redis-pause": lambda _fault: self._require().pause_redis(is_paused=False),
         }
 
@@ -197,7 +198,7 @@ class Nemesis:
         return None
 
     def _free(self, fault: PlannedFault) -> None:
-        """There is room again; a directory that went offline is used again after a start."""
+        """Free the disk and restart the broker: a directory that went offline is used again only after a start."""
         node = self._require().nodes[fault.nodes[0]]
         node.disk.free(node.process)
         node.kill9()

@@ -1,4 +1,4 @@
-"""After all is settled the replicas of a partition are the same, byte for byte (I16), and no broker logged a bug."""
+"""Final checks: a partition's replicas are identical byte for byte (I16), and no broker logged a bug."""
 
 import hashlib
 import re
@@ -19,16 +19,16 @@ EVENTS: Final = {
     "log-truncated": "truncations",
     "isr-changed": "ISR changes",
     "broker-fenced": "fencings",
-    "controller-office-taken": "controllers",
+    "controller-elected": "controllers",
     "metadata-frozen": "freezes",
     "log-directory-offline": "disks offline",
 }
-"""Events in brokers' logs that show that a run was not idle."""
+"""Events in the brokers' logs that show a run's activity."""
 _EVENT: Final = re.compile(rf"^\S+Z +[A-Z]+ +({'|'.join(EVENTS)})(?: |$)", re.MULTILINE)
 
 
 def different_replicas(cluster: ChaosCluster, partitions: Sequence[TopicPartition]) -> tuple[list[Violation], int]:
-    """Partitions whose replicas differ, and how many bytes were compared. The brokers must have been stopped."""
+    """Partitions whose replicas differ, and the number of compared bytes. The brokers must be stopped."""
     found: list[Violation] = []
     compared = 0
     for topic, number in partitions:
@@ -46,7 +46,7 @@ def different_replicas(cluster: ChaosCluster, partitions: Sequence[TopicPartitio
 
 
 def _digest(folder: Path) -> tuple[str, int]:
-    """The SHA-256 of all segments of a log one after the other, and their size in bytes."""
+    """The SHA-256 of all segments of a log in order, and their size in bytes."""
     digest, size = hashlib.sha256(), 0
     for segment in sorted(folder.glob("*.log")):
         with segment.open("rb") as file:
@@ -57,7 +57,7 @@ def _digest(folder: Path) -> tuple[str, int]:
 
 
 def logged_bugs(cluster: ChaosCluster) -> list[Violation]:
-    """Lines that must never be in a broker's log; one of each broker."""
+    """The first forbidden line of each broker's log."""
     found = []
     for node in cluster.nodes.values():
         log = node.log()
@@ -69,6 +69,6 @@ def logged_bugs(cluster: ChaosCluster) -> list[Violation]:
 
 
 def reached(cluster: ChaosCluster) -> dict[str, int]:
-    """How often each of these states was reached, by the brokers' logs."""
+    """How often each event occurred, by the brokers' logs."""
     found = Counter(EVENTS[name] for node in cluster.nodes.values() for name in _EVENT.findall(node.log()))
     return {words: found[words] for words in EVENTS.values()}

@@ -1,14 +1,16 @@
-"""Bodies and parameters within bounds: what cannot be is refused with a hint before anything is done.
+"""Request bodies and parameters within limits: invalid input is refused with a hint before anything is done.
 
-JSON is read by the standard library, which takes NaN and lone surrogates and recurses; so those are refused here, and the
-depth is measured before parsing.
+Python's `json` accepts NaN and lone surrogates, and it recurses. So both are refused here, and the depth is checked
+before parsing. The parser holds the GIL, which blocks the event loop too. So the cost of parsing is estimated while the
+body arrives, and a body that costs too much is refused at once.
 """
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 
 import trio
 from starlette.requests import ClientDisconnect, Request
@@ -16,15 +18,18 @@ from starlette.requests import ClientDisconnect, Request
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.problems import Problem
 
+_T = TypeVar("_T")
+_Arguments = TypeVarTuple("_Arguments")
+_LIMITER: Final = "work_in_threads"
 _BYTES_PER_SECOND_MIN: Final = 64 * 1024
-_PIECE_CHARS: Final = 64 * 1024
+_PIECE_BYTES: Final = 64 * 1024
 _ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _SAME_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 INT64_MAX: Final = 2**63 - 1
 SHOWN_DEPTH_MAX: Final = 64
-"""JSON that is nested deeper is shown as text: many a parser gives up on it."""
-PARSED_AT_ONCE_BYTES_MAX: Final = 256 * 1024
-"""A larger body is worked on in a thread, so that the loop is not held up by it."""
+"""JSON nested deeper than this is shown as text: many parsers fail on it."""
+PARSED_AT_ONCE_BYTES_MAX: Final = 64 * 1024
+"""A larger body is parsed in a thread, so that it does not block the event loop."""
 
 
 @asynccontextmanager
@@ -34,15 +39,19 @@ async def json_body(context: Context, request: Request, *, hint: str, optional: 
     Raises Problem: 413 `body-too-large`, 408 `body-too-slow`, 503 `too-busy`, 400 `not-json`, `bad-body`.
     """
     raw = bytearray()
+    values = _Values(context.limits)
     try:
         async for piece in body_pieces(context, request, bytes_max=context.limits.body_bytes_max):
             raw += piece
             context.body_bytes_held += len(piece)
             if context.body_bytes_held > context.limits.body_in_flight_bytes_max:
                 raise Problem(503, "too-busy", "too many bodies are being read", "try again in a moment")
+            values.add(piece)
+            while values.look_again(raw):
+                await trio.lowlevel.checkpoint()
         body = None
         if len(raw) > PARSED_AT_ONCE_BYTES_MAX:
-            body = await trio.to_thread.run_sync(parse_json, bytes(raw), context.limits, hint)
+            body = await in_thread(context, parse_json, bytes(raw), context.limits, hint)
         elif raw or not optional:
             body = parse_json(bytes(raw), context.limits, hint)
         if raw and body is None and optional:
@@ -52,8 +61,43 @@ async def json_body(context: Context, request: Request, *, hint: str, optional: 
         context.body_bytes_held -= len(raw)
 
 
+async def in_thread(context: Context, work: Callable[[*_Arguments], _T], *arguments: *_Arguments) -> _T:
+    """Run work that holds the GIL for milliseconds in a thread, off the event loop. May raise what the work raises.
+
+    One thread at a time: several would take turns holding the GIL while the loop waits. The time counts as HTTP's.
+    """
+    limiter = context.parts.get(_LIMITER)
+    if limiter is None:
+        limiter = context.parts[_LIMITER] = trio.CapacityLimiter(1)
+    took_ns = 0
+
+    def timed() -> _T:
+        nonlocal took_ns
+        began_ns = time.thread_time_ns()
+        try:
+            return work(*arguments)
+        finally:
+            took_ns = time.thread_time_ns() - began_ns
+
+    try:
+        return await trio.to_thread.run_sync(timed, limiter=limiter)
+    finally:
+        share = context.parts.get("fair_share")
+        if share is not None:
+            share.spent(took_ns)
+
+
+def is_small(request: Request) -> bool:
+    """Whether the body may be parsed without a thread. False for chunked bodies, whose size is unknown beforehand."""
+    declared = request.headers.get("content-length", "")
+    return declared.isdigit() and int(declared) <= PARSED_AT_ONCE_BYTES_MAX
+
+
 async def body_pieces(context: Context, request: Request, *, bytes_max: int | None) -> AsyncIterator[bytes]:
-    """The body as it comes, within bytes and time. Raises Problem: 413 `body-too-large`, 408 `body-too-slow`, 400 `cut`."""
+    """The pieces of the body as they arrive, within size and time limits.
+
+    Raises Problem: 413 `body-too-large`, 408 `body-too-slow`, 400 `cut`.
+    """
     limits = context.limits
     declared = request.headers.get("content-length", "")
     if bytes_max is not None and declared.isdigit() and int(declared) > bytes_max:
@@ -86,24 +130,20 @@ async def body_pieces(context: Context, request: Request, *, bytes_max: int | No
 
 
 def parse_json(raw: bytes, limits: HttpLimits, hint: str) -> Any:
-    """JSON that is JSON. Raises Problem: 400 `not-json`, 413 `body-too-large` for too many values."""
+    """Strict JSON. Raises Problem: 400 `not-json`, 413 `body-too-large` for too many values."""
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
         raise Problem(400, "not-json", f"the body is not UTF-8 (byte {error.start})", hint) from None
-    outside = _outside_strings(text)
-    if outside.count(",") >= limits.json_values_max:
-        raise Problem(
-            413,
-            "body-too-large",
-            f"the JSON has more than {limits.json_values_max} values",
-            "send it in several requests",
-        )
-    if _is_deeper(outside, limits.json_depth_max):
+    values = _Values(limits)
+    values.add(raw)
+    while values.look_again(raw):
+        pass
+    if _is_deeper(raw, limits.json_depth_max):
         raise Problem(400, "not-json", f"the JSON is nested deeper than {limits.json_depth_max}", hint)
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-        if "\\u" in text:  # only so can a lone surrogate come in
+        if "\\u" in text:  # the only way for a lone surrogate to come in
             text_of(value)
     except (ValueError, RecursionError) as error:
         raise Problem(400, "not-json", f"the body is not JSON: {error}", hint) from None
@@ -111,8 +151,8 @@ def parse_json(raw: bytes, limits: HttpLimits, hint: str) -> Any:
 
 
 def is_strict_json(text: str) -> bool:
-    """Whether a value from elsewhere is JSON that may be shown as it stands."""
-    if _is_deeper(_outside_strings(text), SHOWN_DEPTH_MAX):
+    """Whether a text is strict JSON that may be embedded in an answer unchanged."""
+    if _is_deeper(text.encode(errors="surrogatepass"), SHOWN_DEPTH_MAX):
         return False
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
@@ -124,7 +164,7 @@ def is_strict_json(text: str) -> bool:
 
 
 def text_of(value: Any) -> bytes:
-    """A JSON value as compact UTF-8. Raises ValueError for what UTF-8 or JSON cannot have (lone surrogates, NaN)."""
+    """A JSON value as compact UTF-8. Raises ValueError for lone surrogates and NaN."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except UnicodeEncodeError as error:
@@ -142,12 +182,14 @@ def _finite(text: str) -> float:
     return number
 
 
-def _is_deeper(outside: str, depth_max: int) -> bool:
-    """Whether the brackets of JSON without its strings go deeper; what is no JSON at all is for the parser to refuse.
+def _is_deeper(raw: bytes, depth_max: int) -> bool:
+    """Whether the brackets of JSON, except those in strings, nest deeper. Invalid JSON is left to the parser to refuse.
 
-    Each round takes away the innermost pairs, so there are as many rounds as levels, each at the speed of C.
+    Each round removes the innermost pairs: as many rounds as levels, each at the speed of C.
     """
-    brackets = outside.encode().translate(_SAME_BRACKETS, _ALL_BUT_BRACKETS)
+    outside = _Outside()
+    pieces = (raw[start : start + _PIECE_BYTES] for start in range(0, len(raw), _PIECE_BYTES))
+    brackets = b"".join(outside.of(piece).translate(_SAME_BRACKETS, _ALL_BUT_BRACKETS) for piece in pieces)
     for _ in range(depth_max):
         fewer = brackets.replace(b"[]", b"")
         if len(fewer) == len(brackets):
@@ -156,17 +198,69 @@ def _is_deeper(outside: str, depth_max: int) -> bool:
     return bool(brackets)
 
 
-def _outside_strings(text: str) -> str:
-    """JSON without its strings, in pieces: a long one in one call would hold Python's lock against the loop."""
-    if "\\" in text:
-        text = text.replace("\\\\", "").replace('\\"', "")
-    kept: list[str] = []
-    is_inside = False
-    for start in range(0, len(text), _PIECE_CHARS):
-        parts = text[start : start + _PIECE_CHARS].split('"')
-        kept += parts[is_inside::2]
-        is_inside ^= len(parts) % 2 == 0
-    return "".join(kept)
+class _Outside:
+    """JSON without its strings, piece by piece: one call for a long body would hold the GIL and block the loop."""
+
+    __slots__ = ("_carried", "_is_inside")
+
+    def __init__(self) -> None:
+        self._is_inside = False
+        self._carried = b""
+        """A backslash whose escaped character comes in the next piece."""
+
+    def of(self, piece: bytes) -> bytes:
+        """The part of the next piece that is outside strings."""
+        if self._carried or b"\\" in piece:
+            piece = self._carried + piece
+            is_cut = (len(piece) - len(piece.rstrip(b"\\"))) % 2 == 1
+            self._carried = b"\\" if is_cut else b""
+            piece = piece[: len(piece) - is_cut].replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.split(b'"')
+        outside = b"".join(parts[self._is_inside :: 2])
+        self._is_inside ^= len(parts) % 2 == 0
+        return outside
+
+
+class _Values:
+    """Counts the values of a JSON body by its commas.
+
+    All commas are counted first. Only when they reach the limit are those outside strings counted.
+    """
+
+    __slots__ = ("_at", "_commas", "_commas_max", "_limits", "_outside")
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self._limits = limits
+        self._outside = _Outside()
+        self._at = 0
+        self._commas = 0
+        self._commas_max = 0
+        """Includes commas in strings."""
+
+    def add(self, piece: bytes) -> None:
+        """Count the commas of another piece."""
+        self._commas_max += piece.count(b",")
+
+    def look_again(self, raw: bytes | bytearray) -> bool:
+        """Count the next piece of the body outside strings, if needed; whether more is left to count.
+
+        Raises Problem 413 `body-too-large`.
+        """
+        values_max = self._limits.json_values_max
+        if self._commas_max < values_max:
+            return False
+        end = min(len(raw), self._at + _PIECE_BYTES)
+        self._commas += self._outside.of(bytes(raw[self._at : end])).count(b",")
+        self._at = end
+        if self._commas >= values_max:
+            raise Problem(
+                413,
+                "body-too-large",
+                f"the JSON has more than {values_max} values",
+                "send it in several requests",
+                headers={"connection": "close"},
+            )
+        return end < len(raw)
 
 
 def _too_large(bytes_max: int) -> Problem:
@@ -193,7 +287,7 @@ def fields_of(body: Any, known: Sequence[str], *, hint: str) -> Mapping[str, Any
 
 
 def kind_of(value: Any) -> str:
-    """What a JSON value is, in words."""
+    """The kind of a JSON value, in words."""
     if value is None:
         return "null"
     names = {
@@ -210,7 +304,7 @@ def kind_of(value: Any) -> str:
 def query_integer(
     request: Request, name: str, default: int | None = None, *, minimum: int = 0, maximum: int = INT64_MAX
 ) -> int:
-    """A whole number of the query, within bounds. Raises Problem 400 `bad-parameter`."""
+    """A whole number from the query, within limits. Raises Problem 400 `bad-parameter`."""
     text = query_text(request, name)
     if text is None:
         if default is None:
@@ -220,7 +314,7 @@ def query_integer(
 
 
 def checked_integer(name: str, text: str, *, minimum: int = 0, maximum: int = INT64_MAX) -> int:
-    """A whole number as it stands in an address. Raises Problem 400 `bad-parameter`."""
+    """A whole number from a URL. Raises Problem 400 `bad-parameter`."""
     if not re.fullmatch(r"-?[0-9]{1,20}", text, re.ASCII) or not minimum <= int(text) <= maximum:
         raise Problem(
             400, "bad-parameter", f"{name}={text[:64]!r} is not a whole number from {minimum} to {maximum}", ""
@@ -229,7 +323,7 @@ def checked_integer(name: str, text: str, *, minimum: int = 0, maximum: int = IN
 
 
 def query_text(request: Request, name: str) -> str | None:
-    """A parameter of the query that may come once. Raises Problem 400 `bad-parameter`."""
+    """A query parameter that may be given once. Raises Problem 400 `bad-parameter`."""
     values = request.query_params.getlist(name)
     if len(values) > 1:
         raise Problem(400, "bad-parameter", f"{name} is given {len(values)} times", "give it once")
@@ -237,7 +331,7 @@ def query_text(request: Request, name: str) -> str | None:
 
 
 def query_flag(request: Request, name: str) -> bool:
-    """`true` or `false`, false where it is not given. Raises Problem 400 `bad-parameter`."""
+    """`true` or `false`; false when it is absent. Raises Problem 400 `bad-parameter`."""
     text = query_text(request, name)
     if text not in (None, "true", "false"):
         raise Problem(400, "bad-parameter", f"{name}={text[:64]!r} is neither true nor false", f"try ?{name}=true")
@@ -245,7 +339,7 @@ def query_flag(request: Request, name: str) -> bool:
 
 
 def refuse_unknown_query(request: Request, known: Sequence[str]) -> None:
-    """Raises Problem 400 `bad-parameter` for a parameter that does nothing: it was meant to do something."""
+    """Raises Problem 400 `bad-parameter` for a parameter that has no effect here."""
     for name in request.query_params:
         if name not in known:
             raise Problem(

@@ -1,4 +1,4 @@
-"""Fields of the metadata service's bodies, checked one by one, and its JSON answers."""
+"""Checks of the fields in the metadata service's bodies, and its JSON answers."""
 
 import re
 import uuid
@@ -18,22 +18,22 @@ from yak.server.http.problems import Problem
 NODE_ID_MAX: Final = 2**31 - 1
 HOST_CHARACTERS_MAX: Final = 255
 RENDERS_MAX: Final = 2
-"""Large answers that are made at the same time; the others wait."""
+"""Large answers rendered at the same time; further ones wait."""
 _SMALL_PARTITIONS: Final = 300
-"""An image with no more partitions and brokers is shown on the event loop: about a millisecond."""
+"""A smaller image is rendered on the event loop, in about a millisecond."""
 _HOST: Final = re.compile(r"[!-~]+", re.ASCII)
 
 Body = Mapping[str, Any]
 
 
 def wrong(name: str, value: Any, wanted: str, hint: str) -> Problem:
-    """A field that is not what it must be."""
+    """The problem for a field with an invalid value."""
     shown = f"is {kind_of(value)}" if not isinstance(value, str | int | float) else f"is {str(value)[:64]!r}"
     return Problem(400, "bad-body", f"{name} {shown}, not {wanted}", hint)
 
 
 def integer(body: Body, name: str, *, minimum: int, maximum: int, hint: str) -> int:
-    """A whole number that must be there. Raises Problem 400 `bad-body`."""
+    """A required whole number. Raises Problem 400 `bad-body`."""
     if name not in body:
         raise Problem(400, "bad-body", f"{name} is missing", hint)
     value = body[name]
@@ -43,12 +43,12 @@ def integer(body: Body, name: str, *, minimum: int, maximum: int, hint: str) -> 
 
 
 def optional_integer(body: Body, name: str, *, minimum: int, maximum: int, hint: str) -> int | None:
-    """A whole number that may be absent, or null."""
+    """A whole number that may be absent or null. Raises Problem 400 `bad-body`."""
     return None if body.get(name) is None else integer(body, name, minimum=minimum, maximum=maximum, hint=hint)
 
 
 def text(body: Body, name: str, *, hint: str) -> str:
-    """A string that must be there, and is not empty. Raises Problem 400 `bad-body`."""
+    """A required string that is not empty. Raises Problem 400 `bad-body`."""
     if name not in body:
         raise Problem(400, "bad-body", f"{name} is missing", hint)
     value = body[name]
@@ -58,7 +58,7 @@ def text(body: Body, name: str, *, hint: str) -> str:
 
 
 def host(body: Body, name: str, *, hint: str) -> str:
-    """The name or the address of a machine, without blanks."""
+    """A host name or address, without blanks. Raises Problem 400 `bad-body`."""
     value = text(body, name, hint=hint)
     if len(value) > HOST_CHARACTERS_MAX or not _HOST.fullmatch(value):
         raise wrong(name, value, f"the name of a host, of at most {HOST_CHARACTERS_MAX} characters", hint)
@@ -66,7 +66,7 @@ def host(body: Body, name: str, *, hint: str) -> str:
 
 
 def rack(body: Body, name: str, *, hint: str) -> str | None:
-    """A rack, or null."""
+    """A rack, or None when it is absent or null. Raises Problem 400 `bad-body`."""
     if body.get(name) is None:
         return None
     value = text(body, name, hint=hint)
@@ -76,7 +76,7 @@ def rack(body: Body, name: str, *, hint: str) -> str | None:
 
 
 def security_protocol(body: Body, name: str, *, hint: str) -> str:
-    """One of Kafka's four."""
+    """One of Kafka's four security protocols. Raises Problem 400 `bad-body`."""
     value = body[name]
     if not isinstance(value, str) or value not in SECURITY_PROTOCOLS:
         raise wrong(name, value, f"one of {', '.join(SECURITY_PROTOCOLS)}", hint)
@@ -84,7 +84,7 @@ def security_protocol(body: Body, name: str, *, hint: str) -> str:
 
 
 def identifier(body: Body, name: str, *, hint: str) -> uuid.UUID:
-    """A UUID."""
+    """A UUID other than zero. Raises Problem 400 `bad-body`."""
     value = text(body, name, hint=hint)
     try:
         found = uuid.UUID(value)
@@ -96,19 +96,21 @@ def identifier(body: Body, name: str, *, hint: str) -> uuid.UUID:
 
 
 def require_store(broker: Broker) -> None:
-    """Raises Problem 503 `metadata-store-away` when nothing can be changed now: nothing was asked yet."""
+    """Raises Problem 503 `metadata-store-unavailable` when metadata cannot be changed now; no request has been sent yet."""
     refusal = broker.metadata.membership.refusal()
     if refusal is not None:
-        raise Problem(503, "metadata-store-away", refusal.message or "metadata cannot be changed now", "try again")
+        raise Problem(
+            503, "metadata-store-unavailable", refusal.message or "metadata cannot be changed now", "try again"
+        )
 
 
 def json_answer(content: Any, status: int = 200) -> Response:
-    """JSON that is small."""
+    """A small JSON answer, rendered on the event loop."""
     return Response(text_of(content) + b"\n", status, media_type="application/json")
 
 
 async def image_answer(context: Context, image: Image, show: Callable[[], Any]) -> Response:
-    """What `show` makes of an image: in a thread when that is large, and not many at once."""
+    """The JSON that `show` makes of an image: rendered in a thread when the image is large."""
     size = len(image.brokers) + len(image.guests) + sum(len(topic.partitions) for topic in image.topics.values())
     if size <= _SMALL_PARTITIONS:
         return json_answer(show())
@@ -116,7 +118,7 @@ async def image_answer(context: Context, image: Image, show: Callable[[], Any]) 
 
 
 async def thread_answer(context: Context, show: Callable[[], Any]) -> Response:
-    """JSON that is made in a thread."""
+    """JSON rendered in a thread, at most `RENDERS_MAX` answers at the same time."""
     limiter = context.parts.setdefault("metadata-renders", trio.CapacityLimiter(RENDERS_MAX))
     content = await trio.to_thread.run_sync(lambda: text_of(show()) + b"\n", limiter=limiter)
     return Response(content, media_type="application/json")

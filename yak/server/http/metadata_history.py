@@ -1,8 +1,8 @@
-"""The metadata log and what the cluster was, read from the store or from this broker's own copy.
+"""The metadata log and past cluster states, read from the metadata store or from this broker's own copy.
 
-The store has the log, except for what was trimmed (never less than 100,000 records); the copy has the newest records and a
-snapshot of what was before, and is there while the store is not. Nothing is read or folded on the event loop in large
-pieces: files and JSON are for a thread, and so is the fold, a hundred records at a time.
+The store has the log, except for trimmed records (it keeps at least 100,000). The copy has the newest records and a
+snapshot of the earlier state, and is available while the store is not. The event loop reads and replays nothing large:
+threads read files, decode JSON and replay records, a hundred at a time.
 """
 
 import os
@@ -29,12 +29,12 @@ from yak.server.redis_client import ConnectionLost, ReplyError
 from yak.server.redis_store import LogPage, RedisStore, record_of, snapshot_of
 
 RECORDS_PER_READ: Final = 100
-"""What is asked of the store, and folded, in one piece: a few ms of a thread."""
+"""Records read from the store, and replayed, in one piece: a few ms of a thread."""
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
-"""A page of the log ends where its records are larger than this together."""
+"""A page of the log ends when its records together exceed this size."""
 FOLD_SECONDS_MAX: Final = 30.0
 _REST_SECONDS: Final = 0.001
-"""Between two pieces, for the event loop: a thread that computes takes the interpreter from it."""
+"""The pause between two pieces, for the event loop: a computing thread holds the GIL."""
 _SNAPSHOT: Final = "snapshot"
 
 Source = Literal["store", "copy"]
@@ -42,7 +42,7 @@ Source = Literal["store", "copy"]
 
 @dataclass(slots=True, frozen=True)
 class Page:
-    """Records as JSON, from `begin` to `end` in all; `next_offset` is where to go on, None at the end."""
+    """Records as JSON, from a log that spans `begin` to `end`; `next_offset` continues, None at the end."""
 
     records: list[dict[str, Any]]
     begin: MetadataOffset
@@ -53,13 +53,13 @@ class Page:
 
 @dataclass(slots=True, frozen=True)
 class Point:
-    """What `at` means: a record, or a time."""
+    """The meaning of `at`: an offset or a time."""
 
     offset: MetadataOffset | None = None
     time_ms: int | None = None
 
     def is_before(self, record: TailedRecord) -> bool:
-        """Whether a record is later than this."""
+        """Whether a record is later than this point."""
         if self.offset is not None:
             return record.offset > self.offset
         assert self.time_ms is not None
@@ -68,13 +68,13 @@ class Point:
 
 @dataclass(slots=True, frozen=True)
 class Copy:
-    """What this broker has on its disk: the snapshot, if there is one, and the records behind it."""
+    """The metadata on this broker's disk: the snapshot, if there is one, and the records after it."""
 
     base: TailedRecord | None
     records: list[TailedRecord]
 
     def reaches(self, point: Point) -> bool:
-        """Whether the state at a point can be told from it."""
+        """Whether the copy suffices to rebuild the state at a point."""
         if self.base is not None:
             return not point.is_before(self.base)
         if not self.records:
@@ -84,7 +84,7 @@ class Copy:
 
 
 class History:
-    """Reads for one broker; one fold at a time, and the last one's image is kept to go on from."""
+    """Reads the history for one broker. One replay runs at a time; the next may continue from its image."""
 
     def __init__(self, context: Context) -> None:
         self._broker: Broker = context.broker
@@ -96,7 +96,7 @@ class History:
     # ---------------------------------------------------------------------------------------------------- pages
 
     async def page(self, first: MetadataOffset, limit: int) -> Page:
-        """Up to `limit` records from `first` on, or from where the log begins."""
+        """Up to `limit` records from `first` on, or from the log's beginning if that is later."""
         try:
             return await self._page_of_store(first, limit)
         except (ConnectionLost, ReplyError):
@@ -128,10 +128,10 @@ class History:
     # --------------------------------------------------------------------------------------------------- images
 
     async def image_at(self, point: Point) -> Image:
-        """The cluster as it was then.
+        """The cluster's image at a point.
 
-        Raises Problem: 404 `not-yet` and 410 `gone` for what this cluster has not, or no more, 503 `metadata-store-away`, 504
-        `too-slow`.
+        Raises Problem: 404 `not-yet`, 410 `gone` for a trimmed state, 504 `too-slow`, and 503 `metadata-store-unavailable`,
+        `log-unreadable` or `log-broken`.
         """
         now = self._broker.image
         if point.offset is not None and point.offset > now.offset:
@@ -160,7 +160,7 @@ class History:
             begin = 1 if copy.base is None else copy.base.offset
             raise Problem(
                 503,
-                "metadata-store-away",
+                "metadata-store-unavailable",
                 f"what was before record {begin} is in the metadata store, which does not answer: {error}",
                 "try again when it is back",
             ) from None
@@ -195,7 +195,7 @@ class History:
                 return image
 
     def _is_on_the_way(self, point: Point) -> bool:
-        """Whether the image of the last fold is of this history and not behind the point."""
+        """Whether the last replay's image belongs to this history and is not later than the point."""
         last = self._last
         if last is None or last.incarnation_id != self._broker.image.incarnation_id:
             return False
@@ -205,7 +205,7 @@ class History:
         return last.timestamp_ms <= point.time_ms
 
     async def _apply(self, image: Image, records: Sequence[TailedRecord], point: Point) -> tuple[Image, bool]:
-        """The image after those of the records that are not later than the point, and whether one is."""
+        """The image after the records up to the point, and whether the records go beyond it."""
         late = next((number for number, record in enumerate(records) if point.is_before(record)), None)
         taken = records[:late]
         if taken:
@@ -253,7 +253,7 @@ def _page_of_copy(folder: str, first: MetadataOffset, limit: int) -> Page:
 
 
 def _read_copy(folder: str) -> Copy:
-    """The files as they are now, also while the broker writes them; a torn tail is left alone.
+    """The files as they are now, even while the broker writes them; a torn tail is ignored.
 
     Raises Problem 503 `log-unreadable`.
     """
@@ -261,7 +261,7 @@ def _read_copy(folder: str) -> Copy:
         records: dict[MetadataOffset, TailedRecord] = {}
         for name in sorted(name for name in os.listdir(folder) if name.endswith(".log")):
             records |= {record.offset: record for record in _entries(f"{folder}/{name}")}
-        # last: one that was compacted meanwhile covers the records of the files that it took away
+        # read last: a snapshot from a compaction meanwhile covers the records of the files that the compaction deleted
         base = next(iter(_entries(f"{folder}/{_SNAPSHOT}")), None)
     except OSError as error:
         raise Problem(

@@ -1,8 +1,8 @@
-"""Health checks answered at once, before anything that speaks HTTP is loaded.
+"""The fast path: answers health checks before any HTTP library is loaded.
 
-Hypercorn and Starlette take 0.8 ms of the loop for a request, and Kafka's clients share that loop. Whoever watches a broker asks the
-same few bytes again and again: they are looked at once, and what they ask for is answered from a table. A connection that asks for
-anything else, in any other way, goes to Hypercorn for good with what it said.
+Hypercorn and Starlette take 0.8 ms of the loop for a request, and Kafka's clients share that loop. A monitor repeats
+the same few bytes: each such request is parsed once and then answered from a table. A connection that sends any other
+request, in any other form, is passed to Hypercorn for good, together with the bytes already read.
 """
 
 import re
@@ -29,7 +29,7 @@ _REASONS: Final = {200: "OK", 503: "Service Unavailable"}
 
 
 class QuickAnswers:
-    """The answers of one broker."""
+    """The fast path's answers of one broker."""
 
     def __init__(self, context: "Context") -> None:
         self._context = context
@@ -39,7 +39,7 @@ class QuickAnswers:
         self._heads_of_second = 0
 
     def answer(self, request: bytes) -> bytes | None:
-        """The whole answer; None for what is not a plain GET of one of the paths, one whole request and nothing more."""
+        """The whole answer; None unless the bytes are exactly one plain GET of a health path."""
         path = self._paths.get(request)
         if path is None:
             path = path_of(self._context, request)
@@ -52,7 +52,7 @@ class QuickAnswers:
         return self._head(status, len(body)) + body
 
     def _head(self, status: int, length: int) -> bytes:
-        second = self._context.shell.clock.now_ms() // 1000
+        second = self._context.shell.clock.wall_ms() // 1000
         if second != self._heads_of_second:
             self._heads.clear()
             self._heads_of_second = second
@@ -74,7 +74,7 @@ def _http_date(second: int) -> str:
 
 
 def path_of(context: "Context", request: bytes) -> str | None:
-    """The path of one whole plain GET that `QuickAnswers` may answer; None for anything that it leaves to Hypercorn."""
+    """The path of one whole plain GET that the fast path may answer; None for any other request."""
     if not request.startswith(b"GET /health") or request.find(b"\r\n\r\n") != len(request) - 4:
         return None
     first, *lines = request[:-4].decode("latin-1").split("\r\n")
@@ -101,12 +101,10 @@ async def serve(
     first_seconds: float,
     idle_seconds: float,
 ) -> bytes:
-    """Answer until something comes that is not for us, and give that; empty when the peer is gone, or idle for too long.
+    """Answer until a request is not for the fast path, and return its bytes; empty after a disconnect or a timeout.
 
-    It has `first_seconds` for its first request.
-
-    `turn` is waited for before each answer. What a peer takes slowly it takes at its own cost: one that takes nothing in
-    `idle_seconds` is gone. Raises OSError and trio.BrokenResourceError.
+    The timeout is `first_seconds` for the first request, `idle_seconds` for each later one, and covers the sending of
+    the answer. `turn` is awaited before each answer. Raises OSError and trio.BrokenResourceError.
     """
     patience = first_seconds
     while True:

@@ -169,7 +169,7 @@ def test_what_only_the_store_tells_waits_for_it(make):
     history = make(store, records()[50:], snapshot_at=50)
     with pytest.raises(Problem, match="it is away") as away:
         at(history, offset=10)
-    assert (away.value.status, away.value.error) == (503, "metadata-store-away")
+    assert (away.value.status, away.value.error) == (503, "metadata-store-unavailable")
     with pytest.raises(Problem) as later:
         at(history, offset=COUNT + 1)
     assert (later.value.status, later.value.error) == (404, "not-yet")

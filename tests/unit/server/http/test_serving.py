@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
@@ -101,6 +102,46 @@ async def said(stream: trio.SocketStream, end: bytes) -> bool:
 def problem(answer: bytes) -> tuple[int, str]:
     head, _, body = answer.partition(b"\r\n\r\n")
     return int(head.split()[1]), json.loads(body)["error"]
+
+
+def test_json_of_too_many_values_is_refused_while_it_still_comes() -> None:
+    async def test(rig: Rig) -> None:
+        begun = b'{"a,,,,,,,,,,,,":"\\",,,,,,,,,,,,' + b'","b":[' + b"1," * 20
+        answer = await rig.ask(post(begun, declared=1_000_000))
+        assert problem(answer) == (413, "body-too-large")
+        assert b"connection: close" in answer.partition(b"\r\n\r\n")[0].lower()
+
+    run(test, json_values_max=20)
+
+
+def test_json_with_commas_in_strings_alone_is_taken_whatever_their_number() -> None:
+    async def test(rig: Rig) -> None:
+        body = json.dumps({"a": ',"' * 100_000, "b": 1}).encode()
+        assert (await rig.ask(post(body, "Connection: close"))).endswith(body)
+
+    run(test, json_values_max=20)
+
+
+def test_large_bodies_are_parsed_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsing: list[int] = [0]
+    most: list[int] = [0]
+
+    def parse(raw: bytes, _limits: HttpLimits, _hint: str) -> object:
+        parsing[0] += 1
+        most[0] = max(most[0], parsing[0])
+        time.sleep(0.02)
+        parsing[0] -= 1
+        return json.loads(raw)
+
+    async def test(rig: Rig) -> None:
+        body = json.dumps("x" * 200_000).encode()
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(rig.ask, post(body, "Connection: close"))
+
+    monkeypatch.setattr("yak.server.http.bodies.parse_json", parse)
+    run(test)
+    assert most == [1]
 
 
 def test_whoever_says_nothing_is_dropped_without_a_word() -> None:

@@ -1,7 +1,6 @@
-"""Takes note of new images and of notices while the core runs, and turns them into events later, a few at a time.
+"""Queues new images and notices while the core runs, and later turns them into events in slices.
 
-Taking note is an append to a queue. While nobody listens, events are not made; a few notes are kept, so that who comes back in a
-moment misses nothing.
+Without listeners no events are made; a few entries stay queued, so that a listener that reconnects soon misses nothing.
 """
 
 from collections import deque
@@ -20,11 +19,11 @@ from yak.errors import PeerError
 from yak.server.http.events.ring import EventRing
 
 NOTES_MAX: Final = 4096
-"""Not yet turned into events."""
+"""Of images and notices not yet turned into events."""
 NOTES_UNHEARD_MAX: Final = 64
-"""While nobody listens: each holds on to an image."""
+"""The same without listeners: each entry keeps an image in memory."""
 _AT_ONCE: Final = 50
-"""Events made before others have the loop: about a millisecond."""
+"""Events made before the loop continues: about a millisecond."""
 _GROUPS_MAX: Final = 10_000
 
 
@@ -36,7 +35,7 @@ class _Images:
 
 
 class Gathering:
-    """The notes of one broker. `on_note` is called with each, within a turn of the core: it must only wake somebody."""
+    """The pending images and notices of one broker. A turn of the core calls `on_note`, which must only wake a task."""
 
     def __init__(self, broker: Broker, ring: EventRing, on_note: Callable[[], None]) -> None:
         self._broker = broker
@@ -49,11 +48,11 @@ class Gathering:
         self.is_heard = False
 
     def note_image(self, before: Image, after: Image, delta: Delta) -> None:
-        """A new image is in force."""
+        """Queue a new image."""
         self._note(_Images(before, after, delta))
 
     def note_notice(self, notice: Notice) -> None:
-        """The core wrote a line."""
+        """Queue a line of the core's log, if it is an event."""
         if notice.event == GROUP_MOVED or of_notice(notice) is not None:
             self._note(notice)
 
@@ -62,17 +61,17 @@ class Gathering:
         if len(notes) >= (NOTES_MAX if self.is_heard else NOTES_UNHEARD_MAX):
             notes.popleft()
             self._has_lost = True
-        notes.append((self._broker.now_ms, note))
+        notes.append((self._broker.wall_ms, note))
         if self.is_heard:
             self._on_note()
 
     @property
     def has_notes(self) -> bool:
-        """Whether there is something to make events of."""
+        """Whether there is anything to turn into events."""
         return bool(self._notes)
 
     async def digest(self) -> None:
-        """Make events of all notes."""
+        """Turn all pending entries into events."""
         async with self._lock:
             if self._has_lost:
                 self._has_lost = False
@@ -101,7 +100,7 @@ class Gathering:
             yield happening
 
     def _group(self, group_id: str) -> Iterator[Happening]:
-        """The state of a group of the consumer protocol, if it is another than was told last."""
+        """The state of a group of the consumer protocol, if it changed since it was last reported."""
         try:
             group = self._broker.coordinator.find(group_id).shard.groups.get(group_id)
         except PeerError:

@@ -1,8 +1,8 @@
 """The one task that sends events to all listeners.
 
-It runs in rounds: what is new since the last one is put together once for each subscription, and written to its listeners a few
-at a time, with the loop free for others in between. The first event after a quiet time goes out at once, then there are ten rounds a
-second at most, and fewer for many listeners (`SENDS_PER_SECOND_MAX`, `TIME_SHARE_MAX`). With nobody listening nothing runs.
+It runs in rounds. New events are put together once for each subscription and written to its listeners, a few at a time
+with pauses for other tasks. The first event after a quiet time is sent at once. Then there are at most ten rounds a
+second, and fewer with many listeners (`SENDS_PER_SECOND_MAX`, `TIME_SHARE_MAX`). Without listeners nothing runs.
 """
 
 import time
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 ROUND_SECONDS_MIN: Final = 0.1
 TIME_SHARE_MAX: Final = 0.05
 SENDS_PER_SECOND_MAX: Final = 1000
-"""To all listeners together: 200 of them are told something five times a second."""
+"""To all listeners together: 200 listeners get five sends a second each."""
 KEEP_ALIVE_SECONDS: Final = 15.0
 PIECE_BYTES_MAX: Final = 64 * 1024
 _AT_ONCE: Final = 8
-"""Listeners written to before others have the loop: about 0.2 ms."""
+"""Listeners written to before a pause: about 0.2 ms."""
 _PAUSE_SECONDS: Final = 0.002
-"""Then the sending rests, so that those who read on the same machine do not all wake at the same time either."""
+"""The pause, so that readers on the same machine do not all wake at the same time either."""
 _KEEP_ALIVE: Final = chunk_of(b": still here\n\n")
 
 
 class Pump:
-    """All listeners of one broker."""
+    """Sends events to all listeners of one broker."""
 
     def __init__(self, shell: "Shell", broker: Broker, ring: EventRing, share: FairShare) -> None:
         self._shell = shell
@@ -54,12 +54,12 @@ class Pump:
         self._interval = ROUND_SECONDS_MIN
         self._busy_s = 0.0
         self._told = 0
-        """Listeners, in this round."""
+        """Listeners written to in this round."""
         self._is_running = False
         self.listeners = 0
 
     def join(self, subscription: Subscription, listener: Listener) -> None:
-        """From now on this one is sent what it wants, from its position on."""
+        """Add a listener; it gets its events from its position on."""
         audience = self._audiences.get(subscription)
         if audience is None:
             audience = Audience(subscription, listener.position, trio.current_time())
@@ -76,7 +76,7 @@ class Pump:
             self._shell.nursery.start_soon(self._run)
 
     def leave(self, subscription: Subscription, listener: Listener) -> None:
-        """This one is gone."""
+        """Remove a listener."""
         audience = self._audiences[subscription]
         del audience.listeners[listener]
         self.listeners -= 1
@@ -112,14 +112,14 @@ class Pump:
                 await self._round()
 
     async def _wait(self) -> None:
-        """Until there is something to do, and it is time for it."""
+        """Wait until there is something to send and the round's interval is over."""
         with trio.move_on_after(max(0.0, self._next_at() - trio.current_time())):
             await self._wake.wait()
         self._wake = trio.Event()
         await trio.sleep(max(0.0, self._round_at + self._interval - trio.current_time()))
 
     def _next_at(self) -> float:
-        """When there will be something to do without being woken."""
+        """When the next round is due without a wake-up."""
         next_at = min((each.sent_at for each in self._audiences.values()), default=0.0) + KEEP_ALIVE_SECONDS
         if self.gathering.has_notes:
             return 0.0
@@ -147,7 +147,7 @@ class Pump:
         self._interval = max(ROUND_SECONDS_MIN, self._busy_s / TIME_SHARE_MAX, self._told / SENDS_PER_SECOND_MAX)
 
     def _figures(self) -> dict[str, Any]:
-        """What was looked at for this round: `progress`, and rates by their interval in ms."""
+        """The figures of this round: `progress`, and rates by their interval in ms."""
         found: dict[str, Any] = {}
         if any(each.has_progress for each in self._audiences):
             found["progress"] = self._progress.look()
@@ -168,7 +168,7 @@ class Pump:
             audience.sent_at = self._round_at
         for listener in list(audience.listeners):
             if listener not in audience.listeners:
-                continue  # it left in a pause; its connection may have another answer on it by now
+                continue  # it left during a pause; its connection may carry another answer by now
             if not chunk and listener.position == before and not listener.is_behind:
                 listener.position = end
                 continue
@@ -183,27 +183,27 @@ class Pump:
     def _tell(self, audience: Audience, listener: Listener, span: tuple[int, int], chunk: bytes, figure: bytes) -> None:
         before, end = span
         listener.drain()
-        listener.tell_gap(self.ring, self._clock.now_ms())
+        listener.tell_gap(self.ring, self._clock.wall_ms())
         if listener.position == before:
             if chunk:
                 listener.offer(chunk)
         else:
             own = self._events(audience, max(listener.position, self.ring.first), end) + figure
             if listener.position < self.ring.first:
-                own = gap(self.ring, self.ring.first, self._clock.now_ms(), "events are no longer there") + own
+                own = gap(self.ring, self.ring.first, self._clock.wall_ms(), "events are no longer there") + own
             if own:
                 listener.offer(chunk_of(own))
         listener.position = end
 
     def _events(self, audience: Audience, start: int, end: int) -> bytes:
-        """All that is new in one piece: no more than the ring holds, in a round that came too late."""
+        """All new events in one piece, at most what the ring holds."""
         if start >= end:
             return b""
         body, _reached = self.ring.collect(start, end, audience.subscription.wish, 1 << 62)
         return body
 
     def _figure(self, subscription: Subscription, figures: dict[str, Any]) -> bytes:
-        head = {"time_ms": self._clock.now_ms(), "node_id": self._broker.node_id}
+        head = {"time_ms": self._clock.wall_ms(), "node_id": self._broker.node_id}
         topic = subscription.wish.topic
         body = b""
         if subscription.has_progress and figures["progress"]:

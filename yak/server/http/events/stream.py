@@ -1,4 +1,4 @@
-"""One listener's HTTP answer: what it missed and a snapshot by the usual way, then the pump sends past it."""
+"""One listener's HTTP answer: missed events and a snapshot through Hypercorn, then the pump writes to the socket."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,12 +20,12 @@ from yak.server.http.problems import Problem
 from yak.server.http.replica_rows import all_rows
 
 _HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
-"""The latter tells nginx to hold nothing back."""
+"""The latter disables nginx's buffering."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a listener asked for. `cursor` is the id of the last event that it has."""
+    """A listener's request. `cursor` is the id of the last event that it has."""
 
     subscription: Subscription
     cursor: str | None = None
@@ -34,7 +34,7 @@ class Asked:
 
 
 def pump_of(context: Context) -> Pump:
-    """The pump of this broker; from its first use on, events are taken note of."""
+    """The pump of this broker; events are queued from its first use on."""
     pump = context.parts.get("events")
     if pump is None:
         share = context.parts["fair_share"]
@@ -49,7 +49,7 @@ def pump_of(context: Context) -> Pump:
 
 
 class EventStream(Response):
-    """Server-sent events until the listener goes, is too slow, or its time is over."""
+    """Server-sent events until the listener disconnects, is too slow, or its time is over."""
 
     media_type = "text/event-stream"
 
@@ -81,20 +81,20 @@ class EventStream(Response):
             listener = Listener(stream.send_now, await self._catch_up(send))
             await self._listen(listener)
             nursery.cancel_scope.cancel()
-        # one that stopped in the middle of a chunk is cut off by not being ended
+        # without its end, the answer of a listener that stopped inside a chunk is visibly truncated
         if listener is None or (listener.is_whole and not listener.ended.is_set()):
             await send(_body(b"", more=False))
 
     async def _catch_up(self, send: Send) -> int:
-        """Send what the listener missed; gives the number of the event that comes next."""
+        """Send the events that the listener missed; returns the number of the next event."""
         ring, clock = self._pump.ring, self._context.shell.clock
         await self._pump.gathering.digest()
         position = self._follows
-        # who was told that the stream began knows that it misses nothing from then on
+        # the opening tells the listener that it misses no event from then on
         opening = f": events of {ring.boot}\nretry: 1000\n\n".encode()
         if position is None or position < ring.first:
             position = ring.first
-            opening += gap(ring, position, clock.now_ms(), "the cursor is of another boot, or its events are gone")
+            opening += gap(ring, position, clock.wall_ms(), "the cursor is of another boot, or its events are gone")
         await send(_body(opening))
         if self._asked.has_snapshot:
             position = ring.next
@@ -102,7 +102,7 @@ class EventStream(Response):
         while position < ring.next:
             if position < ring.first:
                 position = ring.first
-                await send(_body(gap(ring, position, clock.now_ms(), "events were gone before they could be sent")))
+                await send(_body(gap(ring, position, clock.wall_ms(), "events were gone before they could be sent")))
                 continue
             piece, position = ring.collect(position, ring.next, self._asked.subscription.wish, PIECE_BYTES_MAX)
             if piece:
@@ -114,7 +114,7 @@ class EventStream(Response):
         rows = await all_rows(self._context, Wanted(self._asked.subscription.wish.topic))
         content: dict[str, Any] = {
             "kind": "snapshot",
-            "time_ms": self._context.shell.clock.now_ms(),
+            "time_ms": self._context.shell.clock.wall_ms(),
             "node_id": self._context.broker.node_id,
             "cluster": cluster_view(self._context).look(),
             "partitions": rows,
@@ -123,7 +123,7 @@ class EventStream(Response):
         return f"id: {event_id}\nevent: snapshot\ndata: ".encode() + data + b"\n"
 
     async def _listen(self, listener: Listener) -> None:
-        """Let the pump send, until the listener cannot go on."""
+        """Let the pump send until the listener ends."""
         subscription = self._asked.subscription
         self._pump.join(subscription, listener)
         try:

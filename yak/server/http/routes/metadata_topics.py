@@ -1,4 +1,4 @@
-"""The metadata service, topics, partitions and producers: Kafka's own requests, answered with the records."""
+"""The metadata service's topics, partitions and producers: Kafka's own requests, answered with the records."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -28,7 +28,7 @@ _TIMEOUT_MS: Final = 10_000
 _REPLICATION_FACTOR_MAX: Final = 32_767
 _SMALL_PARTITIONS: Final = 300
 _LOOK_SECONDS: Final = 0.15
-"""How long a topic is looked for that another broker may just have made."""
+"""How long to wait for a topic that another broker may have just created."""
 _LOOK_EVERY_SECONDS: Final = 0.01
 _TAG: Final = "Metadata service: topics, partitions, producers"
 _TOPIC_HINT: Final = 'send {"name": "orders"}; numPartitions, replicationFactor and configs are optional'
@@ -37,7 +37,7 @@ _PRODUCER_HINT: Final = 'send {}, or {"brokerId": 1} for one of a certain broker
 
 
 async def create_topic(context: Context, request: Request) -> Response:
-    """Make a topic, for every Kafka client too."""
+    """Create a topic, visible to every Kafka client."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_TOPIC_HINT) as raw:
         body = fields_of(raw, ("name", "numPartitions", "replicationFactor", "configs"), hint=_TOPIC_HINT)
@@ -76,7 +76,7 @@ async def get_topic_by_name(context: Context, request: Request) -> Response:
 
 
 async def create_partition(context: Context, request: Request) -> Response:
-    """More partitions: one, or as many as there shall be in all."""
+    """Add partitions: one, or up to a total number."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_PARTITION_HINT) as raw:
         known = ("name", "topic", "topicUUID", "numPartitions", "partitionId", "replicas")
@@ -104,7 +104,7 @@ async def create_partition(context: Context, request: Request) -> Response:
 
 
 async def register_producer(context: Context, request: Request) -> Response:
-    """A producer id that nobody else has or had."""
+    """A unique producer id."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_PRODUCER_HINT, optional=True) as raw:
         body = fields_of({} if raw is None else raw, ("brokerId", "brokerEpoch"), hint=_PRODUCER_HINT)
@@ -123,7 +123,7 @@ async def register_producer(context: Context, request: Request) -> Response:
     if epoch is not None and epoch != broker.broker_epoch:
         words = f"broker {node_id} is at epoch {broker.broker_epoch}, not {epoch}"
         raise Problem(409, "stale-broker-epoch", words, "leave brokerEpoch out, or send that")
-    # A guest gives out nothing: its producers get their ids here.
+    # External brokers allocate no ids: their producers get them from this broker.
     asked = node_id if node_id in image.brokers else None
     fields = {
         "transactional_id": None,
@@ -139,16 +139,16 @@ async def register_producer(context: Context, request: Request) -> Response:
         "brokerEpoch": broker.broker_epoch,
         "producerId": answer.producer_id,
         "producerEpoch": answer.producer_epoch,
-        "timestamp": seconds(context.shell.clock.now_ms()),
+        "timestamp": seconds(context.shell.clock.wall_ms()),
     }
     return json_answer(given, 201)
 
 
-# ------------------------------------------------------------------------------------------------------- inside
+# ------------------------------------------------------------------------------------------------------ helpers
 
 
 def _configs(body: Mapping[str, Any]) -> dict[str, str]:
-    """Names to values; numbers and truth values as Kafka writes them. Raises Problem 400."""
+    """Configs by name; numbers and booleans as Kafka writes them. Raises Problem 400."""
     configs = body.get("configs")
     if configs is None:
         return {}
@@ -179,7 +179,7 @@ async def _named(context: Context, body: Mapping[str, Any]) -> TopicInfo:
 
 
 def _count(body: Mapping[str, Any], topic: TopicInfo) -> int:
-    """How many partitions there shall be. Raises Problem 400, and 409 for one that is there."""
+    """The requested total number of partitions. Raises Problem 400, and 409 for a partition that exists."""
     present = len(topic.partitions)
     count = read.optional_integer(
         body, "numPartitions", minimum=1, maximum=PARTITIONS_PER_TOPIC_MAX, hint=_PARTITION_HINT
@@ -210,7 +210,7 @@ def _replicas(body: Mapping[str, Any]) -> list[NodeId]:
 
 
 async def _look_for(context: Context, name: str) -> TopicInfo:
-    """The topic of that name; one that another broker made this moment is waited for. Raises Problem 404."""
+    """The topic of that name; waits briefly for one that another broker just created. Raises Problem 404."""
     deadline = trio.current_time() + _LOOK_SECONDS
     while (topic := context.broker.image.topics.get(name)) is None:
         if trio.current_time() >= deadline:

@@ -1,14 +1,23 @@
-"""`POST /produce`: records as JSON, to any broker; it hands them to the leaders, or says where to go."""
+"""`POST /produce`: records as JSON, to any broker, which forwards them to the leaders or redirects the client."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.server.http.bodies import INT64_MAX, fields_of, json_body, kind_of, query_text, refuse_unknown_query, text_of
+from yak.server.http.bodies import (
+    INT64_MAX,
+    fields_of,
+    in_thread,
+    is_small,
+    json_body,
+    kind_of,
+    query_text,
+    refuse_unknown_query,
+    text_of,
+)
 from yak.server.http.context import Context
 from yak.server.http.places import http_address, leader_of
 from yak.server.http.placing import PLACED_AT_ONCE_MAX, Placing, refuse, topics_of
@@ -29,21 +38,21 @@ class _Asked(NamedTuple):
 
 
 async def produce(context: Context, request: Request) -> Response:
-    """Check all, place all, then write."""
+    """Check all records, choose their partitions, then write."""
     refuse_unknown_query(request, ("acks", "redirect"))
     redirect = _flag(request, "redirect")
     query_acks = query_text(request, "acks")
     async with json_body(context, request, hint=_HINT) as body:
-        if _length(body) <= PLACED_AT_ONCE_MAX:
+        if is_small(request) and _length(body) <= PLACED_AT_ONCE_MAX:
             asked = _read(context, body, query_acks)
         else:
-            asked = await trio.to_thread.run_sync(_read, context, body, query_acks)
+            asked = await in_thread(context, _read, context, body, query_acks)
         topics = await topics_of(context, asked.rows)
         placing = Placing(context, topics, context.broker.node_id if redirect else None)
         if len(asked.rows) <= PLACED_AT_ONCE_MAX:
             placing.put(asked.rows)
         else:
-            await trio.to_thread.run_sync(placing.put, asked.rows)
+            await in_thread(context, placing.put, asked.rows)
         if placing.failed:
             raise refuse(placing.failed, len(asked.rows), placing.faults)
         lanes = list(placing.lanes.values())
@@ -54,7 +63,7 @@ async def produce(context: Context, request: Request) -> Response:
         await write(context, lanes, asked.acks)
         if len(asked.rows) <= PLACED_AT_ONCE_MAX:
             return _answer(lanes, asked)
-        return await trio.to_thread.run_sync(_answer, lanes, asked)
+        return await in_thread(context, _answer, lanes, asked)
 
 
 def _flag(request: Request, name: str) -> bool:
@@ -70,7 +79,7 @@ def _length(body: Any) -> int:
 
 
 def _read(context: Context, body: Any, query_acks: str | None) -> _Asked:
-    """The rows of a body in one of its three shapes. Raises Problem, which names the first rows that cannot be."""
+    """The rows of a body in one of its three shapes. Raises Problem, naming the first invalid rows."""
     limits = context.limits
     acks: Any = None
     topic: str | None = None
@@ -124,7 +133,7 @@ def _acks(in_body: Any, in_query: str | None) -> int:
 
 
 def _elsewhere(context: Context, request: Request, lanes: Sequence[Lane]) -> Response | None:
-    """307 to the one broker that leads all; None when that is this one, or has no HTTP, or nobody leads yet."""
+    """307 to the broker that leads all partitions; None if there is none, it has no HTTP port, or it is this one."""
     image = context.broker.image
     leaders = {leader_of(image, *lane.place) for lane in lanes}
     if len(leaders) > 1:

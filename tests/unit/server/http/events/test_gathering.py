@@ -13,7 +13,7 @@ from yak.server.http.events.ring import EventRing, Wish
 def gathering_of(events_max=10_000):
     woken = []
     ring = EventRing("1-abc", events_max)
-    broker = SimpleNamespace(now_ms=5, node_id=1)
+    broker = SimpleNamespace(now_ms=5, wall_ms=7_200_005, node_id=1)
     return ring, Gathering(broker, ring, lambda: woken.append(True)), woken
 
 
@@ -41,7 +41,7 @@ def test_notes_are_told_in_the_order_in_which_they_were_taken():
     trio.run(gathering.digest)
     kinds = [line for line in all_of(ring).splitlines() if line.startswith("event: ")]
     assert kinds == ["event: group-empty", "event: controller-changed", "event: group-empty"]
-    assert '"time_ms":5,"node_id":1,"message":"group g1 has no members any more"' in all_of(ring)
+    assert '"time_ms":7200005,"node_id":1,"message":"group g1 has no members"' in all_of(ring)
 
 
 def test_while_nobody_listens_little_is_kept_and_the_loss_is_a_gap():

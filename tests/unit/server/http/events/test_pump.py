@@ -15,6 +15,8 @@ from yak.server.shell import Counters
 
 QUIET = Subscription(Wish(frozenset(["group"])), None, has_progress=False)
 OTHERS = Subscription(Wish(frozenset(["leader"])), None, has_progress=False)
+WALL_MS = 7_200_000
+"""How far the wall clock is ahead of the steady one."""
 
 
 class Ear:
@@ -36,11 +38,14 @@ class Ear:
 def run(play):
     """Run `play(pump, nursery)` on a clock that jumps."""
 
+    def now_ms():
+        return round(trio.current_time() * 1000)
+
     async def main():
         async with trio.open_nursery() as nursery:
-            clock = SimpleNamespace(now_ms=lambda: round(trio.current_time() * 1000))
+            clock = SimpleNamespace(now_ms=now_ms, wall_ms=lambda: WALL_MS + now_ms())
             shell = SimpleNamespace(clock=clock, nursery=nursery, counters=Counters())
-            broker = SimpleNamespace(now_ms=0, node_id=1, partitions={})
+            broker = SimpleNamespace(now_ms=0, wall_ms=WALL_MS, node_id=1, partitions={})
             pump = Pump(shell, broker, EventRing("1-abc", 100), FairShare(shell.counters))
             await play(pump)
             nursery.cancel_scope.cancel()
@@ -58,6 +63,19 @@ def join(pump, subscription=QUIET, position=None):
     listener = Listener(ear.send, pump.ring.next if position is None else position)
     pump.join(subscription, listener)
     return ear, listener
+
+
+def test_events_and_gaps_carry_the_time_of_the_wall_clock():
+    async def play(pump):
+        ear, _ = join(pump)
+        pump.ring.lose()
+        happen(pump, "a")
+        await trio.sleep(1)
+        lines = ear.raw.split(b"\n")
+        assert [line for line in lines if line.startswith(b"event: ")] == [b"event: gap", b"event: group-empty"]
+        assert min(json.loads(line[6:])["time_ms"] for line in lines if line.startswith(b"data: {")) >= WALL_MS
+
+    run(play)
 
 
 def test_each_gets_what_it_wants_once_and_in_order():

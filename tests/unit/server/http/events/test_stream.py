@@ -16,7 +16,7 @@ EVERYTHING = Subscription(Wish(), None, has_progress=True)
 
 def context_with(listeners):
     ring = EventRing("1-abc", 10)
-    shell = SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: 5))
+    shell = SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 5))
     pump = Pump(shell, SimpleNamespace(), ring, SimpleNamespace())
     pump.listeners = listeners
     return SimpleNamespace(parts={"events": pump}, limits=HttpLimits(event_listeners_max=3), shell=shell)

@@ -1,0 +1,174 @@
+"""Metadata changes of many partitions: what one turn does of them is bounded, and requests are served between the turns."""
+
+import datetime as dt
+
+import pytest
+
+from yak.broker import metadata
+from yak.broker.hosting import Hosting
+from yak.cluster.image_log import ImageLog
+from yak.cluster.records import Kind
+from yak.errors import ErrorCode
+from yak.ids import TopicPartition
+from yak.sim.rig import Pending, Rig
+from yak.storage.log import Log
+
+SLICE = 10
+ROUND = 300
+MANY = 20 * SLICE + 5
+DEADLINE = dt.timedelta(seconds=30)
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
+    monkeypatch.setattr(metadata, "ROUND_WEIGHT_MAX", ROUND)
+    rig = Rig()
+    rig.node.broker.metadata.partitions_a_slice = SLICE
+    rig.create_topic("other")
+    return rig
+
+
+class Counted:
+    """How often something was called in each step of a broker."""
+
+    def __init__(self, rig: Rig, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        self.steps: list[int] = [0]
+        real, step = getattr(owner, name), rig.node.broker.step
+
+        def counted(*args, **kwargs):
+            self.steps[-1] += 1
+            return real(*args, **kwargs)
+
+        def stepped(event, now_ms):
+            self.steps.append(0)
+            return step(event, now_ms)
+
+        monkeypatch.setattr(owner, name, counted)
+        rig.node.broker.step = stepped
+
+
+def begin_creation(rig: Rig, name: str = "orders", partitions: int = MANY) -> Pending:
+    topic = {
+        "name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": [],
+    }  # fmt: skip
+    # answers of one connection come in order: the rig's own is for the other requests
+    return rig.begin(19, 5, client=rig.new_client(), topics=[topic], timeout=DEADLINE, validate_only=False)
+
+
+def held(rig: Rig, name: str = "orders") -> int:
+    return sum(topic_partition.topic == name for topic_partition in rig.node.broker.partitions)
+
+
+def run_until_partial(rig: Rig, name: str = "orders") -> None:
+    for _ in range(5_000):
+        if 0 < held(rig, name) < MANY:
+            return
+        rig.run_for(1)
+    raise AssertionError("there was no moment with a part of the partitions")
+
+
+def test_topic_creation_of_many_partitions_hosts_a_bounded_number_in_a_step(rig, monkeypatch):
+    counted = Counted(rig, monkeypatch, Hosting, "host")
+    creation = begin_creation(rig)
+    rig.run_for(5_000)
+    assert creation.answer.topics[0].error_code == ErrorCode.none
+    assert sum(counted.steps) == MANY
+    assert max(counted.steps) <= SLICE
+    assert rig.produce("orders", [b"a"], partition=MANY - 1).error_code == ErrorCode.none
+
+
+def test_topic_creation_is_answered_when_the_last_partition_is_hosted(rig):
+    creation = begin_creation(rig)
+    run_until_partial(rig)
+    assert not creation.is_done
+    rig.run_for(5_000)
+    assert creation.is_done
+    assert held(rig) == MANY
+
+
+def test_produce_between_two_slices_is_answered(rig):
+    begin_creation(rig)
+    run_until_partial(rig)
+    assert rig.produce("other", [b"a"]).error_code == ErrorCode.none
+    assert held(rig) < MANY
+
+
+def test_produce_to_a_partition_of_a_later_slice_returns_a_retriable_error(rig):
+    begin_creation(rig)
+    run_until_partial(rig)
+    assert TopicPartition("orders", MANY - 1) not in rig.node.broker.partitions
+    answer = rig.produce("orders", [b"a"], partition=MANY - 1)
+    assert answer.error_code == ErrorCode.not_leader_or_follower
+
+
+def test_topic_deletion_of_many_partitions_drops_a_bounded_number_in_a_step(rig, monkeypatch):
+    begin_creation(rig)
+    rig.run_for(5_000)
+    counted = Counted(rig, monkeypatch, Hosting, "_release")
+    answer = rig.ask(20, 4, topic_names=["orders"], timeout=DEADLINE)
+    assert answer.responses[0].error_code == ErrorCode.none
+    assert sum(counted.steps) == MANY
+    assert max(counted.steps) <= SLICE
+    assert held(rig) == 0
+
+
+def test_stop_between_two_slices_of_a_deletion_leaves_no_strays(rig):
+    begin_creation(rig)
+    rig.run_for(5_000)
+    rig.begin(20, 4, topic_names=["orders"], timeout=DEADLINE)
+    run_until_partial(rig)
+    rig.restart(orderly=True)
+    assert held(rig) == 0
+    assert not [notice for notice in rig.node.notices if notice.event == "stray-log-kept"]
+
+
+def test_broker_config_change_updates_a_bounded_number_of_logs_in_a_step(rig, monkeypatch):
+    begin_creation(rig)
+    rig.run_for(5_000)
+    counted = Counted(rig, monkeypatch, Log, "update_config")
+    config = {"name": "log.retention.ms", "config_operation": 0, "value": "123456789"}
+    resource = {"resource_type": 4, "resource_name": "", "configs": [config]}
+    rig.ask(44, 1, resources=[resource], validate_only=False)
+    rig.run_for(1_000)
+    assert max(counted.steps) <= SLICE
+    assert {each.log.config.retention_ms for each in rig.node.broker.partitions.values()} == {123456789}
+
+
+def test_metadata_records_of_many_partitions_are_applied_in_rounds(rig, monkeypatch):
+    rounds: list[int] = []
+    append = ImageLog.append
+
+    def noted(self, records):
+        rounds.append(sum(len(record.payload["partitions"]) for record in records if record.kind == Kind.PARTITION))
+        return append(self, records)
+
+    monkeypatch.setattr(ImageLog, "append", noted)
+    begin_creation(rig, partitions=4 * ROUND)
+    rig.run_for(5_000)
+    assert sum(rounds) == 4 * ROUND
+    assert max(rounds) < 2 * ROUND
+    assert held(rig) == 4 * ROUND
+
+
+def test_creation_of_many_topics_asks_for_the_free_space_once(rig, monkeypatch):
+    counted = Counted(rig, monkeypatch, type(rig.node.broker.log_store), "has_room")
+    topics = [
+        {"name": f"t{number}", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+        for number in range(20)
+    ]
+    answer = rig.ask(19, 5, topics=topics, timeout=DEADLINE, validate_only=False)
+    assert {topic.error_code for topic in answer.topics} == {ErrorCode.none}
+    assert max(counted.steps) == 1
+
+
+def test_stop_that_comes_with_the_end_of_the_last_slice_finds_nothing_left(rig, monkeypatch):
+    broker_metadata = rig.node.broker.metadata
+    real = broker_metadata.membership.on_image
+
+    def on_image(*args, **kwargs):
+        broker_metadata.finish_slices()
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(broker_metadata.membership, "on_image", on_image)
+    rig.create_topic("orders", partitions=MANY)
+    assert held(rig) == MANY

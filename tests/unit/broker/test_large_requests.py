@@ -1,0 +1,358 @@
+"""Requests of many elements: several turns, the same answer, and room for others between the turns."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.broker import events
+from yak.limits import LARGE_REQUEST_ELEMENTS, REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
+from yak.protocol.codec import decode_response, encode_request
+from yak.sim.rig import Rig
+from yak.sim.wire import record_batch
+
+COUNT = LARGE_REQUEST_ELEMENTS + 300
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_FETCH = 0, 1, 2, 3, 9
+DELETE_RECORDS, DELETE_GROUPS, DESCRIBE_PAGES = 21, 42, 75
+DESCRIBE_GROUPS, DELETE_TOPICS, OFFSETS_FOR_EPOCHS, DESCRIBE_CONFIGS = 15, 20, 23, 32
+
+
+def names(count: int = COUNT) -> list[str]:
+    return [("orders" if number == 700 else f"t{number}") for number in range(count)]
+
+
+def fetch(topics: list[tuple[str, int]], version: int = 12, **more: object) -> tuple[int, int, dict]:
+    row = {
+        "current_leader_epoch": -1,
+        "fetch_offset": 0,
+        "last_fetched_epoch": -1,
+        "log_start_offset": -1,
+        "partition_max_bytes": 100_000,
+    }
+    if version < 12:
+        del row["last_fetched_epoch"]
+    fields = {
+        "replica_id": -1,
+        "max_wait": 0,
+        "min_bytes": 0,
+        "max_bytes": 1_000_000,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [
+            {"topic": name, "partitions": [row | {"partition": number} for number in range(count)]}
+            for name, count in topics
+        ],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+    return FETCH, version, fields | more
+
+
+def metadata(topics: list[str], version: int = 8) -> tuple[int, int, dict]:
+    fields = {"topics": [{"name": name} for name in topics], "allow_auto_topic_creation": False}
+    if version < 11:
+        fields["include_cluster_authorized_operations"] = False
+    return METADATA, version, fields | {"include_topic_authorized_operations": False}
+
+
+def list_offsets(topics: list[tuple[str, int]]) -> tuple[int, int, dict]:
+    row = {"current_leader_epoch": -1, "timestamp": -1}
+    rows = [
+        {"name": name, "partitions": [row | {"partition_index": number} for number in range(count)]}
+        for name, count in topics
+    ]
+    return LIST_OFFSETS, 5, {"replica_id": -1, "isolation_level": 0, "topics": rows}
+
+
+def epochs(topics: list[tuple[str, int]]) -> tuple[int, int, dict]:
+    row = {"current_leader_epoch": -1, "leader_epoch": 0}
+    rows = [
+        {"topic": name, "partitions": [row | {"partition": number} for number in range(count)]}
+        for name, count in topics
+    ]
+    return OFFSETS_FOR_EPOCHS, 3, {"replica_id": -1, "topics": rows}
+
+
+BATCH = record_batch([b"x"], 1_700_000_000_000)
+
+
+def produce(topics: list[str], version: int = 9, acks: int = 1) -> tuple[int, int, dict]:
+    rows = [{"name": name, "partition_data": [{"index": 0, "records": BATCH}]} for name in topics]
+    return PRODUCE, version, {"transactional_id": None, "acks": acks, "timeout": 1000, "topic_data": rows}
+
+
+def produce_partitions(topic: str, count: int) -> tuple[int, int, dict]:
+    api_key, version, fields = produce([topic])
+    fields["topic_data"][0]["partition_data"] = [{"index": number, "records": BATCH} for number in range(count)]
+    return api_key, version, fields
+
+
+def describe_configs(topics: list[str]) -> tuple[int, int, dict]:
+    rows = [{"resource_type": 2, "resource_name": name, "configuration_keys": None} for name in topics]
+    return DESCRIBE_CONFIGS, 3, {"resources": rows, "include_synonyms": True, "include_documentation": True}
+
+
+def offset_fetch(topics: list[tuple[str, int]]) -> tuple[int, int, dict]:
+    rows = [{"name": name, "partition_indexes": list(range(count))} for name, count in topics]
+    return OFFSET_FETCH, 5, {"group_id": "g", "topics": rows}
+
+
+def delete_topics(topics: list[str]) -> tuple[int, int, dict]:
+    return DELETE_TOPICS, 4, {"topic_names": topics, "timeout": 1000}
+
+
+def describe_groups(groups: list[str]) -> tuple[int, int, dict]:
+    return DESCRIBE_GROUPS, 4, {"groups": groups, "include_authorized_operations": False}
+
+
+def delete_groups(groups: list[str]) -> tuple[int, int, dict]:
+    return DELETE_GROUPS, 1, {"groups_names": groups}
+
+
+def delete_records(topics: list[tuple[str, int]]) -> tuple[int, int, dict]:
+    rows = [
+        {"name": name, "partitions": [{"partition_index": number, "offset": 1} for number in range(count)]}
+        for name, count in topics
+    ]
+    return DELETE_RECORDS, 1, {"topics": rows, "timeout": 1000}
+
+
+def describe_pages(topics: list[str]) -> tuple[int, int, dict]:
+    rows = [{"name": name} for name in topics]
+    return DESCRIBE_PAGES, 0, {"topics": rows, "response_partition_limit": 2000, "cursor": None}
+
+
+each = [(name, 1) for name in names()]
+ANSWERED = {
+    "metadata": metadata(names()),
+    "metadata, flexible": metadata(names(), 9),
+    "metadata, with duplicates": metadata(names() + names()),
+    "fetch, topics": fetch(each),
+    "fetch, partitions": fetch([("orders", 3), ("nowhere", COUNT)]),
+    "fetch, new session": fetch([("orders", 3), ("nowhere", COUNT)], session_epoch=0),
+    "list offsets, topics": list_offsets([*each, ("t5", 1)]),
+    "list offsets, partitions": list_offsets([("orders", COUNT)]),
+    "epochs, topics": epochs(each),
+    "epochs, partitions": epochs([("orders", COUNT)]),
+    "configs": describe_configs([*names(), "t5"]),
+    "configs, one topic": describe_configs(["orders"] * COUNT),
+    "offsets": offset_fetch([("orders", COUNT)]),
+    "offsets, topics": offset_fetch(each),
+    "deletions": delete_topics([name for name in names() if name != "orders"] + ["t3"]),
+    "groups": describe_groups(names()),
+    "deletions of groups": delete_groups(names()),
+    "deletions of records": delete_records([("orders", COUNT), ("nowhere", 3)]),
+    "pages": describe_pages(names()),
+    "fetch, old": fetch([*each, ("nowhere", COUNT)], version=11),
+    "fetch, partitions with records": fetch([("orders", 3)] * 400),
+    "produce, partitions": produce_partitions("nowhere", COUNT),
+    "produce, old": produce([name for name in names() if name != "orders"], version=7),
+    "produce, bad acks": produce(names(), acks=7),
+    "produce to nowhere": produce([name for name in names() if name != "orders"]),
+}
+
+
+class Broker:
+    """One broker, stepped by hand from the time its topics are made."""
+
+    def __init__(self) -> None:
+        self.rig = Rig()
+        self.rig.create_topic("orders", partitions=3)
+        self.rig.produce("orders", [b"a", b"b"])
+        self.core = self.rig.node.broker
+        self.now_ms = self.rig.world.now_ms
+        self.opened = 10_000
+
+    def open(self, *, is_in_process: bool = False) -> int:
+        self.opened += 1
+        self.core.step(events.ConnectionOpened(self.opened, "c:1", is_in_process=is_in_process), self.now_ms)
+        return self.opened
+
+    def close(self, connection_id: int) -> None:
+        self.core.step(events.ConnectionClosed(connection_id), self.now_ms)
+
+    def send(self, connection_id: int, request: tuple[int, int, dict], *, behind: bytes = b"") -> list[bytes]:
+        api_key, version, fields = request
+        frame = memoryview(encode_request(api_key, version, 1, "c", fields) + behind)
+        return self.answers(self.core.step(events.FrameReceived(connection_id, frame), self.now_ms), connection_id)
+
+    def turn(self, connection_id: int) -> list[bytes]:
+        """What the next slice answers on this connection."""
+        self.now_ms += 1
+        return self.answers(self.core.step(events.TimerDue(), self.now_ms), connection_id)
+
+    def answers(self, effects: list, connection_id: int) -> list[bytes]:
+        return [
+            b"".join(map(bytes, effect.parts))
+            for effect in effects
+            if type(effect) is events.Reply and effect.connection_id == connection_id and effect.parts
+        ]
+
+    def finish(self, connection_id: int) -> tuple[list[bytes], int]:
+        """The answers, and the number of turns until nothing is left to do."""
+        answers, turns = [], 0
+        while len(self.core.large_requests):
+            answers += self.turn(connection_id)
+            turns += 1
+        return answers, turns
+
+
+@pytest.fixture(scope="module")
+def broker() -> Broker:
+    return Broker()
+
+
+@pytest.mark.parametrize("request_", ANSWERED.values(), ids=ANSWERED)
+def test_large_request_takes_several_turns_and_has_the_answer_of_one(broker, request_):
+    errors = broker.core.counters.errors
+    errors.clear()
+    (at_once,) = broker.send(broker.open(is_in_process=True), request_)
+    expected = dict(errors)
+    errors.clear()
+    client = broker.open()
+    assert broker.send(client, request_) == []
+    (answer,), turns = broker.finish(client)
+    assert answer == at_once
+    assert errors == expected
+    assert turns > 3
+    assert broker.core.held_bytes == 0
+    assert broker.core.backlog(client) == 0
+    assert broker.core.next_due() > broker.now_ms
+
+
+def test_request_of_few_elements_is_answered_in_its_own_turn(broker):
+    client = broker.open()
+    for request_ in (metadata(["orders"]), fetch([("orders", 1)]), metadata(names(LARGE_REQUEST_ELEMENTS))):
+        assert len(broker.send(client, request_)) == 1
+
+
+def test_other_connection_is_answered_between_the_slices(broker):
+    client, other = broker.open(), broker.open()
+    broker.send(client, metadata(names()))
+    answered = 0
+    while len(broker.core.large_requests):
+        answered += len(broker.send(other, metadata(["orders"])))
+        broker.turn(client)
+    assert answered > 3
+
+
+def test_requests_behind_a_large_one_are_served_after_it_in_order(broker):
+    client = broker.open()
+    for topics in (names(), ["orders"], names(COUNT + 1), ["t1", "t2"]):
+        assert broker.send(client, metadata(topics)) == []
+    assert len(broker.core.large_requests) == 1
+    answers, _turns = broker.finish(client)
+    whole = broker.open(is_in_process=True)
+    expected = [
+        broker.send(whole, metadata(topics))[0] for topics in (names(), ["orders"], names(COUNT + 1), ["t1", "t2"])
+    ]
+    assert answers == expected
+    assert broker.core.held_bytes == 0
+
+
+def test_produce_behind_a_large_one_is_appended_after_it(broker):
+    client = broker.open()
+    before = broker.core.partitions["orders", 0].log_end_offset
+    broker.send(client, produce(names()))
+    small = produce(["orders"])
+    broker.send(client, small)
+    assert broker.core.partitions["orders", 0].log_end_offset == before
+    answers, _turns = broker.finish(client)
+    assert len(answers) == 2
+    assert broker.core.partitions["orders", 0].log_end_offset == before + 2
+
+
+def test_large_produce_appends_every_batch_and_names_each_partition_once(broker):
+    client = broker.open()
+    before = broker.core.partitions["orders", 1].log_end_offset
+    broker.send(client, produce_partitions("orders", COUNT))
+    (answer,), _turns = broker.finish(client)
+    assert broker.core.partitions["orders", 1].log_end_offset == before + 1
+    rows = decode_response(PRODUCE, 9, answer[4:]).responses
+    assert [len(row.partition_responses) for row in rows] == [COUNT]
+    assert [row.error_code == ErrorCode.none for row in rows[0].partition_responses] == [True] * 3 + [False] * (
+        COUNT - 3
+    )
+
+
+def test_large_produce_without_acks_is_appended_and_not_answered(broker):
+    client = broker.open()
+    before = broker.core.partitions["orders", 1].log_end_offset
+    broker.send(client, produce(["orders"] * COUNT, acks=0))
+    assert broker.finish(client)[0] == []
+    broker.core.step(events.TurnEnd(), broker.now_ms)
+    assert broker.core.connections[client].is_open
+    assert broker.core.partitions["orders", 0].log_end_offset >= before + COUNT
+    assert len(broker.send(client, metadata(["orders"]))) == 1
+
+
+def test_large_fetch_waits_for_records_and_is_woken_by_them(broker):
+    client, producer = broker.open(), broker.open()
+    request_ = fetch([("orders", 3)] * 400, max_wait=1000, min_bytes=1)
+    ends = [broker.core.partitions["orders", number].log_end_offset for number in range(3)]
+    for topic in request_[2]["topics"]:
+        topic["partitions"] = [row | {"fetch_offset": ends[row["partition"]]} for row in topic["partitions"]]
+    broker.send(client, request_)
+    assert broker.finish(client)[0] == []
+    assert broker.core.backlog(client) == 1
+    api_key, version, fields = produce(["orders"])
+    frame = memoryview(encode_request(api_key, version, 1, "c", fields))
+    effects = broker.core.step(events.FrameReceived(producer, frame), broker.now_ms)
+    effects += broker.core.step(events.TurnEnd(), broker.now_ms)
+    assert len(broker.answers(effects, client)) == 1
+    assert broker.core.backlog(client) == 0
+
+
+@pytest.mark.parametrize("turns", [0, 1, 4])
+def test_closed_connection_drops_the_rest(broker, turns):
+    client, next_client = broker.open(), broker.open()
+    broker.send(client, metadata(names()))
+    broker.send(client, metadata(["orders"]))
+    broker.send(next_client, metadata(names()))
+    for _ in range(turns):
+        assert broker.turn(client) == []
+    broker.close(client)
+    assert len(broker.core.large_requests) == 1
+    answers, _turns = broker.finish(next_client)
+    assert len(answers) == 1
+    assert broker.core.held_bytes == 0
+
+
+def test_large_request_with_bytes_behind_its_end_closes_its_connection(broker):
+    client, next_client = broker.open(), broker.open()
+    broker.send(client, metadata(names()), behind=b"!")
+    broker.send(next_client, metadata(names()))
+    answers, _turns = broker.finish(next_client)
+    assert len(answers) == 1
+    assert not broker.core.connections[client].is_open
+    assert broker.core.held_bytes == 0
+
+
+def test_request_past_the_bound_closes_its_connection(broker):
+    client = broker.open()
+    broker.send(client, metadata([f"t{number}" for number in range(REQUEST_ELEMENTS_MAX + 1)]))
+    assert broker.finish(client)[0] == []
+    assert not broker.core.connections[client].is_open
+
+
+def test_backlog_of_a_large_request_stops_the_reading(broker):
+    client = broker.open()
+    broker.send(client, metadata(names()))
+    assert broker.core.backlog(client) >= 1000
+    broker.finish(client)
+    assert broker.core.backlog(client) == 0
+
+
+def test_topic_deleted_between_slices_is_answered_as_unknown():
+    rig = Rig()
+    rig.create_topic("orders")
+    timeout = dt.timedelta(seconds=5)
+    absent = [f"t{number}" for number in range(REQUEST_ELEMENTS_MAX - 1)]
+    pending = rig.begin(DELETE_TOPICS, 4, topic_names=["orders", *absent], timeout=timeout)
+    rig.run_for(REQUEST_ELEMENTS_MAX // SLICE_ELEMENTS + 10)  # decoded, and the first of them looked up
+    deleted = rig.ask(DELETE_TOPICS, 4, client=rig.new_client(), topic_names=["orders"], timeout=timeout)
+    assert deleted.responses[0].error_code == ErrorCode.none
+    assert not pending.is_done
+    rig.run_for(1_000)
+    assert {row.error_code for row in pending.answer.responses} == {ErrorCode.unknown_topic_or_partition}

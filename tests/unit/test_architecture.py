@@ -1,0 +1,53 @@
+"""docs/architecture.md: the table of questions names files and symbols that exist, and every path in the page does."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "architecture.md"
+QUESTIONS = 12
+REFERENCE = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
+PATH = re.compile(r"`((?:yak|tui|spark|commands|tests)/[\w/.]+\.(?:py|lua))")
+
+
+def rows() -> list[str]:
+    section = PAGE.read_text().split("## Twelve questions", 1)[1].split("\n## ", 1)[0]
+    return [
+        line for line in section.splitlines() if line.startswith("| ") and not line.startswith(("| ---", "| question"))
+    ]
+
+
+def symbols(path: Path) -> set[str]:
+    """Classes, functions and constants of a module, and the methods of its classes as `Class.method`."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            found |= {node.name} | {
+                f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef)
+            }
+        elif isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return found
+
+
+def test_table_of_questions_has_an_answer_in_each_row():
+    assert len(rows()) == QUESTIONS
+    assert all(REFERENCE.search(row) for row in rows())
+
+
+@pytest.mark.parametrize("row", rows(), ids=[row.split("|")[1].strip() for row in rows()])
+def test_answer_to_a_question_names_symbols_that_exist(row):
+    for path, symbol in REFERENCE.findall(row):
+        assert symbol in symbols(ROOT / path), f"{path} has no {symbol}"
+
+
+def test_architecture_page_names_files_that_exist():
+    named = set(PATH.findall(PAGE.read_text()))
+    assert named
+    assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []
