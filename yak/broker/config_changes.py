@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.config_resources import TOPIC, BrokerResource, TopicResource, resource_of
-from yak.cluster.controller import plan_alter_configs
+from yak.cluster.topic_changes import plan_alter_configs
 from yak.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Waiting
-from yak.cluster.controller import plan_producer_ids
+from yak.cluster.topic_changes import plan_producer_ids
 from yak.errors import PeerError
 
 if TYPE_CHECKING:

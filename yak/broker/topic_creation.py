@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from yak.broker.coordinator.offsets_topic import plan_offsets_topic
 from yak.broker.lost_directories import full_brokers
-from yak.cluster.controller import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
+from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
 from yak.errors import ErrorCode, PeerError
 from yak.groups.placement import OFFSETS_TOPIC

@@ -1,310 +1,409 @@
-"""Plans changes of topics, partitions and configs: checks them against the image and builds the store requests.
+"""The controller's work: it unfences brokers, fences dead ones, and elects leaders.
 
-Pure. Any active broker may run this: the store's scripts check each change again and order them, so brokers do not ask
-the controller. A topic with more than 200 partitions takes several calls, sent in order; the image shows it when all
-are in the log.
+The controller epoch in each script call fences an old controller, so nothing here has to be certain that this broker is
+still the controller. It acts on a changed image and on a dead broker, not on a timer.
+
+A broker is unfenced as soon as its registration is seen, with retries until it has that registration on its own disk.
+Any other fenced broker is unfenced when its heartbeat counter moves. A broker that was fenced and is alive registers
+again by itself.
+
+A controller that has just started may be the first broker back after all went down, while the store still records the
+others as ACTIVE. An election now could leave a dead broker as the only member of an ISR, and if it came back with a
+loss, no replica could lead any more. So such a controller elects no leaders until each other broker has sent a
+heartbeat, has come back, or was fenced.
 """
 
-import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 
-from yak.cluster.elections import MAX_PARTITIONS_PER_CALL
-from yak.cluster.image import BrokerInfo, Image, PendingTopic, TopicInfo
-from yak.cluster.payload import format_nodes
-from yak.cluster.placement import place
+from yak.cluster.electing import Electing
+from yak.cluster.failure_detector import FailureDetector
+from yak.cluster.heartbeat import HeartbeatAnswer
+from yak.cluster.image import BrokerInfo, Image
+from yak.cluster.lease import Deposed
+from yak.cluster.link import FREEZING_CODES, Link
+from yak.cluster.member_state import MembershipSettings
+from yak.cluster.outputs import Work
 from yak.cluster.records import BrokerState
-from yak.errors import ErrorCode, PeerError
-from yak.ids import NodeId
-from yak.limits import PARTITIONS_PER_TOPIC_MAX
-from yak.protocol.topic_names import refuse_collision, validate_topic_name
-from yak.seams.metadata_store import StoreRequest
+from yak.cluster.snapshot import json_pieces, write_snapshot
+from yak.cluster.unfinished import Unfinished
+from yak.ids import BrokerEpoch, MetadataOffset, NodeId
+from yak.seams.metadata_store import StoreOutcome
 
-ValidateConfig = Callable[[str, str], object]
-"""Raises PeerError when a topic config has no such name or value."""
-
-REPLICATION_FACTOR_MAX = 32_767
-
-
-@dataclass(slots=True, frozen=True)
-class NewTopic:
-    """A topic that a client requests. -1 means the default, and must stand beside `assignments`."""
-
-    name: str
-    num_partitions: int = -1
-    replication_factor: int = -1
-    assignments: Mapping[int, Sequence[NodeId]] = field(default_factory=dict)
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+KEEP_RECORDS = 100_000
+"""Records that the store's log keeps behind a snapshot, for brokers that come back after a while."""
+TRIM_EVERY = 100_000
+ANSWER_AFTER_MS = 50
+"""A broker that waits to be unfenced sends a heartbeat this long after it sees a new controller."""
+LOOK_AFTER_MS = 100
+"""The controller reads the heartbeat counters when it is elected, and again after this time."""
+UNFENCE_RETRIES_MS = (30, 30, 60, 120, 240)
+"""Times between retries of `unfence`, until the broker has its registration on its own disk."""
 
 
-@dataclass(slots=True, frozen=True)
-class TopicDefaults:
-    """The brokers' `num.partitions` and `default.replication.factor`."""
+@dataclass(slots=True)
+class _Letting:
+    """A broker that is being unfenced; `due_ms` is None while a call is under way."""
 
-    num_partitions: int = 1
-    replication_factor: int = 1
+    broker_epoch: BrokerEpoch
+    tries: int = 0
+    due_ms: int | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class TopicPlan:
-    """The topic to be created and the store requests for it, to run or only to show (`validate_only`)."""
+class Controller:
+    """The controller's work.
 
-    topic_id: uuid.UUID
-    assignments: tuple[tuple[NodeId, ...], ...]
-    configs: Mapping[str, str]
-    requests: tuple[StoreRequest, ...]
+    `beat_by(due_ms)` sends the next heartbeat by then; its answer carries all brokers' counters. `on_refused` gets
+    refusals that say that the store, or this broker's registration, is invalid. `on_fast_fence_failed` is called when
+    the store did not take a call that fences a suspected broker. `full` are the brokers without room for logs.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        settings: MembershipSettings,
+        *,
+        beat_by: Callable[[int], None],
+        on_refused: Callable[[StoreOutcome, int], None],
+        on_fast_fence_failed: Callable[[], None],
+        full: Callable[[], Collection[NodeId]],
+    ) -> None:
+        self._link = link
+        self._on_fast_fence_failed = on_fast_fence_failed
+        self._beat_by = beat_by
+        self._settings = settings
+        self._on_refused = on_refused
+        self._detector = FailureDetector(settings.patience_ms, settings.gap_ms)
+        self._electing = Electing(link, self._failed, unclean=settings.unclean_leader_election)
+        self._unfinished = Unfinished(link, self._failed, full)
+        self._letting_in: dict[NodeId, _Letting] = {}
+        self._known = {node_id: broker.broker_epoch for node_id, broker in link.image.brokers.items()}
+        self._registered: dict[NodeId, BrokerEpoch] = {}
+        """Fenced brokers whose registration was seen: they are alive, or were recently."""
+        self._brokers: object = None
+        self._is_wary = False
+        """Whether it is unknown which of the brokers recorded as ACTIVE are alive."""
+        self._since_offset: MetadataOffset = 0
+        """The log's end when this broker was elected."""
+        self._taken_at: MetadataOffset | None = None
+        """The same, until the check for brokers that already waited then."""
+        self._looked_over: tuple[object, ...] = ()
+        self._look_over_due_ms: int | None = None
+        self._look_again_ms: int | None = None
+        self._trimmed_at: MetadataOffset = 0
+
+    # ------------------------------------------------------------------------------------------------- views
 
     @property
-    def replication_factor(self) -> int:
-        """Replicas of the first partition."""
-        return len(self.assignments[0])
+    def held(self) -> bool:
+        """Whether this broker is the controller, as far as it knows."""
+        return self._link.controller_epoch > 0
 
+    def is_settled(self) -> bool:
+        """Whether no election is under way or waiting for the image."""
+        return self._electing.is_settled()
 
-def plan_create_topic(
-    image: Image,
-    new: NewTopic,
-    topic_id: uuid.UUID,
-    *,
-    defaults: TopicDefaults | None = None,
-    validate_config: ValidateConfig | None = None,
-    full: Collection[NodeId] = (),
-) -> TopicPlan:
-    """Plan a new topic without replicas on `full` brokers. Raises PeerError with Kafka's code for the first problem."""
-    defaults = defaults or TopicDefaults()
-    validate_topic_name(new.name)
-    if new.name in image.topics:
-        raise PeerError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
-    refuse_collision(new.name, image.topics)
-    if new.assignments:
-        assignments = _manual_assignments(image, new)
-        refuse_full(assignments, full)
-    else:
-        assignments = _placed(image, new, defaults, full)
-    configs = {name: value for name, value in sorted(new.configs.items()) if value is not None}
-    for name, value in new.configs.items():
-        if value is None:
-            raise PeerError(ErrorCode.invalid_config, f"Null value not supported for topic config '{name}'")
-        if validate_config is not None:
-            validate_config(name, value)
-    head: dict[str, object] = {
-        "name": new.name,
-        "topic_id": str(topic_id),
-        "total": len(assignments),
-        "configs": configs,
-    }
-    requests = _slices("create_topic", head, list(enumerate(assignments)))
-    return TopicPlan(topic_id, tuple(assignments), configs, requests)
+    @property
+    def due_ms(self) -> int | None:
+        """When to call `on_time`, in ms."""
+        if not self.held:
+            return None
+        dues = [letting.due_ms for letting in self._letting_in.values()]
+        dues += [self._look_over_due_ms, self._look_again_ms, self._unfinished.due_ms]
+        return min((due_ms for due_ms in dues if due_ms is not None), default=None)
 
+    # ------------------------------------------------------------------------------------------------ inputs
 
-def plan_create_partitions(
-    image: Image,
-    name: str,
-    total: int,
-    assignments: Sequence[Sequence[NodeId]] | None = None,
-    *,
-    full: Collection[NodeId] = (),
-) -> tuple[StoreRequest, ...]:
-    """Plan more partitions, `total` in all, without replicas on `full` brokers. Raises PeerError."""
-    topic = existing_topic(image, name)
-    present = len(topic.partitions)
-    if total <= present:
-        words = f"The topic {name} currently has {present} partition(s); {total} would not be an increase."
-        raise PeerError(ErrorCode.invalid_partitions, words)
-    _check_partition_count(total)
-    replication_factor = len(topic.partitions[0].replicas)
-    if assignments is not None:
-        new = [tuple(replicas) for replicas in assignments]
-        if len(new) != total - present:
-            words = f"Increasing the number of partitions by {total - present} but {len(new)} assignments provided."
-            raise PeerError(ErrorCode.invalid_replica_assignment, words)
-        _check_replicas(image, dict(enumerate(new, present)), replication_factor)
-        refuse_full(new, full)
-    else:
-        brokers = _usable_brokers(image, replication_factor, full)
-        start = _start(image, topic)
-        new = place(brokers, total - present, replication_factor, first_partition=present, start=start)
-    head: dict[str, object] = {"topic_id": str(topic.topic_id), "total": total}
-    return _slices("create_partitions", head, list(enumerate(new, present)))
+    def pause(self) -> None:
+        """Send no calls: the store is unreachable or invalid. A controller keeps its role until another is elected."""
+        self._detector.reset()
+        self._electing.restart()
+        self._unfinished.restart()
+        self._letting_in.clear()
+        self._look_over_due_ms = None
+        self._looked_over = ()
+        self._taken_at = self._look_again_ms = None
 
+    def taken(self, outcome: StoreOutcome, deposed: Deposed | None, now_ms: int) -> None:
+        """This broker is the controller, newly or still. `deposed` is the old controller, if the store fenced it."""
+        link = self._link
+        epoch = outcome.value["controller_epoch"]
+        assert isinstance(epoch, int)
+        self.pause()
+        self._electing.restart(outcome.offset)
+        self._taken_at = self._since_offset = outcome.offset
+        if epoch != link.controller_epoch:
+            link.controller_epoch = epoch
+            link.elections.offices_taken += 1
+            fields: dict[str, object] = {} if deposed is None else {"took_ms": now_ms - deposed.since_ms}
+            link.say("info", "controller-elected", controller_epoch=epoch, **fields)
+            if not self._is_active() or self._may_be_first_of_many(now_ms):
+                self._is_wary = True
+                self._electing.hold()
+        self._electing.detected(now_ms if deposed is None else deposed.since_ms)
+        if deposed is not None:
+            link.say("warning", "broker-fenced", node_id=deposed.node_id, broker_epoch=deposed.broker_epoch)
+            self._electing.look_ahead(_with_fenced(link.image, deposed.node_id))
+        self._let_myself_in()
+        self._let_in()
 
-def plan_missing_partitions(
-    image: Image, topic: PendingTopic, missing: Sequence[int], full: Collection[NodeId] = ()
-) -> tuple[StoreRequest, ...]:
-    """Plan the partitions that a topic still lacks because the broker that added them died. Raises PeerError."""
-    assert topic.partitions, "a topic that grew has partitions"
-    replication_factor = len(topic.partitions[min(topic.partitions)].replicas)
-    placed = place(_usable_brokers(image, replication_factor, full), topic.total, replication_factor)
-    new = [(number, placed[number]) for number in missing]
-    head: dict[str, object] = {"topic_id": str(topic.topic_id), "total": topic.total}
-    return _slices("create_partitions", head, new)
+    def on_heartbeats(self, answer: HeartbeatAnswer, now_ms: int) -> None:
+        """Take all brokers' counters, read with this broker's heartbeat."""
+        if answer.controller_epoch > self._link.controller_epoch:
+            self.lost()
+            return
+        if answer.counters is None:
+            # Sent before this broker was elected.
+            return
+        brokers = self._link.image.brokers
+        self._detector.observe(answer.counters, brokers, now_ms)
+        self._look_who_is_alive()
+        self._electing.look(now_ms)
+        for broker in self._detector.to_unfence(brokers):
+            if broker.node_id not in self._letting_in:
+                self._letting_in[broker.node_id] = letting = _Letting(broker.broker_epoch, len(UNFENCE_RETRIES_MS))
+                self._unfence(broker.node_id, letting)
+        for broker in self._detector.to_fence(brokers, now_ms):
+            if broker.node_id != self._link.node_id:
+                self._fence(broker, now_ms, fast=False)
+        self._trim_when_long()
 
+    def on_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> bool:
+        """Fence a broker whose address refuses connections; returns whether a fence call was sent."""
+        broker = self._link.image.brokers.get(node_id)
+        if broker is None or broker.broker_epoch != broker_epoch or node_id == self._link.node_id:
+            return False
+        if broker.state not in (BrokerState.ACTIVE, BrokerState.STOPPING):
+            return False
+        self._fence(broker, now_ms, fast=True)
+        return True
 
-def plan_delete_topic(image: Image, topic: TopicInfo) -> tuple[StoreRequest, ...]:
-    """Plan the deletion of a topic, which the caller found in the image by name or id."""
-    assert topic.name in image.topics
-    return (StoreRequest("delete_topic", {"topic_id": str(topic.topic_id)}),)
+    def lost(self) -> None:
+        """Another broker is the controller."""
+        if self.held:
+            self._link.say("warning", "controller-fenced", controller_epoch=self._link.controller_epoch)
+        self._link.controller_epoch = 0
+        self._trust()
+        self.pause()
 
+    def on_image(self, now_ms: int, joined_at: MetadataOffset) -> None:
+        """The image advanced, or the store answered: unfence brokers and elect leaders as needed.
 
-def plan_alter_configs(
-    image: Image, resource_type: str, resource_name: str, configs: Mapping[str, str | None]
-) -> tuple[StoreRequest, ...]:
-    """Plan to replace all configs of a resource (AlterConfigs); a null value leaves the config out.
+        `joined_at` is the log's end when this broker joined or rejoined: it did not watch earlier registrations.
+        """
+        image = self._link.image
+        if self._brokers is not image.brokers:
+            self._brokers = image.brokers
+            self._note_brokers(joined_at)
+        if not self.held:
+            return
+        if image.controller_epoch > self._link.controller_epoch:
+            self.lost()
+            return
+        self._let_in()
+        self._look_for_waiting(now_ms)
+        self._look_who_is_alive()
+        self._electing.look(now_ms)
+        self._unfinished.look(now_ms)
+        seen = (image.brokers, image.topics, image.default_broker_configs)
+        if self._look_over_due_ms is None and not _same(seen, self._looked_over):
+            self._look_over_due_ms = now_ms + self._settings.leader_imbalance_check_interval_ms
 
-    Resource types are `topic` (by name) and `broker` (by node id, empty for all). The caller validates the values,
-    since it knows the type of each config. Raises PeerError when the topic does not exist.
-    """
-    _check_resource(image, resource_type, resource_name)
-    changes: list[list[str | None]] = [[name, value] for name, value in sorted(configs.items()) if value is not None]
-    return (_alter(resource_type, resource_name, changes, replace=True),)
+    def look_again(self) -> None:
+        """A partition lost its leader though no broker changed: check for elections again with the next image."""
+        self._electing.look_again()
 
+    def on_time(self, now_ms: int) -> None:
+        """Run the due timers."""
+        for node_id, letting in list(self._letting_in.items()):
+            if letting.due_ms is not None and letting.due_ms <= now_ms:
+                self._try_again(node_id, letting)
+        if self._look_again_ms is not None and self._look_again_ms <= now_ms:
+            self._look_again_ms = None
+            self._beat_by(now_ms)
+        if self._look_over_due_ms is not None and self._look_over_due_ms <= now_ms:
+            image = self._link.image
+            self._look_over_due_ms = None
+            self._looked_over = (image.brokers, image.topics, image.default_broker_configs)
+            self._electing.look_over(now_ms, hand_back=self._settings.auto_leader_rebalance)
+        self._unfinished.on_time(now_ms)
 
-def plan_producer_ids() -> StoreRequest:
-    """Request a block of producer ids; `ChangeDone.values[0]` has `first` and `next`."""
-    return StoreRequest("alloc_pid")
+    # ---------------------------------------------------------------------------------------------- unfencing
 
+    def _note_brokers(self, joined_at: MetadataOffset) -> None:
+        for node_id, broker in self._link.image.brokers.items():
+            epoch = broker.broker_epoch
+            is_new, self._known[node_id] = self._known.get(node_id) != epoch, epoch
+            if broker.state is not BrokerState.FENCED:
+                self._registered.pop(node_id, None)
+                self._letting_in.pop(node_id, None)
+            elif is_new and epoch >= joined_at:
+                self._registered[node_id] = epoch
 
-def plan_unregister_broker(image: Image, node_id: NodeId) -> tuple[StoreRequest, ...]:
-    """Plan to unregister a broker. Raises PeerError when it is unknown; the store refuses an ACTIVE or STOPPING one."""
-    broker = image.brokers.get(node_id)
-    if broker is None:
-        raise PeerError(ErrorCode.broker_id_not_registered, f"Broker {node_id} is not registered.")
-    return (StoreRequest("unregister", {"target_id": node_id}),)
+    def _let_myself_in(self) -> None:
+        """Unfence this broker itself, without waiting for its registration in the image: it is alive.
 
+        The elections that this makes possible are sent right behind.
+        """
+        link = self._link
+        if self._is_active():
+            return
+        me = link.image.brokers.get(link.node_id)
+        self._letting_in[link.node_id] = letting = _Letting(link.broker_epoch, len(UNFENCE_RETRIES_MS))
+        self._unfence(link.node_id, letting)
+        if me is not None:
+            lossy_epoch = link.broker_epoch if link.is_lossy else me.lossy_epoch
+            active = replace(me, broker_epoch=link.broker_epoch, state=BrokerState.ACTIVE, lossy_epoch=lossy_epoch)
+            self._electing.look_ahead(_with_broker(link.image, active))
 
-def existing_topic(image: Image, name: str) -> TopicInfo:
-    """The topic of that name. Raises PeerError(UNKNOWN_TOPIC_OR_PARTITION)."""
-    topic = image.topics.get(name)
-    if topic is None:
-        raise PeerError(ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist.")
-    return topic
+    def _is_active(self) -> bool:
+        """Whether the image shows this broker unfenced under this epoch."""
+        me = self._link.image.brokers.get(self._link.node_id)
+        return me is not None and me.broker_epoch == self._link.broker_epoch and me.state is not BrokerState.FENCED
 
+    def _may_be_first_of_many(self, now_ms: int) -> bool:
+        """Whether this machine just came back from a power loss, which other brokers recorded as ACTIVE may share."""
+        link = self._link
+        return link.is_lossy and now_ms - link.registered_ms < self._settings.patience_ms
 
-# ------------------------------------------------------------------------------------------------------- inside
+    def _look_who_is_alive(self) -> None:
+        """Resume elections once every broker recorded as ACTIVE proved to be alive or was fenced."""
+        image = self._link.image
+        if not self._is_wary or image.offset < self._since_offset:
+            return
+        for broker in image.brokers.values():
+            if (
+                broker.state in (BrokerState.ACTIVE, BrokerState.STOPPING)
+                and broker.broker_epoch < self._link.broker_epoch
+                and not self._detector.has_moved(broker)
+            ):
+                return
+        self._trust()
 
+    def _trust(self) -> None:
+        self._is_wary = False
+        self._electing.release()
 
-def _check_partition_count(count: int) -> None:
-    if count < 1:
-        words = "Number of partitions was set to an invalid non-positive value."
-        raise PeerError(ErrorCode.invalid_partitions, words)
-    if count > PARTITIONS_PER_TOPIC_MAX:
-        words = f"{count} partitions are more than the {PARTITIONS_PER_TOPIC_MAX} that a topic may have."
-        raise PeerError(ErrorCode.invalid_partitions, words)
+    def _let_in(self) -> None:
+        """Begin to unfence newly registered brokers."""
+        brokers = self._link.image.brokers
+        for node_id, epoch in self._registered.items():
+            letting, broker = self._letting_in.get(node_id), brokers.get(node_id)
+            if letting is not None and letting.broker_epoch == epoch:
+                continue
+            if broker is not None and broker.broker_epoch == epoch and broker.state is BrokerState.FENCED:
+                self._letting_in[node_id] = letting = _Letting(epoch)
+                self._unfence(node_id, letting)
+        self._registered.clear()
 
+    def _look_for_waiting(self, now_ms: int) -> None:
+        """Read the counters soon: brokers that registered before the election may be alive."""
+        image = self._link.image
+        if self._taken_at is None or image.offset < self._taken_at:
+            return
+        self._taken_at = None
+        fenced = [n for n, broker in image.brokers.items() if broker.state is BrokerState.FENCED]
+        if any(node_id not in self._letting_in for node_id in fenced):
+            self._beat_by(now_ms)
+            self._look_again_ms = now_ms + LOOK_AFTER_MS
 
-def _usable_brokers(image: Image, replication_factor: int, full: Collection[NodeId]) -> list[BrokerInfo]:
-    """The brokers for new replicas: all registered ones except `full` ones and those in controlled shutdown.
-
-    Raises PeerError(INVALID_REPLICATION_FACTOR) if they are too few or none is ACTIVE (Kafka's
-    `BrokerHeartbeatManager.usableBrokers` and `StripedReplicaPlacer.place`), and KAFKA_STORAGE_ERROR if only room is
-    missing.
-    """
-    if replication_factor < 1 or replication_factor > REPLICATION_FACTOR_MAX:
-        raise PeerError(ErrorCode.invalid_replication_factor, "Replication factor must be larger than 0.")
-    registered = [image.brokers[node_id] for node_id in sorted(image.brokers)]
-    brokers = [broker for broker in registered if broker.state is not BrokerState.STOPPING]
-    if not any(broker.state is BrokerState.ACTIVE for broker in brokers):
-        reason = "All brokers are currently fenced or in controlled shutdown."
-    elif replication_factor > len(brokers):
-        reason = (
-            f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} "
-            "broker(s) are registered."
-        )
-    else:
-        roomy = [broker for broker in brokers if broker.node_id not in full]
-        if len(roomy) < replication_factor or not any(broker.state is BrokerState.ACTIVE for broker in roomy):
-            refuse_full([[broker.node_id for broker in brokers]], full)
-        return roomy
-    words = f"Unable to replicate the partition {replication_factor} time(s): {reason}"
-    raise PeerError(ErrorCode.invalid_replication_factor, words)
-
-
-def refuse_full(assignments: Iterable[Iterable[NodeId]], full: Collection[NodeId]) -> None:
-    """Raise PeerError(KAFKA_STORAGE_ERROR) when replicas would be on a broker without room for their logs."""
-    hit = sorted({node_id for replicas in assignments for node_id in replicas if node_id in full})
-    if hit:
-        named = ", ".join(map(str, hit))
-        words = f"No log directory of broker(s) {named} has room for another log; make room there, or add brokers."
-        raise PeerError(ErrorCode.kafka_storage_error, words)
-
-
-def _placed(image: Image, new: NewTopic, defaults: TopicDefaults, full: Collection[NodeId]) -> list[tuple[NodeId, ...]]:
-    count = defaults.num_partitions if new.num_partitions == -1 else new.num_partitions
-    replication_factor = defaults.replication_factor if new.replication_factor == -1 else new.replication_factor
-    _check_partition_count(count)
-    brokers = _usable_brokers(image, replication_factor, full)
-    return place(brokers, count, replication_factor, start=len(image.topics) % len(brokers))
-
-
-def _start(image: Image, topic: TopicInfo) -> int:
-    """The shift that continues the topic's round-robin over the brokers, from its first leader."""
-    ordered = place(image.active_brokers(), len(image.active_brokers()), 1)
-    first = (topic.partitions[0].replicas[0],)
-    return ordered.index(first) if first in ordered else 0
-
-
-def _manual_assignments(image: Image, new: NewTopic) -> list[tuple[NodeId, ...]]:
-    if new.num_partitions != -1:
-        words = "A manual partition assignment was specified, but numPartitions was not set to -1."
-        raise PeerError(ErrorCode.invalid_request, words)
-    if new.replication_factor != -1:
-        words = "A manual partition assignment was specified, but replication factor was not set to -1."
-        raise PeerError(ErrorCode.invalid_request, words)
-    if sorted(new.assignments) != list(range(len(new.assignments))):
-        words = "partitions should be a consecutive 0-based integer sequence"
-        raise PeerError(ErrorCode.invalid_replica_assignment, words)
-    _check_partition_count(len(new.assignments))
-    _check_replicas(image, new.assignments, len(new.assignments[0]))
-    return [tuple(new.assignments[number]) for number in range(len(new.assignments))]
-
-
-def _check_replicas(image: Image, assignments: Mapping[int, Sequence[NodeId]], replication_factor: int) -> None:
-    active = {broker.node_id for broker in image.active_brokers()}
-    for number, replicas in assignments.items():
-        if not replicas:
-            words = f"The manual partition assignment includes an empty replica list for partition {number}."
-        elif len(set(replicas)) != len(replicas):
-            words = f"The manual partition assignment of partition {number} includes a broker more than once."
-        elif unknown := [node_id for node_id in replicas if node_id not in image.brokers]:
-            words = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
-        elif len(replicas) != replication_factor:
-            words = (
-                f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
-                f"not consistent with previous partitions, which have {replication_factor} replica(s)."
-            )
-        elif not active.intersection(replicas):
-            words = (
-                f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
-                "controlled shutdown."
-            )
+    def _try_again(self, node_id: NodeId, letting: _Letting) -> None:
+        broker = self._link.image.brokers.get(node_id)
+        if broker is not None and broker.broker_epoch == letting.broker_epoch and broker.state is BrokerState.FENCED:
+            letting.due_ms = None
+            self._unfence(node_id, letting)
         else:
-            continue
-        raise PeerError(ErrorCode.invalid_replica_assignment, words)
+            del self._letting_in[node_id]
+
+    def _unfence(self, node_id: NodeId, letting: _Letting) -> None:
+        """Call `unfence`; `letting` stays until the image shows the broker ACTIVE, or the attempt is abandoned."""
+        term = self._link.controller_epoch
+
+        def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
+            if term != self._link.controller_epoch or self._letting_in.get(node_id) is not letting:
+                return
+            if outcome.code == "NOT_CAUGHT_UP" and letting.tries < len(UNFENCE_RETRIES_MS):
+                letting.due_ms = now_ms + UNFENCE_RETRIES_MS[letting.tries]
+                letting.tries += 1
+            elif outcome.code != "OK":
+                del self._letting_in[node_id]
+                if outcome.code not in ("STALE_EPOCH", "NOT_CAUGHT_UP"):
+                    self._failed(outcome, now_ms)
+
+        arguments: dict[str, object] = {"target_id": node_id, "target_epoch": letting.broker_epoch}
+        self._link.send("unfence", arguments, on_reply)
+
+    # ------------------------------------------------------------------------------------------------ fencing
+
+    def _fence(self, broker: BrokerInfo, now_ms: int, *, fast: bool) -> None:
+        """Fence a broker, and elect right behind on the image that results."""
+        link = self._link
+        named = {"node_id": broker.node_id, "broker_epoch": broker.broker_epoch, "fast": fast}
+
+        def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
+            if outcome.code == "OK":
+                link.say("warning", "broker-fenced", **named)
+            elif outcome.code == "TOO_MANY_FENCED":
+                link.say(
+                    "warning",
+                    "fast-fencing-refused",
+                    **named,
+                    reason="too many brokers were fenced on suspicion: the session timeout decides",
+                )
+            elif outcome.code != "STALE_EPOCH":
+                if fast:
+                    self._on_fast_fence_failed()
+                self._failed(outcome, now_ms)
+
+        arguments: dict[str, object] = {"target_id": broker.node_id, "target_epoch": broker.broker_epoch, "fast": fast}
+        link.send("fence", arguments, on_reply)
+        self._electing.detected(now_ms)
+        self._electing.look_ahead(_with_fenced(link.image, broker.node_id))
+
+    # --------------------------------------------------------------------------------- snapshots and failures
+
+    def _trim_when_long(self) -> None:
+        image = self._link.image
+        if image.offset - self._trimmed_at < TRIM_EVERY:
+            return
+        self._trimmed_at = image.offset
+        arguments: dict[str, object] = {
+            "snapshot_offset": image.offset,
+            "snapshot_hash": image.chain_hash,
+            "keep": KEEP_RECORDS,
+        }
+
+        def send(snapshot: object) -> None:
+            if self.held:
+                self._link.send("trim", {"snapshot": snapshot, **arguments}, self._on_trimmed)
+
+        # Writing a snapshot of ten thousand partitions takes a tenth of a second: it must not delay heartbeats.
+        self._link.put(Work(lambda: "".join(json_pieces(write_snapshot(image).payload)), send))
+
+    def _on_trimmed(self, outcome: StoreOutcome, now_ms: int) -> None:
+        if outcome.code == "OK":
+            self._link.say("info", "metadata-log-trimmed", records=outcome.value.get("trimmed"))
+        else:
+            self._failed(outcome, now_ms)
+
+    def _failed(self, outcome: StoreOutcome, now_ms: int) -> None:
+        if outcome.code == "FENCED_CONTROLLER":
+            self.lost()
+        elif outcome.code in FREEZING_CODES or outcome.code == "STALE_BROKER_EPOCH":
+            self._on_refused(outcome, now_ms)
+        else:
+            words = outcome.value.get("message", "")
+            self._link.say("warning", "metadata-call-refused", code=outcome.code, reason=words)
 
 
-def _slices(
-    script: str, head: dict[str, object], assignments: Sequence[tuple[int, tuple[NodeId, ...]]]
-) -> tuple[StoreRequest, ...]:
-    items: list[dict[str, object]] = [
-        {"partition": number, "replicas": format_nodes(replicas)} for number, replicas in assignments
-    ]
-    slices = [items[start : start + MAX_PARTITIONS_PER_CALL] for start in range(0, len(items), MAX_PARTITIONS_PER_CALL)]
-    tail = {name: head[name] for name in ("topic_id", "total")}
-    return (
-        StoreRequest(script, head | {"partitions": slices[0]}),
-        *(StoreRequest("create_partitions", tail | {"partitions": part}) for part in slices[1:]),
-    )
+def _with_broker(image: Image, broker: BrokerInfo) -> Image:
+    """The image as it will be once the store has applied the call just sent."""
+    return replace(image, brokers={**image.brokers, broker.node_id: broker})
 
 
-def _check_resource(image: Image, resource_type: str, resource_name: str) -> None:
-    if resource_type == "topic":
-        existing_topic(image, resource_name)
+def _with_fenced(image: Image, node_id: NodeId) -> Image:
+    return _with_broker(image, replace(image.brokers[node_id], state=BrokerState.FENCED))
 
 
-def _alter(resource_type: str, resource_name: str, changes: list[list[str | None]], *, replace: bool) -> StoreRequest:
-    arguments: dict[str, object] = {
-        "resource_type": resource_type,
-        "resource_name": resource_name,
-        "changes": changes,
-        "replace": replace,
-    }
-    return StoreRequest("alter_configs", arguments)
+def _same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))

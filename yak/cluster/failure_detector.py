@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from yak.cluster.image import BrokerInfo
+from yak.cluster.pause_detection import PauseDetector
 from yak.cluster.records import BrokerState
-from yak.cluster.sight_gaps import SightGaps
 from yak.ids import BrokerEpoch, NodeId
 
 
@@ -28,7 +28,7 @@ class FailureDetector:
 
     def __init__(self, patience_ms: int, gap_ms: int) -> None:
         self._patience_ms = patience_ms
-        self._gaps = SightGaps(gap_ms, patience_ms)
+        self._gaps = PauseDetector(gap_ms, patience_ms)
         self._seen: dict[tuple[NodeId, BrokerEpoch], _Seen] = {}
 
     def reset(self) -> None:

@@ -226,12 +226,12 @@ class Image:
 
         Raises ChainBroken, or BadRecord when a record is unreadable; the image itself is untouched then.
         """
-        from yak.cluster.fold import Fold
+        from yak.cluster.metadata_delta import MetadataDelta
 
-        fold = Fold(self)
+        delta = MetadataDelta(self)
         for record in records:
-            fold.add(record)
-        return fold.finish()
+            delta.replay(record)
+        return delta.apply()
 
     def topic_by_id(self, topic_id: uuid.UUID) -> TopicInfo | None:
         """The topic of that id, or None."""

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 
 from crc32c import crc32c
 
+from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.image import ChainBroken, Image
 from yak.cluster.payload import BadRecord
 from yak.cluster.snapshot import json_pieces, write_snapshot
-from yak.cluster.trail import Trail
 from yak.ids import MetadataOffset
 from yak.seams.disk import Disk, File
 from yak.seams.metadata_store import TailedRecord
@@ -43,7 +43,7 @@ class ImageLog:
         self._bytes = 0
         self._last: MetadataOffset = 0
         self._directory_unsynced = False
-        self.trail = Trail()
+        self.trail = HashChainTail()
         """The hash chain tail of the newest records."""
         self.cut_bytes = 0
         """Bytes of a torn tail that `open` truncated."""

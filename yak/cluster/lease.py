@@ -13,12 +13,12 @@ Only the controller epoch fences an old controller. The timers here only decide 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from yak.cluster.heart import HeartbeatAnswer
+from yak.cluster.heartbeat import HeartbeatAnswer
 from yak.cluster.image import BrokerInfo, Image
 from yak.cluster.link import Link
 from yak.cluster.member_state import MembershipSettings
+from yak.cluster.pause_detection import PauseDetector
 from yak.cluster.records import BrokerState
-from yak.cluster.sight_gaps import SightGaps
 from yak.ids import BrokerEpoch, MetadataOffset, NodeId
 from yak.seams.metadata_store import StoreOutcome
 
@@ -30,7 +30,7 @@ RETRY_MS = 250
 class StandstillWatch:
     """Measures by the local clock how long a value does not change; local pauses do not count."""
 
-    def __init__(self, gaps: SightGaps) -> None:
+    def __init__(self, gaps: PauseDetector) -> None:
         self._gaps = gaps
         self._value: tuple[int, int] | None = None
         self._since_ms = 0
@@ -95,7 +95,7 @@ class Candidacy:
         self._on_taken = on_taken
         self._on_held = on_held
         self._on_refused = on_refused
-        self._watch = StandstillWatch(SightGaps(settings.gap_ms, settings.patience_ms))
+        self._watch = StandstillWatch(PauseDetector(settings.gap_ms, settings.patience_ms))
         self._suspect: Deposed | None = None
         self._held_at: MetadataOffset = -1
         """The log's end when the store last named another broker as controller: the local image may be older."""

@@ -17,15 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from yak.cluster import refusals
 from yak.cluster.changes import STORE_AWAY, Changes
+from yak.cluster.controller import ANSWER_AFTER_MS, Controller
 from yak.cluster.fast_fences import FastFences
-from yak.cluster.heart import Heart, HeartbeatAnswer
+from yak.cluster.heartbeat import HeartbeatAnswer, Heartbeats
 from yak.cluster.high_watermarks import HighWatermarks
 from yak.cluster.image import Image
 from yak.cluster.joining import Joining
 from yak.cluster.lease import Candidacy
 from yak.cluster.link import FREEZING_CODES, Link
 from yak.cluster.member_state import Identity, MembershipSettings, MemberState
-from yak.cluster.office import ANSWER_AFTER_MS, Office
 from yak.cluster.outputs import BecameReady, Left, Output
 from yak.cluster.records import BrokerState, Kind
 from yak.cluster.restoring import WhatIsHeld, holds_nothing
@@ -70,9 +70,9 @@ class Membership:
             on_joined=self._joined,
             on_refused=self._on_refusal,
         )
-        self.heart = Heart(link, settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
+        self.heart = Heartbeats(link, settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
         self._fast_fences = FastFences()
-        self._office = Office(
+        self._office = Controller(
             link,
             settings,
             beat_by=self.heart.hasten,

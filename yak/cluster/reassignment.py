@@ -6,9 +6,9 @@ request, with the codes and messages of Kafka's ReplicationControlManager.alterP
 
 from collections.abc import Collection, Sequence
 
-from yak.cluster.controller import refuse_full
 from yak.cluster.image import Image, PartitionInfo, TopicInfo
 from yak.cluster.payload import format_nodes
+from yak.cluster.topic_changes import refuse_full
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.image import Image
 from yak.cluster.payload import BadRecord, Fields
 from yak.cluster.records import Kind
 from yak.cluster.snapshot import read_snapshot, write_snapshot
-from yak.cluster.trail import Trail
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset
 from yak.seams.metadata_store import TailedRecord
 
@@ -41,7 +41,7 @@ class Held(NamedTuple):
     """A broker's state besides its image: the logs that it can serve, and the hash chain tail of its newest records."""
 
     logs: Mapping[tuple[uuid.UUID, int], LogEnd]
-    trail: Trail
+    trail: HashChainTail
 
 
 @dataclass(slots=True, frozen=True)
@@ -63,7 +63,7 @@ class Offer:
     role: str
     image: Image
     logs: Mapping[tuple[uuid.UUID, int], LogEnd] = field(default_factory=dict)
-    trail: Trail = field(default_factory=Trail)
+    trail: HashChainTail = field(default_factory=HashChainTail)
     http_port: int = 0
 
     @property
@@ -147,7 +147,7 @@ def unpack(chunks: Sequence[str]) -> Offer:
     if not isinstance(payload, dict):
         raise BadRecord("offer: it has no image")
     try:
-        trail = Trail.from_text(f.text("trail"))
+        trail = HashChainTail.from_text(f.text("trail"))
     except ValueError as error:
         raise BadRecord("offer: its trail cannot be read") from error
     record = TailedRecord(f.integer("offset"), f.text("hash"), Kind.SNAPSHOT, f.integer("timestamp_ms"), payload)

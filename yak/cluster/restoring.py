@@ -12,6 +12,7 @@ operator: `yak cluster restore` does the same with the operator's consent. The m
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.link import Link
 from yak.cluster.member_state import Identity, MembershipSettings, MemberState
 from yak.cluster.outputs import Tail
@@ -22,7 +23,6 @@ from yak.cluster.restore_commit import commit_arguments
 from yak.cluster.restore_offer import Held, Offer, PackedOffer, pack, unpack
 from yak.cluster.restore_status import SeedStatus
 from yak.cluster.standing import Standing
-from yak.cluster.trail import Trail
 from yak.ids import MetadataOffset
 from yak.seams.dice import Dice
 from yak.seams.metadata_store import StoreOutcome, TailedRecord
@@ -40,7 +40,7 @@ WhatIsHeld = Callable[[], Held]
 
 def holds_nothing() -> Held:
     """The state of a membership without a broker around it."""
-    return Held({}, Trail())
+    return Held({}, HashChainTail())
 
 
 class Restoring:

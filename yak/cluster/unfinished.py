@@ -9,9 +9,9 @@ while.
 import uuid
 from collections.abc import Callable, Collection
 
-from yak.cluster.controller import plan_missing_partitions
 from yak.cluster.image import PendingTopic
 from yak.cluster.link import Link
+from yak.cluster.topic_changes import plan_missing_partitions
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
 from yak.seams.metadata_store import StoreOutcome

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.broker import events, recompression
 from yak.broker.topic_creation import plan_auto_creation
-from yak.cluster.controller import plan_delete_topic
+from yak.cluster.topic_changes import plan_delete_topic
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records

@@ -7,10 +7,10 @@ from collections import Counter, deque
 
 import pytest
 
-from yak.cluster.controller import NewTopic, plan_create_topic
 from yak.cluster.image import Image
 from yak.cluster.membership import Identity, Membership, MembershipSettings, MemberState
 from yak.cluster.outputs import BecameReady, Call, ChangeDone, Left, Output, Refuse, Say, Tail
+from yak.cluster.topic_changes import NewTopic, plan_create_topic
 from yak.seams.metadata_store import StoreRequest, TailedRecord
 from yak.sim.dice import SeededDice
 from yak.sim.store import SimStore

@@ -9,12 +9,12 @@ import random
 import uuid
 from dataclasses import dataclass, field, replace
 
+from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import NO_LEADER, BrokerState
 from yak.cluster.restore import Plan, merge
 from yak.cluster.restore_brokers import StoreBefore
 from yak.cluster.restore_offer import LogEnd, Offer
-from yak.cluster.trail import Trail
 from yak.ids import NodeId
 from yak.seams.metadata_store import TailedRecord
 
@@ -301,7 +301,7 @@ class World:
         found = []
         for node_id in nodes:
             replica = self.replicas[node_id]
-            trail = Trail()
+            trail = HashChainTail()
             trail.extend(TailedRecord(o, h, "x", 0) for o, h in sorted(self.trails[node_id].items()))
             last = replica.log[-1][0] if replica.log else -1
             logs = {(TOPIC_ID, 0): LogEnd(last, len(replica.log), replica.leads)}

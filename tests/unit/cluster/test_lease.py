@@ -1,16 +1,16 @@
 """The watch over the lease, and the heartbeats that feed it."""
 
-from yak.cluster.heart import Heart
+from yak.cluster.heartbeat import Heartbeats
 from yak.cluster.image import Image
 from yak.cluster.lease import StandstillWatch
 from yak.cluster.link import Link
 from yak.cluster.outputs import Call, Say
-from yak.cluster.sight_gaps import SightGaps
+from yak.cluster.pause_detection import PauseDetector
 from yak.seams.metadata_store import StoreOutcome
 
 
 def test_a_value_stands_still_from_its_first_answer_to_the_last_question():
-    watch = StandstillWatch(SightGaps(1_000, 5_000))
+    watch = StandstillWatch(PauseDetector(1_000, 5_000))
     assert watch.still_for_ms() == 0
     watch.observe((1, 7), 0, 40)
     assert watch.still_for_ms() == 0
@@ -23,7 +23,7 @@ def test_a_value_stands_still_from_its_first_answer_to_the_last_question():
 
 
 def test_a_gap_between_answers_and_a_reconnect_start_the_timing_anew():
-    watch = StandstillWatch(SightGaps(1_000, 5_000))
+    watch = StandstillWatch(PauseDetector(1_000, 5_000))
     for now_ms in range(0, 5_000, 500):
         watch.observe((1, 7), now_ms, now_ms)
     assert watch.still_for_ms() == 4_500
@@ -36,7 +36,7 @@ def test_a_gap_between_answers_and_a_reconnect_start_the_timing_anew():
 
 
 def test_a_store_that_is_always_slow_only_makes_the_timing_slower():
-    watch = StandstillWatch(SightGaps(1_000, 5_000))
+    watch = StandstillWatch(PauseDetector(1_000, 5_000))
     for now_ms in range(0, 6_001, 1_500):
         watch.observe((1, 7), now_ms, now_ms)
     assert watch.still_for_ms() == 3_000, "one gap begins anew, and of each of three more a second counts"
@@ -52,7 +52,7 @@ class Beats:
         self.link = Link(1, Image(), lambda: next(count))
         self.answers = []
         self.refusals = []
-        self.heart = Heart(
+        self.heart = Heartbeats(
             self.link, 500, lambda a, now: self.answers.append((a, now)), lambda o, now: self.refusals.append(o.code)
         )
 

@@ -3,10 +3,10 @@ import uuid
 
 import pytest
 
-from yak.cluster.controller import NewTopic, plan_create_topic, plan_producer_ids
 from yak.cluster.image import Image
 from yak.cluster.membership import MemberState
 from yak.cluster.refusals import frozen
+from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_producer_ids
 from yak.errors import ErrorCode, PeerError
 from yak.seams.metadata_store import StoreOutcome
 from yak.sim.store_checks import change_broker

@@ -6,9 +6,9 @@ import uuid
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from yak.cluster.controller import NewTopic, plan_create_topic
 from yak.cluster.image import Image
 from yak.cluster.membership import MemberState
+from yak.cluster.topic_changes import NewTopic, plan_create_topic
 from yak.errors import PeerError
 from yak.sim.store import SimStore
 

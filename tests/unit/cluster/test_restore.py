@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yak.cluster.hash_chain import TAIL_RECORDS, HashChainTail
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, PendingTopic, RemovedTopic, TopicInfo
 from yak.cluster.payload import BadRecord
 from yak.cluster.records import BrokerState
@@ -16,7 +17,6 @@ from yak.cluster.restore_brokers import JUMP, StoreBefore
 from yak.cluster.restore_commit import SLICE_ITEMS, SNAPSHOT_CHARACTERS, commit_arguments
 from yak.cluster.restore_offer import LogEnd, Offer, pack, unpack
 from yak.cluster.snapshot import read_snapshot, write_snapshot
-from yak.cluster.trail import TRAIL_RECORDS, Trail
 from yak.seams.metadata_store import TailedRecord
 
 A, B = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -62,7 +62,7 @@ def offer(node_id, known, *, epoch=None, logs=None, leads=(), trail=None, **more
     ends |= {(A, number): LogEnd(0, 9, leads=True) for number in leads}
     fields = {"boot_id": f"boot-{epoch or 'new'}", "lossy": False, "directories": (f"d{node_id}",)} | more
     ends = ends if logs is None else logs
-    whole = Trail()
+    whole = HashChainTail()
     whole.extend(TailedRecord(o, chain(o), "x", 0) for o in range(1, known.offset + 1))
     return Offer(
         node_id, broker_epoch=epoch, host="h", port=1, rack=None, role="leader", image=known, logs=ends,
@@ -210,7 +210,7 @@ def whole_but_registered_since(*, known_epoch=13, **acted):
     known = image(orders(), brokers=[broker(1), broker(2), broker(3, 53)])
     mine = image(orders(), brokers=[broker(1), broker(2), broker(3, known_epoch)], offset=40)
     before = StoreBefore(55, 1, {3: (53, "boot-53")}, {3: acted["acted"]} if acted else {})
-    return merged(offer(1, known), offer(2, known), offer(3, mine, epoch=0, trail=Trail()), before=before)
+    return merged(offer(1, known), offer(2, known), offer(3, mine, epoch=0, trail=HashChainTail()), before=before)
 
 
 def test_a_boot_that_was_never_let_in_with_its_registration_did_nothing_that_the_next_one_lacks():
@@ -284,7 +284,7 @@ def test_images_of_two_histories_are_for_a_person():
     forked = replace(two, chain_hash="ff" * 20)
     assert not merged(offer(1, one), offer(2, two), offer(3, two)).conflicts
     assert "broker 2 has metadata up to record 55" in merged(offer(1, one), offer(2, forked)).conflicts[0]
-    short = Trail()
+    short = HashChainTail()
     assert merged(offer(1, one, trail=short), offer(2, two)).conflicts, "too far behind to be compared"
     assert not merged(offer(1, one, trail=short), offer(2, two), offer(3, one)).conflicts, "the third one has it all"
     rival = replace(one, incarnation_id="inc-1b")
@@ -338,21 +338,21 @@ def test_what_is_no_offer_is_refused(data):
 
 
 def test_a_trail_remembers_the_newest_records():
-    trail = Trail()
-    trail.extend(TailedRecord(o, chain(o), "x", 0) for o in range(1, 3 * TRAIL_RECORDS))
-    assert trail.holds(3 * TRAIL_RECORDS - 1, chain(3 * TRAIL_RECORDS - 1))
-    assert trail.holds(3 * TRAIL_RECORDS - 1, "ab" * 20) is False
+    trail = HashChainTail()
+    trail.extend(TailedRecord(o, chain(o), "x", 0) for o in range(1, 3 * TAIL_RECORDS))
+    assert trail.holds(3 * TAIL_RECORDS - 1, chain(3 * TAIL_RECORDS - 1))
+    assert trail.holds(3 * TAIL_RECORDS - 1, "ab" * 20) is False
     assert trail.holds(1, chain(1)) is None
-    assert trail.holds(3 * TRAIL_RECORDS, "") is None
+    assert trail.holds(3 * TAIL_RECORDS, "") is None
     oldest = trail.first
-    assert 3 * TRAIL_RECORDS - oldest >= TRAIL_RECORDS
+    assert 3 * TAIL_RECORDS - oldest >= TAIL_RECORDS
     trail.extend([TailedRecord(10**6, "inc-2", "Snapshot", 0)])
     assert trail.holds(10**6, "inc-2")
     assert trail.holds(oldest, chain(oldest)) is None
 
 
 def test_an_image_remembers_what_was_deleted_and_who_was_unregistered(monkeypatch):
-    monkeypatch.setattr("yak.cluster.fold.REMOVED_TOPICS_MAX", 2)
+    monkeypatch.setattr("yak.cluster.metadata_delta.REMOVED_TOPICS_MAX", 2)
     ids = [uuid.UUID(int=number) for number in range(4)]
     payloads = [("RemoveTopic", {"name": "x", "topic_id": str(topic_id)}) for topic_id in ids]
     payloads += [("UnregisterBroker", {"node_id": node_id, "broker_epoch": 10 + node_id}) for node_id in (2, 3)]

@@ -4,8 +4,7 @@ import uuid
 
 import pytest
 
-from yak.cluster.controller import NewTopic, plan_create_topic, plan_unregister_broker
-from yak.cluster.guests import Place, plan_change_guest, plan_close_guest, plan_register_guest
+from yak.cluster.external_brokers import Place, plan_change_guest, plan_close_guest, plan_register_guest
 from yak.cluster.member_state import MemberState
 from yak.cluster.restore import merge
 from yak.cluster.restore_brokers import JUMP
@@ -13,6 +12,7 @@ from yak.cluster.restore_commit import commit_arguments
 from yak.cluster.restore_offer import unpack
 from yak.cluster.restore_status import SeedStatus
 from yak.cluster.restoring import store_before
+from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_unregister_broker
 from yak.errors import PeerError
 from yak.seams.metadata_store import StoreRequest
 from yak.sim.store import SimStore

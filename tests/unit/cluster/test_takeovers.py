@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from yak.cluster.controller import NewTopic, plan_create_partitions, plan_create_topic
 from yak.cluster.membership import MemberState
 from yak.cluster.records import BrokerState
+from yak.cluster.topic_changes import NewTopic, plan_create_partitions, plan_create_topic
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
 
 ALL = ["leader", "leader", "leader"]

@@ -1,7 +1,7 @@
 """BrokerRegistration (key 62, v3-4), in-process only: register an external broker, or change its registration.
 
 Kafka brokers register with the controller by this API. YAK brokers register in the metadata store; here the metadata
-service registers external brokers (`yak.cluster.guests`). The broker's port does not offer the API: no Kafka client
+service registers external brokers (`yak.cluster.external_brokers`). The broker's port does not offer the API: no Kafka client
 uses it, and a Kafka broker that registered by mistake would believe that it is a member.
 
 `incarnation_id` names the registration; the one listener has the external broker's address. `previous_broker_epoch`
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
-from yak.cluster.guests import SECURITY_PROTOCOLS, Place, plan_change_guest, plan_register_guest
+from yak.cluster.external_brokers import SECURITY_PROTOCOLS, Place, plan_change_guest, plan_register_guest
 from yak.errors import ErrorCode, PeerError
 from yak.seams.metadata_store import StoreRequest
 

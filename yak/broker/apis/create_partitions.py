@@ -10,7 +10,7 @@ from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.expected_followers import FollowersWaiting
 from yak.broker.lost_directories import full_brokers
 from yak.broker.topic_creation import named_twice, refuse_many_partitions, send_plan
-from yak.cluster.controller import plan_create_partitions
+from yak.cluster.topic_changes import plan_create_partitions
 from yak.errors import ErrorCode, PeerError
 from yak.groups.placement import OFFSETS_TOPIC
 

@@ -14,7 +14,7 @@ from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.expected_followers import FollowersWaiting
 from yak.broker.lost_directories import full_brokers
 from yak.broker.topic_creation import named_twice, plan_topic, refuse_many_partitions, replication_factor, send_plan
-from yak.cluster.controller import NewTopic, TopicPlan
+from yak.cluster.topic_changes import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
 from yak.errors import ErrorCode, PeerError
 from yak.limits import TOPICS_PER_CREATE_MAX

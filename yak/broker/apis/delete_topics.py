@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.internal_topics import is_kept_from
-from yak.cluster.controller import plan_delete_topic
+from yak.cluster.topic_changes import plan_delete_topic
 from yak.errors import ErrorCode, PeerError
 from yak.limits import SLICE_ELEMENTS
 

@@ -1,4 +1,4 @@
-"""UnregisterBroker (key 64, v0): remove a broker that will not come back, or an external one (`yak.cluster.guests`).
+"""UnregisterBroker (key 64, v0): remove a broker that will not come back, or an external one (`yak.cluster.external_brokers`).
 
 Any broker takes the request.
 """
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
-from yak.cluster.controller import plan_unregister_broker
-from yak.cluster.guests import plan_close_guest
+from yak.cluster.external_brokers import plan_close_guest
+from yak.cluster.topic_changes import plan_unregister_broker
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
 from yak.seams.metadata_store import StoreRequest

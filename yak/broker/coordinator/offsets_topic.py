@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from yak.broker.lost_directories import full_brokers
-from yak.cluster.controller import NewTopic, plan_create_topic
+from yak.cluster.topic_changes import NewTopic, plan_create_topic
 from yak.groups.placement import OFFSETS_TOPIC
 from yak.seams.metadata_store import StoreRequest
 

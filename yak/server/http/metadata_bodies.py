@@ -9,7 +9,7 @@ import trio
 from starlette.responses import Response
 
 from yak.broker.broker import Broker
-from yak.cluster.guests import SECURITY_PROTOCOLS
+from yak.cluster.external_brokers import SECURITY_PROTOCOLS
 from yak.cluster.image import Image
 from yak.server.http.bodies import kind_of, text_of
 from yak.server.http.context import Context

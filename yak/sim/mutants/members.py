@@ -8,7 +8,7 @@ from yak.broker.metadata import Metadata
 from yak.cluster.failure_detector import FailureDetector
 from yak.cluster.image import Image
 from yak.cluster.joining import Joining
-from yak.cluster.sight_gaps import SightGaps
+from yak.cluster.pause_detection import PauseDetector
 from yak.cluster.snapshot import write_snapshot
 from yak.replication.isr import IsrProposal
 from yak.replication.partition import Partition
@@ -77,7 +77,7 @@ def _see_no_loss(swaps: Swaps) -> None:
 
 def _hold_an_outage_against_all(swaps: Swaps) -> None:
     swaps.put(FailureDetector, "reset", lambda _self: None)
-    swaps.put(SightGaps, "uncounted_ms", lambda _self, _now_ms: 0)
+    swaps.put(PauseDetector, "uncounted_ms", lambda _self, _now_ms: 0)
 
 
 def _believe_an_empty_store(swaps: Swaps) -> None:

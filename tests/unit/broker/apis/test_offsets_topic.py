@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker.groups_rig import FIND, NONE, SETTINGS, GroupsRig
 from tests.unit.broker.replicated import join, set_state
 from yak.broker import events
-from yak.cluster.controller import plan_delete_topic
+from yak.cluster.topic_changes import plan_delete_topic
 from yak.groups.placement import OFFSETS_TOPIC, partition_of
 from yak.sim.rig import Rig
 

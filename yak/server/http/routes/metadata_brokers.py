@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.broker.views.metadata_json import STATUS, broker_json, brokers_of, seconds, told_up_to_ms
-from yak.cluster.guests import SECURITY_PROTOCOLS, Place, place_of
+from yak.cluster.external_brokers import SECURITY_PROTOCOLS, Place, place_of
 from yak.cluster.image import GuestInfo
 from yak.cluster.member_state import MemberState
 from yak.cluster.records import BrokerState

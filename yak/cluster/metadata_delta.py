@@ -1,11 +1,10 @@
-"""Replays metadata records onto an image, copying each map once and rebuilding each changed topic once."""
+"""Replays metadata records onto an image. Copies each map once and rebuilds each changed topic once."""
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from yak.cluster.fold_parts import changed_guest, changed_partition, created_partition, new_guest
 from yak.cluster.image import (
     REMOVED_TOPICS_MAX,
     BrokerInfo,
@@ -19,14 +18,17 @@ from yak.cluster.image import (
     RemovedTopic,
     TopicInfo,
 )
+from yak.cluster.payload import IsrMember
 from yak.cluster.records import (
     BrokerChange,
     BrokerState,
+    ChangedPartition,
     Cluster,
     Config,
     ControllerChange,
     GuestChange,
     Kind,
+    NewPartition,
     PartitionChange,
     Partitions,
     ProducerIds,
@@ -43,8 +45,8 @@ from yak.ids import NodeId
 from yak.seams.metadata_store import TailedRecord
 
 
-class Fold:
-    """A run of records being replayed onto an image."""
+class MetadataDelta:
+    """The changes of a run of records to an image, as Kafka's MetadataDelta: `replay` each record, then `apply`."""
 
     def __init__(self, image: Image) -> None:
         self._take(image)
@@ -66,8 +68,8 @@ class Fold:
         self._chain_hash = image.chain_hash
         self._timestamp_ms = image.timestamp_ms
 
-    def add(self, record: TailedRecord) -> None:
-        """Replay one more record. Raises ChainBroken or BadRecord; the replay must then be thrown away."""
+    def replay(self, record: TailedRecord) -> None:
+        """Replay one more record. Raises ChainBroken or BadRecord; the delta must then be thrown away."""
         if record.kind != Kind.SNAPSHOT:
             if record.offset != self._offset + 1:
                 raise ChainBroken(f"record {record.offset} does not follow {self._offset}")
@@ -75,14 +77,14 @@ class Fold:
                 raise ChainBroken(f"record {record.offset} follows another record {self._offset} than the one known")
         content = parse(record)
         self._timestamp_ms = record.timestamp_ms
-        _HANDLERS[type(content)](self, content)
         if isinstance(content, Snapshot):
             self._load(record)
+        else:
+            self._HANDLERS[type(content)](self, content)
         self._offset = record.offset
         self._chain_hash = record.chain_hash
-        self._timestamp_ms = record.timestamp_ms
 
-    def finish(self) -> tuple[Image, Delta]:
+    def apply(self) -> tuple[Image, Delta]:
         """The resulting image and the delta."""
         for name in list(self._open):
             self._close_topic(name)
@@ -123,7 +125,7 @@ class Fold:
 
     # ------------------------------------------------------------------------------------------------ topics
 
-    def topic(self, record: Topic) -> None:
+    def _replay_topic(self, record: Topic) -> None:
         """Start or enlarge a topic."""
         topics = self._get("topics")
         old: TopicInfo | None = topics.get(record.name)
@@ -142,7 +144,7 @@ class Fold:
         self._map("pending")[record.topic_id] = pending
         self._growing[record.topic_id] = partitions
 
-    def partitions(self, record: Partitions) -> None:
+    def _replay_partitions(self, record: Partitions) -> None:
         """Add partitions to an incomplete topic; partitions of any other topic are late slices of a removed one."""
         pending: PendingTopic | None = self._get("pending").get(record.topic_id)
         if pending is None:
@@ -151,7 +153,7 @@ class Fold:
         if partitions is None:
             partitions = self._growing[record.topic_id] = dict(pending.partitions)
         for new in record.partitions:
-            partitions[new.partition] = created_partition(new, self._timestamp_ms)
+            partitions[new.partition] = _created_partition(new, self._timestamp_ms)
         if len(partitions) >= pending.total:
             self._complete(pending, partitions)
 
@@ -174,8 +176,7 @@ class Fold:
         self._map("topic_names")[pending.topic_id] = pending.name
         self._note_partitions(pending.name, range(present, len(ordered)))
 
-    def remove_topic(self, record: RemoveTopic) -> None:
-        """Remove a topic, complete or not."""
+    def _replay_remove_topic(self, record: RemoveTopic) -> None:
         removed = self._map("removed_topics")
         removed[record.topic_id] = RemovedTopic(record.name, self._timestamp_ms)
         if len(removed) > REMOVED_TOPICS_MAX:
@@ -192,13 +193,12 @@ class Fold:
         del self._map("topic_names")[record.topic_id]
         self._topics_removed.append((record.name, record.topic_id))
 
-    def partition_change(self, record: PartitionChange) -> None:
-        """Change leaders, ISRs and epochs."""
+    def _replay_partition_change(self, record: PartitionChange) -> None:
         names = self._get("topic_names")
         for change in record.changes:
             growing = self._growing_partitions(change.topic_id)
             if growing is not None and change.partition in growing:
-                growing[change.partition] = changed_partition(growing[change.partition], change, self._timestamp_ms)
+                growing[change.partition] = _changed_partition(growing[change.partition], change, self._timestamp_ms)
             name = names.get(change.topic_id)
             if name is None:
                 continue
@@ -207,7 +207,7 @@ class Fold:
                 partitions = self._open[name] = list(self._get("topics")[name].partitions)
             if change.partition < len(partitions):
                 old = partitions[change.partition]
-                partitions[change.partition] = changed_partition(old, change, self._timestamp_ms)
+                partitions[change.partition] = _changed_partition(old, change, self._timestamp_ms)
                 self._note_partitions(name, (change.partition,))
 
     def _note_partitions(self, name: str, numbers: Iterable[int]) -> None:
@@ -236,15 +236,13 @@ class Fold:
 
     # -------------------------------------------------------------------------------- brokers and the rest
 
-    def cluster(self, record: Cluster) -> None:
-        """Begin a cluster incarnation."""
+    def _replay_cluster(self, record: Cluster) -> None:
         self._set["cluster_id"] = record.cluster_id
         self._set["incarnation"] = record.incarnation
         self._set["incarnation_id"] = record.incarnation_id
         self._set["incarnation_ms"] = self._timestamp_ms
 
-    def register(self, record: RegisterBroker) -> None:
-        """Register a broker."""
+    def _replay_register_broker(self, record: RegisterBroker) -> None:
         old: BrokerInfo | None = self._get("brokers").get(record.node_id)
         lossy_epoch = record.broker_epoch if record.lossy else (old.lossy_epoch if old else 0)
         emptied_epoch = 0 if old is None else old.emptied_epoch
@@ -272,8 +270,7 @@ class Fold:
             # the broker takes over the external broker's id
             self._guests_changed[record.node_id] = None
 
-    def unregister(self, record: UnregisterBroker) -> None:
-        """Unregister a broker."""
+    def _replay_unregister_broker(self, record: UnregisterBroker) -> None:
         old: BrokerInfo | None = self._map("brokers").pop(record.node_id, None)
         if old is not None:
             closed = replace(old, state=BrokerState.CLOSED, changed_ms=self._timestamp_ms)
@@ -281,7 +278,7 @@ class Fold:
         self._map("unregistered")[record.node_id] = record.broker_epoch
         self._brokers_changed[record.node_id] = None
 
-    def broker_change(self, record: BrokerChange) -> None:
+    def _replay_broker_change(self, record: BrokerChange) -> None:
         """Change a broker's state, unless it has registered again since."""
         old: BrokerInfo | None = self._get("brokers").get(record.node_id)
         if old is not None and old.broker_epoch == record.broker_epoch:
@@ -293,18 +290,36 @@ class Fold:
             )
             self._brokers_changed[record.node_id] = None
 
-    def register_guest(self, record: RegisterGuest) -> None:
+    def _replay_register_external_broker(self, record: RegisterGuest) -> None:
         """Register an external broker, and forget the closed one that it replaces."""
         if record.forgets is not None and self._forget("guests", record.forgets):
             self._guests_changed[record.forgets] = None
-        self._map("guests")[record.node_id] = new_guest(record, self._timestamp_ms)
+        self._map("guests")[record.node_id] = GuestInfo(
+            record.node_id,
+            record.broker_epoch,
+            record.boot_id,
+            record.host,
+            record.port,
+            record.rack,
+            record.security_protocol,
+            BrokerState.ACTIVE,
+            self._timestamp_ms,
+        )
         self._guests_changed[record.node_id] = None
 
-    def guest_change(self, record: GuestChange) -> None:
-        """Change an external broker."""
+    def _replay_external_broker_change(self, record: GuestChange) -> None:
         old: GuestInfo | None = self._get("guests").get(record.node_id)
         if old is not None:
-            self._map("guests")[record.node_id] = changed_guest(old, record, self._timestamp_ms)
+            self._map("guests")[record.node_id] = replace(
+                old,
+                broker_epoch=record.broker_epoch,
+                state=record.state,
+                host=record.host,
+                port=record.port,
+                rack=record.rack,
+                security_protocol=record.security_protocol,
+                changed_ms=self._timestamp_ms,
+            )
             self._guests_changed[record.node_id] = None
 
     def _forget(self, name: str, node_id: NodeId) -> bool:
@@ -314,8 +329,7 @@ class Fold:
         del self._map(name)[node_id]
         return True
 
-    def config(self, record: Config) -> None:
-        """Replace all configs of a resource."""
+    def _replay_config(self, record: Config) -> None:
         if record.resource_type == "topic":
             self._topic_config(record)
         elif record.resource_name == "":
@@ -331,15 +345,13 @@ class Fold:
             topics[record.resource_name] = replace(old, configs=record.configs, changed_ms=self._timestamp_ms)
             self._topics_changed[record.resource_name] = None
 
-    def producer_ids(self, record: ProducerIds) -> None:
-        """Allocate a block of producer ids."""
+    def _replay_producer_ids(self, record: ProducerIds) -> None:
         self._set["next_producer_id"] = record.next_producer_id
         self._map("producer_blocks")[record.node_id] = ProducerBlock(
             record.node_id, record.broker_epoch, record.first, record.next_producer_id, self._timestamp_ms
         )
 
-    def controller(self, record: ControllerChange) -> None:
-        """Change the controller."""
+    def _replay_controller_change(self, record: ControllerChange) -> None:
         self._set["controller_id"] = record.controller_id
         self._set["controller_epoch"] = record.controller_epoch
         self._set["controller_broker_epoch"] = record.broker_epoch
@@ -363,23 +375,57 @@ class Fold:
         self._controller_changed = True
         self._take(image)
 
-    def snapshot(self, record: Snapshot) -> None:
-        """Do nothing: `add` loads it, since that needs the position."""
+    _HANDLERS: Final[Mapping[type, Callable[["MetadataDelta", Any], None]]] = {
+        Topic: _replay_topic,
+        Partitions: _replay_partitions,
+        RemoveTopic: _replay_remove_topic,
+        PartitionChange: _replay_partition_change,
+        Cluster: _replay_cluster,
+        RegisterBroker: _replay_register_broker,
+        UnregisterBroker: _replay_unregister_broker,
+        BrokerChange: _replay_broker_change,
+        RegisterGuest: _replay_register_external_broker,
+        GuestChange: _replay_external_broker_change,
+        Config: _replay_config,
+        ProducerIds: _replay_producer_ids,
+        ControllerChange: _replay_controller_change,
+    }
 
 
-_HANDLERS: dict[type, Callable[[Fold, Any], None]] = {
-    Topic: Fold.topic,
-    Partitions: Fold.partitions,
-    RemoveTopic: Fold.remove_topic,
-    PartitionChange: Fold.partition_change,
-    Cluster: Fold.cluster,
-    RegisterBroker: Fold.register,
-    UnregisterBroker: Fold.unregister,
-    BrokerChange: Fold.broker_change,
-    RegisterGuest: Fold.register_guest,
-    GuestChange: Fold.guest_change,
-    Config: Fold.config,
-    ProducerIds: Fold.producer_ids,
-    ControllerChange: Fold.controller,
-    Snapshot: Fold.snapshot,
-}
+def _created_partition(new: NewPartition, changed_ms: int) -> PartitionInfo:
+    isr, isr_epochs = _split(new.isr)
+    return PartitionInfo(
+        new.partition,
+        new.replicas,
+        isr,
+        isr_epochs,
+        (),
+        (),
+        new.leader,
+        new.leader_epoch,
+        new.partition_epoch,
+        changed_ms=changed_ms,
+    )
+
+
+def _changed_partition(old: PartitionInfo, change: ChangedPartition, changed_ms: int) -> PartitionInfo:
+    isr, isr_epochs = _split(change.isr)
+    elr, elr_epochs = _split(change.elr)
+    return PartitionInfo(
+        old.partition,
+        old.replicas if change.replicas is None else change.replicas,
+        isr,
+        isr_epochs,
+        elr,
+        elr_epochs,
+        change.leader,
+        change.leader_epoch,
+        change.partition_epoch,
+        change.adding,
+        change.removing,
+        changed_ms=changed_ms,
+    )
+
+
+def _split(isr: tuple[IsrMember, ...]) -> tuple[tuple[NodeId, ...], tuple[int, ...]]:
+    return tuple(member.node_id for member in isr), tuple(member.broker_epoch for member in isr)

@@ -1,6 +1,6 @@
 """External brokers: other software, registered by clients of the metadata service to be listed (ADR 0011).
 
-Pure, as `yak.cluster.controller`: requests are checked against the image and become requests to the store, whose
+Pure, as `yak.cluster.topic_changes`: requests are checked against the image and become requests to the store, whose
 scripts check them again. An external broker is only listed, as ACTIVE or CLOSED: it gets no partitions, takes no part
 in elections, and no broker waits for it.
 """

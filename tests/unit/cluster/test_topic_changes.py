@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.cluster.controller import (
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from yak.cluster.placement import place
+from yak.cluster.records import BrokerState
+from yak.cluster.topic_changes import (
     NewTopic,
     TopicDefaults,
     plan_alter_configs,
@@ -14,9 +17,6 @@ from yak.cluster.controller import (
     plan_delete_topic,
     plan_unregister_broker,
 )
-from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
-from yak.cluster.placement import place
-from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, PeerError
 
 ID = uuid.UUID(int=5)

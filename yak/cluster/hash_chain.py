@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from yak.ids import MetadataOffset
 from yak.seams.metadata_store import TailedRecord
 
-TRAIL_RECORDS = 4_096
+TAIL_RECORDS = 4_096
 """A broker that is further behind cannot be compared, and counts as forked."""
 _HASH_BYTES = 8
 
 
-class Trail:
+class HashChainTail:
     """The hashes by offset, shortened to 64 bits; without gaps."""
 
     __slots__ = ("_hashes", "first")
@@ -26,10 +26,10 @@ class Trail:
                 self.first = record.offset
                 self._hashes.clear()
             self._hashes += _short(record.chain_hash)
-        surplus = len(self._hashes) - 2 * TRAIL_RECORDS * _HASH_BYTES
+        surplus = len(self._hashes) - 2 * TAIL_RECORDS * _HASH_BYTES
         if surplus > 0:
             # Half of it is dropped at once, so that a record costs no copy of the rest.
-            cut = surplus + TRAIL_RECORDS * _HASH_BYTES
+            cut = surplus + TAIL_RECORDS * _HASH_BYTES
             del self._hashes[:cut]
             self.first += cut // _HASH_BYTES
 
@@ -45,7 +45,7 @@ class Trail:
         return f"{self.first}:{self._hashes.hex()}"
 
     @classmethod
-    def from_text(cls, text: str) -> "Trail":
+    def from_text(cls, text: str) -> "HashChainTail":
         """The reverse of `to_text`. Raises ValueError."""
         first, _, hashes = text.partition(":")
         return cls(int(first), bytes.fromhex(hashes))

@@ -6,7 +6,7 @@ nothing at all. With a store that is always slow that would blind the detector f
 """
 
 
-class SightGaps:
+class PauseDetector:
     """Takes the time of each answer.
 
     A second gap (more than `gap_ms` between answers) within twice the observer's `patience_ms` means a slow store, no

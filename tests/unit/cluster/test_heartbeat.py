@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from yak.cluster.heart import Heart
+from yak.cluster.heartbeat import Heartbeats
 from yak.seams.metadata_store import StoreOutcome
 
 
@@ -15,7 +15,7 @@ def test_the_store_takes_heartbeats_of_a_fenced_broker_too_but_they_do_not_count
     link = SimpleNamespace(
         image=SimpleNamespace(offset=7), send=lambda _script, _arguments, on_reply: replies.append(on_reply)
     )
-    heart = Heart(link, 500, lambda answer, _now_ms: answers.append(answer), lambda *_: pytest.fail("not refused"))
+    heart = Heartbeats(link, 500, lambda answer, _now_ms: answers.append(answer), lambda *_: pytest.fail("not refused"))
     heart.start(1_000)
     heart.on_time(1_000)
     (on_reply,) = replies
@@ -29,7 +29,7 @@ def test_what_was_taken_before_the_controller_let_the_broker_in_counts_once_it_h
     link = SimpleNamespace(
         image=SimpleNamespace(offset=7), send=lambda _script, _arguments, on_reply: replies.append(on_reply)
     )
-    heart = Heart(link, 500, lambda *_: None, lambda *_: pytest.fail("not refused"))
+    heart = Heartbeats(link, 500, lambda *_: None, lambda *_: pytest.fail("not refused"))
     heart.start(1_000)
     heart.on_time(1_000)
     replies[0](StoreOutcome("OK", value={"state": "FENCED", "controller_epoch": 1, "lease_n": 3}), 1_004)

@@ -27,7 +27,7 @@ class HeartbeatAnswer:
     counters: Mapping[NodeId, int] | None
 
 
-class Heart:
+class Heartbeats:
     """Sends heartbeats. `on_answer` gets the answers, `on_refused` the refusals."""
 
     def __init__(
