@@ -10,7 +10,7 @@ import pstats
 import sys
 import time
 
-from yak.broker import events
+from yak.core import events
 from yak.sim.rig import Rig, build, fetch_fields, produce_fields
 from yak.sim.wire import record_batch, request_class, request_frame
 

@@ -16,7 +16,7 @@ import time
 
 import trio
 
-from yak.broker.events import ConnectPeer, Effect, Event, PeerAnswered, PeerConnected, SendPeer
+from yak.core.events import ConnectPeer, Effect, Event, PeerAnswered, PeerConnected, SendPeer
 from yak.server.shell import Shell
 
 REQUEST = struct.pack(">i", 96) + bytes(96)

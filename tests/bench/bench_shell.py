@@ -14,7 +14,7 @@ import time
 
 import trio
 
-from yak.broker.events import Effect, Event, FrameReceived, Reply
+from yak.core.events import Effect, Event, FrameReceived, Reply
 from yak.server.listener import Listener, bind, bound_port, start_listening
 from yak.server.shell import Shell
 

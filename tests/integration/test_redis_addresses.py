@@ -16,7 +16,7 @@ import pytest
 import redis as redis_py
 import trio
 
-from yak.broker.events import StoreConnected, StoreLost, StoreReplied
+from yak.core.events import StoreConnected, StoreLost, StoreReplied
 from yak.errors import StartRefused
 from yak.local import ports, redis_child
 from yak.local.redis_child import RunningRedis

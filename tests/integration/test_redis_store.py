@@ -11,9 +11,9 @@ import pytest
 import redis as redis_py
 import trio
 
-from yak.broker.events import Event, RecordsTailed, StoreConnected, StoreLost, StoreReplied
 from yak.cluster.image import Image
 from yak.cluster.snapshot import write_snapshot
+from yak.core.events import Event, RecordsTailed, StoreConnected, StoreLost, StoreReplied
 from yak.errors import StartRefused, UsageError
 from yak.local.ports import find_free
 from yak.local.redis_server import EmbeddedRedis

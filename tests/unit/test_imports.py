@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINT_IMPORTS = Path(sys.executable).parent / "lint-imports"
-CORE = ("protocol", "seams", "storage", "replication", "cluster", "groups", "transactions", "broker", "config")
+CORE = ("protocol", "seams", "storage", "replication", "cluster", "core", "groups", "coordination", "broker", "config")
 SHELL = {"private_files", "aio", "trio", "server", "sim", "client", "local", "testing", "commands", "tui", "spark"}
 REAL_WORLD_CALLS = {
     "datetime.now",
@@ -121,7 +121,7 @@ def test_the_contracts_see_through_the_symlinks_and_catch_what_they_forbid(tmp_p
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for name in ("yak", "commands", "tui", "spark"):
         shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "yak" / "storage" / "planted.py").write_text("import time\nimport yak.broker.events\n")
+    (tmp_path / "yak" / "storage" / "planted.py").write_text("import time\nimport yak.core.events\n")
     (tmp_path / "commands" / "planted.py").write_text("import asyncio\n")
     run = subprocess.run(
         [str(LINT_IMPORTS), "--no-logo", "--no-cache"],
@@ -133,7 +133,7 @@ def test_the_contracts_see_through_the_symlinks_and_catch_what_they_forbid(tmp_p
     assert run.returncode == 1
     said = " ".join(run.stdout.split())
     assert "yak.storage.planted -> time" in said
-    assert "yak.storage.planted -> yak.broker.events" in said
+    assert "yak.storage.planted -> yak.core.events" in said
     assert "yak.commands.planted -> asyncio" in said
 
 

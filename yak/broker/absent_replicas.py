@@ -123,7 +123,7 @@ class AbsentReplicas:
         metadata = self._broker.metadata
         wanted = []
         for partition in partitions:
-            topic = metadata.image.topics.get(partition.topic_partition.topic)
+            topic = self._broker.image.topics.get(partition.topic_partition.topic)
             if topic is not None and topic.topic_id == partition.topic_id:
                 wanted.append((partition.topic_partition, topic.topic_id, metadata.log_config(topic)))
         return wanted
@@ -164,7 +164,7 @@ class AbsentReplicas:
             partition.high_watermark = log.log_start_offset
             broker.notice("warning", "replica-resync-started", partition=str(topic_partition))
             broker.replication.changed(partition)
-            broker.coordinate(partition)
+            broker.group_coordinator.partition_changed(partition)
 
 
 def _arguments(partition: Partition, is_lost: bool) -> dict[str, object]:

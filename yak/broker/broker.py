@@ -13,19 +13,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from yak.broker import apis, events, lost_directories, wakeups
+from yak.broker import apis, lost_directories, wakeups
 from yak.broker.absent_replicas import AbsentReplicas
 from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
 from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
-from yak.broker.coordinator.coordinator import Coordinator
+from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.counters import Counters
 from yak.broker.damaged_replicas import DamagedReplicas
 from yak.broker.expected_followers import ExpectedFollowers
 from yak.broker.failure_watch import FailureWatch
 from yak.broker.flushing import Flusher
 from yak.broker.isr_changes import IsrChanges
-from yak.broker.jobs import Jobs
 from yak.broker.large_requests import LargeRequests
 from yak.broker.liveness import Departed
 from yak.broker.maintenance import Maintenance
@@ -43,9 +42,13 @@ from yak.cluster.image_log import ImageLog
 from yak.cluster.membership import Identity, MembershipSettings
 from yak.cluster.secret_file import SecretFile
 from yak.config.broker_configs import BrokerConfig
+from yak.coordination.group_coordinator import GroupCoordinator
+from yak.core import events
+from yak.core.context import Clock, Context
+from yak.core.jobs import Jobs
+from yak.core.timers import Timers
 from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, PeerError, ProtocolViolation, TooManyElements
 from yak.fail_stop import changes_state
-from yak.groups.placement import OFFSETS_TOPIC
 from yak.ids import ConnectionId, TopicPartition
 from yak.limits import (
     BROKER_REQUEST_ELEMENTS_MAX,
@@ -89,7 +92,6 @@ class Broker:
         self.identity, self.node_id = parts.identity, parts.identity.node_id
         self.dice, self.log_store = parts.dice, parts.log_store
         self.now_ms = now_ms
-        self._wall_ahead_ms = 0
         self.partitions: dict[TopicPartition, Partition] = {}
         self.full_directories: dict[str, None] = {}
         """Online log directories that had no room for their last write."""
@@ -97,15 +99,18 @@ class Broker:
         self.held_bytes = 0
         """Bytes of copied requests: batches that wait for recompression, and large requests. The shell counts them as
         request memory."""
+        self._effects: list[events.Effect] = []
         self.timeouts = Timeouts()
         self.counters = Counters()
         self._note_answer = self.counters.answered.append
-        self.jobs, self.flusher = Jobs(self), Flusher(self)
+        self.jobs, self.timers = Jobs(self.emit), Timers()
+        self._clock = Clock(now_ms)
+        self.context = Context(self._clock, parts.config, parts.image, self.emit, self.jobs, self.timers)
+        self.flusher = Flusher(self)
         self.large_requests = LargeRequests(self)
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
         self.maintenance = Maintenance(self, now_ms)
         self.compacting = Compacting(self)
-        self._effects: list[events.Effect] = []
         self._advanced: dict[Partition, None] = {}
         self._failure: FailStop | None = None
         self.peers = Peers(self)
@@ -120,7 +125,7 @@ class Broker:
         self.record_deletions = RecordDeletions(self)
         self.replica_bound = ReplicaBound(parts.config.yak_max_broker_partitions)
         self.expected_followers = ExpectedFollowers(self, parts.expected_followers, parts.followers_timeout_ms, now_ms)
-        self.coordinator = Coordinator(self)
+        self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)
         self.absent_replicas.ask()
         self._timed = (
@@ -135,7 +140,6 @@ class Broker:
             self.damaged_replicas,
             self.replication,
             self.failure_watch,
-            self.coordinator,
         )
         """Components with timers, in the order in which `TimerDue` runs them."""
         self._table = apis.DISPATCH
@@ -169,7 +173,7 @@ class Broker:
         """
         if self._failure is not None:
             raise self._failure
-        self.now_ms = now_ms
+        self.now_ms = self._clock.now_ms = now_ms
         try:
             if type(event) is events.FrameReceived:
                 self._on_frame(event)
@@ -192,6 +196,8 @@ class Broker:
         dues = [due for timed in self._timed if (due := timed.next_due()) is not None]
         if (due := self.timeouts.next_due()) is not None:
             dues.append(due)
+        if (due := self.timers.next_due()) is not None:
+            dues.append(due)
         return min(dues, default=None)
 
     def backlog(self, connection_id: ConnectionId) -> int:
@@ -210,12 +216,12 @@ class Broker:
     @property
     def wall_ms(self) -> int:
         """The wall clock in ms since the epoch: for timestamps and comparisons with them. It may go back."""
-        return self.now_ms + self._wall_ahead_ms
+        return self._clock.wall_ms
 
     @property
     def image(self) -> Image:
         """The cluster's metadata that this broker has on its disk."""
-        return self.metadata.image
+        return self.context.image
 
     def emit(self, effect: events.Effect) -> None:
         """Add an effect to those that this step returns."""
@@ -227,7 +233,7 @@ class Broker:
 
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
         """The name of the topic with this id; None when there is no such topic."""
-        topic = self.metadata.image.topic_by_id(topic_id) if topic_id is not None else None
+        topic = self.context.image.topic_by_id(topic_id) if topic_id is not None else None
         return None if topic is None else topic.name
 
     def replica_of(self, topic_partition: TopicPartition) -> Partition:
@@ -238,7 +244,7 @@ class Broker:
         """
         partition = self.partitions.get(topic_partition)
         if partition is None:
-            topic = self.metadata.image.topics.get(topic_partition.topic)
+            topic = self.context.image.topics.get(topic_partition.topic)
             if topic is not None and 0 <= topic_partition.partition < len(topic.partitions):
                 raise PeerError(ErrorCode.not_leader_or_follower, "this broker does not hold the partition")
             raise PeerError(ErrorCode.unknown_topic_or_partition, f"{topic_partition} does not exist")
@@ -287,18 +293,13 @@ class Broker:
     def leadership_changed(self, partition: Partition) -> None:
         """The leader or leader epoch changed: delayed produces end with NOT_LEADER_OR_FOLLOWER."""
         self.fail_waiting(partition, ErrorCode.not_leader_or_follower)
-        self.coordinate(partition)
+        self.group_coordinator.partition_changed(partition)
 
     def partition_deleted(self, partition: Partition) -> None:
         """The partition was deleted: delayed produces end with UNKNOWN_TOPIC_OR_PARTITION."""
         self.fail_waiting(partition, ErrorCode.unknown_topic_or_partition)
         self.compacting.forget(partition)
-        self.coordinate(partition)
-
-    def coordinate(self, partition: Partition) -> None:
-        """Leadership of a partition may have changed: an offsets partition loads or unloads its group coordinator."""
-        if partition.topic_partition.topic == OFFSETS_TOPIC:
-            self.coordinator.look(partition)
+        self.group_coordinator.partition_changed(partition)
 
     def log_start_moved(self, partition: Partition) -> None:
         """The log start offset moved up: fetch sessions report it to consumers and followers."""
@@ -507,7 +508,7 @@ class Broker:
         self.replication.serving.forget_connection(connection)
 
     def _on_wall_clock_moved(self, event: events.WallClockMoved) -> None:
-        moved_ms, self._wall_ahead_ms = event.ahead_ms - self._wall_ahead_ms, event.ahead_ms
+        moved_ms, self._clock.ahead_ms = event.ahead_ms - self._clock.ahead_ms, event.ahead_ms
         self.notice("warning", "wall-clock-moved", by_ms=moved_ms)
 
     def _on_turn_end(self, event: events.TurnEnd) -> None:  # noqa: ARG002
@@ -526,6 +527,7 @@ class Broker:
                 self.serve(waiting.call.connection, waiting, self._expire)
         for timed in self._timed:
             timed.on_timer()
+        self.timers.run_due(self.now_ms)
 
     # ------------------------------------------------------------------------------------- delayed operations
 

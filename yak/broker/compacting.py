@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from yak.broker.events import Notice
+from yak.core.events import Notice
 from yak.errors import LogDirectoryFailure
 from yak.replication.partition import Partition
 from yak.storage import swap

@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call
-from yak.broker.events import Effect, Reply
+from yak.core.events import Effect, Reply
 from yak.ids import ConnectionId
 from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
 from yak.protocol.peer_proof import Exchange, Incarnation

@@ -21,8 +21,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.events import Notice
 from yak.broker.lost_directories import give_up_log
+from yak.core.events import Notice
 from yak.errors import ErrorCode, PeerError
 from yak.ids import FilePosition, Offset
 from yak.replication.partition import Partition

@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from yak.broker.events import PeerEnd
 from yak.broker.pulse import Pulse
 from yak.cluster.image import BrokerInfo, Delta
 from yak.cluster.records import BrokerState
+from yak.core.events import PeerEnd
 from yak.ids import NodeId, PeerId
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ class Hosting:
 
     def without_lost(self, records: Sequence[TailedRecord], missing: list[NewLog]) -> list[NewLog]:
         """`missing` without the logs that a missing data directory may hold; their partitions stay offline."""
-        lost = find_lost(self._metadata.image, records, self._broker.identity) if missing else LostDirectories()
+        lost = find_lost(self._broker.image, records, self._broker.identity) if missing else LostDirectories()
         offline = [new for new in missing if new[0] in lost.partitions and new[0] not in self._log_store.logs]
         if not offline:
             return missing
@@ -313,7 +313,7 @@ class Hosting:
         configs: dict[str, LogConfig] = {}
         for topic_partition, partition in list(broker.partitions.items()):
             name = topic_partition.topic
-            topic = metadata.image.topics.get(name) if everywhere or name in names else None
+            topic = broker.image.topics.get(name) if everywhere or name in names else None
             if partition.log is None or topic is None:
                 continue
             if metadata.is_slice_full():

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from yak.broker.events import DisksLost
 from yak.cluster.image import Image
 from yak.cluster.membership import Identity
 from yak.cluster.records import Kind
+from yak.core.events import DisksLost
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import NodeId, TopicPartition
 from yak.replication.partition import Partition
@@ -122,4 +122,4 @@ def _close(broker: Broker, partition: Partition) -> None:
     partition.log = None
     broker.fail_waiting(partition, ErrorCode.kafka_storage_error)
     broker.replication.changed(partition)
-    broker.coordinate(partition)
+    broker.group_coordinator.partition_changed(partition)

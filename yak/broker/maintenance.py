@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from yak.broker import events
 from yak.broker.lost_directories import is_full
 from yak.broker.recompression import fail_pending
 from yak.cluster.records import BrokerState
+from yak.core import events
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.replication.partition import Partition
 
@@ -192,7 +192,7 @@ class Maintenance:
                 fail_pending(broker, partition, ErrorCode.not_leader_or_follower)
             broker.replication.serving.changed(partition)
         broker.failure_watch.stop()
-        broker.coordinator.stop()
+        broker.group_coordinator.runtime.stop()
         broker.metadata.leave(self._on_left)
 
     def _on_left(self) -> None:

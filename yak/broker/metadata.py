@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from yak.broker import events
 from yak.broker.hosting import Created, Hosting, NewLog
 from yak.broker.lost_directories import is_full
 from yak.cluster import outputs as out
@@ -24,6 +23,7 @@ from yak.cluster.membership import Membership
 from yak.cluster.payload import BadRecord
 from yak.cluster.restore_offer import Held
 from yak.config.topic_configs import resolve_log_config
+from yak.core import events
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import BrokerEpoch, NodeId, TopicPartition
@@ -65,7 +65,7 @@ class Metadata:
     def __init__(self, broker: Broker, parts: Parts) -> None:
         self._broker = broker
         self._nonce = 0
-        self.image: Image = parts.image
+        self._context = broker.context
         self._image_log = parts.image_log
         self._secret_file = parts.secret_file
         self._secret_on_disk = parts.secret_file.read()
@@ -104,7 +104,7 @@ class Metadata:
         logged (`observer-failed`)."""
         self.store_lost_ms: int | None = None
         """When the store stopped answering; None while it answers."""
-        for topic in self.image.topics.values():
+        for topic in self._context.image.topics.values():
             for info in topic.partitions:
                 if broker.node_id in info.replicas:
                     log = self.hosting.log_of(topic, info)
@@ -265,8 +265,8 @@ class Metadata:
         """The resolved log configuration of a topic."""
         return resolve_log_config(
             topic.configs,
-            self.image.broker_configs.get(self._broker.node_id, {}),
-            self.image.default_broker_configs,
+            self._context.image.broker_configs.get(self._broker.node_id, {}),
+            self._context.image.default_broker_configs,
             self._broker.config.static,
         )
 
@@ -322,7 +322,7 @@ class Metadata:
             return
         records = self._next_round()
         try:
-            image, delta = self.image.apply_all(records)
+            image, delta = self._context.image.apply_all(records)
         except (BadRecord, ChainBroken) as error:
             self._fail(error)
             return
@@ -400,7 +400,7 @@ class Metadata:
             self._act(step, step.created)
 
     def _drop(self, step: _Step) -> Iterator[None]:
-        yield from self.hosting.drop_removed(self.image, step.image, step.delta)
+        yield from self.hosting.drop_removed(self._context.image, step.image, step.delta)
 
     def _begin_slices(self, slices: Iterator[None], then: Callable[[], None]) -> None:
         """Run the first slice at once, each other slice in a later turn, and `then` behind the last."""
@@ -445,7 +445,7 @@ class Metadata:
 
     def _act(self, step: _Step, created: Created) -> None:
         """Put an image in force: first the partitions, in slices, then the parts that need the whole image."""
-        before, self.image = self.image, step.image
+        before, self._context.image = self._context.image, step.image
         self._begin_slices(self._act_on_partitions(before, step, created), partial(self._acted, before, step))
 
     def _act_on_partitions(self, before: Image, step: _Step, created: Created) -> Iterator[None]:
@@ -460,8 +460,8 @@ class Metadata:
         """All partitions match the image: notify the parts that need the whole image, and begin the next round."""
         broker, image, delta = self._broker, step.image, step.delta
         self.hosting.release_slice()
-        broker.coordinator.topics_changed(delta.topics_changed)
-        broker.coordinator.expiry.topics_deleted(self.hosting.deleted_topics(before, image, delta))
+        broker.group_coordinator.topics_changed(delta.topics_changed)
+        broker.group_coordinator.expiry.topics_deleted(self.hosting.deleted_topics(before, image, delta))
         if delta.brokers_changed:
             broker.record_deletions.on_brokers()
             broker.expected_followers.on_brokers()

@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, Protocol
 
-from yak.broker import events
 from yak.cluster.image import BrokerInfo
+from yak.core import events
 from yak.errors import ErrorCode, ProtocolViolation
 from yak.ids import BrokerEpoch, NodeId, PeerId
 from yak.protocol.codec import decode_response, encode_request

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from yak.broker.events import Notice
+from yak.core.events import Notice
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.record_batch import (
     HEADER_BYTES,

@@ -12,12 +12,12 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from yak.broker.events import PeerEnd
 from yak.broker.lost_directories import is_full
 from yak.broker.replica_appending import append
 from yak.broker.replica_throttle import Throttle, is_named
 from yak.broker.replica_truncation import begin_inside, begins_inside, may_follow, start_anew, truncate, wanted
 from yak.config.log_config import NEVER
+from yak.core.events import PeerEnd
 from yak.errors import ErrorCode, LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, NodeId, Offset, PeerId
 from yak.protocol.record_batch import HEADER_BYTES

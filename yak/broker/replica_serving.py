@@ -180,7 +180,7 @@ class ReplicaServing:
         broker = self._broker
         correlation_id, epoch, name, leader_epoch, offset, last_epoch, start_offset, bytes_max = repeated
         item = session.named.get(name)
-        if item is None or epoch != session.epoch or session.image is not broker.metadata.image:
+        if item is None or epoch != session.epoch or session.image is not broker.image:
             return None
         partition = item.partition
         if partition is None or broker.partitions.get(partition.topic_partition) is not partition:

@@ -1,18 +1,17 @@
-"""Topic creation, as shared by CreateTopics and auto-creation."""
+"""Topic creation, as shared by CreateTopics, auto-creation, and the first use of a group."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from yak.broker.coordinator.offsets_topic import plan_offsets_topic
 from yak.broker.lost_directories import full_brokers
 from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
 from yak.errors import ErrorCode, PeerError
-from yak.groups.placement import OFFSETS_TOPIC
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_REQUEST_MAX
 from yak.protocol.topic_names import is_internal
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LOG = "yak"
 """The default topic of clients that name none. It has a single partition, so that its records have one order."""
+_OFFSETS_TOPIC_FACTOR: Final = "offsets.topic.replication.factor"
 
 
 def replication_factor(broker: Broker, new: NewTopic) -> int:
@@ -83,3 +83,32 @@ def plan_auto_creation(broker: Broker, name: str) -> Sequence[StoreRequest]:
         return plan_offsets_topic(broker)
     new = NewTopic(name, num_partitions=1 if name == DEFAULT_LOG else -1)
     return plan_topic(broker, new, full_brokers(broker)).requests
+
+
+def plan_offsets_topic(broker: Broker) -> Sequence[StoreRequest]:
+    """The requests that create `__consumer_offsets`. Raises PeerError, also while expected followers are missing.
+
+    The topic has `offsets.topic.replication.factor` replicas. If that is not set, a smaller cluster gets fewer, so that
+    a single broker serves groups. The factor is then at least the number of registered brokers, down ones included, and
+    `default.replication.factor`: a broker that is briefly down, or starts later, costs no replica for good.
+    """
+    config = broker.config
+    replication_factor = config.offsets_topic_replication_factor
+    if _OFFSETS_TOPIC_FACTOR not in config.static:
+        replication_factor = min(replication_factor, max(len(broker.image.brokers), config.default_replication_factor))
+    broker.expected_followers.check(config.offsets_topic_replication_factor)
+    return plan_create_topic(
+        broker.image,
+        NewTopic(
+            OFFSETS_TOPIC,
+            num_partitions=config.offsets_topic_num_partitions,
+            replication_factor=max(1, replication_factor),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            },
+        ),
+        broker.dice.uuid4(),
+        full=full_brokers(broker),
+    ).requests

@@ -13,6 +13,8 @@ from yak.groups.fields import BadGroupRecord, Reader, Writer
 from yak.groups.record import Record
 from yak.ids import LeaderEpoch, Offset
 
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+"""The leader of a group's partition of this topic is the group's coordinator (`yak.core.placement`)."""
 KEY_VERSION: Final = 1
 _OLD_KEY_VERSION: Final = 0
 _VALUE_VERSION: Final = 3

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from yak.broker.events import ConnectionClosed, ConnectionOpened, FrameReceived
+from yak.core.events import ConnectionClosed, ConnectionOpened, FrameReceived
 from yak.ids import ConnectionId
 from yak.limits import HEAVY_MS, HEAVY_SLICES, LARGE_REQUEST_ELEMENTS, LONG_STEP_NS, TURN_SLICE_NS
 from yak.server import log

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from yak.broker.events import ConnectionClosed, ConnectionOpened, Event, FrameReceived
+from yak.core.events import ConnectionClosed, ConnectionOpened, Event, FrameReceived
 from yak.ids import ConnectionId
 from yak.seams.disk import Part
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from yak.broker.events import JobDone, JobKind, RunJob
+from yak.core.events import JobDone, JobKind, RunJob
 from yak.errors import PeerError, ProtocolViolation
 from yak.server import log
 from yak.server.clock import Clock

@@ -20,8 +20,8 @@ from typing import Final, TextIO
 import trio
 
 from yak.broker.broker import Broker
-from yak.broker.events import Event, Refused, StopRequested, StoreConnected, StoreLost
 from yak.config.broker_configs import BrokerConfig
+from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
 from yak.private_files import replace_file

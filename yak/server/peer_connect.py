@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import trio
 
-from yak.broker.events import PeerEnd
+from yak.core.events import PeerEnd
 
 _NO_WAY_FROM_HERE: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETUNREACH)
 """This host has no such addresses (mostly IPv6), which says nothing about the peer."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from yak.broker.events import ClosePeer, ConnectPeer, PeerAnswered, PeerConnected, PeerEnd, PeerLost, SendPeer
+from yak.core.events import ClosePeer, ConnectPeer, PeerAnswered, PeerConnected, PeerEnd, PeerLost, SendPeer
 from yak.ids import PeerId
 from yak.server import log
 from yak.server.answer_buffer import AnswerBuffer, BadLengthError

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from yak.broker.events import Event, RecordsTailed, StoreConnected, StoreLost, StoreReplied
+from yak.core.events import Event, RecordsTailed, StoreConnected, StoreLost, StoreReplied
 from yak.errors import StartRefused
 from yak.ids import MetadataOffset, Nonce
 from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord

@@ -20,7 +20,7 @@ import trio
 
 from yak import limits as bounds
 from yak.broker.counters import Counters as CoreCounters
-from yak.broker.events import (
+from yak.core.events import (
     CallStore,
     CloseConnection,
     ClosePeer,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from yak.groups.placement import OFFSETS_TOPIC
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import FilePosition, Offset
 from yak.protocol.record_batch import (
     HEADER_BYTES,

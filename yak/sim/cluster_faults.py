@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.events import Notice
+from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
 from yak.sim.cluster import CLIENTS, Cluster
 from yak.sim.cluster_disks import Disks

@@ -8,7 +8,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.broker import events
+from yak.core import events
 from yak.sim.cluster import Cluster
 from yak.sim.cluster_books import ClusterBooks
 from yak.sim.dice import SeededDice

@@ -7,7 +7,7 @@ from typing import Any
 
 from yak.cluster.member_state import MembershipSettings
 from yak.cluster.payload import parse_isr, parse_nodes
-from yak.groups.placement import OFFSETS_TOPIC
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.books import Violation
 from yak.sim.checks.commits_of_members import CommitsOfMembers
 from yak.sim.checks.committed_stays import CommittedStays

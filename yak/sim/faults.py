@@ -11,8 +11,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from yak.broker.events import Notice
 from yak.cluster.member_state import MemberState
+from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
 from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from yak.groups.placement import OFFSETS_TOPIC, partition_of
+from yak.core.placement import partition_of
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import NodeId, Offset
 from yak.sim.books import Violation
 from yak.sim.history import Key

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from yak.broker.events import PeerEnd
+    from yak.core.events import PeerEnd
     from yak.sim.network import Caller, Network
     from yak.sim.node import SimNode
 

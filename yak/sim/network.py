@@ -22,7 +22,7 @@ from yak.sim.line import Line
 from yak.sim.world import World
 
 if TYPE_CHECKING:
-    from yak.broker.events import PeerEnd
+    from yak.core.events import PeerEnd
     from yak.sim.line import Stream
     from yak.sim.node import SimNode
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from yak.broker import events
 from yak.broker.broker import Broker, Parts
 from yak.broker.metadata import PARTITIONS_A_SLICE
 from yak.cluster.image_log import ImageLog
@@ -19,6 +18,7 @@ from yak.cluster.membership import Identity, MembershipSettings
 from yak.cluster.secret_file import SecretFile
 from yak.config.broker_configs import BrokerConfig
 from yak.config.topic_configs import resolve_log_config
+from yak.core import events
 from yak.errors import FailStop, LogDirectoryFailure
 from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk

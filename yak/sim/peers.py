@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker import events
+from yak.core import events
 from yak.errors import ErrorCode
 
 if TYPE_CHECKING:

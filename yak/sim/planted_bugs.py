@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from yak.broker import events
+from yak.core import events
 from yak.errors import FailStop
 from yak.sim.books import Violation
 from yak.sim.dice import SeededDice

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from yak.broker import events
+from yak.core import events
 from yak.sim.dice import SeededDice
 from yak.sim.world import World
 

@@ -216,24 +216,27 @@ def test_the_core_takes_any_request_about_groups(kind):
     frames: st.SearchStrategy[bytes] = (valid_requests if kind == "valid" else mutated_requests)(GROUP_APIS)
     assert fuzz(1.0, frames, attempt) > 50
     rig.run_for(2_000_000)
-    assert not any(held.shard.unreadable for held in rig.node.broker.coordinator.led.values())
+    assert not any(held.shard.unreadable for held in rig.node.broker.group_coordinator.runtime.coordinated.values())
     before = known(rig)
     assert before, "there is nothing to compare"
     rig.restart()
     wait = 0
-    while not rig.node.broker.coordinator.led or rig.node.broker.coordinator.is_loading():
+    while (
+        not rig.node.broker.group_coordinator.runtime.coordinated
+        or rig.node.broker.group_coordinator.runtime.is_loading()
+    ):
         rig.run_for(10)
         wait += 1
         assert wait < 1_000
     assert known(rig) == before, "what was written is not what is known"
-    assert not any(held.shard.unreadable for held in rig.node.broker.coordinator.led.values())
+    assert not any(held.shard.unreadable for held in rig.node.broker.group_coordinator.runtime.coordinated.values())
 
 
 def known(rig: Rig) -> dict[str, Any]:
     """What there is to remember of every group, of either protocol."""
     return {
         name: (group.members.state, group.consumer and group.consumer.state, dict(group.offsets.topics))
-        for held in rig.node.broker.coordinator.led.values()
+        for held in rig.node.broker.group_coordinator.runtime.coordinated.values()
         for name, group in held.shard.groups.items()
         if not group.is_void and (group.consumer or group.members.protocol_type is not None or group.offsets)
     }

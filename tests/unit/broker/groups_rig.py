@@ -7,7 +7,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.groups.placement import OFFSETS_TOPIC
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.clients import Channel
 from yak.sim.rig import Pending, Rig
 
@@ -47,7 +47,7 @@ class GroupsRig(Rig):
             self.run_for(50)
             answer = self.ask(FIND, 0, key="g")
         assert OFFSETS_TOPIC in self.node.broker.image.topics
-        while self.node.broker.coordinator.is_loading():
+        while self.node.broker.group_coordinator.runtime.is_loading():
             self.run_for(10)
 
     # ------------------------------------------------------------------------------------------------ members

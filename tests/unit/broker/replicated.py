@@ -16,7 +16,7 @@ def add_broker(
     rig: Rig, node_id: int, *, rack: str | None = None, state: BrokerState = BrokerState.ACTIVE, role: str = "leader"
 ) -> None:
     """One more broker in the image; it does not exist."""
-    metadata = rig.node.broker.metadata
+    broker = rig.node.broker
     info = BrokerInfo(
         node_id=node_id,
         broker_epoch=100 + node_id,
@@ -28,13 +28,13 @@ def add_broker(
         role=role,
         state=state,
     )
-    metadata.image = replace(metadata.image, brokers={**metadata.image.brokers, node_id: info})
+    broker.context.image = replace(broker.context.image, brokers={**broker.context.image.brokers, node_id: info})
 
 
 def set_partition(rig: Rig, topic: str, *, leader: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> Partition:
     """Give partition 0 another leader, replicas and ISR, one leader epoch on: in the image and in the broker."""
     broker = rig.node.broker
-    image = broker.metadata.image
+    image = broker.context.image
     described = image.topics[topic]
     epochs = tuple(image.brokers[node].broker_epoch if node in image.brokers else 0 for node in isr)
     info = replace(
@@ -47,7 +47,7 @@ def set_partition(rig: Rig, topic: str, *, leader: int, replicas: tuple[int, ...
         isr_epochs=epochs,
     )
     changed = replace(described, partitions=(info, *described.partitions[1:]))
-    broker.metadata.image = replace(image, topics={**image.topics, topic: changed})
+    broker.context.image = replace(image, topics={**image.topics, topic: changed})
     partition = broker.partitions[TopicPartition(topic, 0)]
     if partition.become(
         node_id=broker.node_id,

@@ -7,10 +7,12 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.replicated import add_broker, set_partition
+from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.metadata import _Step
 from yak.cluster.image import Delta
-from yak.groups.offsets import read_offset_key
-from yak.groups.placement import OFFSETS_TOPIC, partition_of
+from yak.core.placement import partition_of
+from yak.groups.offsets import OFFSETS_TOPIC, read_offset_key
+from yak.groups.record import Record
 from yak.ids import TopicPartition
 from yak.protocol.record_walk import walk_records
 from yak.sim.rig import Rig
@@ -261,10 +263,9 @@ def test_records_of_strangers_are_left_alone() -> None:
     rig = make_rig()
     ask.commit(rig, {0: 1})
     partition = rig.node.broker.partitions[TopicPartition(OFFSETS_TOPIC, 0)]
-    from yak.broker.coordinator.writing import append
-    from yak.groups.record import Record
-
-    append(rig.node.broker, partition, [Record(b"\0\x63what", b"ever"), Record(b"", b""), Record(b"\0\1", b"\0\3")])
+    CoordinatorPartitions(rig.node.broker).append(
+        partition, [Record(b"\0\x63what", b"ever"), Record(b"", b""), Record(b"\0\1", b"\0\3")]
+    )
     rig.restart()
     rig.run_for(100)
     assert ask.committed(rig, [0]) == [1]
@@ -416,8 +417,8 @@ def test_a_log_that_was_cut_where_compaction_left_nothing_is_read_to_its_end(rig
     partition = broker.partitions[TopicPartition(OFFSETS_TOPIC, 0)]
     partition.log.log_end_offset += 10
     partition.log.roll(rig.world.now_ms)
-    del broker.coordinator.led[0]
-    broker.coordinator.look(partition)
+    del broker.group_coordinator.runtime.coordinated[0]
+    broker.group_coordinator.partition_changed(partition)
     partition.advance_high_watermark()
     ask.list_groups(rig)  # a step, whose effects include the reading that `look` asked for
     rig.run_for(100)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.broker import events
+from yak.core import events
 from yak.limits import BROKER_REQUEST_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from yak.protocol.codec import encode_request
 from yak.protocol.peer_proof import Incarnation

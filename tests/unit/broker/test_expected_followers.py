@@ -157,6 +157,6 @@ def test_the_names_of_this_machine_are_one():
     brokers = rig.node.broker.image.brokers
     for node_id, host, port in ((4, "127.0.0.1", 9092), (5, "::1", 9093)):
         info = type(brokers[2])(node_id, 1, "b", (), host, port, None, "follower", brokers[2].state)
-        rig.node.broker.metadata.image = type(rig.node.broker.image)(brokers={**brokers, node_id: info})
+        rig.node.broker.context.image = type(rig.node.broker.image)(brokers={**brokers, node_id: info})
         brokers = rig.node.broker.image.brokers
     assert rig.node.broker.expected_followers.missing() == []

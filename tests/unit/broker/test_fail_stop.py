@@ -7,8 +7,8 @@ from typing import NoReturn
 import pytest
 
 from tests.unit.broker.groups_rig import GroupsRig
-from yak.broker import events
 from yak.broker.apis.fetch import Fetch
+from yak.core import events
 from yak.errors import ErrorCode, FailStop, PeerError
 from yak.fail_stop import changes_state
 from yak.groups.classic.group import ClassicGroup
@@ -171,11 +171,21 @@ def test_append_that_raises_after_its_write_stops_the_broker_and_acknowledges_no
     assert not pending.is_done
 
 
-@pytest.mark.parametrize("name", ["flusher", "isr_changes", "maintenance", "metadata", "replication", "coordinator"])
+@pytest.mark.parametrize("name", ["flusher", "isr_changes", "maintenance", "metadata", "replication"])
 def test_timer_that_raises_stops_the_broker(rig: Rig, name: str) -> None:
     seen = Watched(rig)
     breaks_after(getattr(rig.node.broker, name), "on_timer")
     rig.node.post(events.TimerDue())
+    stops(rig, seen, "TimerDue")
+
+
+def test_armed_timer_that_raises_stops_the_broker(rig: Rig) -> None:
+    def fail() -> None:
+        raise Bug
+
+    seen = Watched(rig)
+    rig.node.broker.timers.arm("planted", rig.world.now_ms + 10, fail)
+    rig.run_for(20)
     stops(rig, seen, "TimerDue")
 
 
@@ -214,7 +224,7 @@ def test_offset_commit_that_raises_after_its_record_was_written_stops_the_broker
     topics = [{"name": "orders", "partitions": [offset]}]
     who = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
     pending = rig.begin(OFFSET_COMMIT, 8, client=rig.new_client(), topics=topics, **who)
-    stops(rig, seen, "Coordinator.append")
+    stops(rig, seen, "CoordinatorRuntime.append")
     assert not pending.is_done
 
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker import events, recompression
+from yak.broker import recompression
 from yak.broker.topic_creation import plan_auto_creation
 from yak.cluster.topic_changes import plan_delete_topic
+from yak.core import events
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
@@ -192,9 +193,9 @@ def replace_topic(rig: Rig, name: str, old_id) -> None:
     node.post(events.TurnEnd())
     rig.run_for(20)  # or the simulated network may bring the second change first
     topics = {key: topic for key, topic in broker.image.topics.items() if topic.topic_id != old_id}
-    seen, broker.metadata.image = broker.metadata.image, replace(broker.image, topics=topics)
+    seen, broker.context.image = broker.context.image, replace(broker.image, topics=topics)
     requests = plan_auto_creation(broker, name)
-    broker.metadata.image = seen
+    broker.context.image = seen
     broker.metadata.begin_own(requests, lambda _error, _values: None)
     node.post(events.TurnEnd())
     rig.run_for(20)

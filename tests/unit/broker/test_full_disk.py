@@ -6,7 +6,7 @@ import errno
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker import events
+from yak.core import events
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.sim.cluster_rig import ClusterRig

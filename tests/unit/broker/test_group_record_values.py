@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.test_consumer_groups import begin_beat, describe, make_rig
-from yak.broker.coordinator import writing
+from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.views.group_lag import coordinated_groups, topic_lag
 from yak.groups.classic.records import group_key
 from yak.groups.consumer.records import (
@@ -26,8 +26,7 @@ from yak.groups.consumer.records import (
     encode,
 )
 from yak.groups.fields import INT32_MAX, INT32_MIN, Writer
-from yak.groups.offsets import Committed, offset_record
-from yak.groups.placement import OFFSETS_TOPIC
+from yak.groups.offsets import OFFSETS_TOPIC, Committed, offset_record
 from yak.groups.record import Record
 from yak.ids import TopicPartition
 from yak.sim.rig import Rig
@@ -39,7 +38,7 @@ EXTREMES = st.sampled_from([INT32_MIN, -3, -2, -1, 0, 1, 5, INT32_MAX - 1, INT32
 def load(rig: Rig, *records: Record) -> None:
     """Write these to the group's partition, and have the coordinator read it again."""
     partition = rig.node.broker.partitions[TopicPartition(OFFSETS_TOPIC, 0)]
-    writing.append(rig.node.broker, partition, records)
+    CoordinatorPartitions(rig.node.broker).append(partition, records)
     rig.restart()
     rig.run_for(100)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from yak.errors import ErrorCode
-from yak.groups.placement import OFFSETS_TOPIC
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.cluster_rig import ClusterRig
 
 METADATA, FIND_COORDINATOR = 3, 10

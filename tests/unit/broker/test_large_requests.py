@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker import events
+from yak.core import events
 from yak.limits import LARGE_REQUEST_ELEMENTS, REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.protocol.codec import decode_response, encode_request
 from yak.sim.rig import Rig

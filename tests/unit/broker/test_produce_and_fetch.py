@@ -6,7 +6,7 @@ import struct
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker import events
+from yak.core import events
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.rig import Rig, fetch_fields, produce_fields

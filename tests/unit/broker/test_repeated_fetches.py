@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from yak.broker import broker as core
-from yak.broker.events import FrameReceived, Reply
 from yak.cluster.records import BrokerState
+from yak.core.events import FrameReceived, Reply
 from yak.errors import ErrorCode
 from yak.protocol.versions import FETCH
 from yak.sim.cluster_rig import ClusterRig
@@ -109,17 +109,17 @@ def test_another_session_epoch_is_refused(rig):
 
 def test_a_new_image_is_looked_at_before_it_counts(rig, fetches_decoded):
     fetch = LastFetch(rig)
-    metadata, node_id = fetch.leader.metadata, fetch.session.node_id
-    info = metadata.image.brokers[node_id]
-    metadata.image = replace(
-        metadata.image, brokers=metadata.image.brokers | {node_id: replace(info, broker_epoch=999)}
+    broker, node_id = fetch.leader, fetch.session.node_id
+    info = broker.context.image.brokers[node_id]
+    broker.context.image = replace(
+        broker.context.image, brokers=broker.context.image.brokers | {node_id: replace(info, broker_epoch=999)}
     )
     assert refusal(fetch.send()) == ErrorCode.stale_broker_epoch
-    metadata.image = replace(
-        metadata.image, brokers=metadata.image.brokers | {node_id: replace(info, state=BrokerState.CLOSED)}
+    broker.context.image = replace(
+        broker.context.image, brokers=broker.context.image.brokers | {node_id: replace(info, state=BrokerState.CLOSED)}
     )
     assert refusal(fetch.send()) == ErrorCode.stale_broker_epoch
-    metadata.image = replace(metadata.image, brokers=metadata.image.brokers | {node_id: info})
+    broker.context.image = replace(broker.context.image, brokers=broker.context.image.brokers | {node_id: info})
     assert fetch.send() == []
     assert fetches_decoded == [17, 17, 17]
 

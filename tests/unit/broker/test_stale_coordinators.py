@@ -4,7 +4,7 @@ import pytest
 
 from yak.cluster.member_state import MemberState
 from yak.errors import ErrorCode
-from yak.groups.placement import OFFSETS_TOPIC
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.cluster_rig import ClusterRig
 
 FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH = 10, 8, 9
@@ -93,7 +93,9 @@ def test_who_has_just_been_let_in_and_leads_tells_at_once(rig: ClusterRig) -> No
         node.start()
     rig.run_until(lambda: rig.leader(OFFSETS_TOPIC) != -1 and rig.is_in_sync(OFFSETS_TOPIC))
     broker = rig.nodes[rig.leader(OFFSETS_TOPIC) - 1].broker
-    rig.run_until(lambda: bool(broker.coordinator.led) and not broker.coordinator.is_loading())
+    rig.run_until(
+        lambda: bool(broker.group_coordinator.runtime.coordinated) and not broker.group_coordinator.runtime.is_loading()
+    )
     answer = told(rig, rig.leader(OFFSETS_TOPIC))
     assert answer.error_code == ErrorCode.none
     assert answer.topics[0].partitions[0].committed_offset == 5

@@ -8,7 +8,7 @@ from tests.unit.broker import group_requests as ask
 from yak.broker.replica_truncation import may_follow
 from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
-from yak.groups.placement import OFFSETS_TOPIC
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import iterate_headers
 from yak.sim.disk import SimDisk

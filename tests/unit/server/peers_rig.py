@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import trio
 
 from tests.unit.server.shell_rig import halted
-from yak.broker.events import ConnectPeer, Effect, Event, PeerAnswered, PeerConnected, PeerLost, TurnEnd
+from yak.core.events import ConnectPeer, Effect, Event, PeerAnswered, PeerConnected, PeerLost, TurnEnd
 from yak.server.shell import ConnectionLimits, Shell
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)

@@ -9,7 +9,7 @@ from typing import NoReturn
 import trio
 
 from tests.unit.server.frames import frame
-from yak.broker.events import (
+from yak.core.events import (
     CloseConnection,
     ConnectionClosed,
     ConnectionOpened,

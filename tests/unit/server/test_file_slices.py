@@ -6,7 +6,7 @@ import socket
 import pytest
 import trio
 
-from yak.broker.events import ConnectionOpened, FrameReceived, Reply, TurnEnd
+from yak.core.events import ConnectionOpened, FrameReceived, Reply, TurnEnd
 from yak.server.disk import RealDisk
 from yak.server.shell import Shell
 

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from tests.unit.server.shell_rig import ProcessHalted, halted
-from yak.broker.events import (
+from yak.core.events import (
     CloseConnection,
     ConnectionClosed,
     ConnectionOpened,

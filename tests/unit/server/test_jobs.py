@@ -7,7 +7,7 @@ import weakref
 import pytest
 import trio
 
-from yak.broker.events import JobDone, RunJob
+from yak.core.events import JobDone, RunJob
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.server.clock import Clock
 from yak.server.jobs import JobRunner

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from yak.broker.apis import NAMES
 from yak.broker.counters import FOLLOWER_FETCH, Counters
-from yak.broker.events import Effect, Event, JobDone, RunJob
+from yak.core.events import Effect, Event, JobDone, RunJob
 from yak.server.latencies import BOUNDS_SECONDS, Histogram, Latencies
 from yak.server.shell import Shell
 

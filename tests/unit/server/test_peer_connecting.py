@@ -9,7 +9,7 @@ import trio.testing
 
 from tests.unit.server.frames import frame
 from tests.unit.server.peers_rig import port_of, receive, running
-from yak.broker.events import ClosePeer, ConnectPeer, PeerConnected, PeerLost, SendPeer
+from yak.core.events import ClosePeer, ConnectPeer, PeerConnected, PeerLost, SendPeer
 from yak.server.peer_connect import _handshake
 
 

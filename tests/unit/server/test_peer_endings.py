@@ -9,7 +9,7 @@ import trio
 
 from tests.unit.server.frames import frame
 from tests.unit.server.peers_rig import FakeCore, port_of, reset, running
-from yak.broker.events import (
+from yak.core.events import (
     ClosePeer,
     ConnectPeer,
     Effect,

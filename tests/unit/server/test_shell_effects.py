@@ -10,7 +10,8 @@ import pytest
 import trio
 
 from tests.unit.server.shell_rig import ScriptedCore, ask, running
-from yak.broker.events import (
+from yak.commands.help import EXIT_CODES
+from yak.core.events import (
     CallStore,
     DisksLost,
     Effect,
@@ -22,7 +23,6 @@ from yak.broker.events import (
     TimerDue,
     WallClockMoved,
 )
-from yak.commands.help import EXIT_CODES
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
 from yak.server.clock import Clock
 from yak.server.latencies import Histogram

@@ -10,7 +10,7 @@ import trio
 
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import Running, ScriptedCore, ask, is_closed, receive, running
-from yak.broker.events import ConnectionClosed, Effect, Event, FrameReceived, Notice, PeerProven, Reply, TimerDue
+from yak.core.events import ConnectionClosed, Effect, Event, FrameReceived, Notice, PeerProven, Reply, TimerDue
 from yak.limits import LARGE_REQUEST_ELEMENTS
 from yak.server.low_water import UP_TO_BYTES
 from yak.server.shell import ConnectionLimits

@@ -49,8 +49,8 @@ class Coordinator:
         self.group = Group("g", Rig().group)
         self.group.members.generation = 2
         self.join("m")
-        self.led = SimpleNamespace(
-            loading=None, partition=self.partition, shard=SimpleNamespace(groups={"g": self.group})
+        self.coordinated = SimpleNamespace(
+            is_loading=False, partition=self.partition, shard=SimpleNamespace(groups={"g": self.group})
         )
         self.books.of("g")
         self.step()
@@ -67,8 +67,10 @@ class Coordinator:
         return commit
 
     def step(self) -> None:
-        coordinator = SimpleNamespace(led={0: self.led})
-        self.check.stepped(SimpleNamespace(node_id=1, broker=SimpleNamespace(coordinator=coordinator)))
+        runtime = SimpleNamespace(coordinated={0: self.coordinated})
+        self.check.stepped(
+            SimpleNamespace(node_id=1, broker=SimpleNamespace(group_coordinator=SimpleNamespace(runtime=runtime)))
+        )
 
     def acknowledge(self, commit, high_watermark: int) -> None:
         history = self.cluster.history
@@ -112,8 +114,8 @@ def test_commit_of_the_generation_before_in_the_next_step_is_a_violation(coordin
 
 def test_commits_that_a_new_coordinator_loads_are_no_violation(coordinator):
     coordinator.append("m", 1)
-    coordinator.led = SimpleNamespace(
-        loading=None, partition=coordinator.partition, shard=SimpleNamespace(groups={"g": coordinator.group})
+    coordinator.coordinated = SimpleNamespace(
+        is_loading=False, partition=coordinator.partition, shard=SimpleNamespace(groups={"g": coordinator.group})
     )
     coordinator.step()
     assert coordinator.check.appended_count == 0

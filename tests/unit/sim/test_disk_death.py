@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from yak.broker import events
+from yak.core import events
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk

@@ -34,10 +34,13 @@ class Coordinator:
         topic_partition = TopicPartition("__consumer_offsets", 0)
         self.log = SimpleNamespace(log_start_offset=0, log_end_offset=2)
         partition = SimpleNamespace(topic_id=KEY.topic_id, topic_partition=topic_partition, log=self.log)
-        self.led = SimpleNamespace(partition=partition, loading=object())
-        coordinator = SimpleNamespace(led={0: self.led})
+        self.coordinated = SimpleNamespace(partition=partition, is_loading=True)
+        runtime = SimpleNamespace(coordinated={0: self.coordinated})
         self.node = SimpleNamespace(
-            node_id=1, disk=disk, directories=["/d"], broker=SimpleNamespace(coordinator=coordinator)
+            node_id=1,
+            disk=disk,
+            directories=["/d"],
+            broker=SimpleNamespace(group_coordinator=SimpleNamespace(runtime=runtime)),
         )
         history = SimpleNamespace(copies={KEY: {1: Copy(self.node, KEY, topic_partition)}})
         self.check = LoadsRefuseDamage(history)
@@ -49,7 +52,7 @@ class Coordinator:
         self.check.stepped(self.node)
 
     def complete(self) -> None:
-        self.led.loading = None
+        self.coordinated.is_loading = False
         self.step()
 
 

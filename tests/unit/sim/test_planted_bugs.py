@@ -2,8 +2,8 @@
 
 import pytest
 
-from yak.broker import events
 from yak.broker.appending import place
+from yak.core import events
 from yak.errors import FailStop
 from yak.sim.books import Violation
 from yak.sim.cluster_run import run_cluster_seed

@@ -38,11 +38,11 @@ def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
         "authorized_operations": GROUP_OPERATIONS if call.request.include_authorized_operations else _NOT_ASKED,
     }
     try:
-        group = broker.coordinator.of(group_id).shard.groups.get(group_id)
+        group = broker.group_coordinator.of(group_id).shard.groups.get(group_id)
         if group is None:
             raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
         if group.consumer is None:
             raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")
     except PeerError as refusal:
         return fields | {"error_code": refusal.error_code, "error_message": refusal.message or None}
-    return fields | broker.coordinator.consumers.describe(group.consumer)
+    return fields | broker.group_coordinator.consumers.describe(group.consumer)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from yak.broker.apis.join_group import client_host
 from yak.broker.call import Call, Fields, Now, Outcome
-from yak.broker.coordinator.tickets import answer_when_safe
+from yak.broker.delayed_group_requests import answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.limits import GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.coordinator.writing import Then
+    from yak.coordination.runtime import Then
 
 KEY, NAME, VERSIONS = 68, "ConsumerGroupHeartbeat", range(2)
 ABSENT = ("racks: they are kept and described, but no assignor looks at them",)
@@ -28,11 +28,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
         for text in (request.member_id, request.instance_id or "", request.rack_id or ""):
             if len(text.encode()) > GROUP_STRING_BYTES_MAX:
                 raise PeerError(ErrorCode.invalid_request, "a name of more than 32,000 bytes")
-        held = broker.coordinator.of(request.group_id)
+        coordinated = broker.group_coordinator.of(request.group_id)
 
         def operation(then: Then) -> Fields:
-            return broker.coordinator.consumers.heartbeat(
-                held,
+            return broker.group_coordinator.consumers.heartbeat(
+                coordinated,
                 request,
                 client_id=call.client_id or "",
                 client_host=client_host(call),

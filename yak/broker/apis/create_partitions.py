@@ -12,7 +12,7 @@ from yak.broker.lost_directories import full_brokers
 from yak.broker.topic_creation import named_twice, refuse_many_partitions, send_plan
 from yak.cluster.topic_changes import plan_create_partitions
 from yak.errors import ErrorCode, PeerError
-from yak.groups.placement import OFFSETS_TOPIC
+from yak.groups.offsets import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
-from yak.broker.coordinator.tickets import GroupWaiting
+from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
 from yak.limits import SLICE_ELEMENTS
 
@@ -44,9 +44,9 @@ def slices(broker: Broker, call: Call) -> Slices:
 def _delete(
     broker: Broker, group_id: str, names: list[str], results: dict[str, ErrorCode], waiting: GroupWaiting
 ) -> None:
-    coordinator = broker.coordinator
-    held = coordinator.of(group_id, may_be_empty=True)
-    group = held.shard.groups.get(group_id)
+    coordinator = broker.group_coordinator
+    coordinated = coordinator.of(group_id, may_be_empty=True)
+    group = coordinated.shard.groups.get(group_id)
     if group is None:
         raise PeerError(ErrorCode.group_id_not_found)
     group.check_deletion()
@@ -59,10 +59,14 @@ def _delete(
     records = group.forgetting()
     if records:
         coordinator.append(
-            held, group, records, lambda: coordinator.deleted(held, group, ErrorCode.group_id_not_found), then
+            coordinated,
+            group,
+            records,
+            lambda: coordinator.deleted(coordinated, group, ErrorCode.group_id_not_found),
+            then,
         )
     else:
-        coordinator.deleted(held, group, ErrorCode.group_id_not_found)
+        coordinator.deleted(coordinated, group, ErrorCode.group_id_not_found)
         results[group_id] = ErrorCode.none
 
 

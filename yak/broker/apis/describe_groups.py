@@ -54,10 +54,10 @@ def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
         "authorized_operations": GROUP_OPERATIONS if asked else _NOT_ASKED,
     }
     try:
-        held = broker.coordinator.of(group_id, may_be_empty=True)
+        coordinated = broker.group_coordinator.of(group_id, may_be_empty=True)
     except PeerError as refusal:
         return fields | {"error_code": refusal.error_code}
-    group = held.shard.groups.get(group_id)
+    group = coordinated.shard.groups.get(group_id)
     if group is not None and group.consumer is None:
         return fields | _known(group.members)
     fields["group_state"] = ClassicState.DEAD.value

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
 from yak.broker.changes_waiting import ChangesWaiting
-from yak.broker.coordinator.offsets_topic import plan_offsets_topic
 from yak.broker.liveness import is_serving
 from yak.broker.suspects import answer_when_decided
+from yak.broker.topic_creation import plan_offsets_topic
+from yak.core.placement import partition_of
 from yak.errors import ErrorCode, PeerError
-from yak.groups.placement import OFFSETS_TOPIC, partition_of
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.limits import GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class TopicWaiting(Waiting):
 
     def __init__(self, broker: Broker, call: Call) -> None:
         super().__init__(call, _CREATE_TIMEOUT_MS)
-        broker.coordinator.awaiting_topic[self] = None
+        broker.group_coordinator.awaiting_topic[self] = lambda: broker.finish(self)
 
     def is_done(self) -> bool:
         """Never: the coordinator finishes this request."""
@@ -84,7 +85,7 @@ class TopicWaiting(Waiting):
 
     def leave(self, broker: Broker) -> None:
         """Stop waiting for the topic."""
-        broker.coordinator.awaiting_topic.pop(self, None)
+        broker.group_coordinator.awaiting_topic.pop(self, None)
 
 
 def _when_decided(broker: Broker, call: Call) -> Outcome:

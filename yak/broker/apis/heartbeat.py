@@ -23,17 +23,17 @@ def handle(broker: Broker, call: Call) -> Outcome:
     request = call.request
     try:
         try:
-            held = broker.coordinator.of(request.group_id)
+            coordinated = broker.group_coordinator.of(request.group_id)
         except PeerError as refusal:
             if refusal.error_code == ErrorCode.coordinator_load_in_progress:
                 # loading renews the session, whatever the answer (KafkaApis: no error while loading)
                 return Now({"error_code": ErrorCode.none})
             raise
-        group = held.shard.groups.get(request.group_id)
+        group = coordinated.shard.groups.get(request.group_id)
         if group is None:
             raise PeerError(ErrorCode.unknown_member_id)
         if group.consumer is not None:
-            return Now({"error_code": broker.coordinator.consumers.heartbeat_classic(group, request)})
+            return Now({"error_code": broker.group_coordinator.consumers.heartbeat_classic(group, request)})
         heartbeat(
             group.members,
             request.member_id,

@@ -10,7 +10,7 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.coordinator.tickets import MemberWaiting, answer_when_safe
+from yak.broker.delayed_group_requests import MemberWaiting, answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.answers import refused_join
 from yak.groups.classic.joining import Join, check_timeouts, join
@@ -19,8 +19,8 @@ from yak.limits import GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.coordinator.coordinator import Led
-    from yak.broker.coordinator.writing import Then
+    from yak.coordination.group_coordinator import GroupsPartition
+    from yak.coordination.runtime import Then
     from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 11, "JoinGroup", range(10)
@@ -37,20 +37,20 @@ def handle(broker: Broker, call: Call) -> Outcome:
     request = call.request
     try:
         asked = _join_of(call)
-        held = broker.coordinator.of(request.group_id)
+        coordinated = broker.group_coordinator.of(request.group_id)
         config = broker.config
         check_timeouts(
             config.group_min_session_timeout_ms, config.group_max_session_timeout_ms, asked.session_timeout_ms
         )
-        group = held.shard.groups.get(request.group_id)
+        group = coordinated.shard.groups.get(request.group_id)
         if group is None:
             if asked.member_id:
                 raise PeerError(ErrorCode.unknown_member_id)
-            group = held.shard.ensure(request.group_id)
+            group = coordinated.shard.ensure(request.group_id)
         if group.consumer is not None and group.consumer.is_empty:
-            broker.coordinator.consumers.make_room(held, group)
+            broker.group_coordinator.consumers.make_room(coordinated, group)
         if group.consumer is not None:
-            return _join_consumer_group(broker, call, held, group, asked)
+            return _join_consumer_group(broker, call, coordinated, group, asked)
     except PeerError as refusal:
         return Now(_shape(call, refused_join(request.member_id, refusal.error_code)))
     waiting = MemberWaiting(
@@ -61,7 +61,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         refused_join(request.member_id, ErrorCode.rebalance_in_progress),
     )
     join(group.members, asked, waiting, broker.now_ms)
-    held.shard.drop_if_void(group)
+    coordinated.shard.drop_if_void(group)
     return Later(waiting)
 
 
@@ -88,7 +88,9 @@ def _join_of(call: Call) -> Join:
     )
 
 
-def _join_consumer_group(broker: Broker, call: Call, held: Led, group: Group, asked: Join) -> Outcome:
+def _join_consumer_group(
+    broker: Broker, call: Call, coordinated: GroupsPartition, group: Group, asked: Join
+) -> Outcome:
     """A member of the classic protocol joins a consumer group; the answer does not wait for other members."""
     request = ClassicJoin(
         asked.member_id,
@@ -99,7 +101,7 @@ def _join_consumer_group(broker: Broker, call: Call, held: Led, group: Group, as
         asked.session_timeout_ms,
         asked.protocol_type,
         asked.protocols,
-        broker.coordinator.new_member_id(asked.instance_id or asked.client_id),
+        broker.group_coordinator.new_member_id(asked.instance_id or asked.client_id),
         needs_known_id=asked.must_ask_twice,
     )
 
@@ -107,7 +109,7 @@ def _join_consumer_group(broker: Broker, call: Call, held: Led, group: Group, as
         return _shape(call, refused_join(asked.member_id, error_code))
 
     def operation(then: Then) -> Fields:
-        answer = broker.coordinator.consumers.join_classic(held, group, request, then)
+        answer = broker.group_coordinator.consumers.join_classic(coordinated, group, request, then)
         return _shape(call, refused_join(answer["member_id"], ErrorCode.none) | answer)
 
     return answer_when_safe(broker, call, operation, refused)

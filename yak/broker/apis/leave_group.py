@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Fields, Now, Outcome
-from yak.broker.coordinator.tickets import answer_when_safe
+from yak.broker.delayed_group_requests import answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.syncing import leave_all
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.coordinator.coordinator import Led
-    from yak.broker.coordinator.writing import Then
+    from yak.coordination.group_coordinator import GroupsPartition
+    from yak.coordination.runtime import Then
     from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 13, "LeaveGroup", range(6)
@@ -32,20 +32,20 @@ def handle(broker: Broker, call: Call) -> Outcome:
     else:
         leaving = [(request.member_id, None, None)]
     try:
-        held = broker.coordinator.of(request.group_id)
+        coordinated = broker.group_coordinator.of(request.group_id)
     except PeerError as refusal:
         return Now({"error_code": refusal.error_code, "members": []})
-    group = held.shard.groups.get(request.group_id)
+    group = coordinated.shard.groups.get(request.group_id)
     if group is None:
         answers = [
             {"member_id": member_id, "group_instance_id": instance_id, "error_code": ErrorCode.unknown_member_id}
             for member_id, instance_id, _reason in leaving
         ]
     elif group.consumer is not None:
-        return _leave_consumer_group(broker, call, held, group, leaving)
+        return _leave_consumer_group(broker, call, coordinated, group, leaving)
     else:
         answers = leave_all(group.members, leaving, broker.now_ms)
-        held.shard.drop_if_void(group)
+        coordinated.shard.drop_if_void(group)
     return Now(_answer(call, answers))
 
 
@@ -56,9 +56,13 @@ def _answer(call: Call, answers: list[Fields]) -> Fields:
 
 
 def _leave_consumer_group(
-    broker: Broker, call: Call, held: Led, group: Group, leaving: list[tuple[str, str | None, str | None]]
+    broker: Broker,
+    call: Call,
+    coordinated: GroupsPartition,
+    group: Group,
+    leaving: list[tuple[str, str | None, str | None]],
 ) -> Outcome:
     def operation(then: Then) -> Fields:
-        return _answer(call, broker.coordinator.consumers.leave_classic(held, group, leaving, then))
+        return _answer(call, broker.group_coordinator.consumers.leave_classic(coordinated, group, leaving, then))
 
     return answer_when_safe(broker, call, operation, lambda code: {"error_code": code, "members": []})

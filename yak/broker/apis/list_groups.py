@@ -19,14 +19,14 @@ ABSENT: tuple[str, ...] = ()
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """List the groups, or COORDINATOR_LOAD_IN_PROGRESS while a partition is loading. Filters ignore case."""
-    coordinator = broker.coordinator
-    if coordinator.is_loading():
+    coordinator = broker.group_coordinator
+    if coordinator.runtime.is_loading():
         return Now({"error_code": ErrorCode.coordinator_load_in_progress, "groups": []})
     states = {state.lower() for state in getattr(call.request, "states_filter", ())}
     types = {kind.lower() for kind in getattr(call.request, "types_filter", ())}
     groups = []
-    for held in coordinator.led.values():
-        for group in held.shard.groups.values():
+    for coordinated in coordinator.runtime.coordinated.values():
+        for group in coordinated.shard.groups.values():
             state = group.state_name
             if (states and state.lower() not in states) or (types and group.type_name not in types):
                 continue

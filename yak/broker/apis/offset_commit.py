@@ -11,14 +11,14 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.coordinator.tickets import GroupWaiting
+from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import NO_EXPIRY, Committed, offset_record
 from yak.limits import GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.coordinator.coordinator import Led
+    from yak.coordination.group_coordinator import GroupsPartition
     from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 8, "OffsetCommit", range(2, 11)
@@ -36,14 +36,14 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Check the member, then each offset on its own."""
     request = call.request
     try:
-        held, group = _group_of(broker, call)
+        coordinated, group = _group_of(broker, call)
     except PeerError as refusal:
         return Now(_all(call, refusal.error_code))
     places: list[_Place] = []
     answers = [_checked(broker, call, topic, places) for topic in request.topics]
     fields: Fields = {"topics": answers}
     if not places:
-        held.shard.drop_if_void(group)
+        coordinated.shard.drop_if_void(group)
         return Now(fields)
     waiting = GroupWaiting(
         broker,
@@ -60,23 +60,23 @@ def handle(broker: Broker, call: Call) -> Outcome:
         waiting.complete(fields if error_code == ErrorCode.none else _failed(fields, error_code))
 
     records = [offset_record(group.group_id, *place) for place in places]
-    broker.coordinator.append(held, group, records, replay, then)
-    held.shard.drop_if_void(group)
+    broker.group_coordinator.append(coordinated, group, records, replay, then)
+    coordinated.shard.drop_if_void(group)
     return Later(waiting)
 
 
-def _group_of(broker: Broker, call: Call) -> tuple[Led, Group]:
+def _group_of(broker: Broker, call: Call) -> tuple[GroupsPartition, Group]:
     """The group; a "simple" consumer (generation below zero) creates it. Raises PeerError if it may not commit."""
     request = call.request
-    held = broker.coordinator.of(request.group_id, may_be_empty=True)
-    group = held.shard.groups.get(request.group_id)
+    coordinated = broker.group_coordinator.of(request.group_id, may_be_empty=True)
+    group = coordinated.shard.groups.get(request.group_id)
     generation = request.generation_id_or_member_epoch
     if group is None:
         if generation >= 0:
             raise PeerError(
                 ErrorCode.group_id_not_found if call.version >= _GROUP_UNKNOWN_VERSION else ErrorCode.illegal_generation
             )
-        return held, held.shard.ensure(request.group_id)
+        return coordinated, coordinated.shard.ensure(request.group_id)
     group.check_commit(
         request.member_id,
         getattr(request, "group_instance_id", None),
@@ -84,7 +84,7 @@ def _group_of(broker: Broker, call: Call) -> tuple[Led, Group]:
         api_version=call.version,
         now_ms=broker.now_ms,
     )
-    return held, group
+    return coordinated, group
 
 
 def _checked(broker: Broker, call: Call, topic: Any, places: list[_Place]) -> Fields:

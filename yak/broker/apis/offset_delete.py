@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.coordinator.tickets import GroupWaiting
+from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import offset_record
 
@@ -20,8 +20,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Delete the offset of each partition; a partition without one is no error."""
     request = call.request
     try:
-        held = broker.coordinator.of(request.group_id)
-        group = held.shard.groups.get(request.group_id)
+        coordinated = broker.group_coordinator.of(request.group_id)
+        group = coordinated.shard.groups.get(request.group_id)
         if group is None:
             raise PeerError(ErrorCode.group_id_not_found)
         group.check_deletion_of_offsets()
@@ -51,11 +51,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
     def replay() -> None:
         for topic, index in places:
             group.offsets.put(topic, index, None)
-        held.shard.drop_if_void(group)
+        coordinated.shard.drop_if_void(group)
 
     def then(error_code: ErrorCode) -> None:
         waiting.complete(fields if error_code == ErrorCode.none else {"error_code": error_code, "topics": []})
 
     records = [offset_record(group.group_id, topic, index, None) for topic, index in places]
-    broker.coordinator.append(held, group, records, replay, then)
+    broker.group_coordinator.append(coordinated, group, records, replay, then)
     return Later(waiting)

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.coordinator.tickets import GroupWaiting
+from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import Committed
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.coordinator.coordinator import Led
+    from yak.coordination.group_coordinator import GroupsPartition
     from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 9, "OffsetFetch", range(1, 11)
@@ -33,23 +33,23 @@ def handle(broker: Broker, call: Call) -> Outcome:
     request = call.request
     several = call.version >= _SEVERAL_GROUPS_VERSION
     asked = list(request.groups) if several else [request]
-    found: list[tuple[Led, str]] = []
+    found: list[tuple[GroupsPartition, str]] = []
     refusals: dict[int, ErrorCode] = {}
     for index, each in enumerate(asked):
         try:
-            held = broker.coordinator.of(each.group_id, may_be_empty=True)
-            if broker.metadata.may_have_successor(held.partition):
+            coordinated = broker.group_coordinator.of(each.group_id, may_be_empty=True)
+            if broker.metadata.may_have_successor(coordinated.partition):
                 raise PeerError(ErrorCode.coordinator_load_in_progress)
         except PeerError as refusal:
             refusals[index] = refusal.error_code
             continue
-        group = held.shard.groups.get(each.group_id)
+        group = coordinated.shard.groups.get(each.group_id)
         try:
             _check(each, group)
         except PeerError as refusal:
             refusals[index] = refusal.error_code
             continue
-        found.append((held, each.group_id))
+        found.append((coordinated, each.group_id))
 
     def build() -> Fields:
         answers = [_group(broker, call, each, refusals.get(index)) for index, each in enumerate(asked)]
@@ -61,7 +61,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
             del topic["topic_id"]
         return answers[0]
 
-    if all(held.partition.high_watermark >= held.shard.end_of(group_id) for held, group_id in found):
+    if all(
+        coordinated.partition.high_watermark >= coordinated.shard.end_of(group_id) for coordinated, group_id in found
+    ):
         return Now(build())
     left = len(found)
 
@@ -79,8 +81,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
         if left == 0:
             waiting.complete(build())
 
-    for held, group_id in found:
-        broker.coordinator.when_committed(held, group_id, then)
+    for coordinated, group_id in found:
+        broker.group_coordinator.when_committed(coordinated, group_id, then)
     return Later(waiting)
 
 
@@ -102,7 +104,7 @@ def _group(broker: Broker, call: Call, asked: Any, refusal: ErrorCode | None) ->
     offsets: Mapping[str, Mapping[int, Committed]] = {}
     if refusal is None:
         try:
-            group = broker.coordinator.of(asked.group_id, may_be_empty=True).shard.groups.get(asked.group_id)
+            group = broker.group_coordinator.of(asked.group_id, may_be_empty=True).shard.groups.get(asked.group_id)
         except PeerError as error:
             refusal = error.error_code
         else:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker import events
 from yak.broker.call import Call, Now, Outcome
 from yak.broker.connections import Connection
+from yak.core import events
 from yak.errors import ErrorCode, ProtocolViolation
 from yak.protocol.peer_proof import NONCE_BYTES, Exchange, Hello, Incarnation
 

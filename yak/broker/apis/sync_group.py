@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.coordinator.tickets import MemberWaiting, answer_when_safe
+from yak.broker.delayed_group_requests import MemberWaiting, answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.answers import refused_sync
 from yak.groups.classic.syncing import Sync, sync
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.coordinator.coordinator import Led
-    from yak.broker.coordinator.writing import Then
+    from yak.coordination.group_coordinator import GroupsPartition
+    from yak.coordination.runtime import Then
     from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 14, "SyncGroup", range(6)
@@ -26,12 +26,12 @@ ABSENT: tuple[str, ...] = ()
 _PROTOCOL_VERSION = 5
 
 
-def _of_consumer_group(broker: Broker, call: Call, held: Led, group: Group) -> Outcome:
+def _of_consumer_group(broker: Broker, call: Call, coordinated: GroupsPartition, group: Group) -> Outcome:
     """A member of the classic protocol in a consumer group."""
 
     def operation(then: Then) -> Fields:
-        answer = broker.coordinator.consumers.sync_classic(group, call.request)
-        broker.coordinator.when_committed(held, group.group_id, then)
+        answer = broker.group_coordinator.consumers.sync_classic(group, call.request)
+        broker.group_coordinator.when_committed(coordinated, group.group_id, then)
         return answer
 
     return answer_when_safe(broker, call, operation, refused_sync)
@@ -43,12 +43,12 @@ def handle(broker: Broker, call: Call) -> Outcome:
     try:
         if call.version >= _PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):
             raise PeerError(ErrorCode.inconsistent_group_protocol)
-        held = broker.coordinator.of(request.group_id)
-        group = held.shard.groups.get(request.group_id)
+        coordinated = broker.group_coordinator.of(request.group_id)
+        group = coordinated.shard.groups.get(request.group_id)
         if group is None:
             raise PeerError(ErrorCode.unknown_member_id)
         if group.consumer is not None:
-            return _of_consumer_group(broker, call, held, group)
+            return _of_consumer_group(broker, call, coordinated, group)
     except PeerError as refusal:
         return Now(refused_sync(refusal.error_code))
     waiting = MemberWaiting(

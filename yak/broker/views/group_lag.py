@@ -32,9 +32,8 @@ class TopicLag:
 
 def coordinated_groups(broker: Broker) -> Iterator[Group]:
     """The groups that this broker coordinates, without those that are still loading."""
-    for held in list(broker.coordinator.led.values()):
-        if held.loading is None:
-            yield from list(held.shard.groups.values())
+    for coordinated in broker.group_coordinator.runtime.loaded_partitions():
+        yield from list(coordinated.shard.groups.values())
 
 
 def members_count(group: Group) -> int:

@@ -14,7 +14,7 @@ from yak.sim.history import Key, Watcher
 from yak.sim.recording import CommitMark
 
 if TYPE_CHECKING:
-    from yak.broker.coordinator.coordinator import Led
+    from yak.coordination.group_coordinator import GroupsPartition
     from yak.groups.group import Group
     from yak.groups.offsets import Committed
     from yak.sim.group_books import GroupBooks
@@ -27,11 +27,11 @@ class _Known:
     `members` has (generation, member id) by group, `offsets` the committed offset by (group, topic, partition).
     """
 
-    __slots__ = ("led", "log_end", "members", "offsets")
+    __slots__ = ("coordinated", "log_end", "members", "offsets")
 
-    def __init__(self, led: Led) -> None:
-        self.led = led
-        self.log_end = led.partition.log_end_offset
+    def __init__(self, coordinated: GroupsPartition) -> None:
+        self.coordinated = coordinated
+        self.log_end = coordinated.partition.log_end_offset
         self.offsets: dict[tuple[str, str, int], Committed] = {}
         self.members: dict[str, frozenset[tuple[int, str]]] = {}
 
@@ -47,25 +47,25 @@ class CommitsOfMembers(Watcher):
     def stepped(self, node: SimNode) -> None:
         """Coordinators of this broker may have appended commits."""
         broker = node.broker
-        if broker is None or not broker.coordinator.led:
+        if broker is None or not broker.group_coordinator.runtime.coordinated:
             return
-        for index, led in broker.coordinator.led.items():
-            if led.loading is not None:
+        for index, coordinated in broker.group_coordinator.runtime.coordinated.items():
+            if coordinated.is_loading:
                 continue
             known = self._known.get((node.node_id, index))
-            is_new = known is None or known.led is not led
+            is_new = known is None or known.coordinated is not coordinated
             if known is None or is_new:
-                known = self._known[node.node_id, index] = _Known(led)
-            if is_new or known.log_end != led.partition.log_end_offset:
+                known = self._known[node.node_id, index] = _Known(coordinated)
+            if is_new or known.log_end != coordinated.partition.log_end_offset:
                 self._compare(node, known, is_new=is_new)
-            known.members = {name: _members(led.shard.groups.get(name)) for name in self._books.groups()}
+            known.members = {name: _members(coordinated.shard.groups.get(name)) for name in self._books.groups()}
 
     def _compare(self, node: SimNode, known: _Known, *, is_new: bool) -> None:
         """Find the offsets that this step appended, without those that a new coordinator has loaded."""
-        partition = known.led.partition
+        partition = known.coordinated.partition
         key = Key(partition.topic_id, partition.topic_partition.partition)
         for name in self._books.groups():
-            group = known.led.shard.groups.get(name)
+            group = known.coordinated.shard.groups.get(name)
             for topic, number, committed in () if group is None else group.offsets:
                 place = (name, topic, number)
                 if known.offsets.get(place) is committed:

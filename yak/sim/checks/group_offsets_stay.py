@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.groups.placement import OFFSETS_TOPIC, partition_of
+from yak.core.placement import partition_of
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.books import Violation
 from yak.sim.history import Watcher
 
 if TYPE_CHECKING:
-    from yak.broker.coordinator.coordinator import Led
+    from yak.coordination.group_coordinator import GroupsPartition
     from yak.sim.cluster import Cluster
     from yak.sim.group_books import GroupBooks
     from yak.sim.node import SimNode
@@ -24,22 +25,22 @@ class GroupOffsetsStay(Watcher):
     def __init__(self, cluster: Cluster, books: GroupBooks) -> None:
         self._cluster = cluster
         self._books = books
-        self._seen: dict[tuple[int, int], Led] = {}
+        self._seen: dict[tuple[int, int], GroupsPartition] = {}
         self.loads_count = 0
 
     def stepped(self, node: SimNode) -> None:
         """A coordinator of this broker may have begun to serve."""
         broker = node.broker
-        if broker is None or not broker.coordinator.led:
+        if broker is None or not broker.group_coordinator.runtime.coordinated:
             return
-        for index, held in broker.coordinator.led.items():
-            if held.loading is None and self._seen.get((node.node_id, index)) is not held:
-                self._seen[node.node_id, index] = held
+        for index, coordinated in broker.group_coordinator.runtime.coordinated.items():
+            if not coordinated.is_loading and self._seen.get((node.node_id, index)) is not coordinated:
+                self._seen[node.node_id, index] = coordinated
                 self.loads_count += 1
-                self._look(node, index, held)
+                self._look(node, index, coordinated)
 
-    def _look(self, node: SimNode, index: int, held: Led) -> None:
-        state, partition = self._cluster.store.state, held.partition
+    def _look(self, node: SimNode, index: int, coordinated: GroupsPartition) -> None:
+        state, partition = self._cluster.store.state, coordinated.partition
         row = state.partitions.get((str(partition.topic_id), index))
         if row is None or row["leader"] != node.node_id or row["leader_epoch"] != partition.leader_epoch:
             # the broker lost its leadership and does not know it yet: nothing that it answers is committed
@@ -48,7 +49,7 @@ class GroupOffsetsStay(Watcher):
         for group in self._books.groups():
             if topic is None or partition_of(group, len(topic.partitions)) != index or not self._books.promises(group):
                 continue
-            known = held.shard.groups.get(group)
+            known = coordinated.shard.groups.get(group)
             for place in self._books.of(group).acked:
                 wanted = self._books.must_hold(group, place)
                 committed = None if known is None else known.offsets.get(*place)

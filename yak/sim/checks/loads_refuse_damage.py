@@ -13,7 +13,7 @@ from yak.sim.cluster_damage import WrongCrc, wrong_crcs
 from yak.sim.history import History, Key, Watcher
 
 if TYPE_CHECKING:
-    from yak.broker.coordinator.coordinator import Led
+    from yak.coordination.group_coordinator import GroupsPartition
     from yak.sim.node import SimNode
 
 
@@ -22,28 +22,28 @@ class LoadsRefuseDamage(Watcher):
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._loading: dict[tuple[int, int], tuple[Led, list[WrongCrc]]] = {}
+        self._loading: dict[tuple[int, int], tuple[GroupsPartition, list[WrongCrc]]] = {}
         self.damaged_count = 0
 
     def stepped(self, node: SimNode) -> None:
         """Loads may have begun, or ended, on this broker."""
         broker = node.broker
-        if broker is None or not broker.coordinator.led:
+        if broker is None or not broker.group_coordinator.runtime.coordinated:
             return
-        for index, led in broker.coordinator.led.items():
+        for index, coordinated in broker.group_coordinator.runtime.coordinated.items():
             known = self._loading.get((node.node_id, index))
-            if known is None or known[0] is not led:
-                if led.loading is None:
+            if known is None or known[0] is not coordinated:
+                if not coordinated.is_loading:
                     continue
-                known = self._loading[node.node_id, index] = led, self._damage(node, led)
+                known = self._loading[node.node_id, index] = coordinated, self._damage(node, coordinated)
                 self.damaged_count += bool(known[1])
-            if led.loading is None and known[1]:
-                self._loading[node.node_id, index] = led, []
-                self._look(node, led, known[1])
+            if not coordinated.is_loading and known[1]:
+                self._loading[node.node_id, index] = coordinated, []
+                self._look(node, coordinated, known[1])
 
-    def _damage(self, node: SimNode, led: Led) -> list[WrongCrc]:
+    def _damage(self, node: SimNode, coordinated: GroupsPartition) -> list[WrongCrc]:
         """The damaged batches that a load now reads."""
-        partition = led.partition
+        partition = coordinated.partition
         copy = self._history.copies[Key(partition.topic_id, partition.topic_partition.partition)][node.node_id]
         log = partition.log
         if log is None:
@@ -54,12 +54,12 @@ class LoadsRefuseDamage(Watcher):
             if each.header.next_offset > log.log_start_offset and each.header.base_offset < log.log_end_offset
         ]
 
-    def _look(self, node: SimNode, led: Led, found: list[WrongCrc]) -> None:
+    def _look(self, node: SimNode, coordinated: GroupsPartition, found: list[WrongCrc]) -> None:
         """Raise Violation for a batch that was damaged throughout; compaction or truncation may have removed others."""
-        still = self._damage(node, led)
+        still = self._damage(node, coordinated)
         for each in found:
             if each in still:
                 raise Violation(
-                    f"broker {node.node_id} completed the load of {led.partition.topic_partition}, though the checksum of the"
+                    f"broker {node.node_id} completed the load of {coordinated.partition.topic_partition}, though the checksum of the"
                     f" batch at offset {each.header.base_offset} does not fit its bytes"
                 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker import jobs
 from yak.broker.broker import Broker
+from yak.core import jobs
 from yak.errors import FailStop
 from yak.sim.mutants.mutant import Mutant, Swaps
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from yak.broker import replica_fetcher, replica_truncation
-from yak.broker.coordinator import loading
 from yak.broker.damaged_replicas import DamagedReplicas
+from yak.coordination import loader
 from yak.errors import ProtocolViolation
 from yak.protocol.record_batch import read_header
 from yak.sim.mutants.mutant import Mutant, Swaps
@@ -23,7 +23,7 @@ def _follower_believes(swaps: Swaps) -> None:
 
 
 def _coordinator_believes(swaps: Swaps) -> None:
-    swaps.put(loading, "compute_crc", _believe)
+    swaps.put(loader, "compute_crc", _believe)
 
 
 def _cut_what_is_damaged(swaps: Swaps) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker.coordinator import writing
-from yak.broker.coordinator.loading import Loading
+from yak.broker.coordinator_partitions import CoordinatorPartitions
+from yak.coordination.loader import CoordinatorLoader
 from yak.errors import ErrorCode
 from yak.groups.classic import checks
 from yak.sim.mutants.mutant import Mutant, Swaps
@@ -13,7 +13,9 @@ from yak.storage import retention
 
 
 def _ack_commits_at_once(swaps: Swaps) -> None:
-    swaps.put(writing, "when_counted", lambda _partition, _appended, then: then(ErrorCode.none))
+    swaps.put(
+        CoordinatorPartitions, "when_acknowledged", lambda _self, _partition, _appended, then: then(ErrorCode.none)
+    )
 
 
 def _take_commits_of_anybody(swaps: Swaps) -> None:
@@ -21,12 +23,12 @@ def _take_commits_of_anybody(swaps: Swaps) -> None:
 
 
 def _serve_before_loading(swaps: Swaps) -> None:
-    def go_on(self: Loading) -> None:
+    def go_on(self: CoordinatorLoader) -> None:
         if not self._is_over:
             self._is_over = True
-            self._done()
+            self._done(0)
 
-    swaps.put(Loading, "go_on", go_on)
+    swaps.put(CoordinatorLoader, "go_on", go_on)
 
 
 def _retain_to_the_log_end(swaps: Swaps) -> None:

@@ -6,8 +6,8 @@ import uuid
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker import events
 from yak.broker.apis import IN_PROCESS, TABLE
+from yak.core import events
 from yak.sim.request_fields import build
 from yak.sim.rig import Rig
 from yak.sim.wire import read_answer, request_class, request_frame

@@ -6,6 +6,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import COMMIT, FETCH, GroupsRig, ms, subscription
+from yak.broker.coordinator_partitions import CoordinatorPartitions
+from yak.errors import PeerError
 
 NONE = ErrorCode.none
 UNKNOWN = ErrorCode.unknown_topic_or_partition
@@ -356,12 +358,31 @@ def test_offsets_of_a_topic_that_went_while_nobody_coordinated_are_forgotten_too
     rig = GroupsRig(offsets_retention_check_interval_ms="1000")
     rig.commit({("orders", 0): 1})
     broker = rig.node.broker
-    original, broker.coordinator.expiry.topics_deleted = broker.coordinator.expiry.topics_deleted, lambda names: None
+    original, broker.group_coordinator.expiry.topics_deleted = (
+        broker.group_coordinator.expiry.topics_deleted,
+        lambda names: None,
+    )
     delete_topic(rig, "orders")
     assert rig.committed() == {("orders", 0): (1, "")}
-    broker.coordinator.expiry.topics_deleted = original
+    broker.group_coordinator.expiry.topics_deleted = original
     rig.run_for(2_000)
     assert rig.committed() == {}
+
+
+def test_offsets_whose_tombstones_cannot_be_written_are_not_logged_as_expired(rig, monkeypatch):
+    rig.commit({("orders", 0): 1})
+    broker = rig.node.broker
+    events = []
+    monkeypatch.setattr(broker.context, "emit", lambda effect: events.append(getattr(effect, "event", "")))
+
+    def refuse(*_arguments):
+        raise PeerError(ErrorCode.not_enough_replicas)
+
+    monkeypatch.setattr(CoordinatorPartitions, "append", refuse)
+    broker.group_coordinator.expiry.topics_deleted(["orders"])
+    assert events == []
+    monkeypatch.undo()
+    assert rig.committed() == {("orders", 0): (1, "")}
 
 
 def test_deletion_of_groups(rig):

@@ -5,8 +5,8 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker import events
-from yak.groups.placement import OFFSETS_TOPIC
+from yak.core import events
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.request_fields import build, produce_fields
 from yak.sim.rig import Rig
 from yak.sim.wire import read_answer, record_batch, request_class, request_frame

@@ -7,9 +7,10 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import FIND, NONE, SETTINGS, GroupsRig
 from tests.unit.broker.replicated import join, set_state
-from yak.broker import events
 from yak.cluster.topic_changes import plan_delete_topic
-from yak.groups.placement import OFFSETS_TOPIC, partition_of
+from yak.core import events
+from yak.core.placement import partition_of
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.rig import Rig
 
 METADATA, CREATE_PARTITIONS = 3, 37
@@ -55,7 +56,7 @@ def test_clients_do_not_write_to_it(rig):
     rig.restart()
     rig.begin_groups()
     assert rig.committed() == before
-    assert {held.shard.unreadable for held in rig.node.broker.coordinator.led.values()} == {0}
+    assert {held.shard.unreadable for held in rig.node.broker.group_coordinator.runtime.coordinated.values()} == {0}
 
 
 def test_it_gets_no_more_partitions(rig):
@@ -114,12 +115,12 @@ def test_a_group_is_only_known_to_the_leader_of_its_partition(rig):
     """Where a partition is led elsewhere, its groups are refused so that clients look again."""
     broker = rig.node.broker
     rig.commit({("orders", 0): 7})
-    held = broker.coordinator.led.pop(partition_of("g", 3))
+    held = broker.group_coordinator.runtime.coordinated.pop(partition_of("g", 3))
     assert rig.commit({("orders", 0): 8}) == {("orders", 0): ErrorCode.not_coordinator}
     assert rig.join("g").error_code == ErrorCode.not_coordinator
     assert rig.describe("g").error_code == ErrorCode.not_coordinator
     assert rig.delete("g") == [ErrorCode.not_coordinator]
-    broker.coordinator.led[partition_of("g", 3)] = held
+    broker.group_coordinator.runtime.coordinated[partition_of("g", 3)] = held
     assert rig.committed() == {("orders", 0): (7, "")}
 
 

@@ -11,10 +11,10 @@ from typing import Final
 import trio
 
 from yak.broker.broker import Broker
-from yak.broker.events import Notice
 from yak.broker.views.happenings import Happening, of_image
 from yak.broker.views.notices import GROUP_MOVED, of_notice
 from yak.cluster.image import Delta, Image
+from yak.core.events import Notice
 from yak.errors import PeerError
 from yak.server.http.events.ring import EventRing
 
@@ -102,7 +102,7 @@ class Gathering:
     def _group(self, group_id: str) -> Iterator[Happening]:
         """The state of a group of the consumer protocol, if it changed since it was last reported."""
         try:
-            group = self._broker.coordinator.find(group_id).shard.groups.get(group_id)
+            group = self._broker.group_coordinator.runtime.find(group_id).shard.groups.get(group_id)
         except PeerError:
             return
         if group is None or group.consumer is None:

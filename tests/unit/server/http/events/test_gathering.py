@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import trio
 
-from yak.broker.events import Notice
 from yak.cluster.image import Delta, Image
+from yak.core.events import Notice
 from yak.server.http.events.gathering import NOTES_MAX, NOTES_UNHEARD_MAX, Gathering
 from yak.server.http.events.ring import EventRing, Wish
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import trio
 import trio.testing
 
-from yak.broker.events import Notice
+from yak.core.events import Notice
 from yak.server.http.events.listeners import Listener, Subscription
 from yak.server.http.events.pump import KEEP_ALIVE_SECONDS, Pump
 from yak.server.http.events.ring import EventRing, Wish

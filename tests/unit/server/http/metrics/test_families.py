@@ -9,7 +9,7 @@ import pytest
 from tests.unit.broker import group_requests as ask
 from tests.unit.server.http.metrics.test_text import parsed
 from yak.broker.views.group_lag import TopicLag, leaders_to_ask
-from yak.groups.placement import OFFSETS_TOPIC
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.server.http.metrics import groups, partitions, topics
 from yak.server.http.metrics.groups import GroupBounds, LeftOut
 from yak.server.http.metrics.text import Samples
@@ -189,9 +189,9 @@ def test_what_another_broker_holds_is_not_known_until_its_leader_tells(grouped):
 
 def test_offsets_of_a_topic_that_is_gone_count_for_nothing(grouped):
     broker = grouped.node.broker
-    image = broker.metadata.image
+    image = broker.context.image
     kept = {name: topic for name, topic in image.topics.items() if name != "orders"}
-    broker.metadata.image = replace(image, topics=kept)
+    broker.context.image = replace(image, topics=kept)
     samples, _, _ = of_groups(grouped)
     assert set(values(samples, "yak_group_lag_messages").values()) == {0}
     assert OFFSETS_TOPIC in kept

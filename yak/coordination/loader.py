@@ -1,4 +1,4 @@
-"""Loading: a new coordinator reads its `__consumer_offsets` partition from log start to log end.
+"""The coordinator loader: reads a partition from log start to log end into its state (Kafka's CoordinatorLoader).
 
 Jobs read the bytes. The broker processes them in slices of a few milliseconds, so that other requests are not delayed.
 """
@@ -7,31 +7,56 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
+from yak.core.context import Context
 from yak.errors import LogDirectoryFailure, ProtocolViolation
-from yak.groups.shard import Shard
 from yak.ids import Offset
 from yak.protocol.record_batch import Buffer, compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.replication.partition import Partition
 from yak.storage.reader import DamagedBatch, NotCached, Read
 
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
-
 CHUNK_BYTES: Final = 128 * 1024
 RECORDS_A_SLICE: Final = 400
 RETRY_MS: Final = 1_000
 
 
-class Loading:
-    """Reads one partition into a shard and calls `done()` at the end. Call `go_on` when `due_ms` is reached."""
+class Shard(Protocol):
+    """The state of one partition, as it is loaded."""
 
-    def __init__(self, broker: Broker, partition: Partition, shard: Shard, done: Callable[[], None]) -> None:
+    def gather(self, key: bytes | None, value: bytes | None) -> None:
+        """Collect one record of the log, in log order."""
+
+    def restore(self) -> Iterator[None]:
+        """Decode the last record of each key, one a step."""
+
+
+class PartitionReader(Protocol):
+    """Where the loader reports what it cannot read."""
+
+    def directory_failed(self, failure: LogDirectoryFailure) -> None:
+        """Take the log directory offline."""
+
+    def batch_damaged(self, partition: Partition, offset: Offset, batch: DamagedBatch) -> None:
+        """Report a damaged batch: a leader resigns to a replica that has it whole."""
+
+
+class CoordinatorLoader:
+    """Reads one partition into a shard and calls `done(records)` at the end, unless it is stopped."""
+
+    def __init__(
+        self,
+        context: Context,
+        reader: PartitionReader,
+        partition: Partition,
+        shard: Shard,
+        done: Callable[[int], None],
+    ) -> None:
         log = partition.log
         assert log is not None
-        self._broker = broker
+        self._context = context
+        self._reader = reader
         self._partition = partition
         self._log = log
         self._shard = shard
@@ -43,12 +68,10 @@ class Loading:
         self._failures = 0
         """Consecutive reads at `_offset` without a valid batch."""
         self._is_over = False
-        self.due_ms: int | None = None
-        self.records = 0
+        self._records = 0
 
     def go_on(self) -> None:
         """Take the next step: read a chunk, or restore gathered records."""
-        self.due_ms = None
         if self._is_over:
             return
         if self._restoring is not None:
@@ -62,7 +85,7 @@ class Loading:
     def stop(self) -> None:
         """Stop loading."""
         self._is_over = True
-        self.due_ms = None
+        self._context.timers.disarm(self)
 
     def _read(self) -> None:
         log = self._log
@@ -78,13 +101,13 @@ class Loading:
             except OSError as error:
                 raise LogDirectoryFailure(log.directory, error) from error
 
-        self._broker.jobs.run("read", work, self._on_read)
+        self._context.jobs.run("read", work, self._on_read)
 
     def _on_read(self, data: Any, error: BaseException | None) -> None:
         if self._is_over:
             return
         if isinstance(error, LogDirectoryFailure):
-            self._broker.directory_failed(error)
+            self._reader.directory_failed(error)
             return
         try:
             if error is not None:
@@ -99,9 +122,9 @@ class Loading:
     def _failed(self, failure: ProtocolViolation) -> None:
         """Read again after `RETRY_MS`. A second failure in a row reports a damaged batch."""
         self._failures += 1
-        self.due_ms = self._broker.now_ms + RETRY_MS
+        self._go_on_at(self._context.clock.now_ms + RETRY_MS)
         if self._failures == 1:
-            self._broker.notice(
+            self._context.notice(
                 "error",
                 "group-log-unreadable",
                 partition=str(self._partition.topic_partition),
@@ -110,7 +133,7 @@ class Loading:
             )
         elif self._read_last is not None and self._partition.log is self._log:
             batch = DamagedBatch(*self._read_last.place, str(failure))
-            self._broker.damaged_replicas.found(self._partition, self._offset, batch)
+            self._reader.batch_damaged(self._partition, self._offset, batch)
 
     def _gather(self, data: Buffer, end: Offset) -> None:
         if not len(data):
@@ -123,7 +146,7 @@ class Loading:
             if not header.is_control:
                 for record in walk_records(memoryview(data)[position : position + header.size_bytes]):
                     gather(record.key, record.value)
-                self.records += header.records_count
+                self._records += header.records_count
             self._offset = header.next_offset
 
     def _check(self, data: Buffer, end: Offset) -> None:
@@ -145,7 +168,10 @@ class Loading:
     def _restore(self) -> None:
         assert self._restoring is not None
         if sum(1 for _ in islice(self._restoring, RECORDS_A_SLICE)) == RECORDS_A_SLICE:
-            self.due_ms = self._broker.now_ms
+            self._go_on_at(self._context.clock.now_ms)
             return
         self._is_over = True
-        self._done()
+        self._done(self._records)
+
+    def _go_on_at(self, due_ms: int) -> None:
+        self._context.timers.arm(self, due_ms, self.go_on)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.coordinator.topics_view import ImageTopics
+from yak.coordination.image_topics import ImageTopics
+from yak.coordination.runtime import Then
+from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.groups.classic.group import ClassicGroup
@@ -26,10 +28,8 @@ from yak.groups.group import Group
 from yak.groups.record import Record
 
 if TYPE_CHECKING:
-    from yak.broker.broker import Broker
-    from yak.broker.coordinator.coordinator import Coordinator, Led
-    from yak.broker.coordinator.writing import Then
     from yak.config.broker_configs import BrokerConfig
+    from yak.coordination.group_coordinator import GroupCoordinator, GroupsPartition
 
 RETRY_MS: Final = 1_000
 """How long `on_time` waits before it retries a failed write."""
@@ -52,57 +52,66 @@ def settings_of(config: BrokerConfig) -> ConsumerGroupSettings:
 class ConsumerGroups:
     """The coordinator's operations on consumer groups."""
 
-    def __init__(self, broker: Broker, coordinator: Coordinator) -> None:
-        self._broker = broker
+    def __init__(self, context: Context, coordinator: GroupCoordinator) -> None:
+        self._context = context
         self._coordinator = coordinator
-        self.settings = settings_of(broker.config)
+        self.settings = settings_of(context.config)
 
     @property
     def topics(self) -> ImageTopics:
         """The topics of the current image."""
-        return ImageTopics(self._broker.image)
+        return ImageTopics(self._context.image)
 
     # ------------------------------------------------------------------------------------------------------- requests
 
     def heartbeat(
-        self, held: Led, request: Any, *, client_id: str, client_host: str, api_version: int, then: Then
+        self,
+        coordinated: GroupsPartition,
+        request: Any,
+        *,
+        client_id: str,
+        client_host: str,
+        api_version: int,
+        then: Then,
     ) -> dict[str, Any]:
         """Answer a ConsumerGroupHeartbeat; send the answer only if `then` is called with NONE. Raises PeerError."""
         group_id = request.group_id
         is_joining = request.member_epoch == _JOIN_EPOCH
-        group = held.shard.groups.get(group_id)
+        group = coordinated.shard.groups.get(group_id)
         if group is None:
             if not is_joining:
                 raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
-            group = held.shard.ensure(group_id)
+            group = coordinated.shard.ensure(group_id)
         try:
             if group.consumer is None and group.has_members:
                 if not is_joining:
                     raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")
-                self._upgrade(held, group)
+                self._upgrade(coordinated, group)
             consumer = group.consumer or ConsumerGroup(group_id)
             decision = consumer.heartbeat(
                 request,
                 client_id=client_id,
                 client_host=client_host,
                 api_version=api_version,
-                now_ms=self._broker.now_ms,
+                now_ms=self._context.clock.now_ms,
                 topics=self.topics,
                 settings=self.settings,
-                new_member_id=str(self._broker.dice.uuid4()),
+                new_member_id=str(self._coordinator.new_uuid()),
             )
-            self._carry_out(held, group, consumer, decision, then)
+            self._carry_out(coordinated, group, consumer, decision, then)
         finally:
-            held.shard.drop_if_void(group)
+            coordinated.shard.drop_if_void(group)
         return decision.answer
 
-    def join_classic(self, held: Led, group: Group, request: ClassicJoin, then: Then) -> dict[str, Any]:
+    def join_classic(
+        self, coordinated: GroupsPartition, group: Group, request: ClassicJoin, then: Then
+    ) -> dict[str, Any]:
         """Answer a JoinGroup to a consumer group; `then` as for `heartbeat`. Raises PeerError."""
         assert group.consumer is not None
         decision = group.consumer.join_classic(
-            request, now_ms=self._broker.now_ms, topics=self.topics, settings=self.settings
+            request, now_ms=self._context.clock.now_ms, topics=self.topics, settings=self.settings
         )
-        self._carry_out(held, group, group.consumer, decision, then)
+        self._carry_out(coordinated, group, group.consumer, decision, then)
         return decision.answer
 
     def sync_classic(self, group: Group, request: Any) -> dict[str, Any]:
@@ -114,7 +123,7 @@ class ConsumerGroups:
             request.generation_id,
             getattr(request, "protocol_type", None),
             getattr(request, "protocol_name", None),
-            now_ms=self._broker.now_ms,
+            now_ms=self._context.clock.now_ms,
             topics=self.topics,
             settings=self.settings,
         )
@@ -128,7 +137,7 @@ class ConsumerGroups:
             request.member_id,
             getattr(request, "group_instance_id", None),
             request.generation_id,
-            now_ms=self._broker.now_ms,
+            now_ms=self._context.clock.now_ms,
             topics=self.topics,
             settings=self.settings,
         )
@@ -136,13 +145,13 @@ class ConsumerGroups:
         return code
 
     def leave_classic(
-        self, held: Led, group: Group, leaving: list[tuple[str, str | None, str | None]], then: Then
+        self, coordinated: GroupsPartition, group: Group, leaving: list[tuple[str, str | None, str | None]], then: Then
     ) -> list[dict[str, Any]]:
         """Answer a LeaveGroup to a consumer group, for each member; `then` as for `heartbeat`."""
         assert group.consumer is not None
         identities = [(member_id, instance_id) for member_id, instance_id, _reason in leaving]
         decision = group.consumer.leave_classic(identities, topics=self.topics, settings=self.settings)
-        self._carry_out(held, group, group.consumer, decision, then)
+        self._carry_out(coordinated, group, group.consumer, decision, then)
         answers: list[dict[str, Any]] = decision.answer["members"]
         return answers
 
@@ -153,13 +162,15 @@ class ConsumerGroups:
     # ------------------------------------------------------------------------------------------------------- decisions
 
     @changes_state
-    def _carry_out(self, held: Led, group: Group, consumer: ConsumerGroup, decision: Decision, then: Then) -> None:
+    def _carry_out(
+        self, coordinated: GroupsPartition, group: Group, consumer: ConsumerGroup, decision: Decision, then: Then
+    ) -> None:
         """Append a decision's records and replay them. Without records, `then` waits for the commit of earlier ones."""
-        now_ms = self._broker.now_ms
+        now_ms = self._context.clock.now_ms
         if not decision.records:
             consumer.accepted(decision, now_ms, self.settings)
             self._schedule(consumer)
-            self._coordinator.when_committed(held, group.group_id, then)
+            self._coordinator.when_committed(coordinated, group.group_id, then)
             return
         # the tombstone of an empty classic group goes into the same batch
         records = [] if group.consumer is consumer else group.forgetting_classic()
@@ -167,7 +178,7 @@ class ConsumerGroups:
         classic = None
         if decision.downgrade is not None:
             classic = self._classic_of(decision.downgrade)
-            records.append(group_record(classic, None, self._broker.wall_ms))
+            records.append(group_record(classic, None, self._context.clock.wall_ms))
 
         def replay() -> None:
             if group.consumer is not consumer:
@@ -175,7 +186,7 @@ class ConsumerGroups:
                 group.consumer = consumer
             for record in decision.records:
                 consumer.replay(decode(record))
-            self._broker.notice("debug", "group-state-changed", group=group.group_id)
+            self._context.notice("debug", "group-state-changed", group=group.group_id)
             if classic is not None:
                 self._downgrade(group, classic, must_rebalance=decision.must_rebalance)
                 return
@@ -185,7 +196,7 @@ class ConsumerGroups:
             consumer.accepted(decision, now_ms, self.settings)
             self._schedule(consumer)
 
-        self._coordinator.append(held, group, records, replay, then)
+        self._coordinator.append(coordinated, group, records, replay, then)
 
     def _schedule(self, consumer: ConsumerGroup) -> None:
         due_ms = consumer.next_due()
@@ -195,22 +206,22 @@ class ConsumerGroups:
     def on_time(self, consumer: ConsumerGroup) -> None:
         """Fence the members whose session or rebalance timed out."""
         try:
-            held = self._coordinator.find(consumer.group_id)
+            coordinated = self._coordinator.runtime.find(consumer.group_id)
         except PeerError:
             return
-        group = held.shard.groups.get(consumer.group_id)
+        group = coordinated.shard.groups.get(consumer.group_id)
         if group is None or group.consumer is not consumer:
             return
-        now_ms = self._broker.now_ms
+        now_ms = self._context.clock.now_ms
         decision = consumer.on_time(now_ms, self.topics, self.settings)
         failed = [ErrorCode.none]
         if decision.records:
-            self._broker.notice("info", "group-members-expired", group=consumer.group_id, epoch=consumer.epoch)
+            self._context.notice("info", "group-members-expired", group=consumer.group_id, epoch=consumer.epoch)
 
             def then(error_code: ErrorCode) -> None:
                 failed[0] = error_code
 
-            self._carry_out(held, group, consumer, decision, then)
+            self._carry_out(coordinated, group, consumer, decision, then)
         due_ms = consumer.next_due()
         if group.consumer is consumer and due_ms is not None:
             wait_ms = 1 if failed[0] == ErrorCode.none else RETRY_MS
@@ -224,12 +235,12 @@ class ConsumerGroups:
         if consumer.is_deleted:
             group.consumer = None
             return
-        consumer.loaded(self._broker.now_ms, self.settings)
+        consumer.loaded(self._context.clock.now_ms, self.settings)
         self._schedule(consumer)
 
     # ------------------------------------------------------------------------------------------ upgrade and downgrade
 
-    def _upgrade(self, held: Led, group: Group) -> None:
+    def _upgrade(self, coordinated: GroupsPartition, group: Group) -> None:
         """Upgrade a classic group with members. Raises PeerError if the group does not allow it or the write fails."""
         classic = group.members
         members = [
@@ -252,18 +263,18 @@ class ConsumerGroups:
             consumer = ConsumerGroup(group.group_id)
             for record in records:
                 consumer.replay(decode(record))
-            consumer.loaded(self._broker.now_ms, self.settings)
+            consumer.loaded(self._context.clock.now_ms, self.settings)
             self._coordinator.put_classic(group, ErrorCode.rebalance_in_progress)
             group.consumer = consumer
             self._schedule(consumer)
-            self._broker.notice("info", "group-upgraded", group=group.group_id, members=len(members))
+            self._context.notice("info", "group-upgraded", group=group.group_id, members=len(members))
 
-        self._write_now(held, group, group.forgetting_classic() + records, replay)
+        self._write_now(coordinated, group, group.forgetting_classic() + records, replay)
 
     def _downgrade(self, group: Group, classic: ClassicGroup, *, must_rebalance: bool) -> None:
-        now_ms = self._broker.now_ms
+        now_ms = self._context.clock.now_ms
         self._coordinator.put_classic(group, ErrorCode.unknown_member_id, classic)
-        self._broker.notice("info", "group-downgraded", group=group.group_id, members=len(classic.members))
+        self._context.notice("info", "group-downgraded", group=group.group_id, members=len(classic.members))
         classic.arm(now_ms)
         if must_rebalance:
             classic.prepare_rebalance("the group went back to the classic protocol", now_ms)
@@ -284,24 +295,26 @@ class ConsumerGroups:
             for each in plan.members
         )
         leader = members[0].member_id
-        wall_ms = self._broker.wall_ms
+        wall_ms = self._context.clock.wall_ms
         stored = StoredGroup(plan.protocol_type, plan.generation, plan.protocol_name, leader, wall_ms, members)
         classic.restore(stored)
         return classic
 
-    def make_room(self, held: Led, group: Group) -> None:
+    def make_room(self, coordinated: GroupsPartition, group: Group) -> None:
         """Turn an empty consumer group into a classic one, which a classic member joins. Raises PeerError."""
         consumer = group.consumer
         assert consumer is not None
         assert consumer.is_empty
         self._write_now(
-            held,
+            coordinated,
             group,
             consumer.tombstones(),
             lambda: self._coordinator.put_classic(group, ErrorCode.unknown_member_id),
         )
 
-    def _write_now(self, held: Led, group: Group, records: list[Record], replay: Callable[[], None]) -> None:
+    def _write_now(
+        self, coordinated: GroupsPartition, group: Group, records: list[Record], replay: Callable[[], None]
+    ) -> None:
         """Append and replay. Raises PeerError if nothing was written."""
         codes: list[ErrorCode] = []
         is_written = []
@@ -310,6 +323,6 @@ class ConsumerGroups:
             is_written.append(True)
             replay()
 
-        self._coordinator.append(held, group, records, taken, codes.append)
+        self._coordinator.append(coordinated, group, records, taken, codes.append)
         if not is_written:
             raise PeerError(codes[0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.groups.placement import partition_of
+from yak.core.placement import partition_of
 
 MAX = 2**31 - 1
 

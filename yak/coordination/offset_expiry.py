@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from yak.core.context import Context
 from yak.errors import ErrorCode
 from yak.groups.group import Group
 from yak.groups.offsets import Committed, offset_record
 
 if TYPE_CHECKING:
-    from yak.broker.broker import Broker
-    from yak.broker.coordinator.coordinator import Coordinator, Led
+    from yak.coordination.group_coordinator import GroupCoordinator, GroupsPartition
 
 _SLICE_GAP_MS: Final = 10
 RECORDS_AT_ONCE: Final = 1_000
@@ -28,70 +28,72 @@ RECORDS_AT_ONCE: Final = 1_000
 class OffsetExpiry:
     """Expires offsets partition by partition, in rounds that are `offsets.retention.check.interval.ms` apart."""
 
-    def __init__(self, broker: Broker, coordinator: Coordinator) -> None:
-        self._broker = broker
+    def __init__(self, context: Context, coordinator: GroupCoordinator) -> None:
+        self._context = context
         self._coordinator = coordinator
-        self._interval_ms = broker.config.offsets_retention_check_interval_ms
-        self._retention_ms = broker.config.offsets_retention_minutes * 60_000
+        self._interval_ms = context.config.offsets_retention_check_interval_ms
+        self._retention_ms = context.config.offsets_retention_minutes * 60_000
         self._round: deque[int] = deque()
-        self.due_ms = broker.now_ms + self._interval_ms
+        self._run_after(self._interval_ms)
+
+    def _run_after(self, wait_ms: int) -> None:
+        self._context.timers.arm(self, self._context.clock.now_ms + wait_ms, self.run)
 
     def run(self) -> None:
         """Expire the offsets of the round's next partition."""
+        runtime = self._coordinator.runtime
         if not self._round:
-            self._round.extend(self._coordinator.led)
-        held = self._coordinator.led.get(self._round.popleft()) if self._round else None
-        if held is not None and held.loading is None:
-            for group in list(held.shard.groups.values()):
-                self._expire(held, group)
-        self.due_ms = self._broker.now_ms + (_SLICE_GAP_MS if self._round else self._interval_ms)
+            self._round.extend(runtime.coordinated)
+        coordinated = runtime.coordinated.get(self._round.popleft()) if self._round else None
+        if coordinated is not None and not coordinated.is_loading:
+            for group in list(coordinated.shard.groups.values()):
+                self._expire(coordinated, group)
+        self._run_after(_SLICE_GAP_MS if self._round else self._interval_ms)
 
     def topics_deleted(self, names: Iterable[str]) -> None:
         """Remove the offsets of deleted topics: they are meaningless for a new topic of the same name."""
         removed = frozenset(names)
-        for held in self._coordinator.led.values():
-            if held.loading is not None:
-                continue
-            for group in list(held.shard.groups.values()):
+        for coordinated in self._coordinator.runtime.loaded_partitions():
+            for group in list(coordinated.shard.groups.values()):
                 topics = group.offsets.topics
                 places = [(name, index) for name in topics if name in removed for index in topics[name]]
                 if places:
-                    self._remove(held, group, places)
+                    self._remove(coordinated, group, places)
 
-    def _expire(self, held: Led, group: Group) -> None:
+    def _expire(self, coordinated: GroupsPartition, group: Group) -> None:
         expired = [
             (topic, index) for topic, index, committed in group.offsets if self._is_expired(group, topic, committed)
         ]
         is_over = not group.has_members and not group.members.pending
         if is_over and len(expired) == sum(1 for _ in group.offsets):
-            self._remove_group(held, group)
+            self._remove_group(coordinated, group)
         elif expired:
-            self._remove(held, group, expired)
+            self._remove(coordinated, group, expired)
 
     def _is_expired(self, group: Group, topic: str, committed: Committed) -> bool:
-        image = self._broker.image
+        image = self._context.image
         if topic not in image.topics and any(removed.name == topic for removed in image.removed_topics.values()):
             # the topic was deleted while tombstones could not be written, or while the group was being loaded
             return True
-        return group.is_expired(topic, committed, self._broker.wall_ms, self._retention_ms)
+        return group.is_expired(topic, committed, self._context.clock.wall_ms, self._retention_ms)
 
-    def _remove(self, held: Led, group: Group, places: list[tuple[str, int]]) -> None:
+    def _remove(self, coordinated: GroupsPartition, group: Group, places: list[tuple[str, int]]) -> None:
         for start in range(0, len(places), RECORDS_AT_ONCE):
             some = places[start : start + RECORDS_AT_ONCE]
 
             def replay(some: list[tuple[str, int]] = some) -> None:
                 for topic, index in some:
                     group.offsets.put(topic, index, None)
+                self._context.notice("info", "offsets-expired", group=group.group_id, offsets=len(some))
 
             records = [offset_record(group.group_id, topic, index, None) for topic, index in some]
-            self._coordinator.append(held, group, records, replay, _ignore)
-        held.shard.drop_if_void(group)
-        self._broker.notice("info", "offsets-expired", group=group.group_id, offsets=len(places))
+            self._coordinator.append(coordinated, group, records, replay, _ignore)
+        coordinated.shard.drop_if_void(group)
 
-    def _remove_group(self, held: Led, group: Group) -> None:
+    def _remove_group(self, coordinated: GroupsPartition, group: Group) -> None:
         records = group.forgetting()
         if not records:
-            held.shard.drop_if_void(group)
+            coordinated.shard.drop_if_void(group)
             return
         for start in range(0, len(records), RECORDS_AT_ONCE):
             some = records[start : start + RECORDS_AT_ONCE]
@@ -99,10 +101,10 @@ class OffsetExpiry:
 
             def replay(is_last: bool = is_last) -> None:
                 if is_last:
-                    self._coordinator.deleted(held, group, ErrorCode.unknown_member_id)
-                    self._broker.notice("info", "group-expired", group=group.group_id, records=len(records))
+                    self._coordinator.deleted(coordinated, group, ErrorCode.unknown_member_id)
+                    self._context.notice("info", "group-expired", group=group.group_id, records=len(records))
 
-            self._coordinator.append(held, group, some, replay, _ignore)
+            self._coordinator.append(coordinated, group, some, replay, _ignore)
 
 
 def _ignore(_error_code: ErrorCode) -> None:

@@ -10,7 +10,7 @@ from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.coordinator.writing import Then
+    from yak.coordination.runtime import Then
     from yak.groups.classic.group import ClassicGroup
 
 AS_LONG_AS_IT_TAKES_MS: Final = 86_400_000

@@ -7,13 +7,10 @@ bug in YAK: in a job that changes state it stops the broker (`yak.fail_stop`), i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from yak.broker.events import JobDone, JobKind, RunJob
+from yak.core.events import Effect, JobDone, JobKind, RunJob
 from yak.errors import FailStop, LogDirectoryFailure, PeerError, ProtocolViolation
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
 
 OnDone: TypeAlias = Callable[[Any, BaseException | None], None]
 _CHANGE_STATE: Final[tuple[JobKind, ...]] = ("flush", "checkpoint", "image", "cut")
@@ -23,8 +20,8 @@ _ON_PURPOSE: Final = (OSError, LogDirectoryFailure, PeerError, ProtocolViolation
 class Jobs:
     """Jobs under way, by id."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, emit: Callable[[Effect], None]) -> None:
+        self._emit = emit
         self._next_id = 1
         self._running: dict[int, tuple[JobKind, OnDone]] = {}
         self._when_idle: tuple[tuple[JobKind, ...], Callable[[], None]] | None = None
@@ -34,7 +31,7 @@ class Jobs:
         job_id = self._next_id
         self._next_id += 1
         self._running[job_id] = (kind, on_done)
-        self._broker.emit(RunJob(job_id, kind, work))
+        self._emit(RunJob(job_id, kind, work))
 
     def on_done(self, event: JobDone) -> None:
         """Call the callback of a job that ended. Raises FailStop for a bug in a job that changes state."""

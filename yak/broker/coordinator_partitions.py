@@ -1,0 +1,93 @@
+"""The partitions that coordinators write: appending the broker's own records, and waiting for their commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from yak.broker import appending
+from yak.coordination.runtime import KeyedRecord, Then
+from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.ids import Offset
+from yak.protocol.record_batch import read_header
+from yak.protocol.record_writer import build_batch
+from yak.replication.partition import Partition
+from yak.storage.reader import DamagedBatch
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+_NONE = ErrorCode.none
+
+
+class Commit:
+    """A callback that waits for an offset's commit, in the partition's queue of delayed produce requests."""
+
+    __slots__ = ("base_offset", "error_code", "finished", "then")
+
+    def __init__(self, then: Then) -> None:
+        self.then = then
+        self.finished = False
+        self.error_code = _NONE
+        self.base_offset = -1
+
+    def resolve(self, broker: Broker) -> None:  # noqa: ARG002
+        """Call `then`: the offset is committed, or this leader cannot commit it."""
+        if not self.finished:
+            self.finished = True
+            self.then(self.error_code)
+
+
+class CoordinatorPartitions:
+    """The broker's partitions as `yak.coordination` uses them (its `LedPartitions`)."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def may_coordinate(self, partition: Partition) -> bool:
+        """Whether this broker leads the partition, has its log, and is not stopping."""
+        return partition.is_leader and partition.log is not None and not self._broker.maintenance.is_stopping
+
+    def append(self, partition: Partition, records: Sequence[KeyedRecord]) -> appending.Appended:
+        """Append the records in one batch, as for a producer with acks=all. Raises PeerError if nothing was written."""
+        broker = self._broker
+        log = partition.log
+        if log is None:
+            raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
+        if not partition.is_leader or broker.maintenance.is_stopping:
+            raise PeerError(ErrorCode.not_leader_or_follower)
+        if broker.metadata.store_lost_ms is not None and broker.metadata.is_isolated(partition):
+            raise PeerError(ErrorCode.not_leader_or_follower, "neither the metadata store nor a follower is heard")
+        if partition.is_under_min_isr:
+            raise PeerError(ErrorCode.not_enough_replicas)
+        batch = build_batch(records, broker.wall_ms)
+        if len(batch) > log.config.max_message_bytes:
+            raise PeerError(
+                ErrorCode.message_too_large, f"{len(batch)} bytes, max.message.bytes={log.config.max_message_bytes}"
+            )
+        return appending.place(broker, partition, read_header(batch), batch, appending.ACKS_ALL, broker.now_ms)
+
+    def when_acknowledged(self, partition: Partition, appended: Any, then: Then) -> None:
+        """Call `then` when the batch may be acknowledged, perhaps at once."""
+        if appended.must_wait and not appended.counts(partition):
+            commit = Commit(then)
+            appended.wait_in(partition, commit, commit)
+        else:
+            then(_NONE)
+
+    def when_committed(self, partition: Partition, end_offset: Offset, then: Then) -> None:
+        """Call `then` when everything below an offset is committed, perhaps at once."""
+        if partition.high_watermark >= end_offset:
+            then(_NONE)
+            return
+        appended = appending.Appended(-1, end_offset, -1, -1)
+        appended.wants_isr = appended.must_wait = True
+        self.when_acknowledged(partition, appended, then)
+
+    def directory_failed(self, failure: LogDirectoryFailure) -> None:
+        """Take the log directory offline."""
+        self._broker.directory_failed(failure)
+
+    def batch_damaged(self, partition: Partition, offset: Offset, batch: DamagedBatch) -> None:
+        """Report a damaged batch: a leader resigns to a replica that has it whole."""
+        self._broker.damaged_replicas.found(partition, offset, batch)

@@ -1,0 +1,229 @@
+"""The group coordinator: groups on the coordinator runtime, with `__consumer_offsets` as their topic.
+
+A group's records are appended to its partition, and its timers fence members that are late. Classic groups call back
+through this class, which is their `Port`. Consumer groups (KIP-848) are in `consumer_groups`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from yak.coordination.consumer_groups import ConsumerGroups
+from yak.coordination.offset_expiry import OffsetExpiry
+from yak.coordination.runtime import Coordinated, CoordinatorRuntime, LedPartitions, Then
+from yak.core.context import Context
+from yak.errors import ErrorCode, PeerError
+from yak.fail_stop import changes_state
+from yak.groups.classic.group import ClassicGroup, ClassicSettings
+from yak.groups.classic.records import group_record
+from yak.groups.classic.states import ClassicState
+from yak.groups.consumer.group import ConsumerGroup
+from yak.groups.group import Group
+from yak.groups.offsets import OFFSETS_TOPIC
+from yak.groups.record import Record
+from yak.groups.shard import Shard
+from yak.ids import Offset
+from yak.limits import GROUP_STRING_BYTES_MAX
+from yak.replication.partition import Partition
+
+GroupsPartition: TypeAlias = Coordinated[Shard]
+"""A coordinated partition of `__consumer_offsets`."""
+_UTF8_BYTES_MAX: Final = 4
+
+
+class GroupCoordinator:
+    """The entry point of the group APIs, and the `Port` of every classic group here."""
+
+    def __init__(self, context: Context, partitions: LedPartitions, new_uuid: Callable[[], uuid.UUID]) -> None:
+        self._context = context
+        self.new_uuid = new_uuid
+        config = context.config
+        self._settings = ClassicSettings(
+            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+            max_size=config.group_max_size,
+            min_session_timeout_ms=config.group_min_session_timeout_ms,
+            max_session_timeout_ms=config.group_max_session_timeout_ms,
+        )
+        self.runtime: CoordinatorRuntime[Shard] = CoordinatorRuntime(context, OFFSETS_TOPIC, partitions, self)
+        self.awaiting_topic: dict[object, Callable[[], None]] = {}
+        """How to finish each request that waits until the image has `__consumer_offsets`."""
+        self.consumers = ConsumerGroups(context, self)
+        self.expiry = OffsetExpiry(context, self)
+
+    # ------------------------------------------------------------------------------------------------ which groups
+
+    def topics_changed(self, names: Iterable[str]) -> None:
+        """Finish the requests that wait for `__consumer_offsets`, if these topics include it."""
+        if self.awaiting_topic and OFFSETS_TOPIC in names:
+            for finish in list(self.awaiting_topic.values()):
+                finish()
+
+    def partition_changed(self, partition: Partition) -> None:
+        """Load or resign, if this is a partition of `__consumer_offsets`."""
+        if partition.topic_partition.topic == OFFSETS_TOPIC:
+            self.runtime.partition_changed(partition)
+
+    def make_shard(self) -> Shard:
+        """An empty state for a partition of `__consumer_offsets`."""
+        return Shard(self.make_group)
+
+    def loaded(self, coordinated: GroupsPartition, records: int) -> None:
+        """Start the sessions of the groups that were read."""
+        context, shard = self._context, coordinated.shard
+        now_ms = context.clock.now_ms
+        end_offset = shard.forgotten_end = coordinated.partition.log_end_offset
+        for group in shard.groups.values():
+            # the records read may not be committed yet
+            group.uncommitted_end = end_offset
+            group.members.arm(now_ms)
+            self.consumers.loaded(group)
+        partition = str(coordinated.partition.topic_partition)
+        if shard.unreadable:
+            context.notice(
+                "warning",
+                "group-records-refused",
+                partition=partition,
+                records=shard.unreadable,
+                first=shard.first_refusal,
+            )
+        if records:
+            context.notice(
+                "info",
+                "groups-loaded",
+                partition=partition,
+                groups=len(shard.groups),
+                records=records,
+                unreadable=shard.unreadable,
+                took_ms=now_ms - coordinated.started_ms,
+            )
+
+    def resigned(self, coordinated: GroupsPartition) -> None:
+        """Drop the partition's groups; waiting requests get NOT_COORDINATOR."""
+        for group in list(coordinated.shard.groups.values()):
+            self._forget(group, ErrorCode.not_coordinator)
+
+    def _forget(self, group: Group, error_code: ErrorCode) -> None:
+        self._context.timers.disarm(group.members)
+        group.members.die(error_code)
+        if group.consumer is not None:
+            self._context.timers.disarm(group.consumer)
+
+    def make_group(self, group_id: str) -> ClassicGroup:
+        """A classic group without members."""
+        return ClassicGroup(group_id, self, self._settings)
+
+    def of(self, group_id: str, *, may_be_empty: bool = False) -> GroupsPartition:
+        """The partition of a client's group. Raises PeerError: INVALID_GROUP_ID, and the errors of the runtime."""
+        if (not group_id and not may_be_empty) or len(group_id) > GROUP_STRING_BYTES_MAX // _UTF8_BYTES_MAX:
+            self._check_id(group_id)
+        return self.runtime.find(group_id)
+
+    def _check_id(self, group_id: str) -> None:
+        if not group_id or len(group_id.encode()) > GROUP_STRING_BYTES_MAX:
+            raise PeerError(ErrorCode.invalid_group_id)
+
+    @changes_state
+    def deleted(self, coordinated: GroupsPartition, group: Group, error_code: ErrorCode) -> None:
+        """Drop a group whose records were deleted."""
+        coordinated.shard.drop(group)
+        self._forget(group, error_code)
+
+    @changes_state
+    def put_classic(self, group: Group, error_code: ErrorCode, classic: ClassicGroup | None = None) -> None:
+        """Replace a group by `classic`, or by an empty classic group. Waiting requests get the error."""
+        self._forget(group, error_code)
+        group.consumer = None
+        group.members = classic or self.make_group(group.group_id)
+
+    # ------------------------------------------------------------------------------------------------------- records
+
+    def append(
+        self,
+        coordinated: GroupsPartition,
+        group: Group,
+        records: Sequence[Record],
+        replay: Callable[[], None],
+        then: Then,
+    ) -> None:
+        """Append a group's records, `replay` them into memory, and call `then` when they are committed.
+
+        If nothing could be written, `then` gets the error and `replay` is not called.
+        """
+
+        def appended(end_offset: Offset) -> None:
+            group.uncommitted_end = end_offset
+            replay()
+
+        self.runtime.append(coordinated, records, appended, then)
+
+    def when_committed(self, coordinated: GroupsPartition, group_id: str, then: Then) -> None:
+        """Call `then` when all records behind a group's state are committed."""
+        self.runtime.when_committed(coordinated, coordinated.shard.end_of(group_id), then)
+
+    # --------------------------------------------------------------------------------------- port of classic groups
+
+    def write(self, group: ClassicGroup, assignments: Mapping[str, bytes] | None, then: Then) -> None:
+        """Append a group's metadata record at the end of a rebalance."""
+        try:
+            coordinated = self.runtime.find(group.group_id)
+        except PeerError as error:
+            then(error.error_code)
+            return
+        entry = coordinated.shard.groups.get(group.group_id)
+        if entry is None or entry.members is not group:
+            then(ErrorCode.not_coordinator)
+            return
+        record = group_record(group, assignments, self._context.clock.wall_ms)
+        self.append(coordinated, entry, (record,), _nothing, then)
+
+    def schedule(self, group: ClassicGroup | ConsumerGroup, due_ms: int) -> None:
+        """Run a group's timer at `due_ms`, unless it is already due earlier."""
+        if isinstance(group, ConsumerGroup):
+            self._context.timers.arm_at_the_latest(group, due_ms, lambda: self.consumers.on_time(group))
+        else:
+            self._context.timers.arm_at_the_latest(group, due_ms, lambda: self._on_time(group))
+
+    def new_member_id(self, prefix: str) -> str:
+        """A member id like Kafka's: the prefix, a dash and a random UUID."""
+        unique = f"-{self.new_uuid()}"
+        return prefix.encode()[: GROUP_STRING_BYTES_MAX - len(unique)].decode(errors="ignore") + unique
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the current step."""
+        return self._context.clock.now_ms
+
+    @property
+    def wall_ms(self) -> int:
+        """The wall clock in the current step."""
+        return self._context.clock.wall_ms
+
+    def say(self, event: str, **fields: object) -> None:
+        """Emit an info log event."""
+        self._context.notice("info", event, **fields)
+
+    def _on_time(self, group: ClassicGroup) -> None:
+        group.on_time(self._context.clock.now_ms)
+        self._reschedule(group)
+
+    def _reschedule(self, group: ClassicGroup) -> None:
+        if group.state is ClassicState.DEAD:
+            self._context.timers.disarm(group)
+            return
+        due_ms = group.next_due()
+        if due_ms is not None:
+            self.schedule(group, due_ms)
+            return
+        try:
+            coordinated = self.runtime.find(group.group_id)
+        except PeerError:
+            return
+        entry = coordinated.shard.groups.get(group.group_id)
+        if entry is not None:
+            coordinated.shard.drop_if_void(entry)
+
+
+def _nothing() -> None:
+    """Replay nothing: the group already matches its record."""

@@ -1,0 +1,198 @@
+"""The coordinator runtime: state machines that live in the partitions of an internal topic (Kafka's CoordinatorRuntime).
+
+A broker coordinates a partition's keys once it has read the partition (`loader`), until it no longer leads it. A request
+is decided on the state in memory; its records are appended, then replayed. The answer is sent when they are committed. A
+broker that loses the partition drops the state, and the next leader reads the log.
+
+The runtime does not know what it coordinates: a `Shard` holds the state of one partition. Groups run on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+
+from yak.coordination.loader import CoordinatorLoader, PartitionReader, Shard
+from yak.core.context import Context
+from yak.core.placement import partition_of
+from yak.errors import ErrorCode, PeerError
+from yak.fail_stop import changes_state
+from yak.ids import Offset
+from yak.replication.partition import Partition
+
+Then: TypeAlias = Callable[[ErrorCode], None]
+"""Called once: with NONE when the records are committed, else with the error that the client gets."""
+KeyedRecord: TypeAlias = tuple[bytes, bytes | None]
+"""A key and its value; a value of None is a tombstone."""
+
+
+class Appended(Protocol):
+    """An append that may wait for its commit."""
+
+    @property
+    def end_offset(self) -> Offset:
+        """The log end offset behind the records."""
+
+
+class LedPartitions(PartitionReader, Protocol):
+    """What the runtime needs of the partitions that this broker leads (Kafka's PartitionWriter)."""
+
+    def may_coordinate(self, partition: Partition) -> bool:
+        """Whether this broker leads the partition, has its log, and is not stopping."""
+
+    def append(self, partition: Partition, records: Sequence[KeyedRecord]) -> Appended:
+        """Append the records in one batch, as for a producer with acks=all. Raises PeerError if nothing was written."""
+
+    def when_acknowledged(self, partition: Partition, appended: Appended, then: Then) -> None:
+        """Call `then` when the batch may be acknowledged, perhaps at once."""
+
+    def when_committed(self, partition: Partition, end_offset: Offset, then: Then) -> None:
+        """Call `then` when everything below an offset is committed, perhaps at once."""
+
+
+S = TypeVar("S", bound=Shard)
+
+
+class Coordinated(Generic[S]):
+    """A partition that this broker coordinates. Its state is complete once `loader` is None."""
+
+    __slots__ = ("loader", "partition", "shard", "started_ms")
+
+    def __init__(self, partition: Partition, shard: S, started_ms: int) -> None:
+        self.partition = partition
+        self.shard = shard
+        self.started_ms = started_ms
+        self.loader: CoordinatorLoader | None = None
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether the partition is still being read."""
+        return self.loader is not None
+
+
+class StateFactory(Protocol[S]):
+    """Makes the state of partitions, and follows their loads and losses."""
+
+    def make_shard(self) -> S:
+        """An empty state for a partition that is about to be loaded."""
+
+    def loaded(self, coordinated: Coordinated[S], records: int) -> None:
+        """The whole partition was read, `records` of them. Its last records may not be committed yet."""
+
+    def resigned(self, coordinated: Coordinated[S]) -> None:
+        """Another broker may coordinate the partition now: waiting requests get NOT_COORDINATOR."""
+
+
+class CoordinatorRuntime(Generic[S]):
+    """Loads, appends to and resigns from the partitions of one topic."""
+
+    def __init__(self, context: Context, topic: str, partitions: LedPartitions, factory: StateFactory[S]) -> None:
+        self._context = context
+        self.topic = topic
+        self._partitions = partitions
+        self._factory = factory
+        self.coordinated: dict[int, Coordinated[S]] = {}
+
+    # ------------------------------------------------------------------------------------------- which partitions
+
+    def partition_changed(self, partition: Partition) -> None:
+        """Load or resign: the leadership, log or existence of a partition of the topic may have changed."""
+        index = partition.topic_partition.partition
+        present = self.coordinated.get(index)
+        may_coordinate = self._partitions.may_coordinate(partition)
+        if present is not None and (not may_coordinate or present.partition is not partition):
+            self._resign(index, present)
+            present = None
+        if may_coordinate and present is None:
+            self._load(index, partition)
+
+    def _load(self, index: int, partition: Partition) -> None:
+        coordinated = Coordinated(partition, self._factory.make_shard(), self._context.clock.now_ms)
+        self.coordinated[index] = coordinated
+
+        def loaded(records: int) -> None:
+            coordinated.loader = None
+            self._factory.loaded(coordinated, records)
+
+        coordinated.loader = CoordinatorLoader(self._context, self._partitions, partition, coordinated.shard, loaded)
+        coordinated.loader.go_on()
+
+    def _resign(self, index: int, coordinated: Coordinated[S]) -> None:
+        del self.coordinated[index]
+        if coordinated.loader is not None:
+            coordinated.loader.stop()
+        self._factory.resigned(coordinated)
+
+    def stop(self) -> None:
+        """Resign from every partition."""
+        for index, coordinated in list(self.coordinated.items()):
+            self._resign(index, coordinated)
+
+    def is_loading(self) -> bool:
+        """Whether a partition is still being read."""
+        return any(coordinated.is_loading for coordinated in self.coordinated.values())
+
+    def loaded_partitions(self) -> list[Coordinated[S]]:
+        """The partitions whose state is complete."""
+        return [coordinated for coordinated in self.coordinated.values() if not coordinated.is_loading]
+
+    def find(self, key: str) -> Coordinated[S]:
+        """The partition of a key. Raises PeerError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+        topic = self._context.image.topics.get(self.topic)
+        if topic is None:
+            raise PeerError(ErrorCode.not_coordinator)
+        coordinated = self.coordinated.get(partition_of(key, len(topic.partitions)))
+        if coordinated is None or not self._partitions.may_coordinate(coordinated.partition):
+            raise PeerError(ErrorCode.not_coordinator)
+        if coordinated.is_loading:
+            raise PeerError(ErrorCode.coordinator_load_in_progress)
+        return coordinated
+
+    # ------------------------------------------------------------------------------------------------------ records
+
+    @changes_state
+    def append(
+        self,
+        coordinated: Coordinated[S],
+        records: Sequence[KeyedRecord],
+        replay: Callable[[Offset], None],
+        then: Then,
+    ) -> None:
+        """Append records, `replay` them into memory with the log end offset behind them, and call `then`.
+
+        If nothing could be written, `then` gets the error and `replay` is not called.
+        """
+        partition = coordinated.partition
+        if self.coordinated.get(partition.topic_partition.partition) is not coordinated:
+            then(ErrorCode.not_coordinator)
+            return
+        try:
+            appended = self._partitions.append(partition, records)
+        except PeerError as error:
+            then(_as_coordinator(error.error_code))
+            return
+        replay(appended.end_offset)
+        self._partitions.when_acknowledged(partition, appended, lambda code: then(_as_coordinator(code)))
+
+    def when_committed(self, coordinated: Coordinated[S], end_offset: Offset, then: Then) -> None:
+        """Call `then` when all records below an offset are committed."""
+        self._partitions.when_committed(coordinated.partition, end_offset, lambda code: then(_as_coordinator(code)))
+
+
+_NOT_AVAILABLE: Final = (
+    ErrorCode.not_enough_replicas,
+    ErrorCode.not_enough_replicas_after_append,
+    ErrorCode.request_timed_out,
+    ErrorCode.unknown_topic_or_partition,
+)
+_NOT_COORDINATOR: Final = (ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error)
+_UNKNOWN: Final = (ErrorCode.message_too_large, ErrorCode.record_list_too_large, ErrorCode.invalid_fetch_size)
+
+
+def _as_coordinator(error_code: ErrorCode) -> ErrorCode:
+    """The error that a client gets for a failed write (CoordinatorOperationExceptionHelper.java)."""
+    if error_code in _NOT_AVAILABLE:
+        return ErrorCode.coordinator_not_available
+    if error_code in _NOT_COORDINATOR:
+        return ErrorCode.not_coordinator
+    return ErrorCode.unknown_server_error if error_code in _UNKNOWN else error_code

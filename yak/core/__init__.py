@@ -1,0 +1,1 @@
+"""What every room of the broker builds on: its context, the events and effects of a step, jobs and timers."""
