@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from yak.broker.lost_directories import is_full
-from yak.broker.replica_appending import append
+from yak.broker.replica_appending import append, begins_inside, may_follow
 from yak.broker.replica_throttle import Throttle, is_named
-from yak.broker.replica_truncation import begin_inside, begins_inside, may_follow, start_anew, truncate, wanted
+from yak.broker.truncation import Truncations
 from yak.config.log_config import NEVER
 from yak.core.events import PeerEnd
 from yak.errors import ErrorCode, LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, NodeId, Offset, PeerId
-from yak.protocol.record_batch import HEADER_BYTES
+from yak.protocol.record_batch import HEADER_BYTES, read_header
 from yak.protocol.replica_fetch import (
     FetchedPartition,
     WantedPartition,
@@ -48,8 +48,9 @@ CLIENT_ID_PREFIX = "yak-replica:"
 class ReplicaFetcher:
     """Replicates partitions from one leader. `pump` sends requests; all other methods handle events."""
 
-    def __init__(self, broker: Broker, node_id: NodeId, throttle: Throttle) -> None:
+    def __init__(self, broker: Broker, node_id: NodeId, truncations: Truncations, throttle: Throttle) -> None:
         self._broker = broker
+        self._truncations = truncations
         self.node_id = node_id
         self.partitions: dict[Key, Partition] = {}
         self._throttle = throttle
@@ -242,7 +243,7 @@ class ReplicaFetcher:
         self._to_tell = {
             key: None
             for key, held in self.partitions.items()
-            if key not in waiting and held.cut is None and not is_resigning(held)
+            if key not in waiting and held.truncation is None and not is_resigning(held)
         }
 
     # ------------------------------------------------------------------------------------------------------- requests
@@ -258,7 +259,7 @@ class ReplicaFetcher:
             if log is None:
                 continue
             self._told[key] = (partition.leader_epoch, self._correlation_id, log.log_end_offset)
-            topics.setdefault(key[0], []).append(wanted(partition, log, config.replica_fetch_max_bytes))
+            topics.setdefault(key[0], []).append(_wanted(partition, log, config.replica_fetch_max_bytes))
         forgotten: dict[bytes, list[int]] = {}
         for topic_id, index in self._to_forget:
             self._told.pop((topic_id, index), None)
@@ -340,13 +341,15 @@ class ReplicaFetcher:
             return
         if partition.log is None:
             self.unfollow(partition)
-        elif partition.cut is None:
+        elif partition.truncation is None:
             self._receive(key, partition, partition.log, fetched, told[2])
 
     def _receive(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, asked: Offset) -> None:
         try:
             if fetched.diverging_epoch is not None:
-                truncate(self._broker, partition, log, fetched.diverging_epoch, fetched.log_start_offset)
+                self._truncations.truncate_to_divergence(
+                    partition, log, fetched.diverging_epoch, fetched.log_start_offset
+                )
                 self._tell(key, partition, log)
             elif fetched.error_code:
                 self._failed(key, partition, log, fetched)
@@ -355,7 +358,7 @@ class ReplicaFetcher:
                 self._tries.pop(key, None)
                 self._stuck_at.pop(key, None)
         except LogDirectoryFailure as failure:
-            if partition.cut is None and is_full(self._broker, failure):
+            if partition.truncation is None and is_full(self._broker, failure):
                 self._delay(key)
             else:
                 self._broker.directory_failed(failure)
@@ -371,7 +374,10 @@ class ReplicaFetcher:
             # Else it answers a request from before the log was truncated or grew.
             if begins_inside(log, records):
                 kept = replace(fetched, records=memoryview(bytes(records)))
-                begin_inside(self._broker, partition, log, kept, lambda: self._begun(key, partition, log, kept))
+                base_offset = read_header(kept.records).base_offset
+                self._truncations.move_start(
+                    partition, log, base_offset, lambda: self._begun(key, partition, log, kept)
+                )
             self._tell(key, partition, log)
             return
         start_moved = append(self._broker, partition, log, fetched)
@@ -402,7 +408,7 @@ class ReplicaFetcher:
 
     def _tell(self, key: Key, partition: Partition, log: Log) -> None:
         """Name the partition in the next request. That acknowledges its whole log, so a due flush comes first."""
-        if partition.cut is not None or self._broker.damaged_replicas.is_resigning(partition):
+        if partition.truncation is not None or self._broker.damaged_replicas.is_resigning(partition):
             # Named again when the truncation or the resignation is done.
             self._to_tell.pop(key, None)
         elif log.unflushed_messages >= log.config.flush_messages:
@@ -414,7 +420,7 @@ class ReplicaFetcher:
 
     def _failed(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
         if fetched.error_code == ErrorCode.offset_out_of_range and fetched.log_start_offset > log.log_end_offset:
-            start_anew(self._broker, partition, log, fetched.log_start_offset)
+            self._truncations.resync_fully(partition, log, fetched.log_start_offset)
             self._tell(key, partition, log)
             return
         if fetched.error_code == ErrorCode.corrupt_message and self._stuck_at.get(key) != log.log_end_offset:
@@ -437,3 +443,12 @@ class ReplicaFetcher:
 
 def _key(partition: Partition) -> Key:
     return partition.topic_id.bytes, partition.topic_partition.partition
+
+
+def _wanted(partition: Partition, log: Log, max_bytes: int) -> WantedPartition:
+    """The partition's part of a fetch: the log end and last fetched epoch, by which the leader finds a divergence."""
+    end = log.log_end_offset
+    last_epoch = log.epochs.epoch_for(end - 1) if end > log.log_start_offset else -1
+    return WantedPartition(
+        partition.topic_partition.partition, partition.leader_epoch, end, last_epoch, log.log_start_offset, max_bytes
+    )

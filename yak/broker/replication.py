@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.cuts import Cuts
 from yak.broker.replica_fetcher import ReplicaFetcher
 from yak.broker.replica_serving import ReplicaServing
 from yak.broker.replica_throttle import Throttle
+from yak.broker.truncation import Truncations
 from yak.cluster.image import Delta
 from yak.config.broker_configs import dynamic_value
 from yak.ids import BrokerEpoch, NodeId
@@ -27,7 +27,7 @@ class Replication:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.serving = ReplicaServing(broker)
-        self.cuts = Cuts(broker)
+        self.truncations = Truncations(broker)
         self._throttle = Throttle(broker.config.follower_replication_throttled_rate)
         self._fetchers: dict[NodeId, ReplicaFetcher] = {}
         self._sources: dict[Partition, NodeId] = {}
@@ -101,7 +101,7 @@ class Replication:
                     fetcher.close()
                     del self._fetchers[node_id]
         self.serving.wake()
-        self.cuts.start_wanted()
+        self.truncations.start_wanted()
 
     def _assign(self, partition: Partition, touched: dict[NodeId, None]) -> None:
         wanted, present = self._source_of(partition), self._sources.get(partition)
@@ -112,7 +112,9 @@ class Replication:
         if wanted is not None:
             fetcher = self._fetchers.get(wanted)
             if fetcher is None:
-                fetcher = self._fetchers[wanted] = ReplicaFetcher(self._broker, wanted, self._throttle)
+                fetcher = self._fetchers[wanted] = ReplicaFetcher(
+                    self._broker, wanted, self.truncations, self._throttle
+                )
             self._sources[partition] = wanted
             fetcher.follow(partition)
             touched[wanted] = None
@@ -134,7 +136,7 @@ class Replication:
     def next_due(self) -> int | None:
         """When `on_timer` is due, in ms."""
         dues = [due for fetcher in self._fetchers.values() if (due := fetcher.next_due()) is not None]
-        if (due := self.cuts.next_due()) is not None:
+        if (due := self.truncations.next_due()) is not None:
             dues.append(due)
         if (due := self.serving.next_due()) is not None:
             dues.append(due)
@@ -144,7 +146,7 @@ class Replication:
         """Run what is due on both sides."""
         now_ms = self._broker.now_ms
         self.serving.on_timer()
-        self.cuts.on_timer()
+        self.truncations.on_timer()
         for fetcher in list(self._fetchers.values()):
             if (due_ms := fetcher.next_due()) is not None and due_ms <= now_ms:
                 fetcher.on_timer()

@@ -30,7 +30,6 @@ class Partition:
         "appended_bytes",
         "asked_beyond_ms",
         "committed_bytes",
-        "cut",
         "elr",
         "epoch_start_offset",
         "flush_running",
@@ -59,6 +58,7 @@ class Partition:
         "topic_id",
         "topic_partition",
         "traffic",
+        "truncation",
         "waiting_fetches",
         "waiting_flushes",
         "waiting_produces",
@@ -106,8 +106,8 @@ class Partition:
         """Appended bytes below the high watermark: exact where that is the log end, else in proportion to offsets."""
         self.notified_bytes = 0
         """Committed bytes of which delayed fetches were notified."""
-        self.cut: Any = None
-        """A truncation under way, up to its sync: nothing is fetched meanwhile (`yak.broker.cuts`)."""
+        self.truncation: Any = None
+        """A truncation under way, up to its sync: nothing is fetched meanwhile (`yak.broker.truncation`)."""
         self.flush_running = False
         self.flush_wanted = False
         self.waiting_produces: deque[Any] | None = None
@@ -293,7 +293,7 @@ class Partition:
         self._commit(reached)
         return True
 
-    def log_was_cut(self) -> bool:
+    def log_was_truncated(self) -> bool:
         """Adjust the high watermark after a truncation; returns whether it had to fall."""
         log = self.log
         assert log is not None

@@ -1,6 +1,6 @@
 """Truncating the end of a log: a follower diverged, or resyncs fully. Kafka's LocalLog.truncateTo.
 
-Two things wait for the device, and jobs do both outside the step (`yak.broker.cuts`). Before the truncation, the
+Two things wait for the device, and jobs do both outside the step (`yak.broker.truncation`). Before the truncation, the
 lowered recovery point must be durable: after a crash it must not cover truncated bytes. After it, the truncation must
 be durable before the next append: a power loss must not bring old records back behind new ones.
 """

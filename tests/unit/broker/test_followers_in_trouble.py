@@ -7,7 +7,6 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from yak.broker import isr_changes
-from yak.broker.replica_truncation import truncate
 from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
@@ -24,6 +23,10 @@ def rig() -> ClusterRig:
     rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
     rig.create_topic("orders", min_insync_replicas="2")
     return rig
+
+
+def truncate(broker, partition, diverging: DivergingEpoch) -> None:
+    broker.replication.truncations.truncate_to_divergence(partition, partition.log, diverging, 0)
 
 
 def test_a_replica_that_begins_inside_a_batch_takes_that_batch(rig):
@@ -112,7 +115,7 @@ def test_a_log_that_cannot_be_cut_for_damage_is_copied_anew_and_others_of_its_di
     (_first, (second, _header), *_others) = iterate_headers(content.sound())
     content.damage(second + 23, b"\0\0\1\0")
     partition = rig.replica(node.node_id, "orders")
-    truncate(node.broker, partition, partition.log, DivergingEpoch(0, 5), 0)
+    truncate(node.broker, partition, DivergingEpoch(0, 5))
     assert partition.log is None
     rig.run_until(lambda: "replica-resync-started" in rig.events(node.node_id))
     rig.run_until(lambda: rig.is_in_sync("orders") and partition.log_end_offset == 6)
@@ -277,8 +280,8 @@ def test_a_place_where_logs_cannot_part_is_refused(rig, place):
     rig.produce("orders", [b"a", b"b", b"c"])
     node_id = rig.followers("orders")[0]
     partition = rig.replica(node_id, "orders")
-    with pytest.raises(ProtocolViolation, match="logs part"):
-        truncate(rig.nodes[node_id - 1].broker, partition, partition.log, DivergingEpoch(*place), 0)
+    with pytest.raises(ProtocolViolation, match="logs diverge"):
+        truncate(rig.nodes[node_id - 1].broker, partition, DivergingEpoch(*place))
     assert partition.log_end_offset == 3
 
 

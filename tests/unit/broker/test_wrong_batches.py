@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from tests.unit.broker import group_requests as ask
-from yak.broker.replica_truncation import may_follow
+from yak.broker.replica_appending import may_follow
 from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.groups.offsets import OFFSETS_TOPIC

@@ -138,7 +138,7 @@ class Shadow:
             case "fetch":
                 partition.follow_high_watermark(before.brokers[int(str(step[2]))].high_watermark)
             case "cut":
-                partition.log_was_cut()
+                partition.log_was_truncated()
 
     def _compare(self, step: Step, state: State, node: int) -> None:
         broker, partition = state.brokers[node], self._partitions[node]

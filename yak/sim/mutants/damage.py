@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker import replica_fetcher, replica_truncation
+from yak.broker import replica_appending, replica_fetcher
 from yak.broker.damaged_replicas import DamagedReplicas
 from yak.coordination import loader
 from yak.errors import ProtocolViolation
@@ -36,7 +36,7 @@ def _cut_what_is_damaged(swaps: Swaps) -> None:
 
 
 def _follower_takes_any_offset(swaps: Swaps) -> None:
-    check, may_follow = vars(follower)["_check"], replica_truncation.may_follow
+    check, may_follow = vars(follower)["_check"], replica_appending.may_follow
 
     def checked(log: Any, view: Any, position: int, header: Any, _expected: int, *rest: Any) -> None:
         check(log, view, position, header, header.base_offset, *rest)

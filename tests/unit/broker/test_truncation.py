@@ -1,4 +1,4 @@
-"""Cuts of a follower's log: nothing waits for the disk in a turn, and nothing is appended before the cut is on it."""
+"""Truncation of a follower's log: no turn waits for the disk, and no append precedes the sync of the truncation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def make_rig(**configs: str) -> ClusterRig:
 
 @pytest.fixture(params=[{}, {"flush_messages": "1"}], ids=["", "flushed"])
 def rig(request) -> ClusterRig:
-    """Where all is flushed a cut goes below the recovery point, which is lowered first."""
+    """With flush.messages=1 a truncation goes below the recovery point, which is lowered first."""
     return make_rig(**request.param)
 
 
@@ -79,14 +79,14 @@ def diverge(rig: ClusterRig) -> tuple[int, int]:
     return deposed, others[0]
 
 
-def is_being_cut(rig: ClusterRig, node_id: int) -> bool:
-    return rig.replica(node_id, "orders").cut is not None
+def is_being_truncated(rig: ClusterRig, node_id: int) -> bool:
+    return rig.replica(node_id, "orders").truncation is not None
 
 
-def test_no_turn_waits_for_the_disk_and_nothing_is_appended_before_the_sync(rig):
+def test_truncation_waits_for_no_sync_in_a_turn_and_no_append_precedes_its_sync(rig):
     watch = Watch(rig, rig.leader("orders"))
     deposed, leader = diverge(rig)
-    rig.run_until(lambda: is_being_cut(rig, deposed))
+    rig.run_until(lambda: is_being_truncated(rig, deposed))
     rig.run_until(lambda: rig.replica(leader, "orders").is_leader)
     rig.produce("orders", [b"b"])
     rig.run_until(lambda: rig.is_in_sync("orders"))
@@ -97,11 +97,11 @@ def test_no_turn_waits_for_the_disk_and_nothing_is_appended_before_the_sync(rig)
     assert rig.replica(deposed, "orders").log_end_offset == 2
 
 
-def test_meanwhile_the_partition_is_not_fetched_and_an_answer_under_way_is_not_taken(rig):
+def test_partition_under_truncation_is_not_fetched_and_ignores_an_answer_under_way(rig):
     deposed, leader = diverge(rig)
     node = rig.nodes[deposed - 1]
     node.job_delays_us = {"cut": LONG_US}
-    rig.run_until(lambda: is_being_cut(rig, deposed))
+    rig.run_until(lambda: is_being_truncated(rig, deposed))
     rig.run_until(lambda: rig.replica(leader, "orders").is_leader)
     rig.begin_produce("orders", [b"b"], acks=1)
     rig.run_until(lambda: rig.replica(leader, "orders").log_end_offset == 2)
@@ -113,13 +113,13 @@ def test_meanwhile_the_partition_is_not_fetched_and_an_answer_under_way_is_not_t
     assert (topic_id, 0) in fetcher._told
     fetcher._take(FetchedPartition(topic_id, 0, 0, 2, 0, memoryview(bytes(batch)), None, None))
     rig.run_for(LONG_US // 4000)
-    assert (replica.log_end_offset, is_being_cut(rig, deposed)) == (1, True)
+    assert (replica.log_end_offset, is_being_truncated(rig, deposed)) == (1, True)
     node.job_delays_us = {}
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert replica.log_end_offset == 2
 
 
-def test_who_comes_to_lead_before_the_sync_appends_only_after_it():
+def test_replica_elected_before_the_sync_of_its_truncation_syncs_before_it_appends():
     rig = make_rig()
     deposed, _ = diverge(rig)
     rig.nodes[deposed - 1].job_delays_us = {"cut": 4 * LONG_US}
@@ -132,17 +132,17 @@ def test_who_comes_to_lead_before_the_sync_appends_only_after_it():
     assert watch.changes()[:3] == ["sync records", "sync names", "append records"]
     assert rig.produce("orders", [b"c"]).base_offset == 2
     assert watch.waits() == [("sync", "/data/orders-0/00000000000000000000.log"), ("sync", "/data/orders-0")]
-    rig.run_until(lambda: not is_being_cut(rig, deposed))
+    rig.run_until(lambda: not is_being_truncated(rig, deposed))
     assert rig.produce("orders", [b"d"]).base_offset == 3
     rig.run_until(lambda: rig.is_in_sync("orders"))
 
 
-def test_who_comes_to_lead_before_it_was_cut_keeps_what_it_has_and_commits_it():
+def test_replica_elected_before_its_truncation_keeps_and_commits_its_records():
     rig = make_rig(flush_messages="1")
     deposed, _ = diverge(rig)
     rig.nodes[deposed - 1].job_delays_us = {"cut": LONG_US}
     replica = rig.replica(deposed, "orders")
-    rig.run_until(lambda: is_being_cut(rig, deposed))
+    rig.run_until(lambda: is_being_truncated(rig, deposed))
     assert (replica.log_end_offset, replica.log.recovery_point) == (3, 1)
     rig.elect("orders", deposed)
     rig.run_until(lambda: replica.is_leader)
@@ -151,36 +151,36 @@ def test_who_comes_to_lead_before_it_was_cut_keeps_what_it_has_and_commits_it():
     assert "log-truncated" not in rig.events(deposed)
 
 
-def test_another_leader_meanwhile_tells_where_its_own_log_parts(rig):
+def test_leader_elected_during_a_truncation_decides_the_divergence_again(rig):
     deposed, _ = diverge(rig)
     other = next(node for node in (1, 2, 3) if node not in (deposed, rig.leader("orders")))
     rig.nodes[deposed - 1].job_delays_us = {"cut": LONG_US}
-    rig.run_until(lambda: is_being_cut(rig, deposed))
+    rig.run_until(lambda: is_being_truncated(rig, deposed))
     rig.elect("orders", other)
     rig.run_until(lambda: rig.replica(other, "orders").is_leader)
     rig.nodes[deposed - 1].job_delays_us = {}
     assert rig.produce("orders", [b"b"]).base_offset == 1
-    rig.run_until(lambda: rig.is_in_sync("orders") and not is_being_cut(rig, deposed))
+    rig.run_until(lambda: rig.is_in_sync("orders") and not is_being_truncated(rig, deposed))
     assert rig.replica(deposed, "orders").log_end_offset == 2
 
 
 @pytest.mark.parametrize("operation", ["write_file", "truncate", "sync"])
-def test_a_cut_that_fails_takes_the_directory_offline(operation):
+def test_truncation_that_fails_takes_the_directory_offline(operation):
     rig = make_rig(flush_messages="1")
     deposed, _ = diverge(rig)
     part = "lowered" if operation == "write_file" else "orders-0"
     rig.nodes[deposed - 1].disk.fail_next(operation, path_contains=part)
     rig.run_until(lambda: "log-directory-offline" in rig.events(deposed))
     assert rig.replica(deposed, "orders").log is None
-    assert not is_being_cut(rig, deposed)
+    assert not is_being_truncated(rig, deposed)
     rig.run_for(LONG_US // 500)
     assert rig.nodes[deposed - 1].broker is not None
 
 
-def test_a_topic_that_is_deleted_meanwhile_leaves_nothing_behind(rig):
+def test_topic_deleted_during_a_truncation_leaves_no_files(rig):
     deposed, _ = diverge(rig)
     rig.nodes[deposed - 1].job_delays_us = {"cut": LONG_US}
-    rig.run_until(lambda: is_being_cut(rig, deposed))
+    rig.run_until(lambda: is_being_truncated(rig, deposed))
     rig.ask(deposed, 20, 3, topic_names=["orders"], timeout=create_fields("orders", {}, 1)["timeout"])
     rig.run_for(LONG_US // 500)
     assert not [path for path in rig.nodes[deposed - 1].disk.contents() if "orders" in path]
@@ -189,11 +189,11 @@ def test_a_topic_that_is_deleted_meanwhile_leaves_nothing_behind(rig):
     assert rig.produce("orders", [b"a"]).base_offset == 0
 
 
-def test_a_stop_waits_for_the_sync_and_is_clean(rig):
+def test_stop_waits_for_the_sync_of_a_truncation_and_is_clean(rig):
     deposed, _ = diverge(rig)
     node = rig.nodes[deposed - 1]
     node.job_delays_us = {"cut": LONG_US}
-    rig.run_until(lambda: is_being_cut(rig, deposed))
+    rig.run_until(lambda: is_being_truncated(rig, deposed))
     began_ms = rig.world.now_ms
     node.stop()
     rig.run_until(lambda: node.broker is None)
@@ -206,7 +206,7 @@ def test_a_stop_waits_for_the_sync_and_is_clean(rig):
     assert rig.replica(deposed, "orders").log_end_offset == 1
 
 
-def test_many_cuts_of_one_turn_share_their_jobs():
+def test_many_truncations_of_one_turn_share_their_jobs():
     rig = ClusterRig(hands_back=False)
     rig.create_topic("many", partitions=120, replication_factor=2)
     node_id = max((1, 2, 3), key=lambda node: sum(rig.leader("many", index) == node for index in range(120)))
@@ -234,7 +234,7 @@ def test_many_cuts_of_one_turn_share_their_jobs():
     assert [path for _, path in watch.waits() if "many" in path] == []
 
 
-def test_cut_whose_recovery_point_finds_no_room_is_repeated_when_there_is():
+def test_truncation_whose_recovery_point_finds_no_room_is_repeated():
     rig = make_rig(flush_messages="1")
     deposed, _ = diverge(rig)
     rig.nodes[deposed - 1].disk.fail_next("write_file", errno.ENOSPC, path_contains="lowered")

@@ -1,0 +1,273 @@
+"""Truncation of a follower's log to where it may match its leader's: by leader epochs, never by a high watermark.
+
+Rules: Kafka's AbstractFetcherThread.getOffsetTruncationState (KIP-101, KIP-279, KIP-595). After several elections one
+truncation may not be enough; the next fetch shows it. A log that ends before the leader's log start is dropped, and
+begins there (full resync). So is a log that diverges no later than that start: the leader cannot prove any common
+record.
+
+Jobs do the syncs, those of one turn together:
+
+1. A job writes the lowered recovery point, if the truncation goes below it.
+2. A turn truncates the log.
+3. A job syncs it.
+
+Meanwhile the follower does not fetch the partition, and does not append the records of an earlier fetch. If the leader
+changes before step 2, the truncation is dropped, and the new leader decides; after step 2 the sync is still awaited.
+Only a replica that becomes leader and appends before step 3 syncs in the turn (`yak.storage.truncation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from yak.broker.lost_directories import is_full, take_damaged
+from yak.errors import LogDirectoryFailure, ProtocolViolation
+from yak.ids import LeaderEpoch, Offset
+from yak.protocol.hot import DivergingEpoch
+from yak.replication.partition import Partition
+from yak.storage.flush import FlushPlan
+from yak.storage.log import Log
+from yak.storage.recovery import DamagedLog
+from yak.storage.truncation import cut_plan, cut_synced, lower_recovery_point, lowest_kept
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+TOGETHER_MAX: Final = 50
+"""Truncations that one job syncs: of a thousand partitions, the first are fetched again before the last are synced."""
+NO_ROOM_PAUSE_MS: Final = 1_000
+"""Pause between two attempts of a truncation that found no room on the disk."""
+
+
+@dataclass(slots=True, eq=False)
+class Truncation:
+    """The truncation of one partition's log to `offset`; a full resync drops all records and begins the log there.
+
+    `then` is called when the log may be appended to, if the leader is the same.
+    """
+
+    partition: Partition
+    log: Log
+    offset: Offset
+    is_full_resync: bool = False
+    then: Callable[[], None] | None = None
+    leader_epoch: LeaderEpoch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.leader_epoch = self.partition.leader_epoch
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the leader and epoch that it is for are still current."""
+        partition = self.partition
+        return partition.log is self.log and not partition.is_leader and partition.leader_epoch == self.leader_epoch
+
+    def recovery_point_max(self) -> Offset:
+        """The highest recovery point that it allows. Raises LogDirectoryFailure, DamagedLog."""
+        if self.is_full_resync:
+            return min(self.offset, self.log.log_start_offset)
+        return lowest_kept(self.log, self.offset)
+
+
+class Truncations:
+    """The truncations under way. One job at a time lowers a directory's recovery points, which are in one file."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._to_lower: dict[str, list[Truncation]] = {}
+        self._to_sync: dict[str, list[Truncation]] = {}
+        self._lowering: dict[str, None] = {}
+        self._without_room: dict[Truncation, bool] = {}
+        """Truncations that found no room on the disk -> whether their lowered recovery points are still to be written."""
+        self._retry_due_ms: int | None = None
+
+    # ------------------------------------------------------------------------------------------------- decisions
+
+    def truncate_to_divergence(
+        self, partition: Partition, log: Log, diverging: DivergingEpoch, leaders_log_start: Offset
+    ) -> None:
+        """Truncate records that the leader lacks; all of them, where the logs diverge before the leader's log start.
+
+        Raises ProtocolViolation for an offset outside of this log: the leader would repeat it for ever.
+        """
+        end = log.log_end_offset
+        target = min(diverging.end_offset, end)
+        epoch, own_end = log.end_offset_for_epoch(diverging.epoch)
+        if epoch >= 0:
+            target = min(target, own_end)
+        if not 0 <= target < end:
+            raise ProtocolViolation(
+                f"the leader says that the logs diverge at {diverging.end_offset}, this log ends at {end}"
+            )
+        if log.log_start_offset < leaders_log_start and diverging.end_offset <= leaders_log_start:
+            self.resync_fully(partition, log, leaders_log_start)
+        else:
+            self._begin(Truncation(partition, log, target))
+
+    def resync_fully(self, partition: Partition, log: Log, leaders_log_start: Offset) -> None:
+        """Drop the whole log and begin at the leader's log start: the leader has deleted the next records."""
+        self._broker.notice(
+            "warning",
+            "replica-fully-truncated",
+            partition=str(partition.topic_partition),
+            log_end_offset=log.log_end_offset,
+            leaders_log_start_offset=leaders_log_start,
+        )
+        self._begin(Truncation(partition, log, leaders_log_start, is_full_resync=True))
+
+    def move_start(self, partition: Partition, log: Log, offset: Offset, then: Callable[[], None]) -> None:
+        """Begin an empty log at `offset`, where the leader's batch begins; then call `then`, to append the batch."""
+        self._begin(Truncation(partition, log, offset, is_full_resync=True, then=then))
+
+    # ------------------------------------------------------------------------------------------------- execution
+
+    def next_due(self) -> int | None:
+        """When `on_timer` is due, in ms."""
+        return self._retry_due_ms
+
+    def on_timer(self) -> None:
+        """Repeat the truncations that found no room."""
+        if self._retry_due_ms is None or self._retry_due_ms > self._broker.now_ms:
+            return
+        self._retry_due_ms = None
+        waiting, self._without_room = self._without_room, {}
+        for truncation, must_lower in waiting.items():
+            if not truncation.is_wanted:
+                self._end(truncation)
+            elif must_lower:
+                self._to_lower.setdefault(truncation.log.directory, []).append(truncation)
+            else:
+                self._go_on(truncation)
+
+    def _repeat_later(self, truncation: Truncation, *, must_lower: bool) -> None:
+        self._without_room[truncation] = must_lower
+        if self._retry_due_ms is None:
+            self._retry_due_ms = self._broker.now_ms + NO_ROOM_PAUSE_MS
+
+    def _begin(self, truncation: Truncation) -> None:
+        """Truncate now, or once the lowered recovery point is written."""
+        assert truncation.partition.truncation is None
+        truncation.partition.truncation = truncation
+        self._go_on(truncation)
+
+    def _go_on(self, truncation: Truncation) -> None:
+        log = truncation.log
+        try:
+            recovery_point_max = truncation.recovery_point_max()
+            if recovery_point_max < log.recovery_point:
+                lower_recovery_point(log, recovery_point_max)
+                self._to_lower.setdefault(log.directory, []).append(truncation)
+                return
+            self._truncate(truncation)
+        except LogDirectoryFailure as failure:
+            if is_full(self._broker, failure):
+                self._repeat_later(truncation, must_lower=False)
+                return
+            self._broker.directory_failed(failure)
+            self._end(truncation)
+            return
+        except DamagedLog as damaged:
+            take_damaged(self._broker, truncation.partition, damaged)
+            self._end(truncation)
+            return
+        self._to_sync.setdefault(log.directory, []).append(truncation)
+
+    def _truncate(self, truncation: Truncation) -> None:
+        broker, partition, log = self._broker, truncation.partition, truncation.log
+        if truncation.is_full_resync:
+            log.truncate_fully_and_start_at(truncation.offset, broker.now_ms)
+            partition.log_was_truncated()
+            return
+        end, before = log.log_end_offset, partition.high_watermark
+        log.truncate_to(truncation.offset)
+        if log.log_end_offset < end:
+            broker.notice(
+                "info",
+                "log-truncated",
+                partition=str(partition.topic_partition),
+                leader_epoch=partition.leader_epoch,
+                from_offset=end,
+                to_offset=log.log_end_offset,
+            )
+        if partition.log_was_truncated():
+            broker.notice(
+                "error",
+                "truncated-below-high-watermark",
+                partition=str(partition.topic_partition),
+                high_watermark=before,
+                to_offset=log.log_end_offset,
+            )
+        log.epochs.truncate_from_end(log.log_end_offset)
+
+    def start_wanted(self) -> None:
+        """Start the jobs of this turn's truncations, at its end."""
+        if not (self._to_lower or self._to_sync) or self._broker.maintenance.is_closing:
+            return
+        for directory in [each for each in self._to_lower if each not in self._lowering]:
+            self._lower(directory, self._to_lower.pop(directory))
+        to_sync, self._to_sync = self._to_sync, {}
+        for truncations in to_sync.values():
+            for first in range(0, len(truncations), TOGETHER_MAX):
+                self._sync(truncations[first : first + TOGETHER_MAX])
+
+    def _lower(self, directory: str, truncations: list[Truncation]) -> None:
+        def lowered(result: Any, error: BaseException | None) -> None:  # noqa: ARG001
+            del self._lowering[directory]
+            has_room = True
+            if isinstance(error, LogDirectoryFailure):
+                has_room = not is_full(self._broker, error)
+                if has_room:
+                    self._broker.directory_failed(error)
+            elif error is not None:
+                raise error
+            for truncation in truncations:
+                if not truncation.is_wanted:
+                    self._end(truncation)
+                elif has_room:
+                    self._go_on(truncation)
+                else:
+                    self._repeat_later(truncation, must_lower=True)
+
+        self._lowering[directory] = None
+        plan = self._broker.log_store.lowering_plan(directory, [truncation.log for truncation in truncations])
+        self._broker.jobs.run("cut", plan, lowered)
+
+    def _sync(self, truncations: list[Truncation]) -> None:
+        plans = [cut_plan(truncation.log) for truncation in truncations]
+
+        def synced(result: Any, error: BaseException | None) -> None:
+            if error is not None:
+                raise error
+            for truncation, plan, failure in zip(truncations, plans, result, strict=True):
+                if truncation.partition.log is truncation.log:
+                    if failure is not None:
+                        self._broker.directory_failed(failure)
+                    else:
+                        cut_synced(truncation.log, plan)
+                self._end(truncation)
+
+        self._broker.jobs.run("cut", lambda: [_run(plan) for plan in plans], synced)
+
+    def _end(self, truncation: Truncation) -> None:
+        partition, log = truncation.partition, truncation.partition.log
+        partition.truncation = None
+        if log is None:
+            return
+        if log.unflushed_messages >= log.config.flush_messages:
+            # the truncation voided the flush that was under way
+            self._broker.flusher.want(partition)
+        if truncation.then is not None and truncation.is_wanted:
+            truncation.then()
+        else:
+            self._broker.replication.changed(partition)
+
+
+def _run(plan: FlushPlan) -> LogDirectoryFailure | None:
+    """Return the failure for the step to handle: the log may be deleted by then."""
+    try:
+        plan.run()
+    except LogDirectoryFailure as failure:
+        return failure
+    return None
