@@ -129,17 +129,10 @@ class Broker:
         self.metadata = Metadata(self, parts)
         self.absent_replicas.ask()
         self._timed = (
-            self.large_requests,
-            self.flusher,
-            self.maintenance,
-            self.compacting,
-            self.expected_followers,
             self.metadata,
-            self.isr_changes,
             self.absent_replicas,
             self.damaged_replicas,
             self.replication,
-            self.failure_watch,
         )
         """Components with timers, in the order in which `TimerDue` runs them."""
         self._table = apis.DISPATCH
@@ -278,7 +271,7 @@ class Broker:
     def advanced(self, partition: Partition) -> None:
         """The high watermark, flushed end or log start moved: check delayed operations at the end of the turn."""
         self._advanced[partition] = None
-        self.metadata.moved[partition] = None
+        self.metadata.note_moved(partition)
         if partition.sessions:
             for session, member in partition.sessions.items():
                 session.mark_dirty(member)
@@ -528,6 +521,8 @@ class Broker:
         for timed in self._timed:
             timed.on_timer()
         self.timers.run_due(self.now_ms)
+        self.isr_changes.run()
+        self.flusher.start_wanted()
 
     # ------------------------------------------------------------------------------------- delayed operations
 

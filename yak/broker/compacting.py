@@ -42,7 +42,6 @@ class _Round:
         self.compaction = compaction
         self.work: Generator[Replacement | None, None, None] = compaction.work()
         self.began_ms = now_ms
-        self.due_ms: int | None = None
 
     def is_over(self) -> bool:
         """Whether the partition has lost or replaced this log, or the log was truncated or moved."""
@@ -72,36 +71,25 @@ class Compacting:
         """Drop a deleted partition."""
         self._due.pop(partition, None)
 
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        if self._broker.maintenance.is_stopping:
-            return None
-        if self._round is not None:
-            return self._round.due_ms
-        return min(self._due.values(), default=None)
-
-    def on_timer(self) -> None:
-        """Continue the round under way, or start one."""
-        if self._broker.maintenance.is_stopping:
-            return
-        now_ms, round_ = self._broker.now_ms, self._round
-        if round_ is None:
-            self._begin(now_ms)
-        elif round_.due_ms is not None and round_.due_ms <= now_ms:
-            self._run_piece(round_)
-
     # ----------------------------------------------------------------------------------------------------- choosing
 
     def _look_at(self, partition: Partition, due_ms: int) -> None:
-        self._due[partition] = min(due_ms, self._due.get(partition, due_ms))
+        due_ms = self._due[partition] = min(due_ms, self._due.get(partition, due_ms))
+        if self._round is None:
+            self._broker.timers.arm_at_the_latest(self, due_ms, self._begin)
 
-    def _begin(self, now_ms: int) -> None:
+    def _begin(self) -> None:
+        """Start a round on the dirtiest of the logs whose examination is due."""
+        if self._broker.maintenance.is_stopping:
+            return
+        now_ms = self._broker.now_ms
         best: tuple[Partition, Cleanable] | None = None
         for partition in [partition for partition, due_ms in self._due.items() if due_ms <= now_ms]:
             scope = self._judge(partition, now_ms)
             if scope is not None and (best is None or _dirt(scope) > _dirt(best[1])):
                 best = partition, scope
         if best is None:
+            self._end_round()
             return
         partition, scope = best
         del self._due[partition]
@@ -110,6 +98,12 @@ class Compacting:
         compaction = Compaction(log, scope, self._broker.config.log_cleaner_dedupe_buffer_size, self._broker.wall_ms)
         self._round = _Round(partition, compaction, now_ms)
         self._run_piece(self._round)
+
+    def _end_round(self) -> None:
+        """No round is under way: arm the timer for the next examination."""
+        self._round = None
+        if self._due:
+            self._broker.timers.arm(self, min(self._due.values()), self._begin)
 
     def _judge(self, partition: Partition, now_ms: int) -> Cleanable | None:
         """The range to clean of a partition; None when it is not worth it yet, after scheduling the next examination."""
@@ -143,24 +137,25 @@ class Compacting:
     # ----------------------------------------------------------------------------------------------------- a round
 
     def _run_piece(self, round_: _Round) -> None:
-        round_.due_ms = None
+        if self._broker.maintenance.is_stopping:
+            return
         self._broker.jobs.run("compact", partial(next, round_.work, _END), self._piece_done)
 
     def _piece_done(self, done: Any, error: BaseException | None) -> None:
         round_ = self._round
         assert round_ is not None
         if error is not None:
-            self._round = None
+            self._end_round()
             self._failed(round_, error)
         elif round_.is_over() or self._broker.maintenance.is_stopping:
             self._give_up(round_, done)
         elif done is _END:
-            self._round = None
+            self._end_round()
             self._finished(round_)
         elif isinstance(done, Replacement) and not self._put_in_place(round_, done):
             self._give_up(round_, done)
         else:
-            round_.due_ms = self._broker.now_ms + PIECE_GAP_MS
+            self._broker.timers.arm(self, self._broker.now_ms + PIECE_GAP_MS, partial(self._run_piece, round_))
 
     def _put_in_place(self, round_: _Round, ready: Replacement) -> bool:
         """Replace the old segments by the new one; False when the log no longer has the old ones or the directory fails."""
@@ -177,7 +172,7 @@ class Compacting:
 
     def _give_up(self, round_: _Round, done: Any) -> None:
         """Discard the round's files: the log was truncated, deleted or lost meanwhile, or the broker stops."""
-        self._round = None
+        self._end_round()
         self.consider(round_.partition)
 
         def clean_up() -> None:

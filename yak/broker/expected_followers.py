@@ -27,6 +27,8 @@ class ExpectedFollowers:
         self._addresses = addresses
         self._due_ms: int | None = now_ms + timeout_ms if addresses else None
         """The time until which replicated topics wait; None when the wait is over."""
+        if self._due_ms is not None:
+            broker.timers.arm(self, self._due_ms, self.end_when_due)
         self._waiting: dict[FollowersWaiting, None] = {}
 
     def missing(self) -> list[str]:
@@ -63,11 +65,7 @@ class ExpectedFollowers:
             self._broker.notice("info", "expected-followers-registered", followers=", ".join(self._addresses))
             self._end()
 
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        return self._due_ms
-
-    def on_timer(self) -> None:
+    def end_when_due(self) -> None:
         """When the time is over, log the missing followers and go on without them."""
         if self._due_ms is None or self._broker.now_ms < self._due_ms:
             return
@@ -91,6 +89,7 @@ class ExpectedFollowers:
 
     def _end(self) -> None:
         self._due_ms = None
+        self._broker.timers.disarm(self)
         for waiting in list(self._waiting):
             self._broker.finish(waiting)
 
@@ -118,7 +117,7 @@ class FollowersWaiting(Waiting):
 
     def on_expiry(self, broker: Broker) -> Outcome:
         """The outcome of the request after its time-out: it starts all the same."""
-        broker.expected_followers.on_timer()
+        broker.expected_followers.end_when_due()
         return self._begin(broker, self.call)
 
     def leave(self, broker: Broker) -> None:

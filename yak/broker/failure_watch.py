@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from yak.broker.pulse import Pulse
@@ -40,7 +41,7 @@ class _State(Enum):
 class _Watched:
     """One incarnation of a broker, and the connection to it."""
 
-    __slots__ = ("broker_epoch", "due_ms", "info", "pause_ms", "peer_id", "pulse", "refusals", "since_ms", "state")
+    __slots__ = ("broker_epoch", "info", "pause_ms", "peer_id", "pulse", "refusals", "since_ms", "state")
 
     def __init__(self, info: BrokerInfo, pulse: Pulse) -> None:
         self.info = info
@@ -49,7 +50,6 @@ class _Watched:
         self.peer_id: PeerId | None = None
         self.state = _State.CONNECTING
         self.refusals = 0
-        self.due_ms: int | None = None
         self.pause_ms = RECONNECT_FIRST_MS
         self.since_ms = 0
         """Start of the connection, or of the probing, in ms."""
@@ -80,7 +80,7 @@ class FailureWatch:
             self._connect(watched)
         if delta.controller_changed:
             for watched in self._watched.values():
-                if watched.state is _State.CONNECTING and watched.due_ms is not None and self._is_for_us(watched):
+                if watched.state is _State.CONNECTING and watched in self._broker.timers and self._is_for_us(watched):
                     self._connect(watched)
 
     def _wanted(self) -> dict[NodeId, BrokerInfo]:
@@ -121,13 +121,17 @@ class FailureWatch:
 
     def _let_go(self, node_id: NodeId) -> None:
         watched = self._watched.pop(node_id)
+        self._broker.timers.disarm(watched)
         if watched.peer_id is not None:
             self._broker.peers.close(watched.peer_id)
         watched.pulse.end()
 
     def _connect(self, watched: _Watched) -> None:
-        watched.due_ms = None
+        self._broker.timers.disarm(watched)
         watched.peer_id = self._broker.peers.open(watched.info, self)
+
+    def _connect_after(self, watched: _Watched, pause_ms: int) -> None:
+        self._broker.timers.arm(watched, self._broker.now_ms + pause_ms, partial(self._connect, watched))
 
     def _find(self, peer_id: PeerId) -> _Watched | None:
         return next((each for each in self._watched.values() if each.peer_id == peer_id), None)
@@ -167,7 +171,7 @@ class FailureWatch:
             self._broker.suspects.add(watched.info.node_id)
             if lasted_ms < RECONNECT_MS:
                 # a load balancer may accept and drop connections for a broker that is gone: avoid a busy loop
-                watched.due_ms = now_ms + self._pause_ms()
+                self._connect_after(watched, self._pause_ms())
             else:
                 self._connect(watched)
             watched.pulse.end()
@@ -176,11 +180,12 @@ class FailureWatch:
                 watched.state, watched.refusals, watched.since_ms = _State.PROBING, 0, now_ms
             watched.refusals += 1
             if watched.refusals < REFUSALS_MAX:
-                watched.due_ms = now_ms + self._pause_ms()
+                self._connect_after(watched, self._pause_ms())
             else:
                 self._is_dead(watched)
         else:
-            watched.state, watched.due_ms = _State.CONNECTING, now_ms + watched.pause_ms
+            watched.state = _State.CONNECTING
+            self._connect_after(watched, watched.pause_ms)
             watched.pause_ms = min(2 * watched.pause_ms, RECONNECT_MS)
             watched.pulse.end()
 
@@ -192,7 +197,8 @@ class FailureWatch:
 
     def _is_dead(self, watched: _Watched) -> None:
         broker = self._broker
-        watched.state, watched.due_ms = _State.CONNECTING, broker.now_ms + RECONNECT_MS
+        watched.state = _State.CONNECTING
+        self._connect_after(watched, RECONNECT_MS)
         broker.notice(
             "warning",
             "broker-dead",
@@ -201,13 +207,3 @@ class FailureWatch:
             detected_ms=broker.now_ms - watched.since_ms,
         )
         broker.metadata.peer_is_dead(watched.info.node_id, watched.broker_epoch)
-
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        return min((each.due_ms for each in self._watched.values() if each.due_ms is not None), default=None)
-
-    def on_timer(self) -> None:
-        """Start the connects that are due."""
-        for watched in list(self._watched.values()):
-            if watched.due_ms is not None and watched.due_ms <= self._broker.now_ms:
-                self._connect(watched)

@@ -7,6 +7,7 @@ for the next flush. A failed sync takes the log directory offline and is never r
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.lost_directories import is_full
@@ -36,25 +37,23 @@ class Flusher:
         """Flush at the latest `interval_ms` from now; an earlier deadline stands."""
         queue = self._due_by_interval.setdefault(interval_ms, OrderedDict())
         if partition not in queue:
-            queue[partition] = self._broker.now_ms + interval_ms
+            due_ms = queue[partition] = self._broker.now_ms + interval_ms
+            if len(queue) == 1:
+                self._arm(interval_ms, due_ms)
 
-    def next_due(self) -> int | None:
-        """The earliest deadline, in ms."""
-        if not self._due_by_interval:
-            return None
-        return min((queue[next(iter(queue))] for queue in self._due_by_interval.values() if queue), default=None)
+    def _arm(self, interval_ms: int, due_ms: int) -> None:
+        self._broker.timers.arm((self, interval_ms), due_ms, partial(self._flush_due, interval_ms))
 
-    def on_timer(self) -> None:
-        """Start the flushes that are due."""
-        now_ms = self._broker.now_ms
-        for interval_ms in list(self._due_by_interval):
-            queue = self._due_by_interval[interval_ms]
-            while queue and queue[next(iter(queue))] <= now_ms:
-                partition, _due_ms = queue.popitem(last=False)
-                self.want(partition)
-            if not queue:
-                del self._due_by_interval[interval_ms]
-        self.start_wanted()
+    def _flush_due(self, interval_ms: int) -> None:
+        """Flush the partitions of one interval whose deadline has come."""
+        queue = self._due_by_interval[interval_ms]
+        while queue:
+            due_ms = queue[next(iter(queue))]
+            if due_ms > self._broker.now_ms:
+                self._arm(interval_ms, due_ms)
+                return
+            self.want(queue.popitem(last=False)[0])
+        del self._due_by_interval[interval_ms]
 
     def start_wanted(self) -> None:
         """Start a flush of each partition that wants one."""

@@ -39,9 +39,7 @@ class IsrChanges:
         self._wanted: dict[Partition, None] = {}
         self._unsent: list[tuple[Partition, IsrProposal]] = []
         """Proposals without a definite answer, or not sent because the store was away."""
-        self._retry_due_ms: int | None = None
         self._watched: dict[Partition, None] = {}
-        self._watch_due_ms: int | None = None
         self._later: dict[Partition, None] = {}
 
     # ----------------------------------------------------------------------------------------------------- choosing
@@ -58,8 +56,11 @@ class IsrChanges:
             if replica.log_end_offset >= replica.last_fetch_end_offset >= 0:
                 replica.last_caught_up_ms = now_ms
         self._watched[partition] = None
-        if self._watch_due_ms is None:
-            self._watch_due_ms = now_ms + self._lag_max_ms // _LOOKS_PER_LAG
+        self._watch_soon()
+
+    def _watch_soon(self) -> None:
+        due_ms = self._broker.now_ms + self._lag_max_ms // _LOOKS_PER_LAG
+        self._broker.timers.arm_at_the_latest((self, "watch"), due_ms, self._look_at_watched)
 
     def brokers_changed(self) -> None:
         """Brokers registered, left or restarted: check the ISR of every replicated partition that this broker leads."""
@@ -67,25 +68,15 @@ class IsrChanges:
             if partition.is_leader and len(partition.replicas) > 1:
                 self._wanted[partition] = None
 
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        dues = [due for due in (self._retry_due_ms, self._watch_due_ms) if due is not None]
-        return min(dues, default=None)
-
-    def on_timer(self) -> None:
-        """Send unanswered proposals again, and check the watched partitions for lagging followers."""
-        now_ms = self._broker.now_ms
-        if self._retry_due_ms is not None and self._retry_due_ms <= now_ms:
-            self._retry_due_ms = None
-            unsent, self._unsent = self._unsent, []
-            self._send([(partition, proposal) for partition, proposal in unsent if partition.pending_isr is proposal])
-            later, self._later = self._later, {}
-            self._wanted |= later
-        if self._watch_due_ms is not None and self._watch_due_ms <= now_ms:
-            self._look_at_watched()
-        self.run()
+    def _retry(self) -> None:
+        """Send unanswered proposals again."""
+        unsent, self._unsent = self._unsent, []
+        self._send([(partition, proposal) for partition, proposal in unsent if partition.pending_isr is proposal])
+        later, self._later = self._later, {}
+        self._wanted |= later
 
     def _look_at_watched(self) -> None:
+        """Check the watched partitions for lagging followers."""
         broker = self._broker
         watched, self._watched = self._watched, {}
         for partition in watched:
@@ -100,12 +91,13 @@ class IsrChanges:
             else:
                 self._watched[partition] = None
                 self._wanted[partition] = None
-        self._watch_due_ms = broker.now_ms + self._lag_max_ms // _LOOKS_PER_LAG if self._watched else None
+        if self._watched:
+            self._watch_soon()
 
     # --------------------------------------------------------------------------------------------------- sending
 
     def run(self) -> None:
-        """Propose the ISR changes of the checked partitions, at the end of a turn."""
+        """Propose the ISR changes of the checked partitions, at the end of a turn or of due timers."""
         if not self._wanted:
             return
         broker = self._broker
@@ -140,8 +132,7 @@ class IsrChanges:
         self._wake_for_retry()
 
     def _wake_for_retry(self) -> None:
-        if self._retry_due_ms is None:
-            self._retry_due_ms = self._broker.now_ms + RETRY_MS
+        self._broker.timers.arm_at_the_latest((self, "retry"), self._broker.now_ms + RETRY_MS, self._retry)
 
     def _send(self, proposals: list[tuple[Partition, IsrProposal]]) -> None:
         for start in range(0, len(proposals), BATCH_MAX):

@@ -46,7 +46,6 @@ class LargeRequests:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._queue: dict[LargeRequest, None] = {}
-        self._due_ms: int | None = None
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -61,8 +60,7 @@ class LargeRequests:
         connection.calls.append(call)
         connection.frames_behind_large = []
         self._queue[large] = None
-        if self._due_ms is None:
-            self._due_ms = broker.now_ms + SLICE_GAP_MS
+        self._arm()
 
     def keep(self, connection: Connection, frame: memoryview) -> None:
         """Keep a request that arrived behind a large one of its connection."""
@@ -78,15 +76,14 @@ class LargeRequests:
         self._broker.held_bytes -= len(large.frame) + sum(map(len, large.call.connection.frames_behind_large or ()))
         large.call.connection.frames_behind_large = None
 
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        return self._due_ms
+    def _arm(self) -> None:
+        if self._queue:
+            timers = self._broker.timers
+            timers.arm_at_the_latest(self, self._broker.now_ms + SLICE_GAP_MS, self._run_slice)
 
-    def on_timer(self) -> None:
+    def _run_slice(self) -> None:
         """Run one slice of the oldest request."""
         broker = self._broker
-        if self._due_ms is None or self._due_ms > broker.now_ms:
-            return
         for large in list(self._queue):
             connection = large.call.connection
             if connection.is_open:
@@ -94,7 +91,7 @@ class LargeRequests:
             if not connection.is_open:
                 self.drop(large)
             break
-        self._due_ms = broker.now_ms + SLICE_GAP_MS if self._queue else None
+        self._arm()
 
     def _advance(self, connection: Connection, large: Waiting) -> None:
         assert isinstance(large, LargeRequest)

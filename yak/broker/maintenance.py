@@ -33,13 +33,13 @@ class Maintenance:
         self._retention_interval_ms = config.log_retention_check_interval_ms
         self._checkpoint_interval_ms = config.log_flush_offset_checkpoint_interval_ms
         delay_ms = config.log_initial_task_delay_ms
-        self._retention_due_ms = now_ms + min(delay_ms, self._retention_interval_ms)
-        self._checkpoint_due_ms = now_ms + min(delay_ms, self._checkpoint_interval_ms)
+        self._timers = broker.timers
+        self._timers.arm((self, "retention"), now_ms + min(delay_ms, self._retention_interval_ms), self._retain_slice)
+        self._timers.arm((self, "checkpoint"), now_ms + min(delay_ms, self._checkpoint_interval_ms), self._checkpoint)
         self._round: deque[Partition] = deque()
         self._checkpoint_running = False
-        self._deletions: deque[tuple[int, Any]] = deque()
-        self._drain_until_ms: int | None = None
-        """Set by a stop request: until when this broker continues to lead while its leaderships move away."""
+        self._has_drain_begun = False
+        """Whether a stop was requested and this broker continues to lead while its leaderships move away."""
         self.is_stopping = False
         """This broker leads no partition."""
         self.is_closing = False
@@ -48,48 +48,20 @@ class Maintenance:
     @property
     def is_draining(self) -> bool:
         """Whether a stop was requested, and leaderships are still moving away."""
-        return self._drain_until_ms is not None and not self.is_stopping
-
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        dues = [self._retention_due_ms, self._checkpoint_due_ms]
-        if self._deletions and not self.is_stopping:
-            dues.append(self._deletions[0][0])
-        if self._drain_until_ms is not None and not self.is_stopping:
-            dues.append(self._drain_until_ms)
-        return min(dues)
-
-    def on_timer(self) -> None:
-        """Run what is due."""
-        now_ms = self._broker.now_ms
-        if self._drain_until_ms is not None and self._drain_until_ms <= now_ms and not self.is_stopping:
-            self._broker.notice(
-                "warning", "controlled-shutdown-timed-out", what="the broker stops without moving its other leaderships"
-            )
-            self._leave()
-        if self.is_stopping:
-            self._retention_due_ms = self._checkpoint_due_ms = now_ms + self._checkpoint_interval_ms
-            return
-        if now_ms >= self._retention_due_ms:
-            self._retain_slice(now_ms)
-        if now_ms >= self._checkpoint_due_ms:
-            self._checkpoint_due_ms = now_ms + self._checkpoint_interval_ms
-            self._start_checkpoint()
-        while self._deletions and self._deletions[0][0] <= now_ms:
-            _due_ms, remove = self._deletions.popleft()
-            self._broker.jobs.run("delete", remove, self._deleted)
+        return self._has_drain_begun and not self.is_stopping
 
     def delete_later(self, remove: Any, delay_ms: int) -> None:
         """Remove files without readers after `delay_ms` (Kafka's file.delete.delay.ms)."""
-        due_ms = self._broker.now_ms + delay_ms
-        if self._deletions and self._deletions[-1][0] > due_ms:
-            self._deletions = deque(sorted([*self._deletions, (due_ms, remove)], key=lambda item: item[0]))
-        else:
-            self._deletions.append((due_ms, remove))
+
+        def delete() -> None:
+            if not self.is_stopping:
+                self._broker.jobs.run("delete", remove, self._deleted)
+
+        self._timers.arm((self, remove), self._broker.now_ms + delay_ms, delete)
 
     def checkpoint_soon(self) -> None:
         """Write a checkpoint within a second, after DeleteRecords moved a log start."""
-        self._checkpoint_due_ms = min(self._checkpoint_due_ms, self._broker.now_ms + 1_000)
+        self._timers.arm_at_the_latest((self, "checkpoint"), self._broker.now_ms + 1_000, self._checkpoint)
 
     def retain(self, partition: Partition) -> None:
         """Remove segments past retention or below the log start offset."""
@@ -121,14 +93,21 @@ class Maintenance:
                 partition.high_watermark = log.log_start_offset
             self._broker.advanced(partition)
 
-    def _retain_slice(self, now_ms: int) -> None:
+    def _retain_slice(self) -> None:
+        if self.is_stopping:
+            return
         if not self._round:
             self._round.extend(self._broker.partitions.values())
         for _ in range(min(SLICE_PARTITIONS, len(self._round))):
             self.retain(self._round.popleft())
-        self._retention_due_ms = now_ms + (SLICE_GAP_MS if self._round else self._retention_interval_ms)
+        wait_ms = SLICE_GAP_MS if self._round else self._retention_interval_ms
+        self._timers.arm((self, "retention"), self._broker.now_ms + wait_ms, self._retain_slice)
 
-    def _start_checkpoint(self) -> None:
+    def _checkpoint(self) -> None:
+        if self.is_stopping:
+            return
+        due_ms = self._broker.now_ms + self._checkpoint_interval_ms
+        self._timers.arm((self, "checkpoint"), due_ms, self._checkpoint)
         if self._checkpoint_running:
             return
         broker = self._broker
@@ -160,19 +139,20 @@ class Maintenance:
 
     def on_stop_requested(self, event: events.StopRequested) -> None:  # noqa: ARG002
         """Move the leaderships away, leave the cluster, flush all logs, and mark the stop as clean."""
-        if self.is_stopping or self._drain_until_ms is not None:
+        if self.is_stopping or self._has_drain_begun:
             return
         broker = self._broker
         others = [info for info in broker.image.active_brokers() if info.node_id != broker.node_id]
         if not others or not broker.config.controlled_shutdown_enable or broker.metadata.membership.refusal():
             self._leave()
             return
-        self._drain_until_ms = broker.now_ms + CONTROLLED_SHUTDOWN_MS_MAX
+        self._has_drain_begun = True
+        self._timers.arm((self, "drain"), broker.now_ms + CONTROLLED_SHUTDOWN_MS_MAX, self._drain_timed_out)
         broker.metadata.begin_stopping()
 
     def image_changed(self) -> None:
         """End the drain once no other broker in an ISR could take over a partition that this broker leads."""
-        if self._drain_until_ms is None or self.is_stopping:
+        if not self.is_draining:
             return
         broker = self._broker
         own = broker.image.brokers.get(broker.node_id)
@@ -184,8 +164,15 @@ class Maintenance:
                 return
         self._leave()
 
+    def _drain_timed_out(self) -> None:
+        self._broker.notice(
+            "warning", "controlled-shutdown-timed-out", what="the broker stops without moving its other leaderships"
+        )
+        self._leave()
+
     def _leave(self) -> None:
         self.is_stopping = True
+        self._timers.disarm((self, "drain"))
         broker = self._broker
         for partition in broker.partitions.values():
             if partition.pending_appends:

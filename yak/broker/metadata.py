@@ -86,18 +86,16 @@ class Metadata:
         self._busy = False
         self._slices: tuple[Iterator[None], Callable[[], None]] | None = None
         """The remaining slices of a new image, one for each turn, and the callback behind the last slice."""
-        self._slice_due_ms = 0
         self.partitions_a_slice = PARTITIONS_A_SLICE
         """The simulator lowers it, because its topics are small."""
         self._in_slice = 0
         """Partitions of the current slice so far."""
         self._failed = False
-        self._unwritten: tuple[int, Sequence[TailedRecord], _Step] | None = None
-        """Time of the next attempt, records and step of a round that found no room on the disk."""
+        self._has_no_room = False
+        """Whether a round found no room on the disk; a timer writes it again."""
         self._changes: dict[int, Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]] = {}
-        self.moved: dict[Partition, None] = {}
+        self._moved: dict[Partition, None] = {}
         """Partitions whose high watermark moved since the last report."""
-        self._report_due_ms: int | None = None
         self.on_left: Callable[[], None] | None = None
         self.on_image: Callable[[Image, Image, Delta], None] | None = None
         """Called with (previous, new, delta) when an image is acted on. Must only take note; an exception in it is
@@ -154,26 +152,16 @@ class Metadata:
             self._persist_next()
 
     def on_timer(self) -> None:
-        """Run what is due: heartbeats, reports, slices, and the retry after a full disk."""
+        """Run what is due: heartbeats, and releases of partitions."""
         now_ms = self._broker.now_ms
         due_ms = self.membership.next_due()
         if due_ms is not None and due_ms <= now_ms:
             self._carry_out(self.membership.on_time(now_ms))
-        if self._report_due_ms is not None and self._report_due_ms <= now_ms:
-            self._report()
         self.hosting.on_timer()
-        if self._slices is not None and self._slice_due_ms <= now_ms:
-            self._run_slice()
-        if self._unwritten is not None and self._unwritten[0] <= now_ms:
-            self._persist(*self._unwritten[1:])
 
     def next_due(self) -> int | None:
         """When `on_timer` is due, in ms."""
-        if self.moved and self._report_due_ms is None:
-            self._report_due_ms = self._broker.now_ms + REPORT_INTERVAL_MS
-        unwritten_ms = None if self._unwritten is None else self._unwritten[0]
-        slice_ms = None if self._slices is None else self._slice_due_ms
-        dues = (self.membership.next_due(), self._report_due_ms, self.hosting.next_due(), unwritten_ms, slice_ms)
+        dues = (self.membership.next_due(), self.hosting.next_due())
         return min((due_ms for due_ms in dues if due_ms is not None), default=None)
 
     def is_isolated(self, partition: Partition) -> bool:
@@ -356,16 +344,17 @@ class Metadata:
         try:
             sync = self._image_log.append(records)
         except DiskFull as error:
-            if self._unwritten is None:
+            if not self._has_no_room:
                 self._broker.notice(
                     "error", "metadata-log-full", error=str(error), what="it is written when there is room"
                 )
-            self._unwritten = (self._broker.now_ms + NO_ROOM_PAUSE_MS, records, step)
+            self._has_no_room = True
+            self._arm("persist", NO_ROOM_PAUSE_MS, partial(self._persist, records, step))
             return
         except OSError as error:
             self._fail(error)
             return
-        self._unwritten = None
+        self._has_no_room = False
 
         def work() -> LogDirectoryFailure | None:
             sync()
@@ -408,15 +397,20 @@ class Metadata:
         self._in_slice = 0
         self._run_slice()
 
+    def _arm(self, what: str, wait_ms: int, action: Callable[[], None]) -> None:
+        self._broker.timers.arm((self, what), self._broker.now_ms + wait_ms, action)
+
     def _run_slice(self) -> None:
-        assert self._slices is not None
+        if self._slices is None:
+            return
         slices, then = self._slices
-        self._slice_due_ms = self._broker.now_ms + 1
         try:
             next(slices)
         except StopIteration:
             self._slices = None
             then()
+        else:
+            self._arm("slice", 1, self._run_slice)
 
     def is_slice_full(self) -> bool:
         """Count one more partition; return whether it belongs to the next slice."""
@@ -519,10 +513,19 @@ class Metadata:
         if error is not None:
             self._broker.notice("warning", "metadata-log-not-compacted", error=str(error))
 
+    def note_moved(self, partition: Partition) -> None:
+        """The partition's high watermark or a log end moved: the next report includes it."""
+        if not self._moved:
+            self._arm("report", REPORT_INTERVAL_MS, self._report)
+        self._moved[partition] = None
+
+    def forget_moved(self, partition: Partition) -> None:
+        """The partition was dropped: no report includes it."""
+        self._moved.pop(partition, None)
+
     def _report(self) -> None:
-        self._report_due_ms = None
-        moved = list(self.moved)
-        self.moved.clear()
+        moved = list(self._moved)
+        self._moved.clear()
         for partition in moved:
             if not partition.is_leader:
                 continue

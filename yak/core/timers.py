@@ -65,5 +65,8 @@ class Timers:
                 del self._armed[key]
                 present[2]()
 
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._armed
+
     def __len__(self) -> int:
         return len(self._armed)

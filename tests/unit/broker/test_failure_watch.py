@@ -6,6 +6,7 @@ from typing import Any
 from yak.broker.failure_watch import RECONNECT_MS, FailureWatch
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
+from yak.core.timers import Timers
 
 
 class FakePeers:
@@ -30,6 +31,7 @@ def make() -> Any:
         peers=FakePeers(),
         suspects=SimpleNamespace(add=lambda node: None, clear=lambda node: None),
         dice=SimpleNamespace(below=lambda bound: 0),
+        timers=Timers(),
         notice=lambda *words, **fields: broker.noticed.append(words[1]),
         metadata=SimpleNamespace(peer_is_dead=lambda *who: broker.dead.append(who)),
         noticed=[],
@@ -54,7 +56,7 @@ def test_a_connection_that_lasted_is_probed_at_once_and_two_refusals_are_a_death
     assert broker.peers.opened == 2
     watch.on_lost(2, "refused", "")
     broker.now_ms += 20
-    watch.on_timer()
+    broker.timers.run_due(broker.now_ms)
     watch.on_lost(3, "refused", "")
     assert broker.dead == [(1, 5)]
 
@@ -66,8 +68,8 @@ def test_connections_that_are_dropped_as_soon_as_they_are_made_are_tried_at_leis
     while broker.now_ms < began_ms + 1_000:
         watch.on_lost(broker.peers.opened, "reset", "")
         assert broker.peers.opened == opened
-        broker.now_ms = watch.next_due()
-        watch.on_timer()
+        broker.now_ms = broker.timers.next_due()
+        broker.timers.run_due(broker.now_ms)
         opened = broker.peers.opened
         watch.on_connected(opened)
         watch.on_proven(opened)

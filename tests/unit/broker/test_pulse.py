@@ -11,6 +11,7 @@ from yak.broker.pulse import PULSE_MS_MAX, Pulse, question
 from yak.broker.suspects import answer_when_decided
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
+from yak.core.timers import Timers
 from yak.protocol.codec import decode_request, read_request_header
 from yak.protocol.peer_proof import Incarnation
 from yak.sim.rig import Rig
@@ -66,6 +67,7 @@ def make_broker() -> Any:
         dice=SimpleNamespace(below=lambda bound: 0),
         notice=lambda *words, **fields: None,
         metadata=SimpleNamespace(peer_is_dead=lambda *who: None),
+        timers=Timers(),
     )
 
 
@@ -282,13 +284,13 @@ def test_a_dead_broker_is_for_the_controller_to_declare_dead():
     broker.metadata.peer_is_dead = lambda node_id, _epoch: dead.append(node_id)
     watch.on_lost(2, "closed", "")
     watch.on_lost(3, "refused", "")
-    assert watch.next_due() == broker.now_ms + RECONNECT_FIRST_MS
+    assert broker.timers.next_due() == broker.now_ms + RECONNECT_FIRST_MS
     assert broker.suspects.has(OTHER)
     broker.image.controller_id = HERE
     watch.image_changed(SimpleNamespace(brokers_changed={}, controller_changed=True))  # type: ignore[arg-type]
     watch.on_lost(4, "refused", "")
-    broker.now_ms = watch.next_due()
-    watch.on_timer()
+    broker.now_ms = broker.timers.next_due()
+    broker.timers.run_due(broker.now_ms)
     watch.on_lost(5, "refused", "")
     assert dead == [OTHER]
 
