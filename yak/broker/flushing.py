@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from yak.broker.lost_directories import is_full
 from yak.errors import LogDirectoryFailure
@@ -16,6 +16,9 @@ from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+
+NO_ROOM_PAUSE_MS: Final = 1_000
+"""Pause between two flushes of a log whose leader epoch file found no room on the disk."""
 
 
 class Flusher:
@@ -74,10 +77,14 @@ class Flusher:
         def done(result: Any, error: BaseException | None) -> None:  # noqa: ARG001
             partition.flush_running = False
             if partition.log is not log:
+                if partition.flush_wanted:
+                    # requested for the log that took this one's place
+                    self._start(partition, all_of_it=True)
                 return
             if isinstance(error, LogDirectoryFailure) and is_full(self._broker, error):
-                # the records are synced, but the leader epoch file is not written: the next flush writes it
+                # the records are synced, but the leader epoch file is not written: another flush writes it
                 log.epochs.dirty = log.names_changed = True
+                self.want_within(partition, NO_ROOM_PAUSE_MS)
                 return
             if error is not None:
                 self._failed(log.directory, error)

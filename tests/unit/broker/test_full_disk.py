@@ -10,7 +10,8 @@ from yak.core import events
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Rig, create_fields
+from yak.sim.rig import Rig, create_fields, produce_fields
+from yak.sim.wire import record_batch
 
 NONE = ErrorCode.none
 
@@ -63,6 +64,34 @@ def test_flush_whose_epochs_find_no_room_is_repeated_with_the_next(rig):
     assert log.recovery_point == 2
     assert not log.epochs.dirty
     assert not said(rig, "log-directory-offline")
+
+
+def test_flush_whose_epochs_find_no_room_is_repeated_without_another_record(rig):
+    rig.create_topic("durable", flush_messages="1")
+    rig.node.disk.fail_next("write_file", errno.ENOSPC, path_contains="durable-0/leader-epoch")
+    fields = produce_fields("durable", record_batch([b"a"], rig.world.now_ms)) | {"timeout": dt.timedelta(seconds=10)}
+    pending = rig.begin(0, 9, **fields)
+    rig.run_for(500)
+    assert not pending.is_done
+    rig.run_for(1_500)
+    assert pending.answer.responses[0].partition_responses[0].error_code == NONE
+
+
+def test_flush_requested_for_a_log_that_replaced_another_one_is_started_when_that_ones_flush_ends(rig):
+    for topic in ("durable", "other"):
+        rig.create_topic(topic, flush_messages="1")
+    rig.node.job_delays_us = {"flush": 200_000}
+    for topic in ("durable", "other"):
+        rig.begin(0, 9, client=rig.new_client(), **produce_fields(topic, record_batch([b"a"], rig.world.now_ms)))
+    rig.run_for(50)
+    broker = rig.node.broker
+    partition, other = (broker.partitions[TopicPartition(topic, 0)] for topic in ("durable", "other"))
+    assert partition.flush_running
+    partition.log = other.log
+    broker.flusher.want(partition)
+    rig.run_for(220)
+    assert partition.flush_running
+    assert not partition.flush_wanted
 
 
 def test_checkpoint_without_room_leaves_the_directory_online(rig):
