@@ -191,10 +191,13 @@ class ClusterFaults:
         victim = self._victim()
         if victim is None:
             return False
-        for each in self._running() if self._dice.chance(10) else [victim]:
+        killed = [
+            each for each in (self._running() if self._dice.chance(10) else [victim]) if self.losses.may_restart(each)
+        ]
+        for each in killed:
             each.kill()
             self._restart_later(each)
-        return True
+        return bool(killed)
 
     def _kill_inside(self) -> bool:
         """A process ends inside one of its next disk writes, perhaps with its machine."""
@@ -255,7 +258,7 @@ class ClusterFaults:
         for node in nodes:
             if self._lose_power(node):
                 struck = True
-            elif kills_the_rest:
+            elif kills_the_rest and self.losses.may_restart(node):
                 node.kill()
                 self._restart_later(node)
         return struck

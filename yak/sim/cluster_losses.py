@@ -155,6 +155,24 @@ class Losses:
                 return False
         return True
 
+    def may_restart(self, node: SimNode) -> bool:
+        """Whether this broker may restart at once: not as the only member of a guaranteed partition that reports no loss.
+
+        Its new incarnation leaves the ISR to the others, which the store takes for alive. As far as the cluster knows, they
+        may commit without it. No clean leader is left once they report their loss, and an operator decides, as in Kafka.
+        """
+        state, history = self._cluster.store.state, self._cluster.history
+        for key in history.copies:
+            row = state.partitions.get((str(key.topic_id), key.partition))
+            if row is None or key in history.forfeited:
+                continue
+            plan = self._plans(state.topics[str(key.topic_id)]["name"])
+            members = {each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))}
+            is_guaranteed = plan is not None and not plan.may_be_lost
+            if is_guaranteed and len(members) > 1 and self._steady(key, row) == {node.node_id}:
+                return False
+        return True
+
     def _steady(self, key: Key, row: dict[str, Any]) -> set[int]:
         """Sound members that will not report a loss, and whose disks do not fail."""
         return set(self._sound(key, row, speaks=True)) - self.failing.keys()

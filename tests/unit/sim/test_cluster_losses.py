@@ -16,9 +16,10 @@ def losses():
     row = {"isr": "1@10,2@11", "elr": "3@12", "replicas": "1,2,3"}
     brokers = {number: {"broker_epoch": 9 + number, "lossy_epoch": 0} for number in (1, 2, 3)}
     history = SimpleNamespace(copies={KEY: {}}, forfeited={}, rotten={}, has_lost=lambda _member: False)
-    state = SimpleNamespace(partitions={(str(KEY.topic_id), 0): row}, brokers=brokers)
+    topics = {str(KEY.topic_id): {"name": "t"}}
+    state = SimpleNamespace(partitions={(str(KEY.topic_id), 0): row}, brokers=brokers, topics=topics)
     cluster = SimpleNamespace(store=SimpleNamespace(state=state), history=history)
-    return Losses(cluster, lambda _name: None, lambda _what: None)
+    return Losses(cluster, lambda _name: SimpleNamespace(may_be_lost=False), lambda _what: None)
 
 
 def node(number):
@@ -48,3 +49,18 @@ def test_a_replica_that_is_not_counted_on_and_a_partition_that_is_given_up_bind_
     assert losses.may_go_offline(node(4))
     losses._cluster.history.forfeited[KEY] = "given up"
     assert losses.may_go_offline(node(1))
+
+
+def test_only_whole_replica_of_a_guaranteed_partition_does_not_restart(losses):
+    """Seed 853816: it left the ISR to two brokers that had lost power, which the store took for alive."""
+    losses._powerless = {2: 11, 3: 12}
+    assert not losses.may_restart(node(1))
+    assert losses.may_restart(node(2))
+    losses._powerless = {2: 11}
+    assert losses.may_restart(node(1))
+
+
+def test_only_whole_replica_of_a_partition_that_may_be_lost_restarts(losses):
+    losses._powerless = {2: 11, 3: 12}
+    losses._plans = lambda _name: SimpleNamespace(may_be_lost=True)
+    assert losses.may_restart(node(1))
