@@ -136,7 +136,7 @@ def merge(
         topic_names={topic.topic_id: name for name, topic in names.items()},
         pending=pending,
         next_producer_id=max(offer.image.next_producer_id for offer in offers) + JUMP,
-        parents=_parents(offers),
+        parents=_parents(offers, before),
         removed_topics=_removed(offers, [view.topic_id for view in topics]),
         unregistered=brokers.unregistered,
         former=brokers.former,
@@ -151,8 +151,9 @@ def merge(
     return Plan(image, tuple(fates), missing, conflicts, brokers.acted, took_part, accept_loss)
 
 
-def _parents(offers: Sequence[Offer]) -> tuple[str, ...]:
-    parents: dict[str, None] = {}
+def _parents(offers: Sequence[Offer], before: StoreBefore) -> tuple[str, ...]:
+    """The incarnations whose brokers belong to the new one, also those that are missing and come back later."""
+    parents = dict.fromkeys(before.parents)
     for offer in sorted(offers, key=position):
         parents |= dict.fromkeys((*offer.image.parents, offer.image.incarnation_id))
     return tuple(parents)

@@ -26,6 +26,8 @@ class StoreBefore:
     """Each broker's last registration and its boot id."""
     acted: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
     """Each broker's newest registration that was in use; a broker that is missing may have used its last."""
+    parents: tuple[str, ...] = ()
+    """The ids of this incarnation and of those that it came from: brokers that know it may be missing."""
 
     def never_acted(self, offer: Offer) -> BrokerEpoch:
         """The offering broker's last registration if it was never unfenced and the offer knows all before it; else -1.

@@ -21,6 +21,8 @@ class SeedStatus:
     age_ms: int = 0
     offset: MetadataOffset = 0
     incarnation: int = 0
+    parents: tuple[str, ...] = ()
+    """The ids of the store's own incarnation and of those that it came from."""
     offers_digest: str = ""
     is_committing: bool = False
     brokers: Mapping[NodeId, tuple[BrokerEpoch, str]] = field(default_factory=dict)
@@ -42,6 +44,8 @@ class SeedStatus:
             age_ms=int(value["age_ms"]),
             offset=int(value["offset"]),
             incarnation=int(value["incarnation"]),
+            # A store whose scripts are older lacks it.
+            parents=tuple(filter(None, str(value.get("parents", "")).split(","))),
             offers_digest=str(value["offers_digest"]),
             is_committing=bool(value["is_committing"]),
             brokers={int(node): (int(held[0]), str(held[1])) for node, held in dict(value["brokers"]).items()},

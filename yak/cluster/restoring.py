@@ -357,7 +357,7 @@ class Restoring:
 
 def store_before(status: SeedStatus) -> StoreBefore:
     """The state that the store itself had."""
-    return StoreBefore(status.offset, status.incarnation, status.brokers, status.acted)
+    return StoreBefore(status.offset, status.incarnation, status.brokers, status.acted, status.parents)
 
 
 def why_not_automatic(plan: Plan) -> str:

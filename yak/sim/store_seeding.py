@@ -113,6 +113,7 @@ def seed_status(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value: 
         "age_ms": now_ms - seed["begun_ms"],
         "offers_digest": _offers_digest(seed),
         "cluster_id": state.cluster["cluster_id"],
+        "parents": ",".join((state.cluster.get("parents", ""), state.cluster["incarnation_id"])),
         "is_committing": "token" in seed,
     } | {name: seed[name] for name in ("begun_by", "offset", "incarnation", "brokers", "offers")}
 

@@ -43,10 +43,13 @@ def settle(drivers, ms, step_ms=100):
             driver.pass_time(step_ms)
 
 
+def plan_create(image, name):
+    replicas = len(image.active_brokers())
+    return plan_create_topic(image, NewTopic(name, 1, replicas), uuid.uuid5(uuid.NAMESPACE_DNS, name)).requests
+
+
 def create(drivers, name):
-    replicas = len(drivers[0].image.active_brokers())
-    topic_id = uuid.uuid5(uuid.NAMESPACE_DNS, name)
-    done = drivers[0].change(plan_create_topic(drivers[0].image, NewTopic(name, 1, replicas), topic_id).requests)
+    done = drivers[0].change(plan_create(drivers[0].image, name))
     assert done.error is None, done
     settle(drivers, 200)
 
@@ -186,7 +189,35 @@ def test_a_broker_for_which_partitions_are_held_back_brings_about_another_restor
     assert three[0].image.topics["a"].partitions[0].held == 0
 
 
-def restore_by_hand(store, driver, **more):
+def test_brokers_missing_from_a_second_restore_bring_about_a_third(store, three):
+    """An operator restored without broker 3, then at once with broker 3 alone, while the others were slow."""
+    late = three[2]
+    late.lose()
+    store.flush_all()
+    settle(three[:2], 2_000)
+    restore_by_hand(store, three[0])
+    settle(three[:2], 3_000)
+    assert three[0].change(plan_create(three[0].image, "b")).error is None
+    settle(three[:2], 200)
+    for driver in three[:2]:
+        driver.lose()
+    late.now_ms = three[0].now_ms
+    late.connect().run()
+    settle([late], 2_000)
+    restore_by_hand(store, late, incarnation_id="again")
+    settle([late], 3_000)
+    assert late.image.incarnation == 3
+    for driver in three[:2]:
+        driver.now_ms = late.now_ms
+        driver.connect().run()
+    settle(three, WAIT_MS + 2_000)
+    assert states(three) == [ACTIVE] * 3
+    assert three[0].image.incarnation == late.image.incarnation == 4
+    assert three[0].image.topics["a"].partitions[0].held == 0
+    assert all("b" in driver.image.topics for driver in three)
+
+
+def restore_by_hand(store, driver, *, incarnation_id="by-hand", **more):
     """As `yak cluster restore` does it."""
 
     def call(script, **arguments):
@@ -199,7 +230,7 @@ def restore_by_hand(store, driver, **more):
         unpack([call("seed_read", seed_nonce=status.seed_nonce, of_node=n, chunk=c)["data"] for c in range(count)])
         for n, count in status.offers.items()
     ]
-    plan = merge(offers, store_before(status), incarnation_id="by-hand", now_ms=driver.now_ms, **more)
+    plan = merge(offers, store_before(status), incarnation_id=incarnation_id, now_ms=driver.now_ms, **more)
     for arguments in commit_arguments(plan, status.seed_nonce, status.offers_digest, "t"):
         call("seed_commit", **arguments)
 

@@ -51,5 +51,7 @@ class Operator:
                     plan = found.plan(accept_loss=False)
                     if not plan.conflicts:
                         store.commit(found, plan)
+                        # brokers that were missing begin another restore: give all of them the time to answer
+                        self._emptied_at = now
         except YakError:
             return  # the store does not answer now, or the brokers were faster
