@@ -14,7 +14,6 @@ from yak.protocol.record_batch import NO_PRODUCER_ID, BatchHeader, Buffer, read_
 from yak.replication.partition import Partition
 from yak.storage.log import Log
 from yak.storage.producer_state import EarlierUnread
-from yak.storage.producers_restore import search_plan
 
 if TYPE_CHECKING:
     from yak.broker.apis.produce import ProduceWaiting
@@ -162,7 +161,7 @@ def _search_earlier(broker: Broker, partition: Partition, log: Log) -> None:
         if partition.log is log and log.generation == generation:
             producers.earlier_read(headers)
 
-    broker.jobs.run("read", search_plan(log, before), done)
+    broker.jobs.run("read", producers.search_plan(log.segments, before), done)
 
 
 def _ask_for_flush(broker: Broker, partition: Partition, appended: Appended) -> None:

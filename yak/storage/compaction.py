@@ -20,11 +20,11 @@ from yak.limits import COMPACTION_SPARE_BYTES
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, BatchHeader, compute_crc, read_header
 from yak.protocol.record_spans import Span, spans
 from yak.seams.disk import Buffer, File
-from yak.storage import offset_index, time_index
 from yak.storage.batch_filter import BatchFilter, readable_records
 from yak.storage.cleanable import Cleanable
 from yak.storage.cleaned_segment import CleanedSegment, Overgrown
 from yak.storage.epoch_cache import UNKNOWN_EPOCH, EpochCache
+from yak.storage.indexes import OffsetIndex, TimeIndex
 from yak.storage.offset_map import OffsetMap
 from yak.storage.reader import DamagedBatch, NotCached, position_of
 from yak.storage.recovery import NO_EPOCH
@@ -201,8 +201,8 @@ class Compaction:
             end_offset = self._ends[segment.base_offset]
             if segment.base_offset >= self.result.end_offset:
                 break
-            more = segment.offset_index.count * offset_index.ENTRY_BYTES
-            more_times = segment.time_index.count * time_index.ENTRY_BYTES
+            more = segment.offset_index.count * OffsetIndex.ENTRY_BYTES
+            more_times = segment.time_index.count * TimeIndex.ENTRY_BYTES
             if group and (
                 size + segment.size > bytes_max
                 or entries + more > config.segment_index_bytes

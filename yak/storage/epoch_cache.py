@@ -9,6 +9,8 @@ from operator import itemgetter
 
 from yak.ids import LeaderEpoch, Offset
 from yak.storage.checkpoints import format_epochs
+from yak.storage.reader import headers_within
+from yak.storage.segment import Segment
 
 UNKNOWN_EPOCH = -1
 UNKNOWN_OFFSET = -1
@@ -68,12 +70,28 @@ class EpochCache:
             self.dirty = True
         self.latest = entries[-1][0] if entries else UNKNOWN_EPOCH
 
-    def begin_with(self, found: Sequence[tuple[LeaderEpoch, Offset]]) -> None:
-        """Add ascending epochs before the first entry, or an earlier start of that entry; ignore contradicting ones."""
+    def restore_front(self, segments: Sequence[Segment], log_start_offset: Offset) -> None:
+        """Extend the entries down to the log start from the batch headers, unless there are none.
+
+        When deleted records move the log start, the epoch cache is truncated first and the log start checkpoint is
+        written later. After a crash the log may begin earlier again, before the first cached epoch. Followers need the
+        end of such epochs too. Reads the disk; raises OSError, DamagedBatch.
+        """
         entries = self.entries
-        if not entries:
+        if not entries or entries[0][1] <= log_start_offset:
             return
         first_epoch, first_start = entries[0]
+        found: list[tuple[LeaderEpoch, Offset]] = []
+        for index, segment in enumerate(segments):
+            if segment.base_offset >= first_start:
+                break
+            is_before = index + 1 < len(segments) and segments[index + 1].base_offset <= log_start_offset
+            if not segment.size or is_before:
+                continue
+            for header in headers_within(segment, log_start_offset, first_start):
+                epoch = header.partition_leader_epoch
+                if header.last_offset >= log_start_offset and (not found or epoch > found[-1][0]):
+                    found.append((epoch, max(header.base_offset, log_start_offset)))
         earlier = [(epoch, start) for epoch, start in found if epoch < first_epoch and start < first_start]
         for epoch, start in found:
             if epoch == first_epoch and start < first_start:

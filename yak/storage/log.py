@@ -1,28 +1,38 @@
 """One partition's log: append, read, and its start and end offsets. Kafka's UnifiedLog.scala and LocalLog.java.
 
 Only the step writes. `append` is the hottest path of the broker: one write of 16 new bytes and the rest of the batch,
-then integer updates. Rare work is in its own modules: `reader`, `truncation`, `flush`, `retention`, `timestamps`,
-`recovery`.
+then integer updates. Rare work is in its own modules: `reader`, `truncation`, `flush`, `retention`, `recovery`.
 """
 
 import bisect
 import struct
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 from yak.config.log_config import NEVER, LogConfig
 from yak.errors import LogDirectoryFailure
 from yak.ids import FilePosition, LeaderEpoch, Offset, TopicPartition
 from yak.protocol.record_batch import HEADER_BYTES, NO_PRODUCER_ID, BatchHeader, read_header
 from yak.seams.disk import Buffer, Disk, FileSlice
-from yak.storage import flush, follower, retention, rolling, slicing, timestamps, truncation
+from yak.storage import flush, follower, retention, rolling, slicing, truncation
 from yak.storage.cleanable import may_have_gaps
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.flush import FlushPlan
 from yak.storage.producer_state import ProducerState
-from yak.storage.reader import EMPTY, DamagedBatch, NotCached, OffsetOutOfRange, PendingRead, Read, begins_with
+from yak.storage.reader import (
+    EMPTY,
+    DamagedBatch,
+    NotCached,
+    OffsetOutOfRange,
+    PendingRead,
+    Read,
+    TimestampOffset,
+    begins_with,
+    find_max_timestamp,
+    find_timestamp,
+)
 from yak.storage.segment import FILE_BYTES_MAX, RELATIVE_OFFSET_MAX, UNKNOWN_TIMESTAMP, IndexUnreadable, Segment
-from yak.storage.timestamps import TimestampOffset
 
 __all__ = ["FlushPlan", "Log", "OffsetOutOfRange", "PendingRead", "TimestampOffset"]
 
@@ -427,11 +437,13 @@ class Log:
         The job reads the disk. It raises LogDirectoryFailure, or ProtocolViolation when the batch cannot be
         decompressed.
         """
-        return timestamps.offset_for_timestamp(self, timestamp_ms)
+        segments = [(segment, segment.size) for segment in self.segments if segment.max_timestamp >= timestamp_ms]
+        return partial(find_timestamp, self.directory, segments, timestamp_ms, self.log_start_offset)
 
     def offset_of_max_timestamp(self) -> Callable[[], TimestampOffset | None]:
         """A job: the record with the largest timestamp (KIP-734); None when no record has one. Raises as above."""
-        return timestamps.offset_of_max_timestamp(self)
+        segments = [(segment, segment.size) for segment in self.segments if segment.size and segment.max_timestamp >= 0]
+        return partial(find_max_timestamp, self.directory, segments, self.log_start_offset)
 
     # -------------------------------------------------------------------------------------------------- epochs
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from yak.config.log_config import LogConfig
 from yak.ids import Offset, TopicPartition
 from yak.seams.disk import Disk
-from yak.storage import offset_index, time_index
 from yak.storage.checkpoints import BadCheckpoint, parse_epochs, parse_partition_metadata
 from yak.storage.epoch_cache import EpochCache
-from yak.storage.epochs_restore import restore_front
+from yak.storage.indexes import OffsetIndex, TimeIndex, last_time_entry
 from yak.storage.log import Log
 from yak.storage.names import (
     CLEANED_SUFFIX,
@@ -30,10 +29,8 @@ from yak.storage.names import (
     parse_offset,
 )
 from yak.storage.producer_state import ProducerState
-from yak.storage.producers_restore import restore_producers
-from yak.storage.reader import DamagedBatch
+from yak.storage.reader import DamagedBatch, scan_headers
 from yak.storage.recovery import DamagedLog, Recovered, Recovery, rebuild_indexes
-from yak.storage.scan import scan_headers
 from yak.storage.segment import UNKNOWN_TIMESTAMP, Segment
 
 NO_TOPIC_ID = uuid.UUID(int=0)
@@ -117,9 +114,7 @@ class LogLoader:
             snapshots = trusted
         if recovered is None and (snapshots or any(segment.size for segment in segments)):
             self._mend_indexes(segments)
-            restore_producers(
-                producers, self._disk, self._path, segments, snapshots, end_offset, self._now_ms, looks_back=False
-            )
+            producers.restore(self._disk, self._path, segments, snapshots, end_offset, self._now_ms, looks_back=False)
         log = self._log(topic_id, segments, epochs, producers, snapshots, end_offset)
         log.names_changed = recovered is not None
         log.has_stale_points = is_fresh
@@ -225,18 +220,18 @@ class LogLoader:
         if (
             index_bytes < 0
             or time_bytes < 0
-            or index_bytes % offset_index.ENTRY_BYTES
-            or time_bytes % time_index.ENTRY_BYTES
+            or index_bytes % OffsetIndex.ENTRY_BYTES
+            or time_bytes % TimeIndex.ENTRY_BYTES
         ):
             segment.offset_index.saved_count = -1
             return segment
-        segment.offset_index = offset_index.OffsetIndex(base, index_bytes // offset_index.ENTRY_BYTES)
+        segment.offset_index = OffsetIndex(base, index_bytes // OffsetIndex.ENTRY_BYTES)
         if time_bytes:
             tail = self._disk.open(segment.path(TIME_INDEX_SUFFIX)).read(
-                time_index.ENTRY_BYTES, time_bytes - time_index.ENTRY_BYTES
+                TimeIndex.ENTRY_BYTES, time_bytes - TimeIndex.ENTRY_BYTES
             )
-            timestamp, relative_offset = time_index.last_entry(tail)
-            segment.time_index = time_index.TimeIndex(base, time_bytes // time_index.ENTRY_BYTES, timestamp)
+            timestamp, relative_offset = last_time_entry(tail)
+            segment.time_index = TimeIndex(base, time_bytes // TimeIndex.ENTRY_BYTES, timestamp)
             segment.note_timestamp(timestamp, base + relative_offset)
         return segment
 
@@ -284,7 +279,7 @@ class LogLoader:
         base = segments[first].base_offset
         self._mend_indexes(segments[:first])
         trusted = [offset for offset in snapshots if offset <= base]
-        restore_producers(producers, self._disk, self._path, segments[: first + 1], trusted, base, self._now_ms)
+        producers.restore(self._disk, self._path, segments[: first + 1], trusted, base, self._now_ms)
         epochs.truncate_from_end(base)
         suspects = segments[first:]
         allows_gaps = self._cleaned_offset is not None
@@ -340,7 +335,7 @@ class LogLoader:
             producers.clear()
             end_offset = start
         epochs.truncate_from_end(end_offset)
-        restore_front(epochs, segments, start)
+        epochs.restore_front(segments, start)
         epochs.truncate_from_start(start)
         is_empty = len(segments) == 1 and not segments[0].size
         recovery_point = end_offset if is_empty else self._recovery_point or 0

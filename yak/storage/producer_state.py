@@ -1,21 +1,39 @@
 """Idempotent producers of one partition: their last batches, to detect duplicates and reject sequence gaps.
 
 Rules: Kafka's ProducerStateEntry.java and ProducerAppendInfo.java, with the last five batches of each producer. One
-difference: a producer expires by the time when this broker last took a batch of it, not by its batches' timestamps. By
-those, a producer that writes old timestamps would expire at once.
+difference: a producer expires by the time when this broker last appended a batch of it, not by its batches' timestamps.
+By those, a producer that writes old timestamps would expire at once.
+
+The `.snapshot` file has the last batch of each producer as of an offset, byte for byte Kafka's version 1
+(ProducerSnapshot.json): i16 version, u32 CRC-32C of everything after it, i32 count, then 58 bytes per producer.
 """
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
+
+import crc32c
 
 from yak.errors import ErrorCode, PeerError
 from yak.ids import Offset, ProducerId
 from yak.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCERS_PER_PARTITION_MAX
 from yak.protocol.record_batch import NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MAX, BatchHeader
-from yak.storage.producer_snapshot import ProducerSnapshotEntry
+from yak.seams.disk import Disk
+from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
+from yak.storage.reader import DamagedBatch, floor_boundary, headers_within, scan_headers
+from yak.storage.segment import Segment
 
+_SNAPSHOT_VERSION = 1
+_SNAPSHOT_HEADER = struct.Struct(">hI")
+_SNAPSHOT_COUNT = struct.Struct(">i")
+_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _DROPPED_SHARE = 10
 NO_OFFSET = -1
+_LOOK_BACK_BYTES = 8 * 1024 * 1024
+"""How far before a snapshot to search: the most that a producer of large batches has in flight."""
 
 
 class Duplicate(NamedTuple):
@@ -28,6 +46,23 @@ class Duplicate(NamedTuple):
 
 class EarlierUnread(Exception):
     """A sequence does not follow, and the log was not yet searched for earlier batches of the producer."""
+
+
+class ProducerSnapshotEntry(NamedTuple):
+    """One producer. `timestamp` in ms; `current_txn_first_offset` is -1 when no transaction is open."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_txn_first_offset: int
+
+
+class BadSnapshot(ValueError):
+    """The file is incomplete, of another version, or its CRC does not match."""
 
 
 class ProducerDescription(NamedTuple):
@@ -64,7 +99,7 @@ class ProducerState:
         self._producers: dict[ProducerId, _Producer] | None = None
         self._limit = limit
         self.unread_before: Offset | None = None
-        """Batches below this offset may count and are not yet searched (`producers_restore.earlier_batches`)."""
+        """Batches below this offset may count and are not yet searched (`earlier_batches`)."""
         self.is_reading = False
         """A job is searching them."""
         self._waiting: dict[ProducerId, None] = {}
@@ -153,7 +188,15 @@ class ProducerState:
         producers = self._producers or {}
         return {producer_id: producer.batches[-1][3] for producer_id, producer in producers.items() if producer.batches}
 
-    def known(self) -> dict[ProducerId, int]:
+    def search_plan(self, segments: Sequence[Segment], before: Offset) -> Callable[[], list[BatchHeader]]:
+        """A job that searches the log for batches below `before`; its result goes to `earlier_read`.
+
+        Batches that retention removes in the meantime, or that are unreadable, are not found. Their producer is then
+        rejected as if it had expired.
+        """
+        return partial(_search, list(segments), before, self._epochs())
+
+    def _epochs(self) -> dict[ProducerId, int]:
         """The epoch of each producer whose earlier batches may count."""
         producers = self._producers or {}
         return {producer_id: producer.epoch for producer_id, producer in producers.items() if producer.batches}
@@ -163,9 +206,9 @@ class ProducerState:
         self.unread_before = None
         self._waiting.clear()
         for header in headers:
-            self.remember_earlier(header)
+            self._remember_earlier(header)
 
-    def remember_earlier(self, header: BatchHeader) -> None:
+    def _remember_earlier(self, header: BatchHeader) -> None:
         """Add a batch older than all known ones of its producer, which may retry it; headers come newest first."""
         producer = (self._producers or {}).get(header.producer_id)
         if producer is None or header.is_control or header.producer_epoch != producer.epoch or not producer.batches:
@@ -227,6 +270,13 @@ class ProducerState:
         self.unread_before = None
         self._waiting.clear()
 
+    def _drop_oldest(self) -> None:
+        producers = self._producers
+        assert producers is not None
+        idle = sorted(producers, key=lambda producer_id: (producers[producer_id].touched_ms, producer_id))
+        for producer_id in idle[: max(1, len(idle) // _DROPPED_SHARE)]:
+            del producers[producer_id]
+
     # ------------------------------------------------------------------------------------------------ snapshots
 
     def to_snapshot(self) -> list[ProducerSnapshotEntry]:
@@ -251,7 +301,7 @@ class ProducerState:
             )
         return entries
 
-    def restore(self, entries: Iterable[ProducerSnapshotEntry], now_ms: int) -> None:
+    def load_snapshot(self, entries: Iterable[ProducerSnapshotEntry], now_ms: int) -> None:
         """Replace the state by a snapshot's; its producers count as active at `now_ms`."""
         self._producers = None
         for entry in entries:
@@ -268,9 +318,110 @@ class ProducerState:
                 self._producers = {}
             self._producers[entry.producer_id] = producer
 
-    def _drop_oldest(self) -> None:
-        producers = self._producers
-        assert producers is not None
-        idle = sorted(producers, key=lambda producer_id: (producers[producer_id].touched_ms, producer_id))
-        for producer_id in idle[: max(1, len(idle) // _DROPPED_SHARE)]:
-            del producers[producer_id]
+    def restore(
+        self,
+        disk: Disk,
+        path: str,
+        segments: Sequence[Segment],
+        snapshot_offsets: Sequence[Offset],
+        end_offset: Offset,
+        now_ms: int,
+        *,
+        looks_back: bool = True,
+    ) -> None:
+        """Restore the state as of `end_offset`: the newest valid snapshot, then the batch headers after it.
+
+        A snapshot holds the last batch of each producer. The earlier ones that still count are read from the log before
+        it, or, without `looks_back`, only once a producer sends a sequence that does not follow. If a snapshot was
+        corrupt, the batches read in its place are checked against their CRC. Raises OSError, DamagedBatch.
+        """
+        self.clear()
+        bad_snapshot = ""
+        start = segments[0].base_offset
+        for offset in sorted(snapshot_offsets, reverse=True):
+            if offset > end_offset:
+                continue
+            name = f"{offset_name(offset)}{SNAPSHOT_SUFFIX}"
+            try:
+                entries = list(parse_snapshot(disk.read_file(f"{path}/{name}")))
+            except BadSnapshot:
+                bad_snapshot = bad_snapshot or name
+                continue
+            except FileNotFoundError:
+                continue
+            self.load_snapshot(entries, now_ms)
+            start = max(start, offset)
+            if entries and looks_back:
+                self.earlier_read(earlier_batches(segments, start, self._epochs()))
+            elif entries:
+                self.unread_before = start
+            break
+        for index, segment in enumerate(segments):
+            following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
+            if following <= start or segment.base_offset >= end_offset or not segment.size:
+                continue
+            try:
+                for header in headers_within(segment, start, end_offset, checks=bool(bad_snapshot)):
+                    if header.producer_id != NO_PRODUCER_ID and header.base_offset >= start:
+                        self.update(header, header.base_offset, header.last_offset, now_ms)
+            except DamagedBatch as damaged:
+                if not bad_snapshot:
+                    raise
+                why = f"{damaged.reason}; it was read because {bad_snapshot} is damaged too"
+                raise DamagedBatch(damaged.file, damaged.position, why) from damaged
+
+
+def format_snapshot(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
+    """The file's content."""
+    packed = [_SNAPSHOT_ENTRY.pack(*entry) for entry in entries]
+    body = _SNAPSHOT_COUNT.pack(len(packed)) + b"".join(packed)
+    return _SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, crc32c.crc32c(body)) + body
+
+
+def parse_snapshot(data: bytes) -> Iterator[ProducerSnapshotEntry]:
+    """The entries in a file's content. Raises BadSnapshot."""
+    if len(data) < _SNAPSHOT_HEADER.size + _SNAPSHOT_COUNT.size:
+        raise BadSnapshot(f"only {len(data)} bytes")
+    version, crc = _SNAPSHOT_HEADER.unpack_from(data)
+    if version != _SNAPSHOT_VERSION:
+        raise BadSnapshot(f"version {version} is unknown")
+    if crc32c.crc32c(data[_SNAPSHOT_HEADER.size :]) != crc:
+        raise BadSnapshot("the CRC-32C does not fit")
+    (count,) = _SNAPSHOT_COUNT.unpack_from(data, _SNAPSHOT_HEADER.size)
+    body = data[_SNAPSHOT_HEADER.size + _SNAPSHOT_COUNT.size :]
+    if count < 0 or len(body) != count * _SNAPSHOT_ENTRY.size:
+        raise BadSnapshot(f"{count} entries announced in {len(body)} bytes")
+    return map(ProducerSnapshotEntry._make, _SNAPSHOT_ENTRY.iter_unpack(body))
+
+
+def _search(segments: Sequence[Segment], before: Offset, epochs: Mapping[ProducerId, int]) -> list[BatchHeader]:
+    try:
+        return earlier_batches(segments, before, epochs)
+    except OSError:
+        return []
+
+
+def earlier_batches(segments: Sequence[Segment], before: Offset, epochs: Mapping[ProducerId, int]) -> list[BatchHeader]:
+    """The newest batches before an offset that producers of these epochs may still retry, newest first.
+
+    Reads up to `_LOOK_BACK_BYTES` of the disk; raises OSError.
+    """
+    found: list[BatchHeader] = []
+    counts = dict.fromkeys(epochs, 0)
+    left = _LOOK_BACK_BYTES
+    for segment in reversed(segments):
+        if segment.base_offset >= before or not segment.size:
+            continue
+        if left <= 0:
+            break
+        _, start = floor_boundary(segment, max(0, segment.size - left), cached=False)
+        headers = [header for _, header in scan_headers(segment.open(), start, segment.size)]
+        for header in reversed(headers):
+            producer_id = header.producer_id
+            if header.base_offset >= before or header.producer_epoch != epochs.get(producer_id) or header.is_control:
+                continue
+            if counts[producer_id] < PRODUCER_BATCHES_REMEMBERED:
+                counts[producer_id] += 1
+                found.append(header)
+        left -= segment.size
+    return found

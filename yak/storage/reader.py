@@ -1,23 +1,41 @@
-"""Finding and reading batches of a log by offset: in the step from the page cache, else as a job in a thread.
+"""Finding and reading batches of a log: in the step from the page cache, else as a job in a thread.
 
 A read takes its first position from, in order: the last appended batches, the end of an earlier read, the offset index
 and a scan of at most one index interval. It ends at a batch boundary that the index knows, so that the next read of a
 sequential consumer begins at a known position.
+
+ListOffsets finds a record by timestamp: Kafka's LogSegment.findOffsetByTimestamp and FileRecords.searchForTimestamp. The
+result is the first *record* at or after the timestamp, with its own timestamp.
 """
 
 from __future__ import annotations
 
 import struct
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from yak.errors import LogDirectoryFailure
-from yak.ids import FilePosition, Offset
-from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, LENGTH_OVERHEAD, compute_crc, read_header
+from yak.ids import FilePosition, LeaderEpoch, Offset
+from yak.protocol.record_batch import (
+    BATCH_LENGTH_MIN,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    BatchHeader,
+    compute_crc,
+    read_header,
+)
+from yak.protocol.record_walk import walk_records
 from yak.seams.disk import Buffer, File, FileSlice
-from yak.storage import offset_index
-from yak.storage.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX
+from yak.storage.indexes import (
+    TimeIndex,
+    floor_by_offset,
+    floor_by_position,
+    floor_by_timestamp,
+    is_offset_index,
+)
+from yak.storage.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from yak.storage.segment import IndexUnreadable, Segment
 
 if TYPE_CHECKING:
@@ -27,6 +45,7 @@ _BATCH = struct.Struct(">qi11xi")
 _unpack_batch = _BATCH.unpack_from
 _base_offset = attrgetter("base_offset")
 SCAN_BYTES = 8192
+_WALK_BYTES = 256 * 1024
 SLICE_BYTES_MIN = 64 * 1024
 """A smaller slice does not pay: two more system calls instead of one copy."""
 EMPTY = b""
@@ -400,7 +419,7 @@ def _index_floor(segment: Segment, offset: Offset, *, cached: bool) -> tuple[Off
     entries = _index_entries(segment, cached=cached)
     if not entries:
         return -1, 0
-    relative_offset, position = offset_index.floor_entry(entries, offset - segment.base_offset)
+    relative_offset, position = floor_by_offset(entries, offset - segment.base_offset)
     return segment.base_offset + relative_offset, position
 
 
@@ -415,7 +434,7 @@ def floor_boundary(segment: Segment, position: FilePosition, *, cached: bool) ->
         return -1, 0
     if not entries:
         return -1, 0
-    relative_offset, found = offset_index.floor_entry_at(entries, position)
+    relative_offset, found = floor_by_position(entries, position)
     return segment.base_offset + relative_offset, found
 
 
@@ -438,6 +457,158 @@ def _index_entries(segment: Segment, *, cached: bool) -> bytes | bytearray | Non
                 raise NotCached
             return index.entries
         data = segment.read_index(OFFSET_INDEX_SUFFIX)
-        return data if offset_index.is_plausible(data) else None
+        return data if is_offset_index(data) else None
     except (IndexUnreadable, FileNotFoundError):
         return None
+
+
+# ------------------------------------------------------------------------------------------------ headers only
+
+
+def scan_headers(file: File, position: FilePosition, limit: FilePosition) -> Iterator[tuple[FilePosition, BatchHeader]]:
+    """(position, header) of each batch that begins in [position, limit); ends early at an impossible or missing header.
+
+    Reads only headers; the last batch may be incomplete. Raises OSError.
+    """
+    expected = -1
+    while position + HEADER_BYTES <= limit:
+        chunk = file.read(min(_WALK_BYTES, limit - position), position)
+        at = 0
+        while at + HEADER_BYTES <= len(chunk):
+            header = read_header(chunk, at)
+            if header.batch_length < BATCH_LENGTH_MIN or header.base_offset < expected:
+                return
+            expected = header.next_offset
+            yield position + at, header
+            at += header.size_bytes
+        if not at:
+            return
+        position += at
+
+
+def headers_within(
+    segment: Segment, start_offset: Offset, end_offset: Offset, *, checks: bool = False
+) -> Iterator[BatchHeader]:
+    """Headers of the batches from `start_offset` on, and of a few before it, up to `end_offset`.
+
+    Without a usable index it starts at the segment's first batch. Raises OSError. Raises DamagedBatch after the last
+    header if the bytes after it are no batch, so that the caller does not miss producers and epochs there. With
+    `checks` it reads each batch completely, and raises DamagedBatch also for a wrong CRC.
+    """
+    try:
+        reached = position_of(segment, start_offset, segment.size, cached=False)
+    except (DamagedBatch, NotCached):
+        reached = 0
+    file = segment.open()
+    for position, header in scan_headers(file, reached, segment.size):
+        if header.base_offset >= end_offset:
+            return
+        if checks and compute_crc(file.read(header.size_bytes, position)) != header.crc:
+            raise DamagedBatch(file.path, position, "the CRC-32C does not match its bytes")
+        yield header
+        reached = position + header.size_bytes
+    if reached != segment.size:
+        raise DamagedBatch(file.path, reached, "no batch that could be there")
+
+
+# ----------------------------------------------------------------------------------- by timestamp (ListOffsets)
+
+
+class TimestampOffset(NamedTuple):
+    """A record found by time: its offset, its own timestamp in ms, and the leader epoch of its batch."""
+
+    offset: Offset
+    timestamp: int
+    leader_epoch: LeaderEpoch
+
+
+def find_timestamp(
+    directory: str, segments: Iterable[tuple[Segment, FilePosition]], timestamp_ms: int, log_start_offset: Offset
+) -> TimestampOffset | None:
+    """See `Log.offset_for_timestamp`: search these segments, each up to its size when the job was made."""
+    for segment, size in segments:
+        try:
+            found = _find_in_segment(segment, size, timestamp_ms, log_start_offset)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise LogDirectoryFailure(directory, error) from error
+        if found is not None:
+            return found
+    return None
+
+
+def find_max_timestamp(
+    directory: str, segments: Iterable[tuple[Segment, FilePosition]], log_start_offset: Offset
+) -> TimestampOffset | None:
+    """See `Log.offset_of_max_timestamp`."""
+    best: TimestampOffset | None = None
+    # a segment's largest timestamp is an upper bound: its record may be below the log start
+    for segment, size in sorted(segments, key=lambda item: (-item[0].max_timestamp, item[0].base_offset)):
+        if best is not None and segment.max_timestamp <= best.timestamp:
+            break
+        try:
+            found = _find_max_in_segment(segment, size, log_start_offset)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise LogDirectoryFailure(directory, error) from error
+        if found is not None and (best is None or found.timestamp > best.timestamp):
+            best = found
+    return best
+
+
+def _find_in_segment(
+    segment: Segment, size: FilePosition, timestamp_ms: int, log_start_offset: Offset
+) -> TimestampOffset | None:
+    position = _start_position(segment, timestamp_ms, log_start_offset)
+    file = segment.open()
+    for at, header in scan_headers(file, position, size):
+        if header.max_timestamp < timestamp_ms or header.last_offset < log_start_offset:
+            continue
+        batch = file.read(header.size_bytes, at)
+        if len(batch) < header.size_bytes:
+            return None
+        for record in walk_records(batch):
+            if record.timestamp >= timestamp_ms and record.offset >= log_start_offset:
+                return TimestampOffset(record.offset, record.timestamp, header.partition_leader_epoch)
+    return None
+
+
+def _find_max_in_segment(segment: Segment, size: FilePosition, log_start_offset: Offset) -> TimestampOffset | None:
+    file = segment.open()
+    best: tuple[FilePosition, BatchHeader] | None = None
+    position = 0
+    if segment.max_timestamp_offset >= log_start_offset:
+        position = _index_floor(segment, segment.max_timestamp_offset, cached=False)[1]
+    for at, header in scan_headers(file, position, size):
+        if header.last_offset < log_start_offset or not header.records_count:
+            continue
+        if header.max_timestamp >= 0 and (best is None or header.max_timestamp > best[1].max_timestamp):
+            best = (at, header)
+            if header.max_timestamp == segment.max_timestamp:
+                break
+    if best is None:
+        return None
+    at, header = best
+    batch = file.read(header.size_bytes, at)
+    if len(batch) < header.size_bytes:
+        return None
+    for record in walk_records(batch):
+        if record.timestamp == header.max_timestamp and record.offset >= log_start_offset:
+            return TimestampOffset(record.offset, record.timestamp, header.partition_leader_epoch)
+    return TimestampOffset(header.last_offset, header.max_timestamp, header.partition_leader_epoch)
+
+
+def _start_position(segment: Segment, timestamp_ms: int, log_start_offset: Offset) -> FilePosition:
+    """Where the scan starts; the segment's start if an index is unusable, as indexes are only a shortcut."""
+    entries: bytes | bytearray | None = segment.time_index.entries
+    if entries is None:
+        try:
+            entries = segment.read_index(TIME_INDEX_SUFFIX)
+        except FileNotFoundError:
+            return 0
+        if len(entries) % TimeIndex.ENTRY_BYTES:
+            return 0
+    offset = segment.base_offset + floor_by_timestamp(entries, timestamp_ms)
+    return _index_floor(segment, max(offset, log_start_offset), cached=False)[1]

@@ -25,9 +25,10 @@ from yak.storage.cleanable import is_compacted
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.producer_state import ProducerState
 from yak.storage.segment import RELATIVE_OFFSET_MAX, Segment
-from yak.storage.torn_batch import is_torn
 
 CHUNK_BYTES = 4 * 1024 * 1024
+_MAGIC_AT = 16
+_LENGTH_BITS = 31
 NO_EPOCH = -1
 """The epoch in batches of Kafka brokers that had no leader epochs yet."""
 
@@ -139,7 +140,9 @@ class Recovery:
                 need = _size_at(chunk, 0)
             reason = self._fault(segment, chunk, at, expected, size - position)
             if reason:
-                if self._keeps_written and (follows_damage or not self._is_torn(file, position, size, expected)):
+                if self._keeps_written and (
+                    follows_damage or not self._is_incomplete_write(file, position, size, expected)
+                ):
                     raise DamagedLog(file.path, position, expected, reason)
                 return expected, self._cut(segment, file, position, expected, reason)
             header = read_header(chunk, at)
@@ -178,9 +181,9 @@ class Recovery:
             return f"leader epoch {header.partition_leader_epoch} after {self._epochs.latest}"
         return ""
 
-    def _is_torn(self, file: File, position: FilePosition, size: FilePosition, expected: Offset) -> bool:
+    def _is_incomplete_write(self, file: File, position: FilePosition, size: FilePosition, expected: Offset) -> bool:
         data = file.read(min(CHUNK_BYTES, size - position), position)
-        return is_torn(data, size - position, expected, allows_gaps=self._allows_gaps)
+        return is_incomplete_write(data, size - position, expected, allows_gaps=self._allows_gaps)
 
     def _cut(self, segment: Segment, file: File, position: FilePosition, expected: Offset, reason: str) -> bool:
         if expected < self._recovery_point:
@@ -220,6 +223,49 @@ def _read_batch_and_more(file: File, position: FilePosition, size: FilePosition)
     if len(chunk) < need <= size - position:
         chunk = file.read(need, position)
     return chunk
+
+
+def is_incomplete_write(data: bytes, left: int, expected: Offset, *, allows_gaps: bool) -> bool:
+    """Whether a file's last `left` bytes, beginning with `data`, may be an incomplete last write. Otherwise a batch has a
+    wrong length, which is damage.
+
+    A process that ends during a write leaves the beginning of the next batch, and nothing after it. `expected` is the
+    next offset.
+    """
+    if left < HEADER_BYTES:
+        return True
+    header = read_header(data)
+    if header.size_bytes <= left or header.magic != MAGIC_V2 or header.last_offset_delta < 0:
+        return False
+    if header.base_offset < expected or (header.base_offset != expected and not allows_gaps):
+        return False
+    # search after `expected`, not after the header's offset: that may be as wrong as its length
+    return not _is_whole_but_for_its_length(data, header.batch_length, header.crc) and not _holds_a_batch(
+        data, expected
+    )
+
+
+def _is_whole_but_for_its_length(data: bytes, length: int, crc: int) -> bool:
+    sizes = [len(data), *(LENGTH_OVERHEAD + (length ^ (1 << bit)) for bit in range(_LENGTH_BITS))]
+    return any(HEADER_BYTES <= size <= len(data) and compute_crc(data, 0, size) == crc for size in sizes)
+
+
+def _holds_a_batch(data: bytes, after: Offset) -> bool:
+    """Whether `data` contains a whole batch with a later offset: then the write before it was complete."""
+    magic = data.find(MAGIC_V2, HEADER_BYTES + _MAGIC_AT)
+    while magic >= 0:
+        position = magic - _MAGIC_AT
+        if position + HEADER_BYTES > len(data):
+            return False
+        header = read_header(data, position)
+        if (
+            header.base_offset > after
+            and BATCH_LENGTH_MIN <= header.batch_length <= len(data) - position - LENGTH_OVERHEAD
+            and compute_crc(data, position, header.size_bytes) == header.crc
+        ):
+            return True
+        magic = data.find(MAGIC_V2, magic + 1)
+    return False
 
 
 def rebuild_indexes(segment: Segment, config: LogConfig, *, allows_gaps: bool = False) -> str:

@@ -8,7 +8,7 @@ import crc32c
 
 from yak.storage.cleanable import longest_segment_ms
 from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
-from yak.storage.producer_snapshot import format_snapshot
+from yak.storage.producer_state import format_snapshot
 
 if TYPE_CHECKING:
     from yak.storage.log import Log

@@ -8,7 +8,7 @@ from yak.config.log_config import LogConfig
 from yak.ids import FilePosition, Offset
 from yak.protocol.record_batch import NO_TIMESTAMP
 from yak.seams.disk import Disk, DiskFull, File
-from yak.storage import offset_index, time_index
+from yak.storage.indexes import AbstractIndex, OffsetIndex, TimeIndex
 from yak.storage.names import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -16,8 +16,6 @@ from yak.storage.names import (
     TIME_INDEX_SUFFIX,
     offset_name,
 )
-from yak.storage.offset_index import OffsetIndex
-from yak.storage.time_index import TimeIndex
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
 FILE_BYTES_MAX = 2**31 - 1
@@ -120,8 +118,8 @@ class Segment:
         """Whether one more entry could exceed `segment.index.bytes` (the time index reserves its closing entry)."""
         limit = config.segment_index_bytes
         return (
-            self.offset_index.count >= limit // offset_index.ENTRY_BYTES
-            or self.time_index.count >= limit // time_index.ENTRY_BYTES - 1
+            self.offset_index.count >= limit // OffsetIndex.ENTRY_BYTES
+            or self.time_index.count >= limit // TimeIndex.ENTRY_BYTES - 1
         )
 
     def note_timestamp(self, timestamp_ms: int, offset: Offset) -> None:
@@ -138,21 +136,19 @@ class Segment:
 
     def load_indexes(self) -> None:
         """Load both index files unless they are in memory. Raises OSError, IndexUnreadable."""
-        if self.offset_index.entries is None and not self.offset_index.load(
-            self.disk.read_file(self.path(OFFSET_INDEX_SUFFIX))
-        ):
-            raise IndexUnreadable(self.path(OFFSET_INDEX_SUFFIX))
-        if self.time_index.entries is None and not self.time_index.load(
-            self.disk.read_file(self.path(TIME_INDEX_SUFFIX))
-        ):
-            raise IndexUnreadable(self.path(TIME_INDEX_SUFFIX))
+        for index, suffix in self._indexes():
+            if index.entries is None and not index.load(self.disk.read_file(self.path(suffix))):
+                raise IndexUnreadable(self.path(suffix))
+
+    def _indexes(self) -> tuple[tuple[AbstractIndex, str], ...]:
+        return (self.offset_index, OFFSET_INDEX_SUFFIX), (self.time_index, TIME_INDEX_SUFFIX)
 
     def load_offset_index_cached(self) -> bool:
         """Load the offset index from the page cache; returns whether it is in memory."""
         index = self.offset_index
         if index.entries is not None:
             return True
-        size = index.count * offset_index.ENTRY_BYTES
+        size = index.count * OffsetIndex.ENTRY_BYTES
         data = self.disk.open(self.path(OFFSET_INDEX_SUFFIX)).read_cached(size, 0)
         if data is None or len(data) < size:
             return False
@@ -169,15 +165,12 @@ class Segment:
 
     def save_indexes(self) -> None:
         """Write new index entries to both files, without a sync. Raises OSError."""
-        for index, suffix, entry_bytes in (
-            (self.offset_index, OFFSET_INDEX_SUFFIX, offset_index.ENTRY_BYTES),
-            (self.time_index, TIME_INDEX_SUFFIX, time_index.ENTRY_BYTES),
-        ):
+        for index, suffix in self._indexes():
             if index.entries is None or index.saved_count == index.count:
                 continue
             path = self.path(suffix)
             if index.saved_count > 0:
-                self.disk.open(path).append([bytes(index.entries[index.saved_count * entry_bytes :])])
+                self.disk.open(path).append([bytes(index.entries[index.saved_count * index.ENTRY_BYTES :])])
             else:
                 self.disk.write_file_lazily(path, bytes(index.entries))
             index.saved_count = index.count

@@ -15,10 +15,8 @@ from yak.protocol.record_batch import HEADER_BYTES, BatchHeader, compute_crc, re
 from yak.storage.cleanable import may_have_gaps
 from yak.storage.flush import FlushPlan
 from yak.storage.names import SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, offset_name
-from yak.storage.producers_restore import restore_producers
-from yak.storage.reader import DamagedBatch, NotCached, position_of
+from yak.storage.reader import DamagedBatch, NotCached, position_of, scan_headers
 from yak.storage.recovery import DamagedLog
-from yak.storage.scan import scan_headers
 from yak.storage.segment import IndexUnreadable, Segment
 
 if TYPE_CHECKING:
@@ -111,8 +109,7 @@ def _truncate(log: Log, segment: Segment, position: FilePosition, end_offset: Of
     last_end = _find_max_timestamp(segment)
     _settle(log, end_offset)
     if not log.producers.truncate_to(end_offset):
-        restore_producers(
-            log.producers,
+        log.producers.restore(
             log.disk,
             log.path,
             log.segments,

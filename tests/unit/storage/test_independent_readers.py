@@ -8,7 +8,7 @@ from yak.protocol.record_batch import read_header
 from yak.storage import swap
 from yak.storage.cleanable import cleanable
 from yak.storage.compaction import Compaction, Replacement
-from yak.storage.scan import scan_headers
+from yak.storage.reader import scan_headers
 
 
 def builders():

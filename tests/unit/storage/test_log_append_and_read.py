@@ -8,8 +8,8 @@ import pytest
 
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.protocol.record_batch import iterate_headers, read_header, with_append_time
+from yak.storage.indexes import OffsetIndex
 from yak.storage.log import OffsetOutOfRange, PendingRead
-from yak.storage.offset_index import ENTRY_BYTES
 
 
 def offsets(data):
@@ -45,7 +45,7 @@ def test_index_entries_hold_the_last_offset_and_the_start_of_a_batch(make_bench)
             expected.append((number * 2 + 1, last, number * 10 + 1))
     bench.log.roll(0)
     index = bench.content("00000000000000000000.index")
-    assert [struct.unpack_from(">ii", index, at) for at in range(0, len(index), ENTRY_BYTES)] == [
+    assert [struct.unpack_from(">ii", index, at) for at in range(0, len(index), OffsetIndex.ENTRY_BYTES)] == [
         entry[:2] for entry in expected
     ]
     times = bench.content("00000000000000000000.timeindex")

@@ -8,7 +8,6 @@ from yak.errors import LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
 from yak.storage.producer_state import EarlierUnread
-from yak.storage.producers_restore import search_plan
 
 FIRST = "/data/t-0/00000000000000000000.log"
 
@@ -354,7 +353,7 @@ def test_an_emptied_file_of_flushed_records_is_told(make_bench):
 
 
 def search(log):
-    log.producers.earlier_read(search_plan(log, log.producers.unread_before)())
+    log.producers.earlier_read(log.producers.search_plan(log.segments, log.producers.unread_before)())
 
 
 @pytest.mark.parametrize("clean", [False, True])
@@ -403,7 +402,7 @@ def test_what_retention_took_since_a_clean_start_is_not_looked_for(make_bench):
     for batch in batches:
         bench.log.append(read_header(batch), batch, 0, 0)
     log = bench.reopen(clean=True)
-    plan = search_plan(log, log.producers.unread_before)
+    plan = log.producers.search_plan(log.segments, log.producers.unread_before)
     log.remove_segments(list(log.segments))()
     log.producers.earlier_read(plan())
     with pytest.raises(PeerError):

@@ -103,7 +103,7 @@ def test_a_snapshot_brings_back_the_last_batch_of_each_producer(send):
     send(0, 3)
     send(3, 2)
     state = ProducerState()
-    state.restore(send.state.to_snapshot(), now_ms=9)
+    state.load_snapshot(send.state.to_snapshot(), now_ms=9)
     assert state.describe() == send.state.describe()
     assert state.to_snapshot() == send.state.to_snapshot()
 
@@ -115,5 +115,79 @@ def test_truncation_forgets_what_was_cut(send):
     assert send.state.truncate_to(1)
     assert [(p.producer_id, p.last_sequence) for p in send.state.describe()] == [(1, 0)]
     restored = ProducerState()
-    restored.restore(send.state.to_snapshot(), 0)
+    restored.load_snapshot(send.state.to_snapshot(), 0)
     assert not restored.truncate_to(0), "what was before a snapshot must be read from the log"
+
+
+# What a start knows of producers when their snapshot and the log are both damaged: nothing is better than a part.
+
+LOG = "/data/t-0/00000000000000000000.log"
+
+
+def fill(bench, count=10):
+    for number in range(count):
+        bench.append([b"x" * 30], producer_id=number, producer_epoch=0, sequence=0)
+
+
+def damage(bench, path, position, data):
+    content = bytearray(bench.disk.read_file(path))
+    content[position : position + len(data)] = data
+    bench.disk.write_file(path, bytes(content))
+
+
+def stop_and_damage_the_snapshot(bench):
+    bench.store.close_plan(3)()
+    (snapshot,) = [name for name in bench.files() if name.endswith(".snapshot")]
+    damage(bench, f"/data/t-0/{snapshot}", 40, b"\xff")
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    ("position", "data", "why"),
+    [
+        (0, b"\0" * 100, "no batch that could be there"),
+        (43, b"\1", "the CRC-32C does not match its bytes"),
+    ],
+    ids=["zeros", "another producer id"],
+)
+def test_a_log_that_cannot_tell_who_wrote_is_not_served(make_bench, position, data, why):
+    bench = make_bench()
+    fill(bench)
+    snapshot = stop_and_damage_the_snapshot(bench)
+    damage(bench, LOG, position, data)
+    bench.disk.kill()
+    store = bench.open()
+    assert bench.partition not in store.logs
+    assert f"{why}; it was read because {snapshot} is damaged too" in store.unavailable[bench.partition].reason
+
+
+def test_without_its_snapshot_a_log_with_a_batch_that_a_checksum_refuses_is_served_again(make_bench):
+    """What docs/operations.md says of the only replica there is."""
+    bench = make_bench()
+    fill(bench)
+    snapshot = stop_and_damage_the_snapshot(bench)
+    damage(bench, LOG, 43, b"\1")
+    bench.disk.remove(f"/data/t-0/{snapshot}")
+    bench.disk.kill()
+    assert bench.open().logs[bench.partition].log_end_offset == 10
+
+
+def test_a_snapshot_alone_that_is_damaged_is_read_back_from_the_log(make_bench):
+    bench = make_bench()
+    fill(bench)
+    stop_and_damage_the_snapshot(bench)
+    bench.disk.kill()
+    store = bench.open()
+    found = store.logs[bench.partition].producers.describe()
+    assert sorted(each.producer_id for each in found) == list(range(10))
+
+
+def test_a_damaged_log_whose_snapshot_is_good_is_served_as_before(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.store.close_plan(3)()
+    damage(bench, LOG, 43, b"\1")
+    bench.disk.kill()
+    store = bench.open()
+    found = store.logs[bench.partition].producers.describe()
+    assert sorted(each.producer_id for each in found) == list(range(10))

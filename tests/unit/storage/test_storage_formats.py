@@ -8,9 +8,8 @@ import pytest
 
 from yak.ids import TopicPartition
 from yak.storage import checkpoints, names
-from yak.storage.offset_index import OffsetIndex
-from yak.storage.producer_snapshot import BadSnapshot, ProducerSnapshotEntry, format_snapshot, parse_snapshot
-from yak.storage.time_index import TimeIndex
+from yak.storage.indexes import OffsetIndex, TimeIndex, floor_by_position
+from yak.storage.producer_state import BadSnapshot, ProducerSnapshotEntry, format_snapshot, parse_snapshot
 
 TOPIC_ID = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
 
@@ -65,7 +64,7 @@ def test_an_offset_index_is_pairs_of_relative_offset_and_position():
     index.append(130, 9000)
     assert bytes(index.entries) == bytes.fromhex("00000005 00001068 0000001e 00002328")
     assert [index.lookup(offset) for offset in (100, 104, 105, 129, 130, 999)] == [0, 0, 4200, 4200, 9000, 9000]
-    assert [index.floor_position(position) for position in (0, 4199, 4200, 10**6)] == [0, 0, 4200, 9000]
+    assert [floor_by_position(index.entries, position)[1] for position in (0, 4199, 4200, 10**6)] == [0, 0, 4200, 9000]
     index.truncate_to(130)
     assert (index.count, index.saved_count) == (1, -1)
 

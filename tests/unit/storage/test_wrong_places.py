@@ -7,8 +7,7 @@ import pytest
 from yak.errors import ProtocolViolation
 from yak.storage.cleanable import cleanable
 from yak.storage.compaction import Compaction, Uncleanable
-from yak.storage.recovery import DamagedLog
-from yak.storage.torn_batch import is_torn
+from yak.storage.recovery import DamagedLog, is_incomplete_write
 
 FIRST = "/data/t-0/00000000000000000000.log"
 
@@ -64,15 +63,17 @@ def test_a_negative_epoch_behind_others_is_no_epoch(replicated):
 
 def test_a_torn_batch_has_the_offset_that_comes_next(build):
     begin = build([b"x" * 50], base_offset=7)[:-10]
-    assert is_torn(begin, len(begin), 7, allows_gaps=False)
-    assert not is_torn(begin, len(begin), 6, allows_gaps=False)
-    assert is_torn(begin, len(begin), 6, allows_gaps=True)
-    assert not is_torn(begin, len(begin), 8, allows_gaps=True)
+    assert is_incomplete_write(begin, len(begin), 7, allows_gaps=False)
+    assert not is_incomplete_write(begin, len(begin), 6, allows_gaps=False)
+    assert is_incomplete_write(begin, len(begin), 6, allows_gaps=True)
+    assert not is_incomplete_write(begin, len(begin), 8, allows_gaps=True)
     behind = begin + build([b"y"], base_offset=8)
-    assert not is_torn(begin[:8] + b"\0\1" + begin[10:] + behind, len(begin) + len(behind), 7, allows_gaps=False)
+    assert not is_incomplete_write(
+        begin[:8] + b"\0\1" + begin[10:] + behind, len(begin) + len(behind), 7, allows_gaps=False
+    )
     elsewhere = b"0\n1\n0 0\n1 2\n"  # over offset and length, and offsets may be left out
     data = elsewhere + begin[len(elsewhere) :] + behind
-    assert not is_torn(data, len(data), 7, allows_gaps=True)
+    assert not is_incomplete_write(data, len(data), 7, allows_gaps=True)
 
 
 @pytest.mark.parametrize("cached", [True, False])

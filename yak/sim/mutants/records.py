@@ -7,7 +7,7 @@ from typing import Any
 from yak.broker.replica_fetcher import ReplicaFetcher
 from yak.broker.sessions import FetchSession
 from yak.sim.mutants.mutant import Mutant, Swaps
-from yak.storage import log_loader, producers_restore, retention
+from yak.storage import producer_state, retention
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
 from yak.storage.producer_state import ProducerState
@@ -51,11 +51,11 @@ def _recovery_learns_no_producers(swaps: Swaps) -> None:
 
 
 def _restore_no_producers(swaps: Swaps) -> None:
-    swaps.put(log_loader, "restore_producers", lambda producers, *_arguments, **_named: producers.clear())
+    swaps.put(ProducerState, "restore", lambda self, *_arguments, **_named: self.clear())
 
 
 def _look_at_no_earlier_batches(swaps: Swaps) -> None:
-    swaps.put(producers_restore, "earlier_batches", lambda *_arguments: [])
+    swaps.put(producer_state, "earlier_batches", lambda *_arguments: [])
 
 
 def _keep_the_torn_tail(swaps: Swaps) -> None:
