@@ -28,7 +28,6 @@ from yak.protocol.record_batch import (
 )
 from yak.protocol.record_check import check_records
 from yak.replication.partition import Partition
-from yak.storage.cleanable import is_compacted
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -74,7 +73,7 @@ def append_batch(
     if (
         partition.pending_appends is not None
         or (config.compression_type != "producer" and needs_recompression(header, config))
-        or (is_compacted(config) and not _has_keys(partition, header, records))
+        or (config.is_compacted and not _has_keys(partition, header, records))
     ):
         return recompress_later(broker, partition, header, bytes(records), acks)
     return appending.place(broker, partition, header, records, acks, now_ms)

@@ -16,9 +16,16 @@ from weakref import WeakKeyDictionary, WeakSet
 from yak.core.events import Notice
 from yak.errors import LogDirectoryFailure
 from yak.replication.partition import Partition
-from yak.storage import swap
-from yak.storage.cleanable import Cleanable, cleanable, is_compacted
-from yak.storage.compaction import Abandoned, Compaction, NoRoom, Replacement, Uncleanable, Unreadable
+from yak.storage.compaction import (
+    Abandoned,
+    Cleanable,
+    Compaction,
+    NoRoom,
+    Replacement,
+    Uncleanable,
+    Unreadable,
+    cleanable,
+)
 from yak.storage.log import Log
 
 if TYPE_CHECKING:
@@ -63,7 +70,7 @@ class Compacting:
     def consider(self, partition: Partition) -> None:
         """A segment was closed and flushed, or the configuration changed: examine the log after the backoff."""
         log, broker = partition.log, self._broker
-        if log is None or not is_compacted(log.config) or not broker.config.log_cleaner_enable:
+        if log is None or not log.config.is_compacted or not broker.config.log_cleaner_enable:
             return
         self._look_at(partition, broker.now_ms + broker.config.log_cleaner_backoff_ms)
 
@@ -109,7 +116,7 @@ class Compacting:
         """The range to clean of a partition; None when it is not worth it yet, after scheduling the next examination."""
         del self._due[partition]
         log = partition.log
-        if log is None or log in self._uncleanable or not is_compacted(log.config):
+        if log is None or log in self._uncleanable or not log.config.is_compacted:
             return None
         if (put_off_ms := self._put_off.pop(log, 0)) > now_ms:
             self._wait(partition, log, put_off_ms)
@@ -160,10 +167,10 @@ class Compacting:
     def _put_in_place(self, round_: _Round, ready: Replacement) -> bool:
         """Replace the old segments by the new one; False when the log no longer has the old ones or the directory fails."""
         log = round_.log
-        if not swap.holds(log, ready.replaced):
+        if not log.holds_segments(ready.replaced):
             return False
         try:
-            remove = swap.replace(log, ready.replaced, ready.cleaned)
+            remove = log.replace_segments(ready.replaced, ready.cleaned)
         except LogDirectoryFailure as failure:
             self._broker.directory_failed(failure)
             return False
@@ -178,7 +185,7 @@ class Compacting:
         def clean_up() -> None:
             round_.work.close()
             if isinstance(done, Replacement):
-                swap.discard(done.cleaned)
+                done.discard()
 
         self._broker.jobs.run("delete", clean_up, self._cleaned_up)
 

@@ -13,8 +13,7 @@ from yak.ids import TopicPartition
 from yak.limits import SLICE_ELEMENTS
 from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.replication.partition import Partition
-from yak.storage.log import OffsetOutOfRange, PendingRead
-from yak.storage.reader import SLICE_BYTES_MIN
+from yak.storage.reader import SLICE_BYTES_MIN, OffsetOutOfRange, PendingRead
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

@@ -27,7 +27,6 @@ from yak.protocol.record_batch import (
 )
 from yak.protocol.record_walk import decompress, walk
 from yak.replication.partition import Partition
-from yak.storage.cleanable import is_compacted
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -104,7 +103,7 @@ def _start(broker: Broker, partition: Partition) -> None:
         codec = wanted_codec(log.config)
         if codec is None:
             codec = pending.header.codec
-        needs_keys = is_compacted(log.config) and not pending.keys_checked
+        needs_keys = log.config.is_compacted and not pending.keys_checked
         if needs_keys or codec != pending.header.codec:
             _run(broker, partition, pending, codec, needs_keys=needs_keys)
             return

@@ -10,7 +10,6 @@ from yak.ids import Offset
 from yak.protocol.record_batch import HEADER_BYTES, Buffer, read_header
 from yak.protocol.replica_fetch import FetchedPartition
 from yak.replication.partition import Partition
-from yak.storage.cleanable import may_have_gaps
 from yak.storage.log import Log
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def may_follow(log: Log, records: Buffer, asked_offset: Offset) -> bool:
         return True
     if asked_offset != log.log_end_offset:
         return False
-    if read_header(records).base_offset > log.log_end_offset and may_have_gaps(log):
+    if read_header(records).base_offset > log.log_end_offset and log.may_have_gaps:
         return True
     if not begins_inside(log, records):
         raise ProtocolViolation(f"the leader sent offset {base_offset}, the log ends at {log.log_end_offset}")

@@ -15,7 +15,8 @@ from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.replication.isr import may_join
 from yak.replication.partition import Partition
 from yak.seams.disk import Buffer
-from yak.storage.log import Log, OffsetOutOfRange, PendingRead
+from yak.storage.log import Log
+from yak.storage.reader import OffsetOutOfRange, PendingRead
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

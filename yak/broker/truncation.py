@@ -13,7 +13,7 @@ Jobs do the syncs, those of one turn together:
 
 Meanwhile the follower does not fetch the partition, and does not append the records of an earlier fetch. If the leader
 changes before step 2, the truncation is dropped, and the new leader decides; after step 2 the sync is still awaited.
-Only a replica that becomes leader and appends before step 3 syncs in the turn (`yak.storage.truncation`).
+Only a replica that becomes leader and appends before step 3 syncs in the turn (`Log.sync_truncation`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from yak.replication.partition import Partition
 from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
 from yak.storage.recovery import DamagedLog
-from yak.storage.truncation import cut_plan, cut_synced, lower_recovery_point, lowest_kept
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -68,7 +67,7 @@ class Truncation:
         """The highest recovery point that it allows. Raises LogDirectoryFailure, DamagedLog."""
         if self.is_full_resync:
             return min(self.offset, self.log.log_start_offset)
-        return lowest_kept(self.log, self.offset)
+        return self.log.recovery_point_after_truncation(self.offset)
 
 
 class Truncations:
@@ -157,7 +156,7 @@ class Truncations:
         try:
             recovery_point_max = truncation.recovery_point_max()
             if recovery_point_max < log.recovery_point:
-                lower_recovery_point(log, recovery_point_max)
+                log.lower_recovery_point(recovery_point_max)
                 self._to_lower.setdefault(log.directory, []).append(truncation)
                 return
             self._truncate(truncation)
@@ -235,7 +234,7 @@ class Truncations:
         self._broker.jobs.run("cut", plan, lowered)
 
     def _sync(self, truncations: list[Truncation]) -> None:
-        plans = [cut_plan(truncation.log) for truncation in truncations]
+        plans = [truncation.log.truncation_sync_plan() for truncation in truncations]
 
         def synced(result: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -245,7 +244,7 @@ class Truncations:
                     if failure is not None:
                         self._broker.directory_failed(failure)
                     else:
-                        cut_synced(truncation.log, plan)
+                        truncation.log.truncation_synced(plan)
                 self._end(truncation)
 
         self._broker.jobs.run("cut", lambda: [_run(plan) for plan in plans], synced)

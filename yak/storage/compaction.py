@@ -2,10 +2,15 @@
 
 `Compaction.work` runs in pieces, in threads, and yields after each one, so that its caller can pause, resume or abandon
 it. First it reads the dirty part for the last offset of each key. Then it rewrites the segments, oldest first, several
-small ones into one. It yields each segment that is ready, and the step swaps it in (`swap`) before the work continues.
+small ones into one. It yields each segment that is ready, and the step swaps it in (`Log.replace_segments`) before the
+work continues.
 
 The segments are swapped in order, so a replaced record goes before the record that replaced it can go. A crash between
 two swaps therefore brings no deleted record back.
+
+`cleanable` finds the part of a log that a round may clean (Kafka's LogCleanerManager.scala). The clean part went through
+an earlier round; the dirty part came after it. Compaction never touches the active segment, records at or above the high
+watermark, records not yet synced, or records younger than `min.compaction.lag.ms`.
 """
 
 from __future__ import annotations
@@ -14,21 +19,21 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from yak.config.log_config import NEVER, LogConfig
 from yak.errors import ProtocolViolation
 from yak.ids import FilePosition, Offset
 from yak.limits import COMPACTION_SPARE_BYTES
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, BatchHeader, compute_crc, read_header
 from yak.protocol.record_spans import Span, spans
-from yak.seams.disk import Buffer, File
+from yak.seams.disk import Buffer, Disk, File
 from yak.storage.batch_filter import BatchFilter, readable_records
-from yak.storage.cleanable import Cleanable
-from yak.storage.cleaned_segment import CleanedSegment, Overgrown
 from yak.storage.epoch_cache import UNKNOWN_EPOCH, EpochCache
 from yak.storage.indexes import OffsetIndex, TimeIndex
+from yak.storage.names import CLEANED_SUFFIX, LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from yak.storage.offset_map import OffsetMap
 from yak.storage.reader import DamagedBatch, NotCached, position_of
 from yak.storage.recovery import NO_EPOCH
-from yak.storage.segment import FILE_BYTES_MAX, RELATIVE_OFFSET_MAX, Segment
+from yak.storage.segment import FILE_BYTES_MAX, RELATIVE_OFFSET_MAX, UNKNOWN_TIMESTAMP, Segment
 
 if TYPE_CHECKING:
     from yak.storage.log import Log
@@ -59,11 +64,41 @@ class Unreadable(Exception):
         self.offset, self.batch = offset, batch
 
 
+class Cleanable(NamedTuple):
+    """A log's dirty part, [first_dirty_offset, end_offset), and the sizes of the clean and dirty parts in bytes."""
+
+    first_dirty_offset: Offset
+    end_offset: Offset
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+    """Whether a dirty record is older than `max.compaction.lag.ms`."""
+    due_ms: int | None
+    """When more may be cleaned without a write, or the dirty part becomes overdue; None when time changes nothing."""
+
+    @property
+    def dirty_ratio(self) -> float:
+        """Dirty bytes divided by all bytes."""
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    def is_worth(self, config: LogConfig) -> bool:
+        """Whether a round should begin."""
+        if not self.dirty_bytes:
+            return False
+        return self.is_overdue or self.dirty_ratio >= config.min_cleanable_dirty_ratio
+
+
 class Replacement(NamedTuple):
     """A cleaned segment that is synced to the device, and the segments that it replaces."""
 
     replaced: list[Segment]
     cleaned: Segment
+
+    def discard(self) -> None:
+        """Remove the files of the cleaned segment, if it replaced nothing. Raises OSError."""
+        if self.cleaned.aside == CLEANED_SUFFIX:
+            self.cleaned.remove_files()
 
 
 @dataclass(slots=True)
@@ -80,6 +115,58 @@ class CompactionResult:
     segments_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
+
+
+class Overgrown(Exception):
+    """The batches do not fit in one file: recompression and new tombstone times may need more bytes."""
+
+
+class CleanedSegment:
+    """A segment that will replace others. Its files have the suffix `.cleaned` until they are complete.
+
+    The indexes are built as in appends. The next start removes `.cleaned` files that a stop left. One thread uses it at
+    a time; every method raises OSError.
+    """
+
+    def __init__(self, disk: Disk, folder: str, base_offset: Offset, config: LogConfig, created_ms: int) -> None:
+        self._disk = disk
+        self._interval_bytes = config.index_interval_bytes
+        self.segment = Segment(disk, folder, base_offset, created_ms)
+        self.segment.aside = CLEANED_SUFFIX
+        self.segment.remove_files()
+        self.segment.file = disk.open(self.segment.path(LOG_SUFFIX), create=True)
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            disk.open(self.segment.path(suffix), create=True).close()
+        self.segment.index_due_position = self._interval_bytes
+
+    def append(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
+        """Append these batches in one write. Raises Overgrown."""
+        segment = self.segment
+        buffers = []
+        for header, batch in batches:
+            position = segment.size
+            if position + len(batch) > FILE_BYTES_MAX:
+                raise Overgrown(segment.path(LOG_SUFFIX))
+            if not position:
+                segment.first_timestamp = header.max_timestamp
+            segment.note_timestamp(header.max_timestamp, header.last_offset)
+            if position > segment.index_due_position:
+                segment.add_index_entry(header.last_offset, position, self._interval_bytes)
+            segment.size = position + len(batch)
+            buffers.append(batch)
+        if buffers:
+            segment.open().append([b"".join(buffers)])
+
+    def finish(self) -> Segment:
+        """Complete the indexes and sync all files; blocks on the device."""
+        segment = self.segment
+        segment.close_for_appends()
+        for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._disk.open(segment.path(suffix)).sync()
+        self._disk.sync_directory(segment.folder)
+        segment.offset_index.unload()
+        segment.time_index.unload()
+        return segment
 
 
 class Compaction:
@@ -249,7 +336,7 @@ class Compaction:
             raise Uncleanable(f"{error} would be too large") from error
         finally:
             if not is_ready:
-                new.discard()
+                new.segment.remove_files()
         return None
 
     # ----------------------------------------------------------------------------------------------------- reading
@@ -326,3 +413,43 @@ def _read_whole(file: File, position: FilePosition, size: FilePosition) -> bytes
         if len(chunk) < need <= size - position:
             chunk = file.read(need, position)
     return chunk
+
+
+def cleanable(log: Log, high_watermark: Offset, now_ms: int) -> Cleanable:
+    """The part of a log that can be cleaned now. Raises LogDirectoryFailure."""
+    config = log.config
+    first_dirty_offset = max(log.cleaned_offset or 0, log.segments[0].base_offset)
+    safe_offset = min(high_watermark, log.recovery_point)
+    end_offset = log.segments[0].base_offset
+    clean_bytes = dirty_bytes = 0
+    due_ms, oldest_ms = NEVER, NEVER
+    for segment, following in zip(log.segments[:-1], log.segments[1:], strict=True):
+        if following.base_offset > safe_offset:
+            break
+        is_dirty = following.base_offset > first_dirty_offset
+        if is_dirty and config.min_compaction_lag_ms and now_ms - segment.max_timestamp < config.min_compaction_lag_ms:
+            due_ms = segment.max_timestamp + config.min_compaction_lag_ms
+            break
+        end_offset = following.base_offset
+        if is_dirty:
+            dirty_bytes += segment.size
+            oldest_ms = min(oldest_ms, _first_timestamp(log, segment))
+        else:
+            clean_bytes += segment.size
+    overdue_ms = NEVER
+    if oldest_ms != NEVER and config.max_compaction_lag_ms != NEVER:
+        overdue_ms = oldest_ms + config.max_compaction_lag_ms
+    is_overdue = overdue_ms < now_ms
+    due_ms = due_ms if is_overdue else min(due_ms, overdue_ms + 1)
+    return Cleanable(
+        first_dirty_offset, end_offset, clean_bytes, dirty_bytes, is_overdue, due_ms if due_ms < NEVER else None
+    )
+
+
+def _first_timestamp(log: Log, segment: Segment) -> int:
+    """The segment's first timestamp, as `max.compaction.lag.ms` needs it; NEVER when it is not needed or not known."""
+    if log.config.max_compaction_lag_ms == NEVER or not segment.size:
+        return NEVER
+    if segment.first_timestamp == UNKNOWN_TIMESTAMP:
+        log.load_first_timestamp(segment)
+    return segment.first_timestamp if segment.first_timestamp > 0 else NEVER

@@ -59,14 +59,14 @@ class FlushPlan:
         try:
             for segment in self._closed:
                 self._sync_records(segment)
-                _sync_if_there(disk, segment.path(OFFSET_INDEX_SUFFIX))
-                _sync_if_there(disk, segment.path(TIME_INDEX_SUFFIX))
+                sync_if_exists(disk, segment.path(OFFSET_INDEX_SUFFIX))
+                sync_if_exists(disk, segment.path(TIME_INDEX_SUFFIX))
             if self._active is not None:
                 self._sync_records(self._active)
             # read late: a deleted topic's folder was renamed, and its old path may belong to a new log of that name
             path = self._log.path
             for offset in self._snapshots:
-                _sync_if_there(disk, f"{path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
+                sync_if_exists(disk, f"{path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
             if self._epochs is not None:
                 disk.write_file(f"{path}/{LEADER_EPOCH_CHECKPOINT}", self._epochs)
             if self._sync_names:
@@ -83,44 +83,9 @@ class FlushPlan:
                 raise
 
 
-def _sync_if_there(disk: Disk, path: str) -> None:
+def sync_if_exists(disk: Disk, path: str) -> None:
     """Sync a file, unless it was removed in the meantime together with its segment."""
     try:
         disk.open(path).sync()
     except FileNotFoundError:
         return
-
-
-def flush_plan(log: Log, *, include_active: bool) -> FlushPlan:
-    """See `Log.flush_plan`."""
-    unsynced: list[Segment] = []
-    index = len(log.segments) - 1
-    # a segment that was closed just after a flush has indexes that are not synced yet
-    while index > 0 and log.segments[index].base_offset >= log.recovery_point:
-        index -= 1
-        unsynced.append(log.segments[index])
-    unsynced.reverse()
-    epochs = log.epochs.to_bytes() if log.epochs.dirty else None
-    log.epochs.dirty = False
-    plan = FlushPlan(
-        log,
-        log.log_end_offset if include_active else log.active.base_offset,
-        unsynced,
-        log.active if include_active and log.active.size else None,
-        epochs,
-        [offset for offset in log.snapshot_offsets if log.recovery_point < offset],
-        sync_names=log.names_changed,
-    )
-    log.names_changed = False
-    return plan
-
-
-def flushed(log: Log, plan: FlushPlan, now_ms: int | None) -> None:
-    """See `Log.flushed`. A plan made before a truncation is void."""
-    if plan.generation != log.generation:
-        return
-    log.recovery_point = max(log.recovery_point, min(plan.up_to_offset, log.log_end_offset))
-    if plan.active_base_offset == log.active.base_offset:
-        log.has_rolled = False
-    if now_ms is not None:
-        log.last_flush_ms = now_ms

@@ -1,25 +1,48 @@
-"""One partition's log: append, read, and its start and end offsets. Kafka's UnifiedLog.scala and LocalLog.java.
+"""One partition's log: Kafka's UnifiedLog.scala and LocalLog.java.
 
 Only the step writes. `append` is the hottest path of the broker: one write of 16 new bytes and the rest of the batch,
-then integer updates. Rare work is in its own modules: `reader`, `truncation`, `flush`, `retention`, `recovery`.
+then integer updates. `reader` reads, `recovery` checks the log after an unclean stop.
+
+Two things of a truncation wait for the device, and jobs do both outside the step. Before it, the lowered recovery point
+must be durable: after a crash it must not cover truncated bytes. After it, the truncation must be durable before the
+next append: a power loss must not bring old records back behind new ones.
 """
 
 import bisect
 import struct
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
+
+import crc32c
 
 from yak.config.log_config import NEVER, LogConfig
-from yak.errors import LogDirectoryFailure
+from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import FilePosition, LeaderEpoch, Offset, TopicPartition
-from yak.protocol.record_batch import HEADER_BYTES, NO_PRODUCER_ID, BatchHeader, read_header
+from yak.protocol.record_batch import (
+    HEADER_BYTES,
+    MAGIC_V2,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    compute_crc,
+    iterate_headers,
+    read_header,
+)
 from yak.seams.disk import Buffer, Disk, FileSlice
-from yak.storage import flush, follower, retention, rolling, slicing, truncation
-from yak.storage.cleanable import may_have_gaps
 from yak.storage.epoch_cache import EpochCache
-from yak.storage.flush import FlushPlan
-from yak.storage.producer_state import ProducerState
+from yak.storage.flush import FlushPlan, sync_if_exists
+from yak.storage.names import (
+    DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    offset_name,
+)
+from yak.storage.producer_state import ProducerState, format_snapshot
 from yak.storage.reader import (
     EMPTY,
     DamagedBatch,
@@ -32,9 +55,15 @@ from yak.storage.reader import (
     find_max_timestamp,
     find_timestamp,
 )
-from yak.storage.segment import FILE_BYTES_MAX, RELATIVE_OFFSET_MAX, UNKNOWN_TIMESTAMP, IndexUnreadable, Segment
-
-__all__ = ["FlushPlan", "Log", "OffsetOutOfRange", "PendingRead", "TimestampOffset"]
+from yak.storage.segment import (
+    FILE_BYTES_MAX,
+    RELATIVE_OFFSET_MAX,
+    UNKNOWN_TIMESTAMP,
+    IndexUnreadable,
+    Segment,
+    remove_files,
+)
+from yak.storage.truncation import cannot_truncate, find_max_timestamp_after_truncation, find_truncation_point
 
 _pack_prefix = struct.Struct(">qii").pack
 _PREFIX_BYTES = 16
@@ -44,10 +73,8 @@ _TAIL_MAX = 256
 _TAIL_KEPT = 128
 _CURSORS_MAX = 16
 _ALWAYS = -(2**63)
-
-
-def _base_offset_of(segment: Segment) -> Offset:
-    return segment.base_offset
+_EPOCH_MAX = 2**31 - 1
+_base_offset_of = attrgetter("base_offset")
 
 
 class Log:
@@ -58,38 +85,11 @@ class Log:
     """
 
     __slots__ = (
-        "__weakref__",
-        "active",
-        "cleaned_offset",
-        "config",
-        "cursors",
-        "directory",
-        "disk",
-        "epochs",
-        "generation",
-        "has_rolled",
-        "has_stale_points",
-        "last_flush_ms",
-        "log_end_offset",
-        "log_start_offset",
-        "names_changed",
-        "newest",
-        "path",
-        "producers",
-        "read_end",
-        "recovery_point",
-        "roll_offset",
-        "roll_position",
-        "roll_timestamp",
-        "segments",
-        "size_bytes",
-        "snapshot_offsets",
-        "swaps",
-        "tail",
-        "topic_id",
-        "topic_partition",
-        "unsynced_cut",
-    )
+        "__weakref__", "active", "cleaned_offset", "config", "cursors", "directory", "disk", "epochs", "generation", "has_rolled",
+        "has_stale_points", "last_flush_ms", "log_end_offset", "log_start_offset", "names_changed", "newest", "path",
+        "producers", "read_end", "recovery_point", "roll_offset", "roll_position", "roll_timestamp",
+        "segments", "size_bytes", "snapshot_offsets", "swaps", "tail", "topic_id", "topic_partition", "unsynced_truncation",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -113,16 +113,15 @@ class Log:
         self.topic_partition, self.topic_id, self.config = topic_partition, topic_id, config
         self.segments, self.active = segments, segments[-1]
         self.epochs, self.producers = epochs, producers
-        self.snapshot_offsets = snapshot_offsets
+        self.snapshot_offsets, self.recovery_point = snapshot_offsets, recovery_point
         self.log_start_offset, self.log_end_offset = log_start_offset, log_end_offset
-        self.recovery_point = recovery_point
         self.last_flush_ms, self.swaps = now_ms, 0
         self.size_bytes = sum(segment.size for segment in segments)
         self.names_changed = False
         self.has_rolled = len(segments) > 1 and recovery_point <= self.active.base_offset
         self.has_stale_points = False
         """The directory's checkpoints may hold the offsets of an earlier log of this name (`names.FRESH_MARK`)."""
-        self.unsynced_cut: Segment | None = None
+        self.unsynced_truncation: Segment | None = None
         """The segment truncated but not synced since. A power loss may undo that, so an append syncs first."""
         self.generation = 0
         """Changes with each truncation, so that a flush begun before it does not move the recovery point."""
@@ -132,13 +131,13 @@ class Log:
         """The last batch appended as the leader, if it is small: (base offset, next offset, generation, bytes).
 
         Followers and consumers that keep up fetch exactly this batch."""
-        # offset -> position in the active segment where its batch begins (or will begin), for the last batches
         self.tail: dict[Offset, FilePosition] | None = None
-        # offset -> (segment, position) where earlier reads ended
+        """Offset -> where its batch begins, or will begin, in the active segment: the last batches."""
         self.cursors: dict[Offset, tuple[Segment, FilePosition]] | None = None
+        """Offset -> where a read ended. Damaged bytes can make it wrong, so no read ends at it."""
         self.read_end: Offset = -1  # the offset after the last result of `read` or `slice`
         self.roll_position = self.roll_offset = self.roll_timestamp = 0
-        self.set_roll_limits()
+        self._set_roll_limits()
 
     def __repr__(self) -> str:
         return f"Log({self.topic_partition}, [{self.log_start_offset}, {self.log_end_offset}))"
@@ -152,6 +151,11 @@ class Log:
     def unflushed_messages(self) -> int:
         """Records that a power loss could lose."""
         return self.log_end_offset - self.recovery_point
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Whether a leader may leave out offsets because its compaction removed their batches."""
+        return self.cleaned_offset is not None or self.config.is_compacted
 
     # -------------------------------------------------------------------------------------------------- append
 
@@ -170,13 +174,13 @@ class Log:
         end = position + batch_length + 12
         if (
             end > self.roll_position or max_timestamp > self.roll_timestamp or last_offset > self.roll_offset
-        ) and self.must_roll(end, max_timestamp, last_offset, now_ms):
+        ) and self._must_roll(end, max_timestamp, last_offset, now_ms):
             end -= position
             self.roll(now_ms)
             segment = self.active
             position = 0
         if position > segment.index_due_position:
-            self.prepare_index_entry()
+            self._prepare_index_entry()
         next_offset = last_offset + 1
         prefix, rest = _pack_prefix(base_offset, batch_length, leader_epoch), memoryview(batch)[_PREFIX_BYTES:]
         try:
@@ -192,14 +196,14 @@ class Log:
         self.size_bytes += end - position
         self.log_end_offset = next_offset
         if not position:
-            self.begin_segment(max_timestamp)
+            self._begin_segment(max_timestamp)
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
         if max_timestamp > segment.max_timestamp:
             segment.max_timestamp = max_timestamp
             segment.max_timestamp_offset = last_offset
         if position > segment.index_due_position:
-            self.add_index_entry(last_offset, position)
+            self._add_index_entry(last_offset, position)
         if producer_id != NO_PRODUCER_ID:
             self.producers.update(header, base_offset, last_offset, now_ms)
         tail = self.tail
@@ -207,34 +211,151 @@ class Log:
             tail = self.tail = {base_offset: position}
         tail[next_offset] = end
         if len(tail) > _TAIL_MAX:
-            self._trim_tail(tail)
+            self.tail = dict(list(tail.items())[-_TAIL_KEPT:])
         return base_offset
 
-    def append_as_follower(self, batches: Buffer, now_ms: int, epoch_max: LeaderEpoch = follower.EPOCH_MAX) -> Offset:
+    def append_as_follower(self, batches: Buffer, now_ms: int, epoch_max: LeaderEpoch = _EPOCH_MAX) -> Offset:
         """Append whole batches as the leader of `epoch_max` stored them, offsets and epochs kept; returns the new end.
 
         An incomplete batch at the end is ignored. Raises LogDirectoryFailure. Raises ProtocolViolation when no batch is
         whole, or a batch is corrupt, does not follow the log end, or has an epoch below the last one or above
         `epoch_max`. The batches before it are appended.
         """
-        return follower.append(self, batches, now_ms, epoch_max)
+        view = memoryview(batches)
+        if self._append_fetched_batch(view, now_ms, epoch_max):
+            return self.log_end_offset
+        if self.unsynced_truncation is not None:
+            self.sync_truncation()
+        run_start = 0
+        run: list[tuple[int, BatchHeader]] = []
+        expected, epoch = self.log_end_offset, self.latest_epoch
+        stop = 0
+        refusal: str | None = None
+        for position, header in iterate_headers(view):
+            try:
+                self._check_fetched_batch(view, position, header, expected, epoch, epoch_max)
+            except ProtocolViolation as error:
+                refusal = str(error)  # not the exception: its traceback would keep this frame, and with it the batches
+                break
+            stop = position + header.size_bytes
+            end = self.active.size + stop - run_start
+            is_far = header.last_offset - expected > RELATIVE_OFFSET_MAX
+            if is_far or (
+                self.active.size + position - run_start > 0 and self._must_roll_behind(run, end, header, now_ms)
+            ):
+                self._append_fetched_batches(view, run, run_start, position, now_ms)
+                run, run_start = [], position
+                if is_far:
+                    # a segment that begins here cannot index that offset: start one after the gap (UnifiedLog.maybeRoll)
+                    self.log_end_offset = header.base_offset
+                self.roll(now_ms)
+            run.append((position, header))
+            expected, epoch = header.next_offset, header.partition_leader_epoch
+        self._append_fetched_batches(view, run, run_start, stop, now_ms)
+        if refusal is not None:
+            raise ProtocolViolation(refusal)
+        if not stop and len(view) >= HEADER_BYTES:
+            raise ProtocolViolation(f"the leader sent no whole batch in {len(view)} bytes")
+        return self.log_end_offset
 
-    def note_batch(
+    def _append_fetched_batch(self, view: memoryview, now_ms: int, epoch_max: LeaderEpoch) -> bool:
+        """Append a single batch that follows the log end and fits the active segment, the common case; False otherwise."""
+        if len(view) < HEADER_BYTES:
+            return False
+        header = read_header(view)
+        segment = self.active
+        position = segment.size
+        end = position + len(view)
+        if (
+            header.size_bytes != len(view)
+            or header.base_offset != self.log_end_offset
+            or not position
+            or end > self.roll_position
+            or header.max_timestamp > self.roll_timestamp
+            or header.last_offset > self.roll_offset
+        ):
+            return False
+        self._check_fetched_batch(view, 0, header, header.base_offset, self.epochs.latest, epoch_max)
+        if position > segment.index_due_position:
+            self._prepare_index_entry()
+        try:
+            (segment.file or segment.open()).append((view,))
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+        segment.size = end
+        self.size_bytes += len(view)
+        self.log_end_offset = header.next_offset
+        self._note_batch(header, header.base_offset, position, end, now_ms)
+        return True
+
+    def _check_fetched_batch(
+        self, data: Buffer, at: int, header: BatchHeader, expected: Offset, epoch: LeaderEpoch, epoch_max: LeaderEpoch
+    ) -> None:
+        if header.magic != MAGIC_V2 or header.last_offset_delta < 0:
+            raise ProtocolViolation(f"the leader sent a batch of format {header.magic}")
+        if header.base_offset < expected:
+            raise ProtocolViolation(f"the leader sent offset {header.base_offset}, the log ends at {expected}")
+        if header.base_offset != expected and not self.may_have_gaps:
+            raise ProtocolViolation(f"the leader left out offsets {expected} to {header.base_offset - 1}")
+        if header.partition_leader_epoch < epoch:
+            raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} after {epoch}")
+        if header.partition_leader_epoch > epoch_max:
+            raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} from a leader in {epoch_max}")
+        if compute_crc(data, at, header.size_bytes) != header.crc:
+            raise ProtocolViolation(f"the CRC-32C of the batch at offset {header.base_offset} does not fit its bytes")
+
+    def _must_roll_behind(
+        self, run: list[tuple[int, BatchHeader]], end: FilePosition, header: BatchHeader, now_ms: int
+    ) -> bool:
+        if end > self.roll_position or header.last_offset > self.roll_offset:
+            return True
+        if not self.active.size:
+            # nothing written yet: the segment's age counts from the first batch of this run
+            first = run[0][1].max_timestamp
+            return first >= 0 and header.max_timestamp - first > self.config.segment_ms
+        return self._must_roll(end, header.max_timestamp, header.last_offset, now_ms)
+
+    def _append_fetched_batches(
+        self, view: memoryview, run: list[tuple[int, BatchHeader]], start: int, stop: int, now_ms: int
+    ) -> None:
+        """Write a run of batches that fit the active segment in one go, then index them."""
+        if not run:
+            return
+        segment = self.active
+        before = segment.size
+        if before + stop - start > segment.index_due_position:
+            self._prepare_index_entry()
+        try:
+            segment.open().append((view[start:stop],))
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+        segment.size = before + stop - start
+        self.size_bytes += stop - start
+        next_offset = self.log_end_offset
+        self.log_end_offset = run[-1][1].next_offset
+        for position, header in run:
+            at = before + position - start
+            if header.base_offset != next_offset and self.cleaned_offset is None:
+                self.cleaned_offset = self.segments[0].base_offset
+            next_offset = header.next_offset
+            self._note_batch(header, header.base_offset, at, at + header.size_bytes, now_ms)
+
+    def _note_batch(
         self, header: BatchHeader, base_offset: Offset, position: FilePosition, end: FilePosition, now_ms: int
     ) -> None:
         """Update indexes, epochs, producers and tail for a batch that is in the active segment at [position, end).
 
-        Touches memory only. If the batch gets an index entry, `prepare_index_entry` was called before it was written.
+        Touches memory only. If the batch gets an index entry, `_prepare_index_entry` was called before it was written.
         """
         segment = self.active
         last_offset = base_offset + header.last_offset_delta
         if not position:
-            self.begin_segment(header.max_timestamp)
+            self._begin_segment(header.max_timestamp)
         if header.partition_leader_epoch > self.epochs.latest:
             self.epochs.assign(header.partition_leader_epoch, base_offset)
         segment.note_timestamp(header.max_timestamp, last_offset)
         if position > segment.index_due_position:
-            self.add_index_entry(last_offset, position)
+            self._add_index_entry(last_offset, position)
         if header.producer_id != NO_PRODUCER_ID:
             self.producers.update(header, base_offset, last_offset, now_ms)
         tail = self.tail
@@ -242,14 +363,14 @@ class Log:
             tail = self.tail = {base_offset: position}
         tail[last_offset + 1] = end
         if len(tail) > _TAIL_MAX:
-            self._trim_tail(tail)
+            self.tail = dict(list(tail.items())[-_TAIL_KEPT:])
 
-    def begin_segment(self, first_timestamp: int) -> None:
+    def _begin_segment(self, first_timestamp: int) -> None:
         """Note that the active segment got its first batch."""
         self.active.first_timestamp = first_timestamp
-        self.set_roll_limits()
+        self._set_roll_limits()
 
-    def prepare_index_entry(self) -> None:
+    def _prepare_index_entry(self) -> None:
         """Load the active segment's indexes, before the write whose batches get entries. Raises LogDirectoryFailure."""
         segment = self.active
         try:
@@ -258,38 +379,34 @@ class Log:
             raise LogDirectoryFailure(self.directory, error) from error
         except IndexUnreadable:
             # fewer entries mean a longer scan; the indexes are rebuilt when the segment is loaded again
-            segment.offset_index.reset()
-            segment.time_index.reset()
+            segment.reset_indexes()
 
-    def add_index_entry(self, last_offset: Offset, position: FilePosition) -> None:
+    def _add_index_entry(self, last_offset: Offset, position: FilePosition) -> None:
         """Index a batch of the active segment (indexes loaded); the next append rolls if an index is now full."""
         segment = self.active
         segment.add_index_entry(last_offset, position, self.config.index_interval_bytes)
         if segment.is_index_full(self.config):
             self.roll_position = 0
 
-    def _trim_tail(self, tail: dict[Offset, FilePosition]) -> None:
-        self.tail = dict(list(tail.items())[-_TAIL_KEPT:])
-
     # ---------------------------------------------------------------------------------------------------- roll
 
-    def set_roll_limits(self) -> None:
+    def _set_roll_limits(self) -> None:
         """Precompute the position, timestamp and offset past which `append` must check for a roll."""
         segment, config = self.active, self.config
         self.roll_offset = segment.base_offset + RELATIVE_OFFSET_MAX
-        full = self.unsynced_cut is not None or (segment.size > 0 and segment.is_index_full(config))
+        full = self.unsynced_truncation is not None or (segment.size > 0 and segment.is_index_full(config))
         self.roll_position = 0 if full else min(config.segment_bytes, FILE_BYTES_MAX)
         if not segment.size:
             self.roll_timestamp = NEVER
         elif segment.first_timestamp >= 0:
-            self.roll_timestamp = segment.first_timestamp + rolling.roll_after_ms(self)
+            self.roll_timestamp = segment.first_timestamp + self._roll_after_ms()
         else:
             self.roll_timestamp = _ALWAYS
 
-    def must_roll(self, end: FilePosition, max_timestamp: int, last_offset: Offset, now_ms: int) -> bool:
+    def _must_roll(self, end: FilePosition, max_timestamp: int, last_offset: Offset, now_ms: int) -> bool:
         """Kafka's LogSegment.shouldRoll, for a batch that would end at `end` of the active segment."""
-        if self.unsynced_cut is not None:
-            truncation.sync_cut(self)
+        if self.unsynced_truncation is not None:
+            self.sync_truncation()
         segment = self.active
         if not segment.size:
             return last_offset > self.roll_offset
@@ -297,10 +414,19 @@ class Log:
             return True
         if segment.first_timestamp == UNKNOWN_TIMESTAMP:
             self.load_first_timestamp(segment)
-            self.set_roll_limits()
+            self._set_roll_limits()
         if segment.first_timestamp >= 0:
             return max_timestamp > self.roll_timestamp
-        return now_ms - segment.created_ms > rolling.roll_after_ms(self)
+        return now_ms - segment.created_ms > self._roll_after_ms()
+
+    def _roll_after_ms(self) -> int:
+        """How long after its first timestamp the active segment takes appends, in ms."""
+        config, segment_ms = self.config, self.config.max_segment_ms
+        if not config.segment_jitter_ms:
+            return segment_ms
+        # Kafka draws the jitter; a hash of the segment's name spreads as well and needs no random source
+        seed = crc32c.crc32c(f"{self.topic_partition} {self.active.base_offset}".encode())
+        return segment_ms - int(seed) % min(config.segment_jitter_ms, segment_ms)
 
     def roll(self, now_ms: int) -> None:
         """Close the active segment and create a new one at the log end.
@@ -311,7 +437,7 @@ class Log:
             return
         try:
             self.active.close_for_appends()
-            self.write_snapshot()
+            self._write_snapshot()
             segment = Segment.create(self.disk, self.path, self.log_end_offset, self.config, now_ms)
         except IndexUnreadable as error:
             raise LogDirectoryFailure(self.directory, OSError(0, f"unreadable index {error}")) from error
@@ -324,20 +450,29 @@ class Log:
         self.tail = {segment.base_offset: 0}
         self.names_changed = True
         self.has_rolled = True
-        self.set_roll_limits()
+        self._set_roll_limits()
 
-    def write_snapshot(self) -> None:
+    def _write_snapshot(self) -> None:
         """Write the producer snapshot at the log end, unsynced; delete those at no segment's start. Raises OSError."""
-        rolling.write_snapshot(self)
+        offset = self.log_end_offset
+        self.disk.write_file_lazily(self._snapshot_path(offset), format_snapshot(self.producers.to_snapshot()))
+        bases = {segment.base_offset for segment in self.segments}
+        kept = [old for old in self.snapshot_offsets if old in bases and old != offset]
+        for old in self.snapshot_offsets:
+            if old not in bases and old != offset:
+                self.disk.remove(self._snapshot_path(old))
+        self.snapshot_offsets = [*kept, offset]
+        self.names_changed = True
+
+    def _snapshot_path(self, offset: Offset) -> str:
+        return f"{self.path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
 
     def load_first_timestamp(self, segment: Segment) -> None:
         """Read the segment's first timestamp, which loading skipped. Raises LogDirectoryFailure."""
         try:
-            segment.first_timestamp = read_header(segment.open().read(HEADER_BYTES, 0)).max_timestamp
+            segment.load_first_timestamp()
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
-        except struct.error:
-            segment.first_timestamp = -1
 
     # ---------------------------------------------------------------------------------------------------- read
 
@@ -385,9 +520,7 @@ class Log:
             return PendingRead(self, read)
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
-        self.read_end = read.segment_end if next_offset < 0 else next_offset
-        if segment is not None:
-            self.remember(offset, next_offset, segment, position)
+        self._note_read(read, next_offset, segment, position)
         return data
 
     def checked_read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> PendingRead:
@@ -395,18 +528,34 @@ class Log:
         return PendingRead(self, self.plan_read(offset, max_bytes, up_to, at_least_one=at_least_one))
 
     def slice(self, offset: Offset, max_bytes: int, up_to: Offset) -> FileSlice | None:
-        """The result of `read` as a file range for `sendfile`, None if impossible. Raises LogDirectoryFailure."""
-        return slicing.slice_of(self, offset, max_bytes, up_to)
+        """The result of `read` as a file range for `sendfile`, None if impossible. Raises LogDirectoryFailure.
 
-    def remember(self, offset: Offset, next_offset: Offset, segment: Segment, position: FilePosition) -> None:
-        """Note that a sequential reader continues at `next_offset`, which is at `position`."""
-        cursors = self.cursors
-        if cursors is None:
-            cursors = self.cursors = {}
-        cursors.pop(offset, None)
-        cursors[next_offset] = (segment, position)
-        if len(cursors) > _CURSORS_MAX:
-            del cursors[next(iter(cursors))]
+        The range is below `up_to`, and must not be truncated before it is sent.
+        """
+        if not self.log_start_offset <= offset < up_to:
+            return None
+        try:
+            read = self.plan_read(offset, max_bytes, up_to, at_least_one=False)
+            found = read.slice()
+        except (NotCached, DamagedBatch):
+            return None
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+        if found is None:
+            return None
+        part, next_offset, position, segment = found
+        self._note_read(read, next_offset, segment, position)
+        return part
+
+    def _note_read(self, read: Read, next_offset: Offset, segment: Segment | None, position: FilePosition) -> None:
+        """Note where a read ended: a sequential reader continues there."""
+        self.read_end = read.segment_end if next_offset < 0 else next_offset
+        if segment is not None:
+            cursors = self.cursors = self.cursors or {}
+            cursors.pop(read.offset, None)
+            cursors[next_offset] = (segment, position)
+            if len(cursors) > _CURSORS_MAX:
+                del cursors[next(iter(cursors))]
 
     def plan_read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> Read:
         """The read, with the positions that are known without disk access."""
@@ -414,22 +563,15 @@ class Log:
         index = max(0, bisect.bisect_right(segments, offset, key=_base_offset_of) - 1)
         segment = segments[index]
         start = end = -1
-        tail = self.tail
-        if tail is not None and segment is self.active:
-            start, end = tail.get(offset, -1), tail.get(up_to, -1)
-        if start < 0 and self.cursors is not None:
-            cursor = self.cursors.get(offset)
-            if cursor is not None and cursor[0] is segment:
-                start = cursor[1]
+        if self.tail is not None and segment is self.active:
+            start, end = self.tail.get(offset, -1), self.tail.get(up_to, -1)
+        cursor = self.cursors.get(offset) if start < 0 and self.cursors is not None else None
+        if cursor is not None and cursor[0] is segment:
+            start = cursor[1]
         if end < 0 and segment is self.active and up_to == self.log_end_offset:
             end = segment.size
-        rest, gaps = segments[index:], may_have_gaps(self)
+        rest, gaps = segments[index:], self.may_have_gaps
         return Read(rest, offset, max_bytes, up_to, at_least_one=at_least_one, has_gaps=gaps, start=start, end=end)
-
-    def forget_positions(self) -> None:
-        """Forget the positions known from appends and reads."""
-        self.tail = None
-        self.cursors = None
 
     def offset_for_timestamp(self, timestamp_ms: int) -> Callable[[], TimestampOffset | None]:
         """A job: the first record at or after a timestamp, by Kafka's ListOffsets rules; None when there is none.
@@ -455,40 +597,302 @@ class Log:
         """(largest epoch at or below the requested one, its end offset); (-1, -1) when unknown."""
         return self.epochs.end_offset_for(requested_epoch, self.log_end_offset)
 
-    # -------------------------------------------------------------------------- truncation, retention, flushing
+    # ------------------------------------------------------------------------------------------------------- truncation
+
+    def recovery_point_after_truncation(self, offset: Offset) -> Offset:
+        """The recovery point that a truncation to `offset` needs. Raises LogDirectoryFailure, DamagedLog."""
+        if offset < self.segments[0].base_offset:
+            return min(offset, self.log_start_offset)
+        return max(self.log_start_offset, self._truncation_point(offset)[2])
+
+    def lower_recovery_point(self, offset: Offset) -> None:
+        """Count only offsets below `offset` as flushed; a flush in progress is void."""
+        self.generation += 1
+        self.recovery_point = min(offset, self.recovery_point)
 
     def truncate_to(self, offset: Offset) -> Offset:
         """Drop each batch with offsets from `offset` on, unsynced; returns the new end. Raises LogDirectoryFailure."""
-        return truncation.truncate_to(self, offset)
+        if offset >= self.log_end_offset:
+            return self.log_end_offset
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset, self.last_flush_ms)
+            return offset
+        segment, position, end_offset = self._truncation_point(offset)
+        if end_offset < self.log_start_offset:
+            # only deleted records remain
+            self.truncate_fully_and_start_at(self.log_start_offset, self.last_flush_ms)
+            return self.log_end_offset
+        try:
+            self._truncate(segment, position, end_offset)
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+        except (IndexUnreadable, DamagedBatch) as error:
+            raise cannot_truncate(segment, offset, error) from error
+        return end_offset
+
+    def _truncate(self, segment: Segment, position: FilePosition, end_offset: Offset) -> None:
+        self._begin_truncation(end_offset)
+        kept = self.segments.index(segment) + 1
+        removed, self.segments = self.segments[kept:], self.segments[:kept]
+        self.active = segment
+        for old in reversed(removed):
+            old.remove_files()
+        segment.truncate(end_offset, position, self.config)
+        last_end = find_max_timestamp_after_truncation(segment)
+        self._end_truncation(end_offset)
+        if not self.producers.truncate_to(end_offset):
+            self.producers.restore(
+                self.disk,
+                self.path,
+                self.segments,
+                self.snapshot_offsets,
+                end_offset,
+                self.last_flush_ms,
+                looks_back=False,
+            )
+        if last_end < end_offset:
+            # truncated inside a compaction gap: after a crash a segment's name gives the log end, because no batch does
+            try:
+                self.roll(self.last_flush_ms)
+            except LogDirectoryFailure as failure:
+                # not DiskFull: the log is truncated already, and a retry would not roll
+                error = failure.error
+                raise OSError(error.errno, error.strerror, error.filename) from failure
 
     def truncate_fully_and_start_at(self, offset: Offset, now_ms: int) -> None:
-        """Drop all batches and restart the log at `offset`, without a sync. Raises LogDirectoryFailure."""
-        truncation.truncate_fully_and_start_at(self, offset, now_ms)
+        """Drop all batches and restart the log at `offset`, without a sync.
+
+        Raises LogDirectoryFailure; DiskFull leaves the log unchanged.
+        """
+        try:
+            self._begin_truncation(min(offset, self.log_start_offset))
+            removed = self.segments
+            segment = Segment.create(self.disk, self.path, offset, self.config, now_ms)
+            if segment.base_offset in {old.base_offset for old in removed}:
+                removed = [old for old in removed if old.base_offset != offset]
+                for suffix in SEGMENT_SUFFIXES:
+                    if self.disk.exists(segment.path(suffix)):
+                        self.disk.open(segment.path(suffix)).truncate(0)
+            self.segments = [segment]
+            self.active = segment
+            for old in reversed(removed):
+                old.remove_files()
+            self.epochs.clear()
+            self.producers.clear()
+            self.log_start_offset = offset
+            self._end_truncation(offset)
+            self._remove_snapshots(-1)
+            self.recovery_point = offset
+            self.has_rolled = False
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+
+    def _begin_truncation(self, offset: Offset) -> None:
+        assert offset >= self.recovery_point, "the recovery point is lowered before a truncation, on the device too"
+        self.generation += 1
+        self.tail = self.cursors = None
+        if self.cleaned_offset is not None:
+            self.cleaned_offset = min(offset, self.cleaned_offset)
+
+    def _end_truncation(self, end_offset: Offset) -> None:
+        """Adjust everything but the files to the new end."""
+        self.unsynced_truncation = self.active
+        self.log_end_offset = end_offset
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.size_bytes = sum(segment.size for segment in self.segments)
+        self.epochs.truncate_from_end(end_offset)
+        self.names_changed = True
+        self._remove_snapshots(end_offset)
+        self._set_roll_limits()
+
+    def _remove_snapshots(self, above: Offset) -> None:
+        for offset in [offset for offset in self.snapshot_offsets if offset > above]:
+            self.disk.remove(self._snapshot_path(offset))
+            self.snapshot_offsets.remove(offset)
+
+    def truncation_sync_plan(self) -> FlushPlan:
+        """The files to sync before the next append to a truncated log."""
+        return FlushPlan(self, self.log_end_offset, [], self.unsynced_truncation, None, [], sync_names=True)
+
+    def truncation_synced(self, plan: FlushPlan) -> None:
+        """Allow appends after a plan's `run` returned, unless the log was truncated again."""
+        if plan.generation == self.generation:
+            self.unsynced_truncation = None
+            self._set_roll_limits()
+
+    def sync_truncation(self) -> None:
+        """Sync the truncation now, for an append before the job's sync or for a clean stop. Raises LogDirectoryFailure."""
+        plan = self.truncation_sync_plan()
+        plan.run()
+        self.truncation_synced(plan)
+
+    def _truncation_point(self, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
+        """(segment to truncate, position in it, resulting log end offset). Raises LogDirectoryFailure, DamagedLog."""
+        segment = next(segment for segment in reversed(self.segments) if segment.base_offset <= offset)
+        try:
+            return segment, *find_truncation_point(segment, offset, self.log_end_offset, has_gaps=self.may_have_gaps)
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+
+    # -------------------------------------------------------------------------------------------------------- retention
 
     def advance_log_start(self, offset: Offset) -> bool:
         """Raise the log start offset (DeleteRecords); the segments below it expire. Returns whether it moved."""
-        return retention.advance_log_start(self, offset)
+        assert offset <= self.log_end_offset
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        return True
 
     def expired_segments(self, now_ms: int, high_watermark: Offset) -> list[Segment]:
         """The oldest segments that retention removes, none past the high watermark."""
-        return retention.expired_segments(self, now_ms, high_watermark)
+        config = self.config
+        deletes = "delete" in config.cleanup_policy
+        surplus_bytes = self.size_bytes - config.retention_bytes if deletes and config.retention_bytes >= 0 else 0
+        expired: list[Segment] = []
+        segments = self.segments
+        for index, segment in enumerate(segments):
+            is_last = index + 1 == len(segments)
+            end_offset = self.log_end_offset if is_last else segments[index + 1].base_offset
+            if end_offset > high_watermark or (is_last and not segment.size):
+                break
+            is_below_start = end_offset <= self.log_start_offset and not is_last
+            is_surplus = surplus_bytes - segment.size >= 0 and surplus_bytes > 0
+            if not (is_below_start or is_surplus or (deletes and segment.is_older_than(config.retention_ms, now_ms))):
+                break
+            surplus_bytes -= segment.size
+            expired.append(segment)
+        return expired
 
     def remove_segments(self, segments: list[Segment], now_ms: int = 0) -> Callable[[], None]:
         """Remove the oldest segments and rename their files; the job deletes them, file.delete.delay.ms later.
 
         Raises LogDirectoryFailure.
         """
-        return retention.remove_segments(self, segments, now_ms)
+        if not segments:
+            return lambda: None
+        assert self.segments[: len(segments)] == segments, "only the oldest segments may go"
+        if segments[-1] is self.active:
+            self.roll(now_ms or self.last_flush_ms)
+        self.segments = self.segments[len(segments) :]
+        self.size_bytes -= sum(segment.size for segment in segments)
+        self.cursors = None
+        self.advance_log_start(self.segments[0].base_offset)
+        self.recovery_point = max(self.recovery_point, self.segments[0].base_offset)
+        disk = self.disk
+        renamed: list[str] = []
+        try:
+            for segment in segments:
+                renamed += segment.set_aside(DELETED_SUFFIX)
+                if segment.base_offset in self.snapshot_offsets:
+                    self.snapshot_offsets.remove(segment.base_offset)
+                    disk.remove(self._snapshot_path(segment.base_offset))
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+        return partial(remove_files, disk, renamed)
+
+    # ------------------------------------------------------------------------------------------------------- compaction
+
+    def holds_segments(self, segments: Sequence[Segment]) -> bool:
+        """Whether these closed segments are still in the log and adjacent."""
+        if segments[0] not in self.segments or segments[-1] is self.active:
+            return False
+        index = self.segments.index(segments[0])
+        return self.segments[index : index + len(segments)] == list(segments)
+
+    def replace_segments(self, segments: Sequence[Segment], cleaned: Segment) -> Callable[[], None]:
+        """Replace `segments` by `cleaned` now; the returned job deletes their files, `file.delete.delay.ms` later.
+
+        Fast: files are only renamed, and reads of the old ones continue. `Compaction.work` syncs the directory next, so
+        that the new names are durable. Raises LogDirectoryFailure.
+        """
+        assert self.holds_segments(segments), "only segments of the log can be replaced"
+        disk = self.disk
+        self.swaps += 1
+        # a new suffix for each swap: readers may still use the files that the last swap left
+        aside = f".{self.swaps}{DELETED_SUFFIX}"
+        removed: list[str] = []
+        try:
+            for segment in segments:
+                # open now: a thread could not open the file by its old name after the rename
+                segment.open()
+            cleaned.set_aside(SWAP_SUFFIX)
+            for segment in segments:
+                removed += segment.set_aside(aside)
+            cleaned.set_aside("")
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
+        index = self.segments.index(segments[0])
+        self.segments = [*self.segments[:index], cleaned, *self.segments[index + len(segments) :]]
+        self.size_bytes += cleaned.size - sum(segment.size for segment in segments)
+        self.cursors = None
+        self.names_changed = True
+        return partial(remove_files, disk, removed)
+
+    # ------------------------------------------------------------------------------------------------------------ flush
+
+    def flush_plan(self, *, include_active: bool = True) -> FlushPlan:
+        """What must be synced to move the recovery point to the log end (or to the active segment's base offset)."""
+        unsynced: list[Segment] = []
+        index = len(self.segments) - 1
+        # a segment that was closed just after a flush has indexes that are not synced yet
+        while index > 0 and self.segments[index].base_offset >= self.recovery_point:
+            index -= 1
+            unsynced.append(self.segments[index])
+        unsynced.reverse()
+        epochs = self.epochs.to_bytes() if self.epochs.dirty else None
+        self.epochs.dirty = False
+        plan = FlushPlan(
+            self,
+            self.log_end_offset if include_active else self.active.base_offset,
+            unsynced,
+            self.active if include_active and self.active.size else None,
+            epochs,
+            [offset for offset in self.snapshot_offsets if self.recovery_point < offset],
+            sync_names=self.names_changed,
+        )
+        self.names_changed = False
+        return plan
+
+    def flushed(self, plan: FlushPlan, now_ms: int | None = None) -> None:
+        """Move the recovery point after a plan's `run` returned."""
+        if plan.generation != self.generation:
+            return
+        self.recovery_point = max(self.recovery_point, min(plan.up_to_offset, self.log_end_offset))
+        if plan.active_base_offset == self.active.base_offset:
+            self.has_rolled = False
+        if now_ms is not None:
+            self.last_flush_ms = now_ms
+
+    def close(self) -> None:
+        """Sync the log completely, so that the next start knows its end without reading it.
+
+        Raises OSError, LogDirectoryFailure.
+        """
+        if self.unsynced_truncation is not None:
+            self.sync_truncation()
+        is_empty = not self.size_bytes
+        has_snapshot = is_empty or self.log_end_offset in self.snapshot_offsets
+        is_flushed = self.recovery_point == self.log_end_offset and not self.names_changed and not self.epochs.dirty
+        if is_flushed and has_snapshot and self.active.offset_index.saved_count == self.active.offset_index.count:
+            return
+        if not has_snapshot:
+            self._write_snapshot()
+        plan = self.flush_plan()
+        try:
+            self.active.close_for_appends()
+        except IndexUnreadable:
+            # an index of an impossible size: the next start rebuilds it
+            self.active.reset_indexes()
+        plan.run()
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            sync_if_exists(self.disk, self.active.path(suffix))
+        if self.epochs.entries and not self.disk.exists(f"{self.path}/{LEADER_EPOCH_CHECKPOINT}"):
+            self.disk.write_file(f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", self.epochs.to_bytes())
+        self.flushed(plan)
 
     def update_config(self, config: LogConfig) -> None:
         """Apply another configuration."""
         self.config = config
-        self.set_roll_limits()
-
-    def flush_plan(self, *, include_active: bool = True) -> FlushPlan:
-        """What must be synced to move the recovery point to the log end (or to the active segment's base offset)."""
-        return flush.flush_plan(self, include_active=include_active)
-
-    def flushed(self, plan: FlushPlan, now_ms: int | None = None) -> None:
-        """Move the recovery point after a plan's `run` returned."""
-        flush.flushed(self, plan, now_ms)
+        self._set_roll_limits()

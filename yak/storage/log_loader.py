@@ -213,8 +213,7 @@ class LogLoader:
             segment.index_due_position = self._config.index_interval_bytes
             if index_bytes or time_bytes:
                 # the indexes still cover the bytes that were truncated before a crash
-                segment.offset_index.reset()
-                segment.time_index.reset()
+                segment.reset_indexes()
             return segment
         segment.first_timestamp = UNKNOWN_TIMESTAMP
         if (

@@ -15,7 +15,6 @@ from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.limits import NEW_LOG_BYTES_MIN
 from yak.seams.disk import Disk
 from yak.storage import store_opening
-from yak.storage.closing import close_log
 from yak.storage.log import Log
 from yak.storage.log_creation import create_log
 from yak.storage.log_directory import LogDirectory, all_of
@@ -388,7 +387,7 @@ class LogStore:
             try:
                 for log in logs:
                     if log.directory == directory.path:
-                        close_log(log)
+                        log.close()
                 self._directory_checkpoint(directory, logs, marks)()
                 directory.forget_lowered()
                 if not self._damaged_in(directory) and not directory.has_loss_to_tell:

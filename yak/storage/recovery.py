@@ -21,7 +21,6 @@ from yak.protocol.record_batch import (
     read_header,
 )
 from yak.seams.disk import File
-from yak.storage.cleanable import is_compacted
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.producer_state import ProducerState
 from yak.storage.segment import RELATIVE_OFFSET_MAX, Segment
@@ -80,7 +79,7 @@ class Recovery:
         self._producers = producers
         self._recovery_point = recovery_point
         self._now_ms = now_ms
-        self._allows_gaps = allows_gaps or is_compacted(config)
+        self._allows_gaps = allows_gaps or config.is_compacted
         self.result = Recovered()
 
     def run(self, segments: list[Segment]) -> Offset:
@@ -123,8 +122,7 @@ class Recovery:
 
     def _segment(self, segment: Segment, expected: Offset) -> tuple[Offset, bool]:
         """(offset after the last good batch, whether the rest was truncated)."""
-        segment.offset_index.reset()
-        segment.time_index.reset()
+        segment.reset_indexes()
         segment.max_timestamp, segment.max_timestamp_offset = -1, segment.base_offset
         segment.index_due_position = self._config.index_interval_bytes
         file, size = segment.open(), segment.size

@@ -4,9 +4,11 @@ Only the step writes a segment. The step reads from the page cache, threads read
 file and positions that they were given, never mutable state.
 """
 
+import struct
+
 from yak.config.log_config import LogConfig
 from yak.ids import FilePosition, Offset
-from yak.protocol.record_batch import NO_TIMESTAMP
+from yak.protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, read_header
 from yak.seams.disk import Disk, DiskFull, File
 from yak.storage.indexes import AbstractIndex, OffsetIndex, TimeIndex
 from yak.storage.names import (
@@ -112,6 +114,18 @@ class Segment:
             if self.aside == aside:
                 return data
 
+    def load_first_timestamp(self) -> None:
+        """Read the first timestamp, which loading skipped. Raises OSError."""
+        try:
+            self.first_timestamp = read_header(self.open().read(HEADER_BYTES, 0)).max_timestamp
+        except struct.error:
+            self.first_timestamp = NO_TIMESTAMP
+
+    def is_older_than(self, retention_ms: int, now_ms: int) -> bool:
+        """Whether its newest record, or if it has no timestamp the segment, is older; never with a negative age."""
+        newest = self.max_timestamp if self.max_timestamp >= 0 else self.created_ms
+        return 0 <= retention_ms < now_ms - newest
+
     # ------------------------------------------------------------------------------------------------ indexes
 
     def is_index_full(self, config: LogConfig) -> bool:
@@ -139,6 +153,11 @@ class Segment:
         for index, suffix in self._indexes():
             if index.entries is None and not index.load(self.disk.read_file(self.path(suffix))):
                 raise IndexUnreadable(self.path(suffix))
+
+    def reset_indexes(self) -> None:
+        """Drop all entries of both indexes before a rebuild."""
+        self.offset_index.reset()
+        self.time_index.reset()
 
     def _indexes(self) -> tuple[tuple[AbstractIndex, str], ...]:
         return (self.offset_index, OFFSET_INDEX_SUFFIX), (self.time_index, TIME_INDEX_SUFFIX)
@@ -189,6 +208,11 @@ class Segment:
         if position == 0:
             self.first_timestamp = NO_TIMESTAMP
 
+    def remove_files(self) -> None:
+        """Remove the files that exist. Raises OSError."""
+        for suffix in SEGMENT_SUFFIXES:
+            self.disk.remove(self.path(suffix))
+
     def set_aside(self, aside: str) -> list[str]:
         """Rename the segment's files to have the suffix `aside`; returns the new paths. Raises OSError.
 
@@ -202,3 +226,9 @@ class Segment:
                 self.disk.rename(old, self.path(suffix))
                 renamed.append(self.path(suffix))
         return renamed
+
+
+def remove_files(disk: Disk, paths: list[str]) -> None:
+    """Remove the files that `Segment.set_aside` renamed. Raises OSError."""
+    for path in paths:
+        disk.remove(path)

@@ -19,7 +19,7 @@ from yak.sim.cluster_rig import ClusterRig
 from yak.sim.dice import SeededDice
 from yak.sim.rig import Rig
 from yak.sim.wire import record_batch
-from yak.storage.cleaned_segment import CleanedSegment
+from yak.storage.compaction import CleanedSegment
 
 TOPIC = "ledger"
 """What clients may write to internal topics is not of interest here: any topic may be compacted in these tests."""

@@ -124,7 +124,7 @@ def test_replica_elected_before_the_sync_of_its_truncation_syncs_before_it_appen
     deposed, _ = diverge(rig)
     rig.nodes[deposed - 1].job_delays_us = {"cut": 4 * LONG_US}
     replica = rig.replica(deposed, "orders")
-    rig.run_until(lambda: replica.log is not None and replica.log.unsynced_cut is not None)
+    rig.run_until(lambda: replica.log is not None and replica.log.unsynced_truncation is not None)
     rig.elect("orders", deposed)
     rig.run_until(lambda: replica.is_leader)
     watch = Watch(rig, deposed)

@@ -15,7 +15,6 @@ from yak.config.topic_configs import (
     validate_topic_configs,
 )
 from yak.errors import ErrorCode, PeerError
-from yak.storage.cleanable import is_compacted
 
 
 def test_nothing_set_gives_kafkas_defaults():
@@ -143,11 +142,11 @@ def test_internal_topics_may_be_compacted(value):
     validate_topic_config("cleanup.policy", value, is_internal=True)
     config = resolve_log_config({"cleanup.policy": value}, {}, {}, {})
     assert config.cleanup_policy == value.replace(" ", "")
-    assert is_compacted(config) == ("compact" in value)
+    assert config.is_compacted == ("compact" in value)
 
 
 def test_nobody_makes_all_topics_compacted_by_default():
-    assert not is_compacted(resolve_log_config({}, {}, {"log.cleanup.policy": "compact"}, {}))
+    assert not resolve_log_config({}, {}, {"log.cleanup.policy": "compact"}, {}).is_compacted
     with pytest.raises(PeerError, match="compaction"):
         validate_broker_config("log.cleanup.policy", "compact", per_broker=False)
     with pytest.raises(PeerError, match="one of"):

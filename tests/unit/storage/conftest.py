@@ -14,7 +14,6 @@ from yak.ids import TopicPartition
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import read_header
 from yak.sim.disk import SimDisk
-from yak.storage import truncation
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
 
@@ -123,20 +122,20 @@ class Bench:
 
     def cut(self, offset: int) -> int:
         """Cut the log as a follower does: the lowered recovery point is on the device before, the cut right after."""
-        self._lower(truncation.lowest_kept(self.log, offset))
+        self._lower(self.log.recovery_point_after_truncation(offset))
         end_offset = self.log.truncate_to(offset)
-        truncation.sync_cut(self.log)
+        self.log.sync_truncation()
         return end_offset
 
     def begin_anew(self, offset: int) -> None:
         """Likewise, with nothing left."""
         self._lower(min(offset, self.log.log_start_offset))
         self.log.truncate_fully_and_start_at(offset, 0)
-        truncation.sync_cut(self.log)
+        self.log.sync_truncation()
 
     def _lower(self, offset: int) -> None:
         if offset < self.log.recovery_point:
-            truncation.lower_recovery_point(self.log, offset)
+            self.log.lower_recovery_point(offset)
             self.store.lowering_plan(self.log.directory, [self.log])()
 
     def reopen(self, *, clean: bool = False, crash: bool = False, checkpoint: bool = True, now_ms: int = 0) -> Log:

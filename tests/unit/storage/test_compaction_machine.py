@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.unit.storage.compaction.rounds import run_round
 from yak.protocol.record_batch import compute_crc, iterate_headers, read_header
 from yak.protocol.record_walk import walk_records
-from yak.storage.cleanable import cleanable
+from yak.storage.compaction import cleanable
 
 KEYS = [b"a", b"b", b"c", b"d", b"a key of more than thirty-two bytes"]
 RETENTION_MS = 50

@@ -5,9 +5,7 @@ from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
 from yak.protocol.record_batch import read_header
-from yak.storage import swap
-from yak.storage.cleanable import cleanable
-from yak.storage.compaction import Compaction, Replacement
+from yak.storage.compaction import Compaction, Replacement, cleanable
 from yak.storage.reader import scan_headers
 
 
@@ -81,7 +79,7 @@ def test_what_compaction_left_is_read_by_another_parser(make_bench, parser):
     scope = cleanable(bench.log, bench.log.log_end_offset, 1_800_000_000_000)
     for done in Compaction(bench.log, scope, 10**6, 1_800_000_000_000).work():
         if isinstance(done, Replacement):
-            swap.replace(bench.log, done.replaced, done.cleaned)()
+            bench.log.replace_segments(done.replaced, done.cleaned)()
     found, marked, empty = {}, 0, 0
     for segment in bench.log.segments[:-1]:
         records = parser(segment.open().read(segment.size, 0))

@@ -9,7 +9,7 @@ import pytest
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.protocol.record_batch import iterate_headers, read_header, with_append_time
 from yak.storage.indexes import OffsetIndex
-from yak.storage.log import OffsetOutOfRange, PendingRead
+from yak.storage.reader import OffsetOutOfRange, PendingRead
 
 
 def offsets(data):
@@ -117,7 +117,7 @@ def test_a_reader_sees_every_batch_once_whatever_it_asks_for(make_bench, max_byt
         bench.append([b"x" * (number % 90)] * (number % 3 + 1))
     whole = b"".join(bench.content(name) for name in bench.files() if name.endswith(".log"))
     assert bench.read_all(max_bytes) == whole
-    bench.log.forget_positions()
+    bench.log.tail = bench.log.cursors = None
     assert bench.read_all(max_bytes) == whole
     bench.reopen(clean=True)
     assert bench.read_all(max_bytes) == whole
@@ -133,7 +133,7 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset_and_ends_before_up_t
         bench.append([b"x" * 20] * 3)
     for tail in (True, False):
         if not tail:
-            bench.log.forget_positions()
+            bench.log.tail = bench.log.cursors = None
         for offset in (0, 1, 2, 3, 74, 75, 146, 149):
             for up_to in (75, 78, 150):
                 data = bench.log.read(offset, 10**6, up_to, at_least_one=True)

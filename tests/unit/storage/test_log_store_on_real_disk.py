@@ -10,7 +10,6 @@ from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
 from yak.server.disk import RealDisk
 from yak.storage.log_store import LogStore
-from yak.storage.truncation import lower_recovery_point
 
 PARTITION = TopicPartition("t", 0)
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200)
@@ -40,7 +39,7 @@ def test_a_restart_finds_everything(tmp_path, build, clean):
     expired = log.segments[:2]
     remove = log.remove_segments(expired)
     remove()
-    lower_recovery_point(log, 60)
+    log.lower_recovery_point(60)
     again.lowering_plan(log.directory, [log])()
     log.truncate_to(60)
     assert log.append(read_header(batch), batch, 1, 0) == 60

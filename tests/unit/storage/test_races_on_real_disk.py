@@ -9,9 +9,7 @@ from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
 from yak.server.disk import RealDisk
-from yak.storage import swap
-from yak.storage.cleanable import cleanable
-from yak.storage.compaction import Compaction, Replacement
+from yak.storage.compaction import Compaction, Replacement, cleanable
 from yak.storage.log_store import LogStore
 from yak.storage.reader import PendingRead
 
@@ -88,7 +86,7 @@ def test_who_reads_a_replaced_segment_reads_on_until_its_files_are_removed(store
     part = log.slice(0, 100_000, 1001)
     by_time = log.offset_for_timestamp(1000)
     deletes = [
-        swap.replace(log, done.replaced, done.cleaned)
+        log.replace_segments(done.replaced, done.cleaned)
         for done in Compaction(log, cleanable(log, 1001, 0), 10**6, 0).work()
         if isinstance(done, Replacement)
     ]

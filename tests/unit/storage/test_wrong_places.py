@@ -5,8 +5,7 @@ import struct
 import pytest
 
 from yak.errors import ProtocolViolation
-from yak.storage.cleanable import cleanable
-from yak.storage.compaction import Compaction, Uncleanable
+from yak.storage.compaction import Compaction, Uncleanable, cleanable
 from yak.storage.recovery import DamagedLog, is_incomplete_write
 
 FIRST = "/data/t-0/00000000000000000000.log"
@@ -82,7 +81,7 @@ def test_a_read_gives_no_batch_that_stands_where_another_is(make_bench, other, c
     bench = make_bench()
     size = fill(bench)
     damage(bench, 3 * size, bench.disk.peek(FIRST, other * size)[:size])
-    bench.log.forget_positions()
+    bench.log.tail = bench.log.cursors = None
     bench.disk.cached_bytes = None if cached else 0
     data = bench.log.read(3, size, 6, at_least_one=True)
     assert not (data.run() if hasattr(data, "run") else data)
@@ -93,10 +92,10 @@ def test_a_read_of_a_compacted_log_passes_gaps_and_no_step_back(make_bench, buil
     for offset in (0, 10, 20):
         bench.log.append_as_follower(build([b"x" * 30], base_offset=offset), 0)
     size = bench.log.size_bytes // 3
-    bench.log.forget_positions()
+    bench.log.tail = bench.log.cursors = None
     assert bytes(bench.log.read(5, size, 21, at_least_one=True))[7] == 10
     damage(bench, size, bench.disk.peek(FIRST, 0)[:size])
-    bench.log.forget_positions()
+    bench.log.tail = bench.log.cursors = None
     data = bench.log.read(15, size, 21, at_least_one=True)
     assert not (data.run() if hasattr(data, "run") else data)
 
@@ -114,7 +113,7 @@ def test_an_index_that_says_what_is_not_so_is_not_believed(make_bench, at):
     bench.reopen(checkpoint=False, clean=True)
     assert bench.read_all(max_bytes=300) == whole
     for offset in range(30):
-        bench.log.forget_positions()
+        bench.log.tail = bench.log.cursors = None
         data = bytes(bench.log.read(offset, 1, 30, at_least_one=True))
         assert int.from_bytes(data[:8], "big") == offset
 
@@ -123,7 +122,7 @@ def test_a_log_is_not_cut_by_a_wrong_offset(make_bench):
     bench = make_bench()
     size = fill(bench)
     damage(bench, 4 * size, (1).to_bytes(8, "big"))
-    bench.log.forget_positions()
+    bench.log.tail = bench.log.cursors = None
     with pytest.raises(DamagedLog):
         bench.log.truncate_to(4)
     assert bench.log.log_end_offset == 6
@@ -134,7 +133,7 @@ def test_a_log_is_not_cut_by_a_batch_that_only_says_that_it_holds_the_offset(mak
     bench = make_bench()
     size = fill(bench)
     damage(bench, 2 * size + 23, b"\0\0\1\0")
-    with pytest.raises(DamagedLog, match="offset 5: it cannot be cut there"):
+    with pytest.raises(DamagedLog, match="offset 5: it cannot be truncated there"):
         bench.log.truncate_to(5)
     assert (bench.log.log_end_offset, bench.log.size_bytes) == (6, 6 * size)
     bench.log.truncate_to(2)
@@ -147,8 +146,8 @@ def test_a_log_whose_batch_is_said_to_reach_beyond_the_file_is_neither_cut_nor_p
     bench = make_bench(cleanup_policy=policy)
     size = fill(bench)
     damage(bench, size + 8, (1 << 20).to_bytes(4, "big"))
-    bench.log.forget_positions()
-    with pytest.raises(DamagedLog, match="offset 4: it cannot be cut there"):
+    bench.log.tail = bench.log.cursors = None
+    with pytest.raises(DamagedLog, match="offset 4: it cannot be truncated there"):
         bench.log.truncate_to(4)
     assert (bench.log.log_end_offset, bench.log.size_bytes) == (6, 6 * size)
     bench.log.roll(0)
@@ -161,7 +160,7 @@ def test_a_compacted_log_is_not_cut_where_something_else_stands_that_looks_like_
     bench = make_bench(cleanup_policy="compact")
     size = fill(bench)
     damage(bench, 0, b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA")
-    with pytest.raises(DamagedLog, match="offset 1: it cannot be cut there"):
+    with pytest.raises(DamagedLog, match="offset 1: it cannot be truncated there"):
         bench.log.truncate_to(1)
     assert (bench.log.log_end_offset, bench.log.size_bytes) == (6, 6 * size)
 

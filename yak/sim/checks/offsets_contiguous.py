@@ -12,7 +12,6 @@ from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.sim.books import Violation
 from yak.sim.disk import SimDisk
 from yak.sim.node import SimNode
-from yak.storage.cleanable import may_have_gaps
 from yak.storage.log import Log
 
 
@@ -48,7 +47,7 @@ class OffsetsContiguous:
                 for path in [path for path in self._scanned if path.startswith(f"{log.path}/")]:
                     del self._scanned[path]
             self._looked_at[log] = now
-            end = self._scan(disk, log.path, allows_gaps=may_have_gaps(log))
+            end = self._scan(disk, log.path, allows_gaps=log.may_have_gaps)
             if end is not None and end != log.log_end_offset:
                 raise Violation(f"{topic_partition}: the files end at {end}, the log at {log.log_end_offset}")
 

@@ -7,7 +7,7 @@ from typing import Any
 from yak.broker import compacting
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.batch_filter import BatchFilter
-from yak.storage.cleanable import cleanable
+from yak.storage.compaction import cleanable
 from yak.storage.log import Log
 from yak.storage.offset_map import OffsetMap
 

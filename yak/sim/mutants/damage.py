@@ -10,7 +10,8 @@ from yak.coordination import loader
 from yak.errors import ProtocolViolation
 from yak.protocol.record_batch import read_header
 from yak.sim.mutants.mutant import Mutant, Swaps
-from yak.storage import follower
+from yak.storage import log as storage_log
+from yak.storage.log import Log
 from yak.storage.recovery import Recovery
 
 
@@ -19,7 +20,7 @@ def _believe(data: Any, position: int = 0, _size: int | None = None) -> int:
 
 
 def _follower_believes(swaps: Swaps) -> None:
-    swaps.put(follower, "compute_crc", _believe)
+    swaps.put(storage_log, "compute_crc", _believe)
 
 
 def _coordinator_believes(swaps: Swaps) -> None:
@@ -36,10 +37,10 @@ def _cut_what_is_damaged(swaps: Swaps) -> None:
 
 
 def _follower_takes_any_offset(swaps: Swaps) -> None:
-    check, may_follow = vars(follower)["_check"], replica_appending.may_follow
+    check, may_follow = Log._check_fetched_batch, replica_appending.may_follow  # noqa: SLF001
 
-    def checked(log: Any, view: Any, position: int, header: Any, _expected: int, *rest: Any) -> None:
-        check(log, view, position, header, header.base_offset, *rest)
+    def checked(self: Log, view: Any, position: int, header: Any, _expected: int, *rest: Any) -> None:
+        check(self, view, position, header, header.base_offset, *rest)
 
     def follows(*arguments: Any) -> bool:
         try:
@@ -47,7 +48,7 @@ def _follower_takes_any_offset(swaps: Swaps) -> None:
         except ProtocolViolation:
             return True
 
-    swaps.put(follower, "_check", checked)
+    swaps.put(Log, "_check_fetched_batch", checked)
     swaps.put(replica_fetcher, "may_follow", follows)
 
 

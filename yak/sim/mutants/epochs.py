@@ -10,7 +10,6 @@ from yak.broker.replica_reading import ReplicaReader
 from yak.replication.partition import Partition
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.log import Log
-from yak.storage.truncation import lower_recovery_point
 
 
 def _cut_to_the_watermark(swaps: Swaps) -> None:
@@ -19,7 +18,7 @@ def _cut_to_the_watermark(swaps: Swaps) -> None:
 
     def follow(self: ReplicaFetcher, partition: Partition) -> None:
         if partition.log is not None and partition.log.log_end_offset > partition.high_watermark:
-            lower_recovery_point(partition.log, partition.high_watermark)
+            partition.log.lower_recovery_point(partition.high_watermark)
             partition.log.truncate_to(partition.high_watermark)
         real(self, partition)
 

@@ -9,7 +9,7 @@ from yak.coordination.loader import CoordinatorLoader
 from yak.errors import ErrorCode
 from yak.groups.classic import checks
 from yak.sim.mutants.mutant import Mutant, Swaps
-from yak.storage import retention
+from yak.storage.log import Log
 
 
 def _ack_commits_at_once(swaps: Swaps) -> None:
@@ -32,12 +32,12 @@ def _serve_before_loading(swaps: Swaps) -> None:
 
 
 def _retain_to_the_log_end(swaps: Swaps) -> None:
-    real = retention.expired_segments
+    real = Log.expired_segments
 
-    def expired(log: Any, now_ms: int, _high_watermark: int) -> Any:
-        return real(log, now_ms, log.log_end_offset)
+    def expired(self: Log, now_ms: int, _high_watermark: int) -> Any:
+        return real(self, now_ms, self.log_end_offset)
 
-    swaps.put(retention, "expired_segments", expired)
+    swaps.put(Log, "expired_segments", expired)
 
 
 MUTANTS = (

@@ -7,7 +7,7 @@ from typing import Any
 from yak.broker.replica_fetcher import ReplicaFetcher
 from yak.broker.sessions import FetchSession
 from yak.sim.mutants.mutant import Mutant, Swaps
-from yak.storage import producer_state, retention
+from yak.storage import producer_state
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
 from yak.storage.producer_state import ProducerState
@@ -82,10 +82,10 @@ def _records_come_back(swaps: Swaps) -> None:
 
 
 def _expire_what_is_not_due(swaps: Swaps) -> None:
-    def expired(log: Log, _now_ms: int, _mark: int) -> Any:
-        return log.segments[:1] if len(log.segments) > 1 else []
+    def expired(self: Log, _now_ms: int, _mark: int) -> Any:
+        return self.segments[:1] if len(self.segments) > 1 else []
 
-    swaps.put(retention, "expired_segments", expired)
+    swaps.put(Log, "expired_segments", expired)
 
 
 def _read_nothing_cold(swaps: Swaps) -> None:

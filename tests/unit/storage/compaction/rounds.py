@@ -2,9 +2,7 @@
 
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import walk_records
-from yak.storage import swap
-from yak.storage.cleanable import cleanable
-from yak.storage.compaction import Compaction, Replacement
+from yak.storage.compaction import Compaction, Replacement, cleanable
 
 MAP_BYTES = 10_000_000
 
@@ -29,7 +27,7 @@ def run_round(log, scope, map_bytes, now_ms):
     compaction = Compaction(log, scope, map_bytes, now_ms)
     for done in compaction.work():
         if isinstance(done, Replacement):
-            swap.replace(log, done.replaced, done.cleaned)()
+            log.replace_segments(done.replaced, done.cleaned)()
     log.cleaned_offset = compaction.result.end_offset
     return compaction.result
 
@@ -37,7 +35,7 @@ def run_round(log, scope, map_bytes, now_ms):
 def swap_all(log):
     """A round whose old files are not deleted yet; the jobs that will."""
     work = Compaction(log, cleanable(log, log.log_end_offset, 0), MAP_BYTES, 0).work()
-    return [swap.replace(log, done.replaced, done.cleaned) for done in work if isinstance(done, Replacement)]
+    return [log.replace_segments(done.replaced, done.cleaned) for done in work if isinstance(done, Replacement)]
 
 
 def records(bench):

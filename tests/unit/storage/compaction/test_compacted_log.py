@@ -1,7 +1,7 @@
 """A log after its compaction: what readers, cuts, restarts and followers find."""
 
 from tests.unit.storage.compaction.rounds import compact, put, records, swap_all
-from yak.storage.cleanable import cleanable
+from yak.storage.compaction import cleanable
 
 
 def test_a_cut_into_the_compacted_part_is_remembered_whatever_the_end_falls_on(bench):

@@ -5,9 +5,7 @@ import errno
 import pytest
 
 from tests.unit.storage.compaction.rounds import MAP_BYTES, batches, compact, put, records
-from yak.storage import swap
-from yak.storage.cleanable import cleanable
-from yak.storage.compaction import Abandoned, Compaction, NoRoom, Uncleanable, Unreadable
+from yak.storage.compaction import Abandoned, Compaction, NoRoom, Uncleanable, Unreadable, cleanable
 
 DAY = 86_400_000
 
@@ -120,7 +118,7 @@ def test_a_log_that_is_cut_meanwhile_is_left_alone(bench):
     ready = next(done for done in work if done is not None)
     bench.cut(15)
     assert compaction.is_void()
-    assert not swap.holds(bench.log, ready.replaced)
+    assert not bench.log.holds_segments(ready.replaced)
     with pytest.raises(Abandoned):
         next(work)
     bench.reopen()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from yak.errors import LogDirectoryFailure
-from yak.storage import truncation
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def record(bench):
 @pytest.mark.parametrize("offset", [0, 1, 2, 3, 4])
 def test_a_power_loss_before_the_sync_leaves_the_log_as_it_was_or_cut(bench, offset):
     bench.log.truncate_to(offset)
-    assert bench.log.unsynced_cut is bench.log.active
+    assert bench.log.unsynced_truncation is bench.log.active
     assert lose_power(bench).log_end_offset in (offset, 5)
     bench.read_all()
 
@@ -61,7 +60,7 @@ def test_an_append_syncs_a_cut_first(bench, offset):
     bench.append()
     bench.append()
     assert seen == ["sync", "sync", "append", "append"]
-    assert bench.log.unsynced_cut is None
+    assert bench.log.unsynced_truncation is None
     assert lose_power(bench).log_end_offset in (offset, offset + 2)
 
 
@@ -74,15 +73,15 @@ def test_a_followers_append_syncs_a_cut_first(bench, build):
 
 def test_a_sync_of_an_earlier_cut_does_not_count_for_a_later_one(bench):
     bench.log.truncate_to(4)
-    plan = truncation.cut_plan(bench.log)
+    plan = bench.log.truncation_sync_plan()
     plan.run()
     bench.log.truncate_to(3)
-    truncation.cut_synced(bench.log, plan)
-    assert bench.log.unsynced_cut is not None
-    plan = truncation.cut_plan(bench.log)
+    bench.log.truncation_synced(plan)
+    assert bench.log.unsynced_truncation is not None
+    plan = bench.log.truncation_sync_plan()
     plan.run()
-    truncation.cut_synced(bench.log, plan)
-    assert bench.log.unsynced_cut is None
+    bench.log.truncation_synced(plan)
+    assert bench.log.unsynced_truncation is None
 
 
 def test_an_append_fails_with_the_sync_of_the_cut(bench):
@@ -111,14 +110,14 @@ def test_a_clean_stop_syncs_the_cut(bench):
 
 def test_a_log_is_not_cut_below_what_counts_as_flushed(bench):
     bench.flush()
-    assert truncation.lowest_kept(bench.log, 3) == 3
-    with pytest.raises(AssertionError, match="lowered before a cut"):
+    assert bench.log.recovery_point_after_truncation(3) == 3
+    with pytest.raises(AssertionError, match="lowered before a truncation"):
         bench.log.truncate_to(3)
 
 
 def test_the_file_of_lowered_points_stays_until_it_was_written(bench):
     bench.flush()
-    truncation.lower_recovery_point(bench.log, 3)
+    bench.log.lower_recovery_point(3)
     write = bench.store.lowering_plan(bench.log.directory, [bench.log])
     for _ in range(2):
         bench.store.checkpoint_plan({})()
