@@ -4,28 +4,94 @@ Opening examines every directory before it changes any. A directory that fails l
 restart; the other directories stay online.
 """
 
+from __future__ import annotations
+
 import errno
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Literal
 
 from yak.config.log_config import LogConfig
-from yak.errors import LogDirectoryFailure
+from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.limits import NEW_LOG_BYTES_MIN
-from yak.seams.disk import Disk
-from yak.storage import store_opening
+from yak.seams.disk import Disk, DiskFull
+from yak.storage.checkpoints import BadCheckpoint, format_partition_metadata, parse_partition_metadata
+from yak.storage.epoch_cache import EpochCache
 from yak.storage.log import Log
-from yak.storage.log_creation import create_log
-from yak.storage.log_directory import LogDirectory, all_of
-from yak.storage.log_loader import NO_TOPIC_ID
+from yak.storage.log_directory import LogDirectory, all_of, other_cluster
+from yak.storage.log_loader import NO_TOPIC_ID, LoadedLog, LogLoader
 from yak.storage.names import (
+    CLEANER_CHECKPOINT,
     DELETE_FOLDER_SUFFIX,
     FRESH_MARK,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    PARTITION_METADATA,
     STRAY_FOLDER_SUFFIX,
+    parse_partition_folder,
     set_aside_name,
 )
-from yak.storage.store_report import DirectoryUsage, OpenReport, StoreEvent, Unavailable, usage_of
+from yak.storage.producer_state import ProducerState
+from yak.storage.recovery import DamagedLog
+from yak.storage.segment import Segment
+
+
+@dataclass(slots=True)
+class StoreEvent:
+    """One log event about what opening found or did."""
+
+    level: Literal["info", "warning", "error"]
+    event: str
+    fields: dict[str, object]
+
+
+@dataclass(slots=True)
+class OpenReport:
+    """What `LogStore.open` found and did. `leftovers` are jobs that finish the deletions that a stop interrupted.
+
+    `lossy`: the machine rebooted without a clean stop, and records that were not synced one by one may be lost.
+    """
+
+    was_clean: bool = True
+    lossy: bool = False
+    logs: int = 0
+    recovered_logs: int = 0
+    truncated_bytes: int = 0
+    events: list[StoreEvent] = field(default_factory=list)
+    leftovers: list[Callable[[], None]] = field(default_factory=list)
+
+    def note(self, level: Literal["info", "warning", "error"], event: str, **fields: object) -> None:
+        """Add an event."""
+        self.events.append(StoreEvent(level, event, fields))
+
+
+@dataclass(slots=True)
+class DirectoryUsage:
+    """One log directory for DescribeLogDirs: sizes in bytes (-1 offline), its logs, and why it is offline."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    logs: list[Log]
+    failure: OSError | None
+
+
+@dataclass(slots=True)
+class Unavailable:
+    """A log that stays as it was found: its directory, its topic (the zero id: unknown), and the reason.
+
+    The three offsets are a damaged log's entries in its directory's checkpoints, which keep them.
+    """
+
+    directory: str
+    topic_id: uuid.UUID
+    reason: str
+    recovery_point: Offset | None = None
+    log_start_offset: Offset | None = None
+    cleaned_offset: Offset | None = None
 
 
 class LogStore:
@@ -68,7 +134,7 @@ class LogStore:
         cluster_id: str | None = None,
         kernel_boot_id: str | None = None,
         is_replicated: Callable[[TopicPartition], bool] = lambda _topic_partition: False,
-    ) -> "LogStore":
+    ) -> LogStore:
         """Lock, check and load everything; blocks, before the broker serves.
 
         `progress` is called with (logs done, total logs). `kernel_boot_id` differs after each boot of the machine; with
@@ -76,14 +142,176 @@ class LogStore:
         nothing touched when the directories belong to another node or cluster.
         """
         found = [LogDirectory(disk, path.rstrip("/") or "/") for path in dict.fromkeys(directories)]
-        store_opening.claim(found, node_id, make_uuid, cluster_id)
+        _claim(found, node_id, make_uuid, cluster_id)
         store = cls(disk, found, node_id, make_uuid, now_ms)
         try:
-            store_opening.load_all(store, config_for, progress, now_ms, kernel_boot_id, is_replicated)
+            store._load_all(config_for, progress, now_ms, kernel_boot_id, is_replicated)
         except BaseException:
             store.release()
             raise
         return store
+
+    # --------------------------------------------------------------------------------------------------- opening
+
+    def _load_all(
+        self,
+        config_for: Callable[[str], LogConfig],
+        progress: Callable[[int, int], None] | None,
+        now_ms: int,
+        kernel_boot_id: str | None,
+        is_replicated: Callable[[TopicPartition], bool],
+    ) -> None:
+        """Load every partition of every directory into the self. Raises StartRefused when no directory can be used."""
+        work: list[tuple[LogDirectory, _Checkpoints, list[str]]] = []
+        for directory in self.directories:
+            try:
+                if kernel_boot_id is not None:
+                    directory.take_boot_mark(kernel_boot_id)
+                directory.take_clean_mark()
+                checkpoints = _Checkpoints(self, directory)
+                folders = self._folders(directory)
+                self._check_reboot(directory, folders, config_for)
+                work.append((directory, checkpoints, folders))
+            except OSError as error:
+                self._fail(directory, error)
+            if directory.clean_epoch is None:
+                self.report.was_clean = False
+        total = sum(len(folders) for _, _, folders in work)
+        done = 0
+        for directory, checkpoints, folders in work:
+            for folder in folders:
+                try:
+                    self._load_one(directory, checkpoints, folder, config_for, is_replicated, now_ms)
+                except OSError as error:
+                    self._fail(directory, error, folders)
+                    break
+                except LogDirectoryFailure as failure:
+                    self._fail(directory, failure.error, folders)
+                    break
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+            if folders and not checkpoints.was_clean:
+                self._sync_truncations(directory, folders)
+        self.report.logs = len(self.logs)
+        if not self.online():
+            first = self.directories[0]
+            raise StartRefused(
+                "data-dir-failed",
+                f"no data directory can be read: {first.path}: {first.failure}",
+                why="every one of them failed while it was being opened",
+                try_=(f"ls -l {first.path}", "look at the system's log for disk errors"),
+            )
+
+    def _sync_truncations(self, directory: LogDirectory, folders: Sequence[str]) -> None:
+        """Sync truncations of recovery or of the previous process, so that no power loss undoes them behind new records."""
+        if directory.failure is None:
+            try:
+                self.disk.sync_file_system(directory.path)
+            except OSError as error:
+                self._fail(directory, error, folders)
+
+    def _check_reboot(
+        self, directory: LogDirectory, folders: Sequence[str], config_for: Callable[[str], LogConfig]
+    ) -> None:
+        """After the machine went down uncleanly, only logs with `flush.messages=1` are known to be complete."""
+        if not directory.machine_restarted:
+            return
+        places = (parse_partition_folder(folder) for folder in folders)
+        if all(config_for(place.topic).flush_messages == 1 for place in places if place is not None):
+            directory.renew_boot_mark()
+            return
+        self.report.lossy = True
+        self.report.note(
+            "warning",
+            "machine-restarted",
+            directory=directory.path,
+            reason="the last stop was not clean: records that were not synced may be gone, so this broker counts as out of "
+            "sync until it caught up",
+        )
+
+    def _folders(self, directory: LogDirectory) -> list[str]:
+        partitions, aside, others = directory.partition_folders()
+        for name in others:
+            self.report.note("warning", "folder-ignored", directory=directory.path, folder=name)
+        for name in aside:
+            if name.endswith(DELETE_FOLDER_SUFFIX):
+                path = directory.file(name)
+                self.report.leftovers.append(lambda path=path: directory.disk.remove_tree(path))  # type: ignore[misc]
+            else:
+                self.report.note("warning", "stray-log-kept", directory=directory.path, folder=name)
+        return partitions
+
+    def _load_one(
+        self,
+        directory: LogDirectory,
+        checkpoints: _Checkpoints,
+        folder: str,
+        config_for: Callable[[str], LogConfig],
+        is_replicated: Callable[[TopicPartition], bool],
+        now_ms: int,
+    ) -> None:
+        topic_partition = parse_partition_folder(folder)
+        assert topic_partition is not None
+        loader = LogLoader(
+            self.disk,
+            directory.path,
+            folder,
+            topic_partition,
+            config_for(topic_partition.topic),
+            recovery_point=checkpoints.recovery_points.get(topic_partition),
+            log_start_offset=checkpoints.log_starts.get(topic_partition),
+            cleaned_offset=checkpoints.cleaned.get(topic_partition),
+            was_clean=checkpoints.was_clean,
+            keeps_written=directory.machine_went_on and is_replicated(topic_partition),
+            now_ms=now_ms,
+        )
+        try:
+            loaded = loader.load()
+        except DamagedLog as damaged:
+            self.unavailable[topic_partition] = Unavailable(
+                directory.path,
+                loader.topic_id,
+                str(damaged),
+                checkpoints.recovery_points.get(topic_partition),
+                checkpoints.log_starts.get(topic_partition),
+                checkpoints.cleaned.get(topic_partition),
+            )
+            self.report.note(
+                "error", "log-damaged", partition=folder, directory=directory.path, reason=str(damaged), served=False
+            )
+            return
+        self.adopt(loaded.log)
+        self._report_repairs(loaded, folder)
+
+    def _report_repairs(self, loaded: LoadedLog, folder: str) -> None:
+        for warning in loaded.warnings:
+            self.report.note("warning", "log-repaired", partition=folder, what=warning)
+        for damage in loaded.damage:
+            self.report.note("error", "log-damaged", partition=folder, reason=damage, served=True)
+        recovered = loaded.recovered
+        if recovered is None:
+            return
+        self.report.recovered_logs += 1
+        self.report.truncated_bytes += recovered.truncated_bytes
+        if recovered.truncated_bytes:
+            self.report.note(
+                "warning",
+                "log-tail-truncated",
+                partition=folder,
+                truncated_bytes=recovered.truncated_bytes,
+                log_end_offset=loaded.log.log_end_offset,
+                reason=recovered.truncated_because,
+            )
+
+    def _fail(self, directory: LogDirectory, error: OSError, folders: Sequence[str] = ()) -> None:
+        self.directory_failed(directory.path, error)
+        for folder in folders:
+            topic_partition = parse_partition_folder(folder)
+            if topic_partition is not None and topic_partition not in self.unavailable:
+                reason = f"its log directory is offline: {error}"
+                self.unavailable[topic_partition] = Unavailable(directory.path, NO_TOPIC_ID, reason)
+        self.report.note("error", "log-directory-offline", directory=directory.path, error=str(error))
 
     # -------------------------------------------------------------------------------------------------- identity
 
@@ -171,8 +399,7 @@ class LogStore:
             if self.disk.exists(path):
                 self._set_stray(topic_partition, directory)
                 self.unavailable.pop(topic_partition, None)
-            log = create_log(
-                self.disk,
+            log = self._create_log(
                 directory,
                 topic_partition,
                 topic_id,
@@ -183,6 +410,51 @@ class LogStore:
         except OSError as error:
             raise LogDirectoryFailure(directory.path, error) from error
         self.adopt(log)
+        return log
+
+    def _create_log(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        topic_id: uuid.UUID,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        is_durable: bool,
+    ) -> Log:
+        """Create the log; blocks on the device if `is_durable`. Raises OSError; after DiskFull no folder remains."""
+        path = directory.file(str(topic_partition))
+        has_stale_points = directory.has_points_of(topic_partition)
+        self.disk.make_directory(path)
+        try:
+            segment = Segment.create(self.disk, path, 0, config, now_ms)
+            if has_stale_points:
+                self.disk.write_file_lazily(f"{path}/{FRESH_MARK}", b"")
+            write = self.disk.write_file if is_durable else self.disk.write_file_lazily
+            write(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
+        except DiskFull:
+            # otherwise each retry would turn the previous attempt's folder into a stray log
+            self.disk.remove_tree(path)
+            raise
+        if is_durable:
+            self.disk.sync_directory(directory.path)
+        log = Log(
+            self.disk,
+            directory.path,
+            path,
+            topic_partition,
+            topic_id,
+            config,
+            [segment],
+            epochs=EpochCache(),
+            producers=ProducerState(),
+            snapshot_offsets=[],
+            log_start_offset=0,
+            log_end_offset=0,
+            recovery_point=0,
+            now_ms=now_ms,
+        )
+        log.has_stale_points = has_stale_points
         return log
 
     def sync_created(self) -> list[LogDirectoryFailure]:
@@ -254,9 +526,7 @@ class LogStore:
             self.disk.rename(directory.file(str(topic_partition)), aside)
         except OSError as error:
             raise LogDirectoryFailure(directory.path, error) from error
-        self.report.events.append(
-            StoreEvent("warning", "stray-log-kept", {"partition": str(topic_partition), "moved_to": aside})
-        )
+        self.report.note("warning", "stray-log-kept", partition=str(topic_partition), moved_to=aside)
 
     def _emptiest(self) -> LogDirectory:
         online = self.online()
@@ -313,7 +583,19 @@ class LogStore:
 
     def usage(self) -> list[DirectoryUsage]:
         """Each directory with its sizes and logs."""
-        return [usage_of(directory, list(self.logs.values())) for directory in self.directories]
+        return [self._usage_of(directory) for directory in self.directories]
+
+    def _usage_of(self, directory: LogDirectory) -> DirectoryUsage:
+        """One directory with its sizes, and those of its logs."""
+        total = usable = -1
+        failure = directory.failure
+        if failure is None:
+            try:
+                total, usable = self.disk.total_bytes(directory.path), self.disk.free_bytes(directory.path)
+            except OSError as error:
+                failure = error
+        mine = [log for log in list(self.logs.values()) if log.directory == directory.path]
+        return DirectoryUsage(directory.path, total, usable, mine, failure)
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 
@@ -398,4 +680,89 @@ class LogStore:
         return all_of([partial(close, directory) for directory in self.online()])
 
 
-__all__ = ["DirectoryUsage", "LogStore", "OpenReport", "StoreEvent", "Unavailable"]
+class _Checkpoints:
+    """The offsets in one directory's checkpoint files; a broken file counts as absent, with an error event."""
+
+    def __init__(self, store: LogStore, directory: LogDirectory) -> None:
+        self.log_starts = self._read(store, directory, LOG_START_CHECKPOINT)
+        self.cleaned = self._read(store, directory, CLEANER_CHECKPOINT)
+        store.high_watermarks.update(self._read(store, directory, HIGH_WATERMARK_CHECKPOINT))
+        self.was_clean = directory.clean_epoch is not None
+        try:
+            self.recovery_points = directory.read_recovery_points()
+        except BadCheckpoint as error:
+            self.recovery_points = {}
+            store.report.note("error", "checkpoint-damaged", directory=directory.path, error=str(error))
+
+    @staticmethod
+    def _read(store: LogStore, directory: LogDirectory, name: str) -> dict[TopicPartition, Offset]:
+        try:
+            return directory.read_offsets(name)
+        except BadCheckpoint as error:
+            store.report.note("error", "checkpoint-damaged", directory=directory.path, file=name, error=str(error))
+            return {}
+
+
+def _claim(
+    directories: Sequence[LogDirectory], node_id: NodeId, make_uuid: Callable[[], uuid.UUID], cluster_id: str | None
+) -> None:
+    """Examine all directories, then lock and mark them; releases all when one is refused. Raises StartRefused."""
+    for directory in directories:
+        directory.examine(node_id)
+    _check_agreement(directories, cluster_id)
+    try:
+        for directory in directories:
+            directory.claim(make_uuid)
+        _check_agreement(directories, cluster_id)
+    except BaseException:
+        for directory in directories:
+            directory.release()
+        raise
+
+
+def _check_agreement(directories: Sequence[LogDirectory], cluster_id: str | None) -> None:
+    wanted = cluster_id
+    for directory in directories:
+        if directory.cluster_id is None:
+            continue
+        if wanted is not None and directory.cluster_id != wanted:
+            raise other_cluster(directory.path, directory.cluster_id, wanted)
+        wanted = directory.cluster_id
+    ids = [directory.directory_id for directory in directories if directory.directory_id is not None]
+    if len(set(ids)) != len(ids):
+        raise StartRefused(
+            "data-dir-copied",
+            f"{' and '.join(directory.path for directory in directories)} have the same directory.id",
+            why="one is a copy of the other; nothing was touched",
+            try_=("give only one of them with --data-dir",),
+        )
+    holders: dict[str, str] = {}
+    doubled: set[str] = set()
+    for directory in directories:
+        try:
+            names = directory.partition_folders()[0] if directory.disk.exists(directory.path) else []
+        except OSError:
+            continue
+        for name in names:
+            if name in holders and (name in doubled or not _are_of_two_topics(directory, holders[name], name)):
+                raise StartRefused(
+                    "data-dir-duplicate-partition",
+                    f"partition {name} is in {holders[name]} and in {directory.path}",
+                    why="nobody can tell which copy is right; nothing was touched",
+                    try_=(f"move one of the two folders {name} out of its data directory",),
+                )
+            if name in holders:
+                doubled.add(name)
+            holders[name] = directory.path
+
+
+def _are_of_two_topics(directory: LogDirectory, other: str, name: str) -> bool:
+    """Whether two folders of one name belong to different topics: then the metadata decides which one counts."""
+    try:
+        ids = {
+            parse_partition_metadata(directory.disk.read_file(f"{path}/{name}/{PARTITION_METADATA}"))
+            for path in (directory.path, other)
+        }
+    except (OSError, BadCheckpoint):
+        return False
+    return len(ids) == 2

@@ -12,7 +12,7 @@ from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.storage.store_report import DirectoryUsage
+    from yak.storage.log_store import DirectoryUsage
 
 KEY, NAME, VERSIONS = 35, "DescribeLogDirs", range(1, 6)
 ABSENT = ("moving replicas between directories: no future replicas are shown",)

@@ -14,7 +14,7 @@ from yak.replication.isr import IsrProposal
 from yak.replication.partition import Partition
 from yak.sim import store_brokers, store_partitions
 from yak.sim.mutants.mutant import Mutant, Swaps
-from yak.storage import store_opening
+from yak.storage.log_store import LogStore
 
 
 def _forget_with_the_answer(swaps: Swaps) -> None:
@@ -68,7 +68,7 @@ def _any_boot_is_a_member(swaps: Swaps) -> None:
 
 
 def _tell_of_no_loss(swaps: Swaps) -> None:
-    swaps.put(store_opening, "_judge_restart", lambda *_arguments: None)
+    swaps.put(LogStore, "_check_reboot", lambda *_arguments: None)
 
 
 def _see_no_loss(swaps: Swaps) -> None:
