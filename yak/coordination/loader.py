@@ -132,7 +132,7 @@ class CoordinatorLoader:
                 error=str(failure),
             )
         elif self._read_last is not None and self._partition.log is self._log:
-            batch = DamagedBatch(*self._read_last.place, str(failure))
+            batch = DamagedBatch(*self._read_last.location, str(failure))
             self._reader.batch_damaged(self._partition, self._offset, batch)
 
     def _gather(self, data: Buffer, end: Offset) -> None:

@@ -54,8 +54,8 @@ class BatchFilter:
 
     Three kinds of batches stay, without records if need be. The newest batch of an active producer (`last_offsets`)
     holds its last sequence. A batch that begins at one of `epoch_starts` shows replicas where a leader epoch begins,
-    and so where logs diverge. The batch that ends at `end_offset` ends its segment: without it a start could not tell a
-    compaction gap from crash loss. (Kafka keeps only the last batch of a round.)
+    and so where logs diverge. The batch that ends at `end_offset` ends its segment: without it a start could not
+    distinguish a compaction gap from crash loss. (Kafka keeps only the last batch of a round.)
     """
 
     def __init__(

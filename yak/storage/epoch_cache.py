@@ -1,4 +1,4 @@
-"""The start offset of each leader epoch in one log; followers ask for it to find where their logs diverged.
+"""The start offset of each leader epoch in one log; followers request it to find where their logs diverged.
 
 Rules: Kafka's LeaderEpochFileCache.java (KIP-101, KIP-279). The file is `leader-epoch-checkpoint`.
 """

@@ -86,7 +86,7 @@ class Log:
 
     __slots__ = (
         "__weakref__", "active", "cleaned_offset", "config", "cursors", "directory", "disk", "epochs", "generation", "has_rolled",
-        "has_stale_points", "last_flush_ms", "log_end_offset", "log_start_offset", "names_changed", "newest", "path",
+        "has_stale_checkpoints", "last_flush_ms", "log_end_offset", "log_start_offset", "names_changed", "newest", "path",
         "producers", "read_end", "recovery_point", "roll_offset", "roll_position", "roll_timestamp",
         "segments", "size_bytes", "snapshot_offsets", "swaps", "tail", "topic_id", "topic_partition", "unsynced_truncation",
     )  # fmt: skip
@@ -119,8 +119,8 @@ class Log:
         self.size_bytes = sum(segment.size for segment in segments)
         self.names_changed = False
         self.has_rolled = len(segments) > 1 and recovery_point <= self.active.base_offset
-        self.has_stale_points = False
-        """The directory's checkpoints may hold the offsets of an earlier log of this name (`names.FRESH_MARK`)."""
+        self.has_stale_checkpoints = False
+        """The directory's checkpoints may hold the offsets of an earlier log of this name (`names.NEW_LOG_MARK`)."""
         self.unsynced_truncation: Segment | None = None
         """The segment truncated but not synced since. A power loss may undo that, so an append syncs first."""
         self.generation = 0

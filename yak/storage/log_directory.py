@@ -54,14 +54,14 @@ class LogDirectory:
         """Broker epoch of the clean stop before this start; None when the stop was unclean."""
         self.machine_restarted = False
         """Whether the stop was unclean and the machine rebooted since: unsynced writes may be lost."""
-        self.machine_went_on = False
+        self.machine_kept_running = False
         """Whether the machine certainly did not reboot: all writes are there, except perhaps the last one."""
         self._node_id: NodeId = -1
         self._lock: Lock | None = None
         self._boot_to_mark: str | None = None
         self._written: dict[str, bytes] = {}
-        self._pointed: set[TopicPartition] = set()
-        self._being_pointed: set[TopicPartition] = set()
+        self._checkpointed: set[TopicPartition] = set()
+        self._being_checkpointed: set[TopicPartition] = set()
         self._lowered: dict[TopicPartition, Offset] = {}
         self._lowerings = self._lowerings_written = self._lowerings_covered = 0
 
@@ -104,7 +104,7 @@ class LogDirectory:
                 raise StartRefused(
                     "data-dir-unmarked",
                     f"{self.path} holds partitions ({name}, ...) but no {META_PROPERTIES}",
-                    why="without it nobody can tell which node and cluster the data belongs to; nothing was touched",
+                    why="without it the node and cluster of this data are unknown; nothing was touched",
                     try_=(f"restore {self.file(META_PROPERTIES)}", "give another, empty directory with --data-dir"),
                 )
 
@@ -222,7 +222,7 @@ class LogDirectory:
         path = self.file(BOOT_MARK)
         marked = self.disk.read_file(path).decode("ascii", "replace").strip() if self.disk.exists(path) else ""
         if marked == kernel_boot_id:
-            self.machine_went_on = True
+            self.machine_kept_running = True
             return
         self._boot_to_mark = kernel_boot_id
         self.machine_restarted = bool(marked) and not self.disk.exists(self.file(CLEAN_SHUTDOWN))
@@ -230,7 +230,7 @@ class LogDirectory:
             self.renew_boot_mark()
 
     @property
-    def has_loss_to_tell(self) -> bool:
+    def has_unreported_loss(self) -> bool:
         """Whether this start found an unclean reboot, and `renew_boot_mark` was not called yet."""
         return self.machine_restarted and self._boot_to_mark is not None
 
@@ -250,12 +250,12 @@ class LogDirectory:
         """The offsets in one checkpoint file; empty when it is absent. Raises OSError, BadCheckpoint."""
         path = self.file(name)
         offsets = parse_offsets(self.disk.read_file(path)) if self.disk.exists(path) else {}
-        self._pointed.update(offsets)
+        self._checkpointed.update(offsets)
         return offsets
 
-    def has_points_of(self, topic_partition: TopicPartition) -> bool:
+    def is_checkpointed(self, topic_partition: TopicPartition) -> bool:
         """Whether a checkpoint on disk has an entry of this partition, or may soon."""
-        return topic_partition in self._pointed or topic_partition in self._being_pointed
+        return topic_partition in self._checkpointed or topic_partition in self._being_checkpointed
 
     def read_recovery_points(self) -> dict[TopicPartition, Offset]:
         """The recovery point checkpoint, lowered by truncations since. Raises OSError, BadCheckpoint."""
@@ -303,7 +303,7 @@ class LogDirectory:
         }
         lowerings = self._lowerings
         named = {topic_partition for offsets in contents.values() for topic_partition, _offset in offsets}
-        self._being_pointed = named
+        self._being_checkpointed = named
 
         def run() -> None:
             for name, offsets in contents.items():
@@ -318,7 +318,7 @@ class LogDirectory:
                     raise LogDirectoryFailure(self.path, error) from error
                 self._written[name] = data
             self._lowerings_covered = lowerings
-            self._pointed = named
+            self._checkpointed = named
 
         return run
 

@@ -1,4 +1,4 @@
-"""Opening one partition's folder: its files, which of them to trust, and the `Log` over it (Kafka's LogLoader.java)."""
+"""Opening one partition's folder: which of its files are valid, and the `Log` over it (Kafka's LogLoader.java)."""
 
 import bisect
 import uuid
@@ -14,9 +14,9 @@ from yak.storage.log import Log
 from yak.storage.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
-    FRESH_MARK,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
+    NEW_LOG_MARK,
     OFFSET_INDEX_SUFFIX,
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
@@ -86,14 +86,14 @@ class LogLoader:
         try:
             return self._load()
         except DamagedBatch as damaged:
-            reason = f"what producers and leaders wrote before cannot be read back: {damaged}"
+            reason = f"producer state and leader epochs cannot be read back: {damaged}"
             raise DamagedLog(self._path, damaged.position, self._log_start_offset or 0, reason) from damaged
 
     def _load(self) -> LoadedLog:
         self._sizes = dict(self._disk.file_sizes(self._path))
         self._clear_leftovers()
-        is_fresh = FRESH_MARK in self._sizes
-        if is_fresh:
+        is_new = NEW_LOG_MARK in self._sizes
+        if is_new:
             self._recovery_point = self._log_start_offset = self._cleaned_offset = None
             self._was_clean = False
         self.topic_id = topic_id = self._read_topic_id()
@@ -113,11 +113,11 @@ class LogLoader:
             self._drop_snapshots(snapshots, trusted)
             snapshots = trusted
         if recovered is None and (snapshots or any(segment.size for segment in segments)):
-            self._mend_indexes(segments)
+            self._repair_indexes(segments)
             producers.restore(self._disk, self._path, segments, snapshots, end_offset, self._now_ms, looks_back=False)
         log = self._log(topic_id, segments, epochs, producers, snapshots, end_offset)
         log.names_changed = recovered is not None
-        log.has_stale_points = is_fresh
+        log.has_stale_checkpoints = is_new
         if self._cleaned_offset is not None:
             log.cleaned_offset = min(self._cleaned_offset, end_offset)
         return LoadedLog(log, recovered, self._warnings, self._damage)
@@ -234,7 +234,7 @@ class LogLoader:
             segment.note_timestamp(timestamp, base + relative_offset)
         return segment
 
-    # ---------------------------------------------------------------------------------------------- what to trust
+    # ---------------------------------------------------------------------------------------------- valid or not
 
     def _known_end(self, segments: list[Segment]) -> Offset | None:
         """The log end offset, if it is known without reading batches: everything was flushed, or the log is empty."""
@@ -255,9 +255,9 @@ class LogLoader:
         held = next((segment for segment in segments if segment.size), None)
         if self.topic_id == NO_TOPIC_ID and held is not None:
             path = f"{self._path}/{PARTITION_METADATA}"
-            raise DamagedLog(path, 0, held.base_offset, "it does not tell which topic these records belong to")
+            raise DamagedLog(path, 0, held.base_offset, "it does not name the topic of these records")
 
-    def _mend_indexes(self, segments: list[Segment]) -> None:
+    def _repair_indexes(self, segments: list[Segment]) -> None:
         """Rebuild index files that are missing or of an impossible size, though the stop was clean."""
         for segment in segments:
             if segment.size and segment.offset_index.saved_count < 0:
@@ -276,7 +276,7 @@ class LogLoader:
         # left: the indexes of a segment that rolled right after a flush may not be on the device
         first = max(0, bisect.bisect_left(segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
         base = segments[first].base_offset
-        self._mend_indexes(segments[:first])
+        self._repair_indexes(segments[:first])
         trusted = [offset for offset in snapshots if offset <= base]
         producers.restore(self._disk, self._path, segments[: first + 1], trusted, base, self._now_ms)
         epochs.truncate_from_end(base)
@@ -324,7 +324,7 @@ class LogLoader:
         start = max(self._log_start_offset or 0, segments[0].base_offset)
         if end_offset < start:
             # the missing batches were never flushed, and their records are deleted
-            self._warnings.append(f"ended at offset {end_offset}, below its log start offset: begins anew at {start}")
+            self._warnings.append(f"ended at offset {end_offset}, below its log start offset: restarts at {start}")
             for segment in segments:
                 for suffix in SEGMENT_SUFFIXES:
                     self._disk.remove(segment.path(suffix))

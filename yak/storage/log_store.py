@@ -26,9 +26,9 @@ from yak.storage.log_loader import NO_TOPIC_ID, LoadedLog, LogLoader
 from yak.storage.names import (
     CLEANER_CHECKPOINT,
     DELETE_FOLDER_SUFFIX,
-    FRESH_MARK,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
+    NEW_LOG_MARK,
     PARTITION_METADATA,
     STRAY_FOLDER_SUFFIX,
     parse_partition_folder,
@@ -217,8 +217,8 @@ class LogStore:
         """After the machine went down uncleanly, only logs with `flush.messages=1` are known to be complete."""
         if not directory.machine_restarted:
             return
-        places = (parse_partition_folder(folder) for folder in folders)
-        if all(config_for(place.topic).flush_messages == 1 for place in places if place is not None):
+        topic_partitions = (parse_partition_folder(folder) for folder in folders)
+        if all(config_for(each.topic).flush_messages == 1 for each in topic_partitions if each is not None):
             directory.renew_boot_mark()
             return
         self.report.lossy = True
@@ -227,7 +227,7 @@ class LogStore:
             "machine-restarted",
             directory=directory.path,
             reason="the last stop was not clean: records that were not synced may be gone, so this broker counts as out of "
-            "sync until it caught up",
+            "sync until it has caught up",
         )
 
     def _folders(self, directory: LogDirectory) -> list[str]:
@@ -263,7 +263,7 @@ class LogStore:
             log_start_offset=checkpoints.log_starts.get(topic_partition),
             cleaned_offset=checkpoints.cleaned.get(topic_partition),
             was_clean=checkpoints.was_clean,
-            keeps_written=directory.machine_went_on and is_replicated(topic_partition),
+            keeps_written=directory.machine_kept_running and is_replicated(topic_partition),
             now_ms=now_ms,
         )
         try:
@@ -424,12 +424,12 @@ class LogStore:
     ) -> Log:
         """Create the log; blocks on the device if `is_durable`. Raises OSError; after DiskFull no folder remains."""
         path = directory.file(str(topic_partition))
-        has_stale_points = directory.has_points_of(topic_partition)
+        has_stale_checkpoints = directory.is_checkpointed(topic_partition)
         self.disk.make_directory(path)
         try:
             segment = Segment.create(self.disk, path, 0, config, now_ms)
-            if has_stale_points:
-                self.disk.write_file_lazily(f"{path}/{FRESH_MARK}", b"")
+            if has_stale_checkpoints:
+                self.disk.write_file_lazily(f"{path}/{NEW_LOG_MARK}", b"")
             write = self.disk.write_file if is_durable else self.disk.write_file_lazily
             write(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
         except DiskFull:
@@ -454,7 +454,7 @@ class LogStore:
             recovery_point=0,
             now_ms=now_ms,
         )
-        log.has_stale_points = has_stale_points
+        log.has_stale_checkpoints = has_stale_checkpoints
         return log
 
     def sync_created(self) -> list[LogDirectoryFailure]:
@@ -615,8 +615,8 @@ class LogStore:
         self, directory: LogDirectory, logs: Sequence[Log], high_watermarks: Mapping[TopicPartition, Offset]
     ) -> Callable[[], None]:
         mine = [log for log in logs if log.directory == directory.path]
-        fresh = [log for log in mine if log.has_stale_points]
-        # damaged logs keep their offsets: without them the next recovery would take the damage for a torn tail
+        new = [log for log in mine if log.has_stale_checkpoints]
+        # damaged logs keep their offsets: without them the next recovery would truncate the damage as an incomplete tail
         kept = self._damaged_in(directory)
         write = directory.checkpoint_plan(
             [(log.topic_partition, log.recovery_point) for log in mine]
@@ -636,15 +636,15 @@ class LogStore:
             [(log.topic_partition, log.cleaned_offset) for log in mine if log.cleaned_offset is not None]
             + [(tp, held.cleaned_offset) for tp, held in kept if held.cleaned_offset is not None],
         )
-        if not fresh:
+        if not new:
             return write
 
         def run() -> None:
             write()
             try:
-                for log in fresh:
-                    self.disk.remove(f"{log.path}/{FRESH_MARK}")
-                    log.has_stale_points = False
+                for log in new:
+                    self.disk.remove(f"{log.path}/{NEW_LOG_MARK}")
+                    log.has_stale_checkpoints = False
             except OSError as error:
                 raise LogDirectoryFailure(directory.path, error) from error
 
@@ -672,7 +672,7 @@ class LogStore:
                         log.close()
                 self._directory_checkpoint(directory, logs, marks)()
                 directory.forget_lowered()
-                if not self._damaged_in(directory) and not directory.has_loss_to_tell:
+                if not self._damaged_in(directory) and not directory.has_unreported_loss:
                     directory.write_clean_mark(broker_epoch)
             except OSError as error:
                 raise LogDirectoryFailure(directory.path, error) from error
@@ -748,7 +748,7 @@ def _check_agreement(directories: Sequence[LogDirectory], cluster_id: str | None
                 raise StartRefused(
                     "data-dir-duplicate-partition",
                     f"partition {name} is in {holders[name]} and in {directory.path}",
-                    why="nobody can tell which copy is right; nothing was touched",
+                    why="it is not known which copy is right; nothing was touched",
                     try_=(f"move one of the two folders {name} out of its data directory",),
                 )
             if name in holders:

@@ -22,7 +22,7 @@ OWN_FOLDER_PREFIX = "__yak_"
 """Folders of other parts of the broker in a log directory, such as its metadata records."""
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
-FRESH_MARK = "fresh.yak"
+NEW_LOG_MARK = "fresh.yak"
 """In a partition's folder: the checkpoints may still hold offsets of an earlier log of its name. YAK's, not Kafka's."""
 PARTITION_METADATA = "partition.metadata"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"

@@ -103,7 +103,7 @@ class ProducerState:
         self.is_reading = False
         """A job is searching them."""
         self._waiting: dict[ProducerId, None] = {}
-        """Producers with a batch that was refused until the search is done."""
+        """Producers with a batch that is deferred until the search is done."""
 
     def __len__(self) -> int:
         return len(self._producers) if self._producers else 0
@@ -120,7 +120,7 @@ class ProducerState:
         if producer is None:
             return None
         if header.producer_id in self._waiting:
-            # a later batch that was answered now would let the refused one leave the batches that are remembered
+            # an answer to a later batch now could push the deferred one out of the remembered batches
             raise EarlierUnread
         first_sequence = header.base_sequence
         if header.producer_epoch != producer.epoch:

@@ -81,9 +81,9 @@ class Read:
         "at_least_one",
         "end",
         "has_gaps",
+        "location",
         "max_bytes",
         "offset",
-        "place",
         "segment_end",
         "segments",
         "start",
@@ -112,7 +112,7 @@ class Read:
         self.end = end
         self.segment_end = up_to
         """The offset that follows the range that the read found."""
-        self.place: tuple[str, FilePosition] = segments[0].path(LOG_SUFFIX), max(start, 0)
+        self.location: tuple[str, FilePosition] = segments[0].path(LOG_SUFFIX), max(start, 0)
         """File and position of the first byte found, or of the search for it."""
 
     def perform(self, *, cached: bool) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
@@ -169,7 +169,7 @@ class Read:
         self, segment: Segment, start: FilePosition, end: FilePosition, *, cached: bool
     ) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
         file = segment.open()
-        self.place = file.path, start
+        self.location = file.path, start
         wanted = end - start
         data: Buffer
         if wanted <= self.max_bytes:
@@ -190,12 +190,12 @@ class Read:
             else:
                 data = fetch(file, min(wanted, max(self.max_bytes, _BATCH.size)), start, cached=cached)
         self._check_first(file, data, start, end)
-        return self._cut(segment, file, data, start, cached=cached)
+        return self._trim(segment, file, data, start, cached=cached)
 
     def _check_first(self, file: File, data: Buffer, start: FilePosition, end: FilePosition) -> None:
         """Check that the first batch holds the offset or follows it after a gap, and ends where it may.
 
-        The fetcher checks the others, and comes back for the first one that it cannot take.
+        The fetcher checks the others, and comes back for the first one that is invalid.
         """
         if len(data) < _BATCH.size:
             return
@@ -205,7 +205,7 @@ class Read:
         if base_offset + last_offset_delta < self.offset or (base_offset > self.offset and not self.has_gaps):
             raise DamagedBatch(file.path, start, f"offset {base_offset} where {self.offset} is")
 
-    def _cut(
+    def _trim(
         self, segment: Segment, file: File, data: Buffer, start: FilePosition, *, cached: bool
     ) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
         """The whole batches in `data`; a larger first batch is returned whole if `at_least_one`."""
@@ -276,7 +276,7 @@ class PendingRead:
         except DamagedBatch as damaged:
             return EMPTY, damaged
         except (NotCached, FileNotFoundError):
-            return EMPTY, DamagedBatch(*read.place, "the file ends before it, or is gone")
+            return EMPTY, DamagedBatch(*read.location, "the file ends before it, or was removed")
         except OSError as error:
             raise LogDirectoryFailure(self.log.directory, error) from error
         if self.log.generation != self._generation:
@@ -284,7 +284,7 @@ class PendingRead:
         whole_bytes, self.next_offset, reason = _check(data, read)
         damage = None
         if reason:
-            file, position = read.place
+            file, position = read.location
             damage = DamagedBatch(file, position + whole_bytes, reason)
         return (data if whole_bytes == len(data) else memoryview(data)[:whole_bytes]), damage
 

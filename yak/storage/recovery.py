@@ -1,7 +1,7 @@
-"""After an unclean stop: read and check every batch from the recovery point's segment on, and truncate the torn tail.
+"""After an unclean stop: read and check every batch from the recovery point's segment on, and truncate an incomplete tail.
 
 Kafka's LogLoader.recoverLog and LogSegment.recover, with one more rule. Below the recovery point the bytes were synced,
-so a corrupt batch there is damage, not a torn write: it is reported and never truncated. The same holds above it if
+so a corrupt batch there is damage, not an incomplete write: it is reported and never truncated. The same holds above it if
 only the process ended and not the machine, because that leaves one incomplete last write and nothing else to truncate.
 Without another replica such a log is truncated all the same.
 """
@@ -94,8 +94,8 @@ class Recovery:
                 self._drop(segments, index, f"segment {segment.base_offset} does not follow offset {end_offset}")
                 break
             end_offset = segment.base_offset
-            end_offset, was_cut = self._segment(segment, end_offset)
-            if was_cut and index + 1 < len(segments):
+            end_offset, was_truncated = self._segment(segment, end_offset)
+            if was_truncated and index + 1 < len(segments):
                 self._drop(segments, index + 1, self.result.truncated_because)
                 break
         return end_offset
@@ -142,7 +142,7 @@ class Recovery:
                     follows_damage or not self._is_incomplete_write(file, position, size, expected)
                 ):
                     raise DamagedLog(file.path, position, expected, reason)
-                return expected, self._cut(segment, file, position, expected, reason)
+                return expected, self._truncate(segment, file, position, expected, reason)
             header = read_header(chunk, at)
             follows_damage = compute_crc(chunk, at, need) != header.crc
             if follows_damage:
@@ -150,7 +150,7 @@ class Recovery:
                 if expected >= self._recovery_point:
                     if self._keeps_written:
                         raise DamagedLog(file.path, position, expected, reason)
-                    return expected, self._cut(segment, file, position, expected, reason)
+                    return expected, self._truncate(segment, file, position, expected, reason)
                 self.result.damage.append(f"{file.path} at byte {position}, offset {header.base_offset}: {reason}")
             else:
                 # a corrupt header may give a timestamp at which retention removes records too early
@@ -183,7 +183,7 @@ class Recovery:
         data = file.read(min(CHUNK_BYTES, size - position), position)
         return is_incomplete_write(data, size - position, expected, allows_gaps=self._allows_gaps)
 
-    def _cut(self, segment: Segment, file: File, position: FilePosition, expected: Offset, reason: str) -> bool:
+    def _truncate(self, segment: Segment, file: File, position: FilePosition, expected: Offset, reason: str) -> bool:
         if expected < self._recovery_point:
             raise DamagedLog(file.path, position, expected, reason)
         self.result.truncated_bytes += segment.size - position

@@ -1,4 +1,4 @@
-"""What the storage tests share: batches made by hand, a seeded die, and a store on a simulated disk."""
+"""What the storage tests share: batches made by hand, a seeded random source, and a store on a simulated disk."""
 
 import random
 import struct
@@ -20,8 +20,8 @@ from yak.storage.log_store import LogStore
 PARTITION = TopicPartition("t", 0)
 
 
-class Die:
-    """Seeded randomness with the Dice seam's methods."""
+class SeededRandom:
+    """Seeded randomness with the methods of the random source port."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
@@ -102,14 +102,16 @@ class Bench:
 
     def __init__(self, **config: Any) -> None:
         self.disk = SimDisk()
-        self.die = Die()
+        self.random_source = SeededRandom()
         self.config = LogConfig(**config)
         self.topic_id = uuid.UUID(int=7)
         self.store = self.open()
         self.log: Log = self.store.create(PARTITION, self.topic_id, self.config)
 
     def open(self, now_ms: int = 0, **arguments: Any) -> LogStore:
-        return LogStore.open(self.disk, ["/data"], 1, self.die.uuid4, now_ms, lambda _topic: self.config, **arguments)
+        return LogStore.open(
+            self.disk, ["/data"], 1, self.random_source.uuid4, now_ms, lambda _topic: self.config, **arguments
+        )
 
     def append(self, values: list[Any] | None = None, *, epoch: int = 0, now_ms: int = 0, **fields: Any) -> int:
         batch = build_batch(values or [b"x" * 20], **fields)
@@ -120,15 +122,15 @@ class Bench:
         plan.run()
         self.log.flushed(plan)
 
-    def cut(self, offset: int) -> int:
-        """Cut the log as a follower does: the lowered recovery point is on the device before, the cut right after."""
+    def truncate(self, offset: int) -> int:
+        """Truncate the log as a follower does: the lowered recovery point is synced before, the truncation right after."""
         self._lower(self.log.recovery_point_after_truncation(offset))
         end_offset = self.log.truncate_to(offset)
         self.log.sync_truncation()
         return end_offset
 
-    def begin_anew(self, offset: int) -> None:
-        """Likewise, with nothing left."""
+    def truncate_fully(self, offset: int) -> None:
+        """Likewise, a full resync: no record is left."""
         self._lower(min(offset, self.log.log_start_offset))
         self.log.truncate_fully_and_start_at(offset, 0)
         self.log.sync_truncation()
@@ -145,7 +147,7 @@ class Bench:
         elif checkpoint:
             self.store.checkpoint_plan({})()
         if crash:
-            self.disk.crash(self.die)
+            self.disk.crash(self.random_source)
         else:
             self.disk.kill()
         self.disk.reads.clear()
@@ -166,7 +168,7 @@ class Bench:
                 header = read_header(data, position)
                 offset = header.next_offset
                 position += header.size_bytes
-            assert position == len(data), "cut at a batch boundary"
+            assert position == len(data), "the read ends at a batch boundary"
         return b"".join(parts)
 
     def files(self) -> list[str]:

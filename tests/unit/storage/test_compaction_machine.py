@@ -1,4 +1,4 @@
-"""Compaction among appends, rolls, cuts, restarts, and crashes at each of its own writes, against a list of all records."""
+"""Compaction among appends, rolls, truncations, restarts, and crashes at each of its own writes, against a list of all records."""
 
 import itertools
 
@@ -169,7 +169,7 @@ class CompactionMachine(RuleBasedStateMachine):
     @rule(power=st.booleans(), seed=st.integers(0, 2**16))
     def restart(self, power, seed):
         end, flushed = self.log.log_end_offset, self.log.recovery_point
-        self.bench.die = type(self.bench.die)(seed)
+        self.bench.random_source = type(self.bench.random_source)(seed)
         self.bench.reopen(crash=power, checkpoint=False, now_ms=self.now_ms)
         assert flushed <= self.log.log_end_offset <= end
         assert power or self.log.log_end_offset == end
@@ -185,7 +185,7 @@ class CompactionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.log.log_end_offset > self.touched)
     @rule(share=st.floats(0, 1))
     def truncate(self, share):
-        self.bench.cut(self.touched + int((self.log.log_end_offset - self.touched) * share))
+        self.bench.truncate(self.touched + int((self.log.log_end_offset - self.touched) * share))
         self.forget_lost()
 
     def forget_lost(self):
@@ -293,7 +293,7 @@ def test_a_crash_at_any_write_leaves_the_old_segments_or_the_new(make_bench, pow
             pass
         finally:
             crashing.mend()
-        bench.die = type(bench.die)(writes)
+        bench.random_source = type(bench.random_source)(writes)
         bench.reopen(crash=power, checkpoint=False)
         after, _ = found_in(bench.log)
         assert bench.log.log_end_offset == 101

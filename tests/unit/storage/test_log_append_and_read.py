@@ -184,7 +184,7 @@ def test_the_newest_batch_is_not_given_for_another_that_took_its_place(make_benc
     bench = make_bench()
     bench.append([b"a"])
     bench.append([b"b"])
-    bench.cut(1)
+    bench.truncate(1)
     assert bench.log.read(1, 100, 1, at_least_one=True) == b""
     other = build([b"c"], base_offset=1)
     bench.log.append_as_follower(other, 0)
@@ -217,7 +217,7 @@ def test_a_cold_read_is_pending_and_survives_what_happens_meanwhile(make_bench):
     remove = bench.log.remove_segments(expired)
     assert offsets(reads[0].run())[0] == 0, "renamed files are still read"
     remove()
-    bench.cut(7)
+    bench.truncate(7)
     assert reads[1].run() == b""
 
 
@@ -227,7 +227,7 @@ def test_a_pending_read_gives_nothing_that_was_written_after_a_truncation(make_b
         bench.append([b"x" * 50])
     bench.disk.cached_bytes = 0
     read = bench.log.read(2, 10**6, 4, at_least_one=True)
-    bench.cut(1)
+    bench.truncate(1)
     bench.append([b"other"] * 20)
     assert all(base < 4 for base in offsets(read.run()))
 
@@ -300,7 +300,7 @@ def test_a_follower_refuses_what_does_not_follow(make_bench, build):
         build([b"c"], base_offset=2, epoch=2),
         bytes(broken),
     ):
-        bench.cut(0)
+        bench.truncate(0)
         with pytest.raises(ProtocolViolation):
             bench.log.append_as_follower(b"".join([*good, bad]), 0)
         assert bench.log.log_end_offset == 2, "what came before it counts"

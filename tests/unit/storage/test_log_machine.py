@@ -88,7 +88,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1))
     def truncate(self, share):
         offset = self.start + int((self.end - self.start) * share)
-        self.bench.cut(offset)
+        self.bench.truncate(offset)
         self.model = [
             item for item in self.model if read_header(item[1])._replace(base_offset=item[0]).next_offset <= offset
         ]
@@ -112,7 +112,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 2**16))
     def lose_power(self, seed):
-        self.bench.die = type(self.bench.die)(seed)
+        self.bench.random_source = type(self.bench.random_source)(seed)
         end = self.end
         self.bench.reopen(crash=True, checkpoint=False)
         assert self.flushed <= self.end <= end

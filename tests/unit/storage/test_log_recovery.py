@@ -40,14 +40,14 @@ def test_the_clean_mark_counts_once(make_bench):
     assert bench.log.log_end_offset == 40
 
 
-def test_a_torn_tail_is_cut_and_the_indexes_are_rebuilt(make_bench):
+def test_incomplete_tail_is_truncated_and_the_indexes_are_rebuilt(make_bench):
     bench = make_bench(segment_bytes=800, index_interval_bytes=150)
     fill(bench)
     whole = bench.read_all()
     kept = {name: bench.content(name) for name in bench.files() if name.endswith("index")}
     bench.store.checkpoint_plan({})()
-    torn = bench.log.active.path(".log")
-    bench.disk.open(torn).append([whole[:75]])
+    path = bench.log.active.path(".log")
+    bench.disk.open(path).append([whole[:75]])
     bench.reopen(checkpoint=False)
     assert bench.log.log_end_offset == 40
     assert bench.store.report.truncated_bytes == 75
@@ -126,7 +126,7 @@ def test_missing_flushed_data_is_told(make_bench):
 
 @pytest.mark.parametrize("damage", ["remove", "cut", "garbage"])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_unusable_index_files_are_made_anew(make_bench, damage, suffix):
+def test_unusable_index_files_are_rebuilt(make_bench, damage, suffix):
     bench = make_bench(segment_bytes=1500, index_interval_bytes=150)
     fill(bench, 60)
     whole = bench.read_all()
@@ -189,7 +189,7 @@ def test_producers_are_restored_from_the_newest_good_snapshot(make_bench):
     snapshots = [name for name in bench.files() if name.endswith(".snapshot")]
     assert len(snapshots) == len(bench.log.segments) - 1
     bench.store.checkpoint_plan({})()
-    bench.disk.write_file(f"/data/t-0/{snapshots[-1]}", b"torn")
+    bench.disk.write_file(f"/data/t-0/{snapshots[-1]}", b"incomplete")
     bench.reopen(checkpoint=False)
     assert [(p.producer_id, p.last_sequence) for p in bench.log.producers.describe()] == [(5, 39)]
 
@@ -235,7 +235,7 @@ def test_a_flush_does_not_count_for_what_a_truncation_replaced(make_bench):
     fill(bench)
     plan = bench.log.flush_plan()
     plan.run()
-    bench.cut(10)
+    bench.truncate(10)
     bench.append()
     bench.log.flushed(plan)
     assert bench.log.recovery_point <= 10
@@ -246,12 +246,12 @@ def test_truncating_flushed_data_lowers_the_recovery_point_on_disk_first(make_be
     fill(bench)
     bench.flush()
     bench.store.checkpoint_plan({})()
-    bench.cut(10)
+    bench.truncate(10)
     for _ in range(40):
         bench.append([b"other" * 30])
-    bench.disk.crash(bench.die)
+    bench.disk.crash(bench.random_source)
     store = bench.open()
-    assert bench.partition in store.logs, "a torn tail here is no damage"
+    assert bench.partition in store.logs, "an incomplete tail here is no damage"
     assert not [event for event in store.report.events if event.level == "error"]
     assert store.logs[bench.partition].log_end_offset >= 10
     bench.store, bench.log = store, store.logs[bench.partition]
@@ -273,7 +273,7 @@ def test_truncation_cuts_whole_batches_and_everything_follows(make_bench):
             sequence=number * 2,
         )
     for offset, end in ((61, 60), (45, 44), (44, 44), (21, 20), (20, 20)):
-        assert bench.cut(offset) == end
+        assert bench.truncate(offset) == end
         assert bench.log.log_end_offset == end
         assert [p.last_sequence for p in bench.log.producers.describe()] == [end - 1]
         assert bench.log.active.max_timestamp == (end // 2 - 1 if bench.log.active.size else -1)
@@ -283,14 +283,14 @@ def test_truncation_cuts_whole_batches_and_everything_follows(make_bench):
     assert bench.log.log_end_offset == 21
     bench.reopen()
     assert bench.log.log_end_offset == 21
-    bench.cut(0)
+    bench.truncate(0)
     assert (bench.log.log_end_offset, bench.log.size_bytes, len(bench.log.producers)) == (0, 0, 0)
 
 
-def test_a_log_can_begin_anew_at_an_offset(make_bench):
+def test_full_resync_restarts_the_log_at_an_offset(make_bench):
     bench = make_bench(segment_bytes=800)
     fill(bench)
-    bench.begin_anew(1000)
+    bench.truncate_fully(1000)
     assert (bench.log.log_start_offset, bench.log.log_end_offset, bench.log.size_bytes) == (1000, 1000, 0)
     assert [name for name in bench.files() if name.endswith(".log")] == ["00000000000000001000.log"]
     assert bench.append() == 1000
@@ -308,7 +308,7 @@ def test_records_of_an_unknown_topic_are_neither_served_nor_replaced(make_bench,
     bench.disk.kill()
     store = bench.open()
     assert TopicPartition("t", 0) not in store.logs
-    assert "which topic" in store.unavailable[TopicPartition("t", 0)].reason
+    assert "the topic of these records" in store.unavailable[TopicPartition("t", 0)].reason
     with pytest.raises(LogDirectoryFailure):
         store.create(TopicPartition("t", 0), bench.topic_id, bench.config)
     assert bench.disk.open(FIRST).size() > 0
@@ -435,7 +435,7 @@ def test_the_points_of_a_deleted_topic_are_not_those_of_the_next_of_its_name(mak
     assert "fresh.yak" not in bench.files()
 
 
-def test_a_torn_tail_of_a_topic_made_again_is_cut_and_not_taken_for_damage(make_bench):
+def test_incomplete_tail_of_a_recreated_topic_is_truncated(make_bench):
     bench = make_bench()
     fill(bench)
     bench.flush()
@@ -464,7 +464,7 @@ def test_what_an_index_held_before_its_segment_was_emptied_is_not_believed_later
     bench = make_bench(index_interval_bytes=50)
     fill(bench, 5)
     bench.reopen(clean=True)
-    bench.cut(0)
+    bench.truncate(0)
     bench.reopen(checkpoint=False)
     bench.append([b"x" * 100] * 3)
     bench.reopen(clean=True)

@@ -304,7 +304,7 @@ def test_a_broken_checkpoint_costs_a_recovery_not_the_data(node, build):
     assert [event.event for event in store.report.events] == ["checkpoint-damaged"]
 
 
-def test_a_known_log_is_not_made_anew_while_a_directory_that_may_hold_it_is_offline(node):
+def test_known_log_is_not_created_while_a_directory_that_may_hold_it_is_offline(node):
     node.directories = ("/a", "/b")
     store = node.open()
     store.create(TopicPartition("t", 0), TOPIC, CONFIG)

@@ -1,4 +1,4 @@
-"""After a power loss that undoes all that was not synced: names, cuts and bytes are as they were before."""
+"""After a power loss that undoes all that was not synced: names, truncations and bytes are as they were before."""
 
 import pytest
 
@@ -11,9 +11,9 @@ def bench(make_bench):
 
 
 def lose(bench):
-    kept, bench.die = bench.die, bench.KEEPS_NOTHING
-    bench.disk.crash(bench.die)
-    bench.die = kept
+    kept, bench.random_source = bench.random_source, bench.KEEPS_NOTHING
+    bench.disk.crash(bench.random_source)
+    bench.random_source = kept
     return bench.reopen(checkpoint=False)
 
 
@@ -24,7 +24,7 @@ def serious(bench):
 def test_a_snapshot_of_a_tail_that_was_cut_is_not_believed_when_it_is_back(bench):
     bench.append()
     bench.reopen(clean=True, checkpoint=False)
-    bench.cut(0)
+    bench.truncate(0)
     assert bench.lose().log_end_offset == 0
     bench.append(producer_id=2, producer_epoch=0, sequence=0)
     bench.reopen(clean=True, checkpoint=False)
@@ -35,15 +35,15 @@ def test_what_was_cut_of_what_was_synced_does_not_come_back(bench):
     bench.append()
     bench.append()
     bench.flush()
-    bench.cut(1)
+    bench.truncate(1)
     assert bench.lose().log_end_offset == 1
 
 
-def test_a_log_that_began_anew_does_not_find_its_old_records_again(bench):
+def test_log_after_full_resync_does_not_find_its_old_records(bench):
     for _ in range(3):
         bench.append()
     bench.flush()
-    bench.begin_anew(0)
+    bench.truncate_fully(0)
     assert bench.lose().log_end_offset == 0
 
 

@@ -108,7 +108,7 @@ def test_a_snapshot_brings_back_the_last_batch_of_each_producer(send):
     assert state.to_snapshot() == send.state.to_snapshot()
 
 
-def test_truncation_forgets_what_was_cut(send):
+def test_truncation_forgets_what_was_truncated(send):
     send(0)
     send(1)
     send(0, producer_id=2)

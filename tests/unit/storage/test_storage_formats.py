@@ -87,7 +87,7 @@ def test_a_producer_snapshot_is_version_1_with_a_crc():
     assert format_snapshot([]) == bytes.fromhex("0001 48674bc7 00000000")
 
 
-def test_a_torn_snapshot_is_refused():
+def test_incomplete_snapshot_is_rejected():
     data = format_snapshot([ProducerSnapshotEntry(9, 2, 11, 57, 3, 1000, -1, -1)])
     for size in range(len(data)):
         with pytest.raises(BadSnapshot):

@@ -1,4 +1,4 @@
-"""A log that was cut, and the cut not synced yet: what a power loss leaves, and who waits for the sync."""
+"""A truncated log whose truncation is not synced yet: what a power loss leaves, and what waits for the sync."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def record(bench):
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2, 3, 4])
-def test_a_power_loss_before_the_sync_leaves_the_log_as_it_was_or_cut(bench, offset):
+def test_power_loss_before_the_sync_leaves_the_log_truncated_or_not(bench, offset):
     bench.log.truncate_to(offset)
     assert bench.log.unsynced_truncation is bench.log.active
     assert lose_power(bench).log_end_offset in (offset, 5)
     bench.read_all()
 
 
-def test_a_power_loss_before_a_new_beginning_is_synced_is_no_damage(bench):
+def test_power_loss_before_a_full_resync_is_synced_is_no_damage(bench):
     bench.log.truncate_fully_and_start_at(9, 0)
     assert lose_power(bench).log_end_offset in (5, 9)
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2, 3, 4])
-def test_an_append_syncs_a_cut_first(bench, offset):
+def test_append_syncs_a_truncation_first(bench, offset):
     bench.log.truncate_to(offset)
     seen = record(bench)
     bench.append()
@@ -64,14 +64,14 @@ def test_an_append_syncs_a_cut_first(bench, offset):
     assert lose_power(bench).log_end_offset in (offset, offset + 2)
 
 
-def test_a_followers_append_syncs_a_cut_first(bench, build):
+def test_append_as_follower_syncs_a_truncation_first(bench, build):
     bench.log.truncate_to(3)
     seen = record(bench)
     bench.log.append_as_follower(build([b"y"], base_offset=3, epoch=1), 0)
     assert seen == ["sync", "sync", "append"]
 
 
-def test_a_sync_of_an_earlier_cut_does_not_count_for_a_later_one(bench):
+def test_sync_of_an_earlier_truncation_does_not_count_for_a_later_one(bench):
     bench.log.truncate_to(4)
     plan = bench.log.truncation_sync_plan()
     plan.run()
@@ -84,7 +84,7 @@ def test_a_sync_of_an_earlier_cut_does_not_count_for_a_later_one(bench):
     assert bench.log.unsynced_truncation is None
 
 
-def test_an_append_fails_with_the_sync_of_the_cut(bench):
+def test_append_fails_with_the_sync_of_the_truncation(bench):
     bench.log.truncate_to(3)
     bench.disk.fail_next("sync")
     with pytest.raises(LogDirectoryFailure):
@@ -92,7 +92,7 @@ def test_an_append_fails_with_the_sync_of_the_cut(bench):
     assert bench.log.log_end_offset == 3
 
 
-def test_what_was_cut_by_a_process_that_ended_does_not_come_back_either(bench):
+def test_records_truncated_by_an_earlier_process_do_not_come_back(bench):
     bench.log.truncate_to(3)
     bench.disk.kill()
     bench.store = bench.open()
@@ -101,14 +101,14 @@ def test_what_was_cut_by_a_process_that_ended_does_not_come_back_either(bench):
     assert lose_power(bench).log_end_offset == 3
 
 
-def test_a_clean_stop_syncs_the_cut(bench):
+def test_clean_stop_syncs_the_truncation(bench):
     bench.log.truncate_to(0)
     bench.reopen(clean=True)
     bench.append()
     assert lose_power(bench).log_end_offset == 0
 
 
-def test_a_log_is_not_cut_below_what_counts_as_flushed(bench):
+def test_log_is_not_truncated_below_its_recovery_point(bench):
     bench.flush()
     assert bench.log.recovery_point_after_truncation(3) == 3
     with pytest.raises(AssertionError, match="lowered before a truncation"):

@@ -60,7 +60,7 @@ def test_a_negative_epoch_behind_others_is_no_epoch(replicated):
     assert "leader epoch" in after_a_kill(replicated).unavailable[replicated.partition].reason
 
 
-def test_a_torn_batch_has_the_offset_that_comes_next(build):
+def test_incomplete_write_has_the_next_offset(build):
     begin = build([b"x" * 50], base_offset=7)[:-10]
     assert is_incomplete_write(begin, len(begin), 7, allows_gaps=False)
     assert not is_incomplete_write(begin, len(begin), 6, allows_gaps=False)
@@ -142,7 +142,7 @@ def test_a_log_is_not_cut_by_a_batch_that_only_says_that_it_holds_the_offset(mak
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
 def test_a_log_whose_batch_is_said_to_reach_beyond_the_file_is_neither_cut_nor_passed_over(make_bench, policy):
-    """Nothing would be cut, and the next records come twice, with the offsets that were to go (seed 300186 with --faults)."""
+    """Nothing would be truncated, and the next records come twice, with the offsets that were to go (seed 300186 with --faults)."""
     bench = make_bench(cleanup_policy=policy)
     size = fill(bench)
     damage(bench, size + 8, (1 << 20).to_bytes(4, "big"))

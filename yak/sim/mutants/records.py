@@ -59,12 +59,12 @@ def _look_at_no_earlier_batches(swaps: Swaps) -> None:
 
 
 def _keep_the_torn_tail(swaps: Swaps) -> None:
-    def cut(self: Recovery, segment: Any, _file: Any, position: int, _expected: int, reason: str) -> bool:
+    def truncate(self: Recovery, segment: Any, _file: Any, position: int, _expected: int, reason: str) -> bool:
         self.result.truncated_because = reason
         self.result.truncated_bytes += segment.size - position
         return True
 
-    swaps.put(Recovery, "_cut", cut)
+    swaps.put(Recovery, "_truncate", truncate)
 
 
 def _records_come_back(swaps: Swaps) -> None:

@@ -1,4 +1,4 @@
-"""A log after its compaction: what readers, cuts, restarts and followers find."""
+"""A log after its compaction: what readers, truncations, restarts and followers find."""
 
 from tests.unit.storage.compaction.rounds import compact, put, records, swap_all
 from yak.storage.compaction import cleanable
@@ -10,7 +10,7 @@ def test_a_cut_into_the_compacted_part_is_remembered_whatever_the_end_falls_on(b
     bench.log.roll(0)
     put(bench, [(b"z", b"")])
     compact(bench)
-    assert bench.cut(12) == 12
+    assert bench.truncate(12) == 12
     assert (bench.log.log_end_offset, bench.log.cleaned_offset) == (12, 12)
     bench.flush()
     bench.reopen(crash=True)
@@ -74,12 +74,12 @@ def test_how_far_a_log_is_clean_survives_restarts_in_kafkas_file(bench):
     assert bench.disk.read_file("/data/cleaner-offset-checkpoint") == b"0\n1\nt 0 10\n"
     assert bench.log.cleaned_offset == 10
     assert cleanable(bench.log, 11, 0).dirty_bytes == 0
-    bench.cut(4)
+    bench.truncate(4)
     bench.reopen(clean=True)
     assert bench.log.cleaned_offset == 4
 
 
-def test_a_topic_made_anew_does_not_inherit_how_far_the_old_one_was_clean(bench):
+def test_recreated_topic_does_not_inherit_the_cleaned_offset(bench):
     put(bench, [(b"k", b"")])
     bench.log.roll(0)
     compact(bench)

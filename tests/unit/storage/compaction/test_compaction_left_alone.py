@@ -116,7 +116,7 @@ def test_a_log_that_is_cut_meanwhile_is_left_alone(bench):
     compaction = Compaction(bench.log, cleanable(bench.log, 21, 0), MAP_BYTES, 0)
     work = compaction.work()
     ready = next(done for done in work if done is not None)
-    bench.cut(15)
+    bench.truncate(15)
     assert compaction.is_void()
     assert not bench.log.holds_segments(ready.replaced)
     with pytest.raises(Abandoned):
