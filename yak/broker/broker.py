@@ -39,8 +39,9 @@ from yak.broker.suspects import Suspects
 from yak.broker.timeouts import Timeouts
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
-from yak.cluster.membership import Identity, MembershipSettings
+from yak.cluster.registration import Identity
 from yak.cluster.secret_file import SecretFile
+from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.coordination.group_coordinator import GroupCoordinator
 from yak.core import events
@@ -73,7 +74,7 @@ class Parts:
 
     identity: Identity
     config: BrokerConfig
-    membership: MembershipSettings
+    cluster_settings: ClusterSettings
     log_store: LogStore
     image: Image
     image_log: ImageLog

@@ -141,7 +141,7 @@ class Hosting:
             isr_epochs=info.isr_epochs,
             elr=info.elr,
             now_ms=broker.now_ms,
-            may_lead=(broker.node_id, self._metadata.membership.broker_epoch)
+            may_lead=(broker.node_id, self._metadata.lifecycle.broker_epoch)
             in zip(info.isr, info.isr_epochs, strict=True),
         ):
             if not (led and partition.is_leader):

@@ -102,7 +102,7 @@ class IsrChanges:
             return
         broker = self._broker
         wanted, self._wanted = self._wanted, {}
-        own_epoch = broker.metadata.membership.broker_epoch
+        own_epoch = broker.metadata.lifecycle.broker_epoch
         proposals = []
         for partition in wanted:
             if broker.partitions.get(partition.topic_partition) is not partition:
@@ -110,7 +110,7 @@ class IsrChanges:
             members = wanted_isr(partition, self._epoch_of, own_epoch, broker.now_ms, self._lag_max_ms)
             if members is None:
                 continue
-            if broker.metadata.membership.refusal() is not None:
+            if broker.metadata.lifecycle.refusal() is not None:
                 self._again(partition)
                 continue
             self._nonce += 1

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from yak.cluster.image import Image
-from yak.cluster.membership import Identity
 from yak.cluster.records import Kind
+from yak.cluster.registration import Identity
 from yak.core.events import DisksLost
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import NodeId, TopicPartition
@@ -93,13 +93,13 @@ def is_full(broker: Broker, failure: LogDirectoryFailure) -> bool:
         broker.notice(
             "error", "log-directory-full", directory=failure.directory, path=str(failure.error.filename or "")
         )
-        broker.metadata.membership.heart.say_full(is_full=not broker.log_store.has_room(), now_ms=broker.now_ms)
+        broker.metadata.lifecycle.heartbeats.say_full(is_full=not broker.log_store.has_room(), now_ms=broker.now_ms)
     return True
 
 
 def full_brokers(broker: Broker) -> frozenset[NodeId]:
     """Brokers without room for another log: from this broker's disks, and from the heartbeats of the others."""
-    others = broker.metadata.membership.heart.full - {broker.node_id}
+    others = broker.metadata.lifecycle.heartbeats.full - {broker.node_id}
     return others if broker.log_store.has_room() else others | {broker.node_id}
 
 

@@ -124,7 +124,7 @@ class Maintenance:
     def _checkpointed(self, result: Any, error: BaseException | None) -> None:
         self._checkpoint_running = False
         has_room = result if error is None else self._broker.log_store.has_room()
-        self._broker.metadata.membership.heart.say_full(is_full=not has_room, now_ms=self._broker.now_ms)
+        self._broker.metadata.lifecycle.heartbeats.say_full(is_full=not has_room, now_ms=self._broker.now_ms)
         if isinstance(error, LogDirectoryFailure):
             if not is_full(self._broker, error):
                 self._broker.directory_failed(error)
@@ -143,7 +143,7 @@ class Maintenance:
             return
         broker = self._broker
         others = [info for info in broker.image.active_brokers() if info.node_id != broker.node_id]
-        if not others or not broker.config.controlled_shutdown_enable or broker.metadata.membership.refusal():
+        if not others or not broker.config.controlled_shutdown_enable or broker.metadata.lifecycle.refusal():
             self._leave()
             return
         self._has_drain_begun = True
@@ -194,7 +194,7 @@ class Maintenance:
         broker.metadata.hosting.release_slice(None)
         self.is_closing = True
         high_watermarks = {tp: partition.high_watermark for tp, partition in broker.partitions.items()}
-        plan = broker.log_store.close_plan(broker.metadata.membership.broker_epoch, high_watermarks)
+        plan = broker.log_store.close_plan(broker.metadata.lifecycle.broker_epoch, high_watermarks)
         broker.jobs.run("checkpoint", plan, self._closed)
 
     def _closed(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.hosting import Created, Hosting, NewLog
 from yak.broker.lost_directories import is_full
 from yak.cluster import outputs as out
+from yak.cluster.broker_lifecycle import BrokerLifecycle, LifecycleState
 from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo, TopicInfo
-from yak.cluster.member_state import MemberState
-from yak.cluster.membership import Membership
 from yak.cluster.payload import BadRecord
-from yak.cluster.restore_offer import Held
+from yak.cluster.restore_offer import LocalState
 from yak.config.topic_configs import resolve_log_config
 from yak.core import events
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
@@ -69,19 +68,19 @@ class Metadata:
         self._image_log = parts.image_log
         self._secret_file = parts.secret_file
         self._secret_on_disk = parts.secret_file.read()
-        self._session_timeout_ms = parts.membership.session_timeout_ms
+        self._session_timeout_ms = parts.cluster_settings.session_timeout_ms
         self.hosting = Hosting(broker, self, parts.log_store)
-        self.membership = Membership(
+        self.lifecycle = BrokerLifecycle(
             parts.identity,
             parts.image,
             next_nonce=self._next_nonce,
             dice=parts.dice,
-            settings=parts.membership,
+            settings=parts.cluster_settings,
             secret=self._secret_on_disk,
-            held=lambda: Held(self.hosting.log_ends(), parts.image_log.trail),
+            local_state=lambda: LocalState(self.hosting.log_ends(), parts.image_log.trail),
         )
-        broker.counters.elections = self.membership.elections
-        self.membership.heart.is_full = not broker.log_store.has_room()
+        broker.counters.elections = self.lifecycle.elections
+        self.lifecycle.heartbeats.is_full = not broker.log_store.has_room()
         self._queue: deque[TailedRecord] = deque()
         self._busy = False
         self._slices: tuple[Iterator[None], Callable[[], None]] | None = None
@@ -128,24 +127,24 @@ class Metadata:
         if self.store_lost_ms is not None:
             self._broker.counters.store_outage_ms += self._broker.now_ms - self.store_lost_ms
         self.store_lost_ms = None
-        self._carry_out(self.membership.on_connected(event.process_id, event.unsafe, self._broker.now_ms))
+        self._carry_out(self.lifecycle.on_connected(event.process_id, event.unsafe, self._broker.now_ms))
 
     def on_store_lost(self, event: events.StoreLost) -> None:
         """The store connection is lost: the data path continues, metadata changes wait."""
         if self.store_lost_ms is None:
             self.store_lost_ms = self._broker.now_ms
             self._broker.counters.store_outages += 1
-        self._carry_out(self.membership.on_lost(event.reason, self._broker.now_ms))
+        self._carry_out(self.lifecycle.on_lost(event.reason, self._broker.now_ms))
 
     def on_store_replied(self, event: events.StoreReplied) -> None:
         """The store answered a script."""
-        self._carry_out(self.membership.on_replied(event.nonce, event.outcome, self._broker.now_ms))
+        self._carry_out(self.lifecycle.on_replied(event.nonce, event.outcome, self._broker.now_ms))
 
     def on_records_tailed(self, event: events.RecordsTailed) -> None:
         """Check the hash chain of new records, persist them, then act on them."""
         if self._failed:
             return
-        good, outputs = self.membership.admit(event.records, self._broker.now_ms)
+        good, outputs = self.lifecycle.admit(event.records, self._broker.now_ms)
         self._carry_out(outputs)
         if good:
             self._queue.extend(good)
@@ -154,14 +153,14 @@ class Metadata:
     def on_timer(self) -> None:
         """Run what is due: heartbeats, and releases of partitions."""
         now_ms = self._broker.now_ms
-        due_ms = self.membership.next_due()
+        due_ms = self.lifecycle.next_due()
         if due_ms is not None and due_ms <= now_ms:
-            self._carry_out(self.membership.on_time(now_ms))
+            self._carry_out(self.lifecycle.on_time(now_ms))
         self.hosting.on_timer()
 
     def next_due(self) -> int | None:
         """When `on_timer` is due, in ms."""
-        dues = (self.membership.next_due(), self.hosting.next_due())
+        dues = (self.lifecycle.next_due(), self.hosting.next_due())
         return min((due_ms for due_ms in dues if due_ms is not None), default=None)
 
     def is_isolated(self, partition: Partition) -> bool:
@@ -191,26 +190,26 @@ class Metadata:
         """
         if not partition.replica_states:
             return False
-        return self._broker.now_ms - self.membership.heart.counted_ms >= self._session_timeout_ms
+        return self._broker.now_ms - self.lifecycle.heartbeats.counted_ms >= self._session_timeout_ms
 
     def may_have_successor(self, partition: Partition) -> bool:
         """Whether a local pause may have ended this broker's leadership, and the store will answer in a moment. No
         successor is elected while the store is away."""
         is_away = self.store_lost_ms is not None and self._broker.now_ms - self.store_lost_ms >= STORE_BACK_MS
-        return not (is_away or self.membership.state is MemberState.FROZEN) and self.may_be_fenced(partition)
+        return not (is_away or self.lifecycle.state is LifecycleState.FROZEN) and self.may_be_fenced(partition)
 
     def peer_is_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
         """Two probes found no process at the address of that broker."""
-        self._carry_out(self.membership.on_peer_dead(node_id, broker_epoch, self._broker.now_ms))
+        self._carry_out(self.lifecycle.on_peer_dead(node_id, broker_epoch, self._broker.now_ms))
 
     def begin_stopping(self) -> None:
         """Begin the controlled shutdown: request that the leaderships of this broker move away."""
-        self._carry_out(self.membership.begin_stopping(self._broker.now_ms))
+        self._carry_out(self.lifecycle.begin_stopping(self._broker.now_ms))
 
     def leave(self, on_left: Callable[[], None]) -> None:
         """Resign from the cluster. `on_left` is called when the store has recorded it, or cannot be reached."""
         self.on_left = on_left
-        self._carry_out(self.membership.leave(self._broker.now_ms))
+        self._carry_out(self.lifecycle.leave(self._broker.now_ms))
 
     # ------------------------------------------------------------------------------------------------ changes
 
@@ -239,7 +238,7 @@ class Metadata:
             raise PeerError(
                 ErrorCode.kafka_storage_error, "this broker's copy of the metadata log failed; it must be restarted"
             )
-        change_id, outputs = self.membership.begin(requests, when_joined=when_joined)
+        change_id, outputs = self.lifecycle.begin(requests, when_joined=when_joined)
         self._changes[change_id] = done
         self._carry_out(outputs)
         return change_id
@@ -247,7 +246,7 @@ class Metadata:
     def abandon(self, change_id: int) -> None:
         """Drop the callback of a change. The change may still happen."""
         if self._changes.pop(change_id, None) is not None:
-            self.membership.abandon(change_id)
+            self.lifecycle.abandon(change_id)
 
     def log_config(self, topic: TopicInfo) -> Any:
         """The resolved log configuration of a topic."""
@@ -303,7 +302,7 @@ class Metadata:
     def _worked(self, done: Callable[[object], None], result: Any, error: BaseException | None) -> None:
         if error is not None:
             raise error
-        self._carry_out(self.membership.on_worked(done, result))
+        self._carry_out(self.lifecycle.on_worked(done, result))
 
     def _persist_next(self) -> None:
         if self._busy or not self._queue:
@@ -432,7 +431,7 @@ class Metadata:
         self._broker.notice("error", "metadata-log-failed", error=str(error))
         changes, self._changes = self._changes, {}
         for change_id, done in changes.items():
-            self.membership.abandon(change_id)
+            self.lifecycle.abandon(change_id)
             done(
                 PeerError(ErrorCode.request_timed_out, "the metadata cannot be stored here; the result is unknown"), ()
             )
@@ -462,7 +461,7 @@ class Metadata:
         leaderless = any(
             info.leader < 0 for name in delta.topics_changed for info in delta.changed_partitions(image.topics[name])
         )
-        self._carry_out(self.membership.on_image(image, broker.now_ms, has_leaderless=leaderless))
+        self._carry_out(self.lifecycle.on_image(image, broker.now_ms, has_leaderless=leaderless))
         broker.replication.image_changed(delta)
         broker.departed.image_changed(delta)
         broker.failure_watch.image_changed(delta)
@@ -532,13 +531,13 @@ class Metadata:
             ends = partition.log_end_offsets()
             if (partition.high_watermark, ends) != partition.reported:
                 partition.reported = (partition.high_watermark, ends)
-                self.membership.note_high_watermark(
+                self.lifecycle.note_high_watermark(
                     partition.topic_id,
                     partition.topic_partition.partition,
                     partition.leader_epoch,
                     partition.high_watermark,
                     ends,
                 )
-        due_ms = self.membership.next_due()
+        due_ms = self.lifecycle.next_due()
         if due_ms is not None and due_ms <= self._broker.now_ms:
-            self._carry_out(self.membership.on_time(self._broker.now_ms))
+            self._carry_out(self.lifecycle.on_time(self._broker.now_ms))

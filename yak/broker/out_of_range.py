@@ -35,14 +35,14 @@ def may_be_elsewhere(broker: Broker, partition: Partition, offset: Offset, curre
 
 def _still_leads(broker: Broker, partition: Partition) -> bool:
     """Whether the store accepted a heartbeat since the first request, and the image includes all it knew then."""
-    heart = broker.metadata.membership.heart
+    heartbeats = broker.metadata.lifecycle.heartbeats
     asked_ms = partition.asked_beyond_ms
     if asked_ms is not None and broker.now_ms - asked_ms >= ASKED_MS:
         asked_ms = None
-    if asked_ms is not None and heart.counted_ms > asked_ms and broker.image.offset >= heart.counted_offset:
+    if asked_ms is not None and heartbeats.counted_ms > asked_ms and broker.image.offset >= heartbeats.counted_offset:
         partition.asked_beyond_ms = None
         return True
     if asked_ms is None:
         partition.asked_beyond_ms = broker.now_ms
-    heart.hasten(broker.now_ms + BEAT_MS)
+    heartbeats.hasten(broker.now_ms + BEAT_MS)
     return False

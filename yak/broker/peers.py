@@ -105,7 +105,7 @@ class Peers:
     def incarnation(self) -> Incarnation:
         """Node id, broker epoch and incarnation id of this broker."""
         broker = self._broker
-        return Incarnation(broker.node_id, broker.metadata.membership.broker_epoch, broker.identity.boot_id)
+        return Incarnation(broker.node_id, broker.metadata.lifecycle.broker_epoch, broker.identity.boot_id)
 
     # ---------------------------------------------------------------------------------------------------- events
 

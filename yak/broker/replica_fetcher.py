@@ -271,7 +271,7 @@ class ReplicaFetcher:
             f"{CLIENT_ID_PREFIX}{broker.node_id}",
             cluster_id=broker.image.cluster_id,
             replica_id=broker.node_id,
-            replica_epoch=broker.metadata.membership.broker_epoch,
+            replica_epoch=broker.metadata.lifecycle.broker_epoch,
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,

@@ -48,7 +48,7 @@ class Replication:
             return
         own = broker.image.brokers.get(broker.node_id)
         epoch = 0 if own is None else own.broker_epoch
-        if epoch == broker.metadata.membership.broker_epoch != self._epoch:
+        if epoch == broker.metadata.lifecycle.broker_epoch != self._epoch:
             self._epoch = epoch
             for fetcher in self._fetchers.values():
                 fetcher.restart()

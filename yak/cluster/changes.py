@@ -11,8 +11,8 @@ have been created and deleted since, and the store recognizes a repeat only by t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from yak.cluster.link import FREEZING_CODES, Link
 from yak.cluster.outputs import ChangeDone
+from yak.cluster.store_session import FREEZING_CODES, StoreSession
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, MetadataOffset
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
@@ -53,8 +53,8 @@ class _Change:
 class Changes:
     """The changes under way. `on_freeze` is called when a reply says that the store has another history."""
 
-    def __init__(self, link: Link, on_freeze: Callable[[StoreOutcome, int], None]) -> None:
-        self._link = link
+    def __init__(self, session: StoreSession, on_freeze: Callable[[StoreOutcome, int], None]) -> None:
+        self._session = session
         self._on_freeze = on_freeze
         self._changes: dict[int, _Change] = {}
         self._last_id = 0
@@ -84,7 +84,7 @@ class Changes:
             if len(change.outcomes) == len(change.requests):
                 continue
             is_creation = change.requests[0].script == "create_topic"
-            if is_creation and change.sent_in not in (None, self._standing()):
+            if is_creation and change.sent_in not in (None, self._registration()):
                 self._end(change, ChangeDone(change.change_id, PeerError(ErrorCode.request_timed_out, _MAYBE_MADE)))
             else:
                 self._send(change)
@@ -95,16 +95,16 @@ class Changes:
             for change in list(self._changes.values()):
                 self._finish_if_held(change)
 
-    def _standing(self) -> tuple[str, BrokerEpoch]:
-        return self._link.incarnation_id, self._link.broker_epoch
+    def _registration(self) -> tuple[str, BrokerEpoch]:
+        return self._session.incarnation_id, self._session.broker_epoch
 
     def _send(self, change: _Change) -> None:
-        change.sent_in = change.sent_in or self._standing()
+        change.sent_in = change.sent_in or self._registration()
         change.outcomes.clear()
         change.attempt += 1
         attempt = change.attempt
         for request in change.requests:
-            self._link.send(
+            self._session.send(
                 request.script,
                 request.arguments,
                 lambda outcome, now_ms: self._on_reply(change, attempt, outcome, now_ms),
@@ -122,19 +122,19 @@ class Changes:
         first = change.requests[0]
         if first.script == "create_topic" and change.outcomes:
             # A later slice was refused: remove the topic, which no client has seen yet.
-            self._link.send("delete_topic", {"topic_id": first.arguments["topic_id"]}, _ignore)
+            self._session.send("delete_topic", {"topic_id": first.arguments["topic_id"]}, _ignore)
         if outcome.code in FREEZING_CODES:
             self._on_freeze(outcome, now_ms)
 
     def _finish_if_held(self, change: _Change) -> None:
-        if len(change.outcomes) == len(change.requests) and self._link.image.offset >= change.needs_offset:
+        if len(change.outcomes) == len(change.requests) and self._session.image.offset >= change.needs_offset:
             values = tuple(outcome.value for outcome in change.outcomes)
             self._end(change, ChangeDone(change.change_id, None, values))
 
     def _end(self, change: _Change, done: ChangeDone) -> None:
         del self._changes[change.change_id]
         if not change.abandoned:
-            self._link.put(done)
+            self._session.put(done)
 
 
 def _ignore(outcome: StoreOutcome, now_ms: int) -> None:

@@ -17,15 +17,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from yak.cluster.electing import Electing
+from yak.cluster.election_counts import ElectionCounts
 from yak.cluster.failure_detector import FailureDetector
 from yak.cluster.heartbeat import HeartbeatAnswer
 from yak.cluster.image import BrokerInfo, Image
 from yak.cluster.lease import Deposed
-from yak.cluster.link import FREEZING_CODES, Link
-from yak.cluster.member_state import MembershipSettings
 from yak.cluster.outputs import Work
 from yak.cluster.records import BrokerState
+from yak.cluster.settings import ClusterSettings
 from yak.cluster.snapshot import json_pieces, write_snapshot
+from yak.cluster.store_session import FREEZING_CODES, StoreSession
 from yak.cluster.unfinished import Unfinished
 from yak.ids import BrokerEpoch, MetadataOffset, NodeId
 from yak.seams.metadata_store import StoreOutcome
@@ -60,24 +61,26 @@ class Controller:
 
     def __init__(
         self,
-        link: Link,
-        settings: MembershipSettings,
+        session: StoreSession,
+        settings: ClusterSettings,
+        elections: ElectionCounts,
         *,
         beat_by: Callable[[int], None],
         on_refused: Callable[[StoreOutcome, int], None],
         on_fast_fence_failed: Callable[[], None],
         full: Callable[[], Collection[NodeId]],
     ) -> None:
-        self._link = link
+        self._session = session
+        self._elections = elections
         self._on_fast_fence_failed = on_fast_fence_failed
         self._beat_by = beat_by
         self._settings = settings
         self._on_refused = on_refused
         self._detector = FailureDetector(settings.patience_ms, settings.gap_ms)
-        self._electing = Electing(link, self._failed, unclean=settings.unclean_leader_election)
-        self._unfinished = Unfinished(link, self._failed, full)
+        self._electing = Electing(session, elections, self._failed, unclean=settings.unclean_leader_election)
+        self._unfinished = Unfinished(session, self._failed, full)
         self._letting_in: dict[NodeId, _Letting] = {}
-        self._known = {node_id: broker.broker_epoch for node_id, broker in link.image.brokers.items()}
+        self._known = {node_id: broker.broker_epoch for node_id, broker in session.image.brokers.items()}
         self._registered: dict[NodeId, BrokerEpoch] = {}
         """Fenced brokers whose registration was seen: they are alive, or were recently."""
         self._brokers: object = None
@@ -97,7 +100,7 @@ class Controller:
     @property
     def held(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
-        return self._link.controller_epoch > 0
+        return self._session.controller_epoch > 0
 
     def is_settled(self) -> bool:
         """Whether no election is under way or waiting for the image."""
@@ -126,36 +129,36 @@ class Controller:
 
     def taken(self, outcome: StoreOutcome, deposed: Deposed | None, now_ms: int) -> None:
         """This broker is the controller, newly or still. `deposed` is the old controller, if the store fenced it."""
-        link = self._link
+        session = self._session
         epoch = outcome.value["controller_epoch"]
         assert isinstance(epoch, int)
         self.pause()
         self._electing.restart(outcome.offset)
         self._taken_at = self._since_offset = outcome.offset
-        if epoch != link.controller_epoch:
-            link.controller_epoch = epoch
-            link.elections.offices_taken += 1
+        if epoch != session.controller_epoch:
+            session.controller_epoch = epoch
+            self._elections.offices_taken += 1
             fields: dict[str, object] = {} if deposed is None else {"took_ms": now_ms - deposed.since_ms}
-            link.say("info", "controller-elected", controller_epoch=epoch, **fields)
+            session.say("info", "controller-elected", controller_epoch=epoch, **fields)
             if not self._is_active() or self._may_be_first_of_many(now_ms):
                 self._is_wary = True
                 self._electing.hold()
         self._electing.detected(now_ms if deposed is None else deposed.since_ms)
         if deposed is not None:
-            link.say("warning", "broker-fenced", node_id=deposed.node_id, broker_epoch=deposed.broker_epoch)
-            self._electing.look_ahead(_with_fenced(link.image, deposed.node_id))
+            session.say("warning", "broker-fenced", node_id=deposed.node_id, broker_epoch=deposed.broker_epoch)
+            self._electing.look_ahead(_with_fenced(session.image, deposed.node_id))
         self._let_myself_in()
         self._let_in()
 
     def on_heartbeats(self, answer: HeartbeatAnswer, now_ms: int) -> None:
         """Take all brokers' counters, read with this broker's heartbeat."""
-        if answer.controller_epoch > self._link.controller_epoch:
+        if answer.controller_epoch > self._session.controller_epoch:
             self.lost()
             return
         if answer.counters is None:
             # Sent before this broker was elected.
             return
-        brokers = self._link.image.brokers
+        brokers = self._session.image.brokers
         self._detector.observe(answer.counters, brokers, now_ms)
         self._look_who_is_alive()
         self._electing.look(now_ms)
@@ -164,14 +167,14 @@ class Controller:
                 self._letting_in[broker.node_id] = letting = _Letting(broker.broker_epoch, len(UNFENCE_RETRIES_MS))
                 self._unfence(broker.node_id, letting)
         for broker in self._detector.to_fence(brokers, now_ms):
-            if broker.node_id != self._link.node_id:
+            if broker.node_id != self._session.node_id:
                 self._fence(broker, now_ms, fast=False)
         self._trim_when_long()
 
     def on_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> bool:
         """Fence a broker whose address refuses connections; returns whether a fence call was sent."""
-        broker = self._link.image.brokers.get(node_id)
-        if broker is None or broker.broker_epoch != broker_epoch or node_id == self._link.node_id:
+        broker = self._session.image.brokers.get(node_id)
+        if broker is None or broker.broker_epoch != broker_epoch or node_id == self._session.node_id:
             return False
         if broker.state not in (BrokerState.ACTIVE, BrokerState.STOPPING):
             return False
@@ -181,8 +184,8 @@ class Controller:
     def lost(self) -> None:
         """Another broker is the controller."""
         if self.held:
-            self._link.say("warning", "controller-fenced", controller_epoch=self._link.controller_epoch)
-        self._link.controller_epoch = 0
+            self._session.say("warning", "controller-fenced", controller_epoch=self._session.controller_epoch)
+        self._session.controller_epoch = 0
         self._trust()
         self.pause()
 
@@ -191,13 +194,13 @@ class Controller:
 
         `joined_at` is the log's end when this broker joined or rejoined: it did not watch earlier registrations.
         """
-        image = self._link.image
+        image = self._session.image
         if self._brokers is not image.brokers:
             self._brokers = image.brokers
             self._note_brokers(joined_at)
         if not self.held:
             return
-        if image.controller_epoch > self._link.controller_epoch:
+        if image.controller_epoch > self._session.controller_epoch:
             self.lost()
             return
         self._let_in()
@@ -222,7 +225,7 @@ class Controller:
             self._look_again_ms = None
             self._beat_by(now_ms)
         if self._look_over_due_ms is not None and self._look_over_due_ms <= now_ms:
-            image = self._link.image
+            image = self._session.image
             self._look_over_due_ms = None
             self._looked_over = (image.brokers, image.topics, image.default_broker_configs)
             self._electing.look_over(now_ms, hand_back=self._settings.auto_leader_rebalance)
@@ -231,7 +234,7 @@ class Controller:
     # ---------------------------------------------------------------------------------------------- unfencing
 
     def _note_brokers(self, joined_at: MetadataOffset) -> None:
-        for node_id, broker in self._link.image.brokers.items():
+        for node_id, broker in self._session.image.brokers.items():
             epoch = broker.broker_epoch
             is_new, self._known[node_id] = self._known.get(node_id) != epoch, epoch
             if broker.state is not BrokerState.FENCED:
@@ -245,36 +248,36 @@ class Controller:
 
         The elections that this makes possible are sent right behind.
         """
-        link = self._link
+        session = self._session
         if self._is_active():
             return
-        me = link.image.brokers.get(link.node_id)
-        self._letting_in[link.node_id] = letting = _Letting(link.broker_epoch, len(UNFENCE_RETRIES_MS))
-        self._unfence(link.node_id, letting)
+        me = session.image.brokers.get(session.node_id)
+        self._letting_in[session.node_id] = letting = _Letting(session.broker_epoch, len(UNFENCE_RETRIES_MS))
+        self._unfence(session.node_id, letting)
         if me is not None:
-            lossy_epoch = link.broker_epoch if link.is_lossy else me.lossy_epoch
-            active = replace(me, broker_epoch=link.broker_epoch, state=BrokerState.ACTIVE, lossy_epoch=lossy_epoch)
-            self._electing.look_ahead(_with_broker(link.image, active))
+            lossy_epoch = session.broker_epoch if session.is_lossy else me.lossy_epoch
+            active = replace(me, broker_epoch=session.broker_epoch, state=BrokerState.ACTIVE, lossy_epoch=lossy_epoch)
+            self._electing.look_ahead(_with_broker(session.image, active))
 
     def _is_active(self) -> bool:
         """Whether the image shows this broker unfenced under this epoch."""
-        me = self._link.image.brokers.get(self._link.node_id)
-        return me is not None and me.broker_epoch == self._link.broker_epoch and me.state is not BrokerState.FENCED
+        me = self._session.image.brokers.get(self._session.node_id)
+        return me is not None and me.broker_epoch == self._session.broker_epoch and me.state is not BrokerState.FENCED
 
     def _may_be_first_of_many(self, now_ms: int) -> bool:
         """Whether this machine just came back from a power loss, which other brokers recorded as ACTIVE may share."""
-        link = self._link
-        return link.is_lossy and now_ms - link.registered_ms < self._settings.patience_ms
+        session = self._session
+        return session.is_lossy and now_ms - session.registered_ms < self._settings.patience_ms
 
     def _look_who_is_alive(self) -> None:
         """Resume elections once every broker recorded as ACTIVE proved to be alive or was fenced."""
-        image = self._link.image
+        image = self._session.image
         if not self._is_wary or image.offset < self._since_offset:
             return
         for broker in image.brokers.values():
             if (
                 broker.state in (BrokerState.ACTIVE, BrokerState.STOPPING)
-                and broker.broker_epoch < self._link.broker_epoch
+                and broker.broker_epoch < self._session.broker_epoch
                 and not self._detector.has_moved(broker)
             ):
                 return
@@ -286,7 +289,7 @@ class Controller:
 
     def _let_in(self) -> None:
         """Begin to unfence newly registered brokers."""
-        brokers = self._link.image.brokers
+        brokers = self._session.image.brokers
         for node_id, epoch in self._registered.items():
             letting, broker = self._letting_in.get(node_id), brokers.get(node_id)
             if letting is not None and letting.broker_epoch == epoch:
@@ -298,7 +301,7 @@ class Controller:
 
     def _look_for_waiting(self, now_ms: int) -> None:
         """Read the counters soon: brokers that registered before the election may be alive."""
-        image = self._link.image
+        image = self._session.image
         if self._taken_at is None or image.offset < self._taken_at:
             return
         self._taken_at = None
@@ -308,7 +311,7 @@ class Controller:
             self._look_again_ms = now_ms + LOOK_AFTER_MS
 
     def _try_again(self, node_id: NodeId, letting: _Letting) -> None:
-        broker = self._link.image.brokers.get(node_id)
+        broker = self._session.image.brokers.get(node_id)
         if broker is not None and broker.broker_epoch == letting.broker_epoch and broker.state is BrokerState.FENCED:
             letting.due_ms = None
             self._unfence(node_id, letting)
@@ -317,10 +320,10 @@ class Controller:
 
     def _unfence(self, node_id: NodeId, letting: _Letting) -> None:
         """Call `unfence`; `letting` stays until the image shows the broker ACTIVE, or the attempt is abandoned."""
-        term = self._link.controller_epoch
+        term = self._session.controller_epoch
 
         def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
-            if term != self._link.controller_epoch or self._letting_in.get(node_id) is not letting:
+            if term != self._session.controller_epoch or self._letting_in.get(node_id) is not letting:
                 return
             if outcome.code == "NOT_CAUGHT_UP" and letting.tries < len(UNFENCE_RETRIES_MS):
                 letting.due_ms = now_ms + UNFENCE_RETRIES_MS[letting.tries]
@@ -331,20 +334,20 @@ class Controller:
                     self._failed(outcome, now_ms)
 
         arguments: dict[str, object] = {"target_id": node_id, "target_epoch": letting.broker_epoch}
-        self._link.send("unfence", arguments, on_reply)
+        self._session.send("unfence", arguments, on_reply)
 
     # ------------------------------------------------------------------------------------------------ fencing
 
     def _fence(self, broker: BrokerInfo, now_ms: int, *, fast: bool) -> None:
         """Fence a broker, and elect right behind on the image that results."""
-        link = self._link
+        session = self._session
         named = {"node_id": broker.node_id, "broker_epoch": broker.broker_epoch, "fast": fast}
 
         def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
             if outcome.code == "OK":
-                link.say("warning", "broker-fenced", **named)
+                session.say("warning", "broker-fenced", **named)
             elif outcome.code == "TOO_MANY_FENCED":
-                link.say(
+                session.say(
                     "warning",
                     "fast-fencing-refused",
                     **named,
@@ -356,14 +359,14 @@ class Controller:
                 self._failed(outcome, now_ms)
 
         arguments: dict[str, object] = {"target_id": broker.node_id, "target_epoch": broker.broker_epoch, "fast": fast}
-        link.send("fence", arguments, on_reply)
+        session.send("fence", arguments, on_reply)
         self._electing.detected(now_ms)
-        self._electing.look_ahead(_with_fenced(link.image, broker.node_id))
+        self._electing.look_ahead(_with_fenced(session.image, broker.node_id))
 
     # --------------------------------------------------------------------------------- snapshots and failures
 
     def _trim_when_long(self) -> None:
-        image = self._link.image
+        image = self._session.image
         if image.offset - self._trimmed_at < TRIM_EVERY:
             return
         self._trimmed_at = image.offset
@@ -375,14 +378,14 @@ class Controller:
 
         def send(snapshot: object) -> None:
             if self.held:
-                self._link.send("trim", {"snapshot": snapshot, **arguments}, self._on_trimmed)
+                self._session.send("trim", {"snapshot": snapshot, **arguments}, self._on_trimmed)
 
         # Writing a snapshot of ten thousand partitions takes a tenth of a second: it must not delay heartbeats.
-        self._link.put(Work(lambda: "".join(json_pieces(write_snapshot(image).payload)), send))
+        self._session.put(Work(lambda: "".join(json_pieces(write_snapshot(image).payload)), send))
 
     def _on_trimmed(self, outcome: StoreOutcome, now_ms: int) -> None:
         if outcome.code == "OK":
-            self._link.say("info", "metadata-log-trimmed", records=outcome.value.get("trimmed"))
+            self._session.say("info", "metadata-log-trimmed", records=outcome.value.get("trimmed"))
         else:
             self._failed(outcome, now_ms)
 
@@ -393,7 +396,7 @@ class Controller:
             self._on_refused(outcome, now_ms)
         else:
             words = outcome.value.get("message", "")
-            self._link.say("warning", "metadata-call-refused", code=outcome.code, reason=words)
+            self._session.say("warning", "metadata-call-refused", code=outcome.code, reason=words)
 
 
 def _with_broker(image: Image, broker: BrokerInfo) -> Image:

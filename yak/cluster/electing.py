@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 
+from yak.cluster.election_counts import ElectionCounts
 from yak.cluster.elections import MAX_PARTITIONS_PER_CALL, Cause, Election, needed_elections, preferred_elections
 from yak.cluster.image import Image
-from yak.cluster.link import Link
 from yak.cluster.records import NO_LEADER, BrokerState
+from yak.cluster.store_session import StoreSession
 from yak.ids import MetadataOffset, PartitionEpoch
 from yak.seams.metadata_store import StoreOutcome
 
@@ -32,8 +33,16 @@ class Electing:
     `unclean` applies to topics that do not set `unclean.leader.election.enable`.
     """
 
-    def __init__(self, link: Link, on_failed: Callable[[StoreOutcome, int], None], *, unclean: bool = False) -> None:
-        self._link = link
+    def __init__(
+        self,
+        session: StoreSession,
+        counts: ElectionCounts,
+        on_failed: Callable[[StoreOutcome, int], None],
+        *,
+        unclean: bool = False,
+    ) -> None:
+        self._session = session
+        self._counts = counts
         self._unclean = unclean
         self._on_failed = on_failed
         self._term = 0
@@ -53,7 +62,7 @@ class Electing:
 
     def is_settled(self) -> bool:
         """Whether no election is in flight or waits for the image. Elections on hold do not count."""
-        image = self._link.image
+        image = self._session.image
         has_looked = self._is_held or self._looked_at is image.brokers
         return not self._in_flight and image.offset >= self._since_offset and has_looked
 
@@ -86,7 +95,7 @@ class Electing:
 
     def look(self, now_ms: int) -> None:
         """Send the elections that the image needs, if it may need more than at the last check."""
-        image = self._link.image
+        image = self._session.image
         if self._is_held or self._in_flight or image.offset < self._since_offset or now_ms < self._not_before_ms:
             return
         if self._looked_at is image.brokers and (
@@ -107,7 +116,7 @@ class Electing:
 
     def look_over(self, now_ms: int, *, hand_back: bool) -> None:
         """Check again for partitions that can have a leader by now; `hand_back` adds preferred leader elections."""
-        image = self._link.image
+        image = self._session.image
         if self._is_held or self._in_flight or image.offset < self._since_offset:
             return
         self.detected(now_ms)
@@ -120,14 +129,14 @@ class Electing:
     # ------------------------------------------------------------------------------------------------ inside
 
     def _send(self, elections: Iterable[Election]) -> None:
-        if self._refused_for is not self._link.image.brokers:
-            self._refused_for = self._link.image.brokers
+        if self._refused_for is not self._session.image.brokers:
+            self._refused_for = self._session.image.brokers
             self._refused.clear()
         wanted = (e for e in elections if self._refused.get((e.topic_id, e.partition)) != e.partition_epoch)
         while batch := list(islice(wanted, MAX_PARTITIONS_PER_CALL)):
             self._in_flight += 1
             arguments: dict[str, object] = {"partitions": [election.arguments() for election in batch]}
-            self._link.send("elect", arguments, partial(self._on_elected, batch, self._term))
+            self._session.send("elect", arguments, partial(self._on_elected, batch, self._term))
 
     def _on_elected(self, batch: list[Election], term: int, outcome: StoreOutcome, now_ms: int) -> None:
         if term != self._term:
@@ -154,14 +163,14 @@ class Electing:
             self._refused[election.topic_id, election.partition] = election.partition_epoch
         elif election.leader == NO_LEADER:
             self._offline += 1
-            self._link.elections.without_leader += 1
+            self._counts.without_leader += 1
         else:
             self._done[election.cause] += 1
-            counts = self._link.elections
+            counts = self._counts
             counts.by_cause[election.cause.value] = counts.by_cause.get(election.cause.value, 0) + 1
             if election.unclean:
                 counts.unclean += 1
-                self._link.say(
+                self._session.say(
                     "warning",
                     "unclean-election",
                     topic_id=str(election.topic_id),
@@ -172,12 +181,12 @@ class Electing:
     def _tell(self, now_ms: int) -> None:
         took_ms = 0 if self._detected_ms is None else now_ms - self._detected_ms
         if self._done or self._offline:
-            self._link.elections.round_took(took_ms)
+            self._counts.round_took(took_ms)
         for cause in Cause:
             if self._done[cause]:
-                self._link.say("info", _SAID[cause], count=self._done[cause], took_ms=took_ms)
+                self._session.say("info", _SAID[cause], count=self._done[cause], took_ms=took_ms)
         if self._offline:
-            self._link.say("warning", "partitions-without-leader", count=self._offline, took_ms=took_ms)
+            self._session.say("warning", "partitions-without-leader", count=self._offline, took_ms=took_ms)
         self._forget()
 
     def _forget(self) -> None:

@@ -7,8 +7,8 @@ count them all later, as if the broker had just sent many heartbeats.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from yak.cluster.link import Link
 from yak.cluster.records import BrokerState
+from yak.cluster.store_session import StoreSession
 from yak.ids import BrokerEpoch, ControllerEpoch, MetadataOffset, NodeId
 from yak.seams.metadata_store import StoreOutcome
 
@@ -32,12 +32,12 @@ class Heartbeats:
 
     def __init__(
         self,
-        link: Link,
+        session: StoreSession,
         interval_ms: int,
         on_answer: Callable[[HeartbeatAnswer, int], None],
         on_refused: Callable[[StoreOutcome, int], None],
     ) -> None:
-        self._link = link
+        self._session = session
         self._interval_ms = interval_ms
         self._on_answer = on_answer
         self._on_refused = on_refused
@@ -109,12 +109,12 @@ class Heartbeats:
             self.full = frozenset(map(int, full)) if isinstance(full, list) else frozenset()
             self._on_answer(_read(outcome.value, now_ms), answered_ms)
 
-        self._link.send("heartbeat", {"persisted": self._link.image.offset, "is_full": self.is_full}, on_reply)
+        self._session.send("heartbeat", {"persisted": self._session.image.offset, "is_full": self.is_full}, on_reply)
 
     def _say_slow(self, took_ms: int, now_ms: int) -> None:
         if self._said_slow_ms is None or now_ms - self._said_slow_ms >= SAY_AGAIN_MS:
             self._said_slow_ms = now_ms
-            self._link.say(
+            self._session.say(
                 "warning",
                 "metadata-store-slow",
                 took_ms=took_ms,

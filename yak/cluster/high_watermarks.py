@@ -6,7 +6,7 @@ The log remains the authority.
 import uuid
 from collections.abc import Mapping
 
-from yak.cluster.link import Link
+from yak.cluster.store_session import StoreSession
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.seams.metadata_store import StoreOutcome
 
@@ -16,8 +16,8 @@ MAX_PER_CALL = 2_000
 class HighWatermarks:
     """The newest values not reported yet; one call is under way at a time."""
 
-    def __init__(self, link: Link, interval_ms: int) -> None:
-        self._link = link
+    def __init__(self, session: StoreSession, interval_ms: int) -> None:
+        self._session = session
         self._interval_ms = interval_ms
         self._changed: dict[tuple[uuid.UUID, int], tuple[LeaderEpoch, Offset, dict[str, Offset]]] = {}
         self._last_ms = 0
@@ -47,7 +47,7 @@ class HighWatermarks:
         keys = list(self._changed)[:MAX_PER_CALL]
         partitions = [[str(key[0]), key[1], *self._changed.pop(key)] for key in keys]
         self._in_flight = True
-        self._link.send("report_hw", {"partitions": partitions}, self._on_reply)
+        self._session.send("report_hw", {"partitions": partitions}, self._on_reply)
 
     def pause(self) -> None:
         """Abandon the call under way; its values are sent again when they change."""

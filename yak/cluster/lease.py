@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from yak.cluster.heartbeat import HeartbeatAnswer
 from yak.cluster.image import BrokerInfo, Image
-from yak.cluster.link import Link
-from yak.cluster.member_state import MembershipSettings
 from yak.cluster.pause_detection import PauseDetector
 from yak.cluster.records import BrokerState
+from yak.cluster.settings import ClusterSettings
+from yak.cluster.store_session import StoreSession
 from yak.ids import BrokerEpoch, MetadataOffset, NodeId
 from yak.seams.metadata_store import StoreOutcome
 
@@ -79,16 +79,16 @@ class Candidacy:
 
     def __init__(
         self,
-        link: Link,
+        session: StoreSession,
         role: str,
-        settings: MembershipSettings,
+        settings: ClusterSettings,
         *,
         on_taken: Callable[[StoreOutcome, Deposed | None, int], None],
         on_held: Callable[[], None],
         on_refused: Callable[[StoreOutcome, int], None],
         on_takeover_failed: Callable[[], None],
     ) -> None:
-        self._link = link
+        self._session = session
         self._on_takeover_failed = on_takeover_failed
         self._role = role
         self._patience_ms = settings.patience_ms
@@ -117,7 +117,7 @@ class Candidacy:
         self._watch.restart()
         self._held_at = -1
         self._not_before_ms = 0
-        if self._link.controller_epoch or not self.is_withdrawn:
+        if self._session.controller_epoch or not self.is_withdrawn:
             self._ask({}, None)
 
     def pause(self) -> None:
@@ -133,7 +133,7 @@ class Candidacy:
 
     def on_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> bool:
         """A broker's address refuses connections; returns whether that makes this broker try to become controller."""
-        image = self._link.image
+        image = self._session.image
         if (image.controller_id, image.controller_broker_epoch) != (node_id, broker_epoch):
             return False
         self._suspect = Deposed(node_id, broker_epoch, now_ms)
@@ -147,7 +147,7 @@ class Candidacy:
 
     def consider(self, now_ms: int) -> None:
         """Try to become controller if there is a reason; a broker that is not first in line waits a moment before."""
-        if self._link.controller_epoch or self._asking or self.is_withdrawn:
+        if self._session.controller_epoch or self._asking or self.is_withdrawn:
             return
         claim = self._claim(now_ms)
         if claim is None:
@@ -170,7 +170,7 @@ class Candidacy:
 
     def _claim(self, now_ms: int) -> tuple[dict[str, object], Deposed | None] | None:
         """The arguments for the call, and the controller that it would fence; None without a reason to try."""
-        image, me = self._link.image, self._me()
+        image, me = self._session.image, self._me()
         holder = holder_of(image)
         if holder is None:
             return ({}, None) if image.offset > self._held_at and me is not None else None
@@ -194,8 +194,8 @@ class Candidacy:
 
     def _me(self) -> BrokerInfo | None:
         """This broker's registration from the image; None if the image has another or none, or it was fenced."""
-        me = self._link.image.brokers.get(self._link.node_id)
-        is_ours = me is not None and me.broker_epoch == self._link.broker_epoch and not me.must_register_anew
+        me = self._session.image.brokers.get(self._session.node_id)
+        is_ours = me is not None and me.broker_epoch == self._session.broker_epoch and not me.must_register_anew
         return me if is_ours else None
 
     def _is_first(self, broker: BrokerInfo) -> bool:
@@ -203,14 +203,14 @@ class Candidacy:
 
     def _is_behind_another(self) -> bool:
         """Whether another live broker should become controller first: leader-role brokers, then ACTIVE ones."""
-        image, me = self._link.image, self._me()
+        image, me = self._session.image, self._me()
         if me is not None and self._is_first(me):
             return False
         is_active = me is not None and me.state is BrokerState.ACTIVE
         return any(
             self._is_first(broker) or (broker.state is BrokerState.ACTIVE and not is_active)
             for broker in image.brokers.values()
-            if broker.node_id not in (self._link.node_id, image.controller_id)
+            if broker.node_id not in (self._session.node_id, image.controller_id)
         )
 
     def _ask(self, claim: dict[str, object], deposed: Deposed | None) -> None:
@@ -230,13 +230,13 @@ class Candidacy:
                     self._watch.observe((epoch, renewals), now_ms, now_ms)
                 if claim.get("fast") and claim["claimed_epoch"] == epoch:
                     # Too many brokers were fenced this way recently: the session timeout decides.
-                    self._link.say("warning", "controller-election-delayed", controller_epoch=epoch)
+                    self._session.say("warning", "controller-election-delayed", controller_epoch=epoch)
             else:
                 self._not_before_ms = now_ms + RETRY_MS
                 self._on_takeover_failed()
                 self._on_refused(outcome, now_ms)
 
-        self._link.send("acquire_lease", claim, on_reply)
+        self._session.send("acquire_lease", claim, on_reply)
 
 
 def holder_of(image: Image) -> BrokerInfo | None:

@@ -1,4 +1,4 @@
-"""The membership's outputs: the broker core turns each into an effect."""
+"""The outputs of the broker lifecycle: the broker core turns each into an effect."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Say:
 
 @dataclass(slots=True, frozen=True)
 class Work:
-    """Call `run` in a thread; its result goes to `Membership.on_worked`, with `done`."""
+    """Call `run` in a thread; its result goes to `BrokerLifecycle.on_worked`, with `done`."""
 
     run: Callable[[], object]
     done: Callable[[object], None]
@@ -59,7 +59,7 @@ class Refuse:
 
 @dataclass(slots=True, frozen=True)
 class ChangeDone:
-    """A change begun with `Membership.begin` was refused, or is done and in the image.
+    """A change begun with `BrokerLifecycle.begin` was refused, or is done and in the image.
 
     `values` are the store's answers, one per request.
     """

@@ -8,7 +8,7 @@ from yak.seams.metadata_store import StoreOutcome
 
 
 def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
-    """The reason for a frozen membership, in one line.
+    """The reason for frozen metadata, in one line.
 
     `is_serving`: the broker became ready before; otherwise it waits for the store's history first.
     """

@@ -5,20 +5,43 @@ The store assigns the broker epoch. Repeating a registration returns the same ep
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from yak.cluster.link import Link
-from yak.cluster.member_state import Identity
-from yak.ids import BrokerEpoch
+from yak.cluster.store_session import StoreSession
+from yak.ids import BrokerEpoch, NodeId
 from yak.seams.metadata_store import StoreOutcome
+
+
+@dataclass(slots=True, frozen=True)
+class Identity:
+    """This broker's identity. `cluster_id` is the one in `meta.properties`, None when there is none yet.
+
+    `boot_id` is new at each start; `directories` are the ids of the log directories. `lossy` says that this start may
+    have lost acknowledged records (a crash of the machine without `flush`). `min_isr` is the broker's
+    min.insync.replicas, for topics without their own: the store must know the rule by which it commits.
+    """
+
+    node_id: NodeId
+    boot_id: str
+    directories: tuple[str, ...]
+    host: str
+    port: int
+    rack: str | None = None
+    role: str = "leader"
+    cluster_id: str | None = None
+    lossy: bool = False
+    min_isr: int = 1
+    http_port: int = 0
+    """The port for HTTP, on the same host; 0 for none."""
 
 
 class Registration:
     """The content of this broker's registration, and its known epochs."""
 
-    def __init__(self, link: Link, identity: Identity) -> None:
-        self._link = link
+    def __init__(self, session: StoreSession, identity: Identity) -> None:
+        self._session = session
         self._identity = identity
-        known = link.image.brokers.get(identity.node_id)
+        known = session.image.brokers.get(identity.node_id)
         self._last_epoch: BrokerEpoch = 0 if known is None else known.broker_epoch
         """The newest of this broker's epochs that was on its disk at the last registration."""
         self._observed_heartbeat: int | None = None
@@ -35,7 +58,7 @@ class Registration:
             "role": identity.role,
             "http_port": identity.http_port,
             "lossy": identity.lossy and not renew,
-            "last_epoch": self._link.broker_epoch or self._last_epoch,
+            "last_epoch": self._session.broker_epoch or self._last_epoch,
             "renew": renew,
             "min_isr": identity.min_isr,
         }
@@ -47,11 +70,11 @@ class Registration:
         """Note the registration."""
         epoch = outcome.value["broker_epoch"]
         assert isinstance(epoch, int)
-        link = self._link
-        link.broker_epoch = epoch
-        link.registered_ms = now_ms
-        link.is_lossy = outcome.value.get("lossy") is True
-        link.say("info", "broker-registered", node_id=link.node_id, broker_epoch=epoch, lossy=link.is_lossy)
+        session = self._session
+        session.broker_epoch = epoch
+        session.registered_ms = now_ms
+        session.is_lossy = outcome.value.get("lossy") is True
+        session.say("info", "broker-registered", node_id=session.node_id, broker_epoch=epoch, lossy=session.is_lossy)
 
     def another_is_alive(self, counter: object) -> bool:
         """Whether another process with this node id is alive: its heartbeat `counter` moved since the last attempt."""
@@ -66,7 +89,7 @@ class Registration:
         Broker epochs are offsets of the metadata log, so an earlier process never has a higher one.
         """
         epoch = broker.get("broker_epoch")
-        return not self.is_ours(broker) and isinstance(epoch, int) and epoch > self._link.broker_epoch
+        return not self.is_ours(broker) and isinstance(epoch, int) and epoch > self._session.broker_epoch
 
     def is_ours(self, broker: Mapping[str, object]) -> bool:
         """Whether a registration in the store is of this process, also under the epoch of an unanswered renewal."""

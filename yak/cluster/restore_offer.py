@@ -1,6 +1,6 @@
 """A broker's offer after the metadata store lost the history: all its state, as JSON in bounded chunks.
 
-An offer is made while the membership is frozen. Its image changes only if the broker joins another history, which makes
+An offer is made while the metadata are frozen. Its image changes only if the broker joins another history, which makes
 a new offer with another digest.
 """
 
@@ -37,7 +37,7 @@ class LogEnd:
     leads: bool = False
 
 
-class Held(NamedTuple):
+class LocalState(NamedTuple):
     """A broker's state besides its image: the logs that it can serve, and the hash chain tail of its newest records."""
 
     logs: Mapping[tuple[uuid.UUID, int], LogEnd]

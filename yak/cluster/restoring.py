@@ -9,23 +9,24 @@ restored automatically. If a broker is missing, or a partition is quarantined or
 operator: `yak cluster restore` does the same with the operator's consent. The merge is in `yak.cluster.restore`.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from __future__ import annotations
 
-from yak.cluster.hash_chain import HashChainTail
-from yak.cluster.link import Link
-from yak.cluster.member_state import Identity, MembershipSettings, MemberState
-from yak.cluster.outputs import Tail
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
 from yak.cluster.payload import BadRecord
 from yak.cluster.restore import Plan, merge
 from yak.cluster.restore_brokers import StoreBefore
 from yak.cluster.restore_commit import commit_arguments
-from yak.cluster.restore_offer import Held, Offer, PackedOffer, pack, unpack
+from yak.cluster.restore_offer import LocalState, Offer, PackedOffer, pack, unpack
 from yak.cluster.restore_status import SeedStatus
-from yak.cluster.standing import Standing
-from yak.ids import MetadataOffset
+from yak.cluster.store_session import StoreSession
 from yak.seams.dice import Dice
 from yak.seams.metadata_store import StoreOutcome, TailedRecord
+
+if TYPE_CHECKING:
+    from yak.cluster.broker_lifecycle import BrokerLifecycle
+    from yak.cluster.registration import Identity
 
 LOOK_MS = 500
 """How often a broker checks the progress of the restore."""
@@ -35,37 +36,25 @@ BUSY_MS = 10_000
 """Reading and writing take less time, or the connection fails before."""
 LOST = frozenset({"NO_CLUSTER", "REGRESSED", "FORKED"})
 
-WhatIsHeld = Callable[[], Held]
-
-
-def holds_nothing() -> Held:
-    """The state of a membership without a broker around it."""
-    return Held({}, HashChainTail())
-
 
 class Restoring:
-    """Runs the restore while the membership is FROZEN. `verify` asks the store again."""
+    """Runs the restore while the broker's metadata are frozen."""
 
     def __init__(
         self,
-        link: Link,
-        standing: Standing,
+        lifecycle: BrokerLifecycle,
+        session: StoreSession,
         identity: Identity,
-        settings: MembershipSettings,
+        wait_ms: int,
         dice: Dice,
-        *,
-        held: WhatIsHeld,
-        admitted: Callable[[], tuple[MetadataOffset, str]],
-        verify: Callable[[], None],
+        local_state: Callable[[], LocalState],
     ) -> None:
-        self._link = link
-        self._standing = standing
+        self._lifecycle = lifecycle
+        self._session = session
         self._identity = identity
-        self._wait_ms = settings.restore_wait_ms
+        self._wait_ms = wait_ms
         self._dice = dice
-        self._held = held
-        self._admitted = admitted
-        self._verify = verify
+        self._local_state = local_state
         self._packed: PackedOffer | None = None
         self._packed_for: tuple[object, ...] = ()
         self._complete: tuple[str, int] | None = None
@@ -84,38 +73,37 @@ class Restoring:
     # ------------------------------------------------------------------------------------------------- the start
 
     def on_refused(self, outcome: StoreOutcome, now_ms: int) -> None:
-        """The store does not hold this broker's history, and the membership is FROZEN for it."""
-        link = self._link
-        if link.image.offset == 0:
+        """The store does not hold this broker's history, and the metadata are frozen."""
+        session = self._session
+        if session.image.offset == 0:
             return
         if outcome.code == "SEEDING":
-            link.send("seed_status", {}, self._on_status)
+            session.send("seed_status", {}, self._on_status)
         elif outcome.code in LOST:
             self._begin()
         elif outcome.code == "WRONG_INCARNATION":
             self._on_incarnation(outcome.value, now_ms)
 
     def _begin(self) -> None:
-        image = self._link.image
+        image = self._session.image
         arguments: dict[str, object] = {"new_seed_nonce": str(self._dice.uuid4()), "incarnation": image.incarnation}
         # The store may have another incarnation than this broker's image: the image's counts.
-        self._link.send("seed_begin", arguments | {"incarnation_id": image.incarnation_id}, self._on_begun)
+        self._session.send("seed_begin", arguments | {"incarnation_id": image.incarnation_id}, self._on_begun)
 
     def _on_begun(self, outcome: StoreOutcome, now_ms: int) -> None:
         if outcome.code == "OK":
             if outcome.value.get("begun"):
-                self._link.say("warning", "metadata-restore-started", metadata_offset=self._link.image.offset)
-            self._link.send("seed_status", {}, self._on_status)
+                self._session.say("warning", "metadata-restore-started", metadata_offset=self._session.image.offset)
+            self._session.send("seed_status", {}, self._on_status)
         elif outcome.code == "NOT_LOST":
             self._look_soon(now_ms)
 
     def _look_soon(self, now_ms: int, wait_ms: int = LOOK_MS) -> None:
-        if self._standing.state is MemberState.FROZEN:
-            self._standing.dues["recheck"] = now_ms + wait_ms
+        self._lifecycle.recheck_at(now_ms + wait_ms)
 
     def _wait_for(self, words: str) -> None:
         """Append the awaited event to the reason for the freeze."""
-        self._standing.note = words
+        self._lifecycle.awaited = words
 
     def _say_once(self, what: object) -> bool:
         if self._said == what:
@@ -129,15 +117,15 @@ class Restoring:
         self._look_soon(now_ms)
         if outcome.code != "OK":
             return
-        link = self._link
+        session = self._session
         status = SeedStatus.read(outcome.value)
-        if not status.seed_nonce or status.cluster_id != link.cluster_id:
+        if not status.seed_nonce or status.cluster_id != session.cluster_id:
             return
-        position = (link.image.offset, link.image.chain_hash)
-        if self._admitted() != position:
+        position = (session.image.offset, session.image.chain_hash)
+        if self._lifecycle.admitted != position:
             return
         self._offer(status, position)
-        if link.node_id not in status.offers:
+        if session.node_id not in status.offers:
             return
         missing = status.missing()
         if missing:
@@ -145,7 +133,7 @@ class Restoring:
             nodes = ", ".join(map(str, missing))
             self._wait_for(f"it is restored when broker {nodes} has answered too, or by: yak cluster restore")
             if self._say_once(("waiting", tuple(missing))):
-                link.say(
+                session.say(
                     "warning",
                     "metadata-restore-waiting",
                     missing=nodes,
@@ -156,35 +144,35 @@ class Restoring:
             self._on_complete(status, now_ms)
 
     def _offer(self, status: SeedStatus, position: tuple[int, str]) -> None:
-        link, identity = self._link, self._identity
-        key = (status.seed_nonce, position, link.broker_epoch)
+        session, identity = self._session, self._identity
+        key = (status.seed_nonce, position, session.broker_epoch)
         if self._packed is None or self._packed_for != key:
-            held = self._held()
+            local = self._local_state()
             offer = Offer(
-                node_id=link.node_id,
+                node_id=session.node_id,
                 boot_id=identity.boot_id,
-                broker_epoch=link.broker_epoch,
-                lossy=link.is_lossy if link.broker_epoch else identity.lossy,
+                broker_epoch=session.broker_epoch,
+                lossy=session.is_lossy if session.broker_epoch else identity.lossy,
                 directories=identity.directories,
                 host=identity.host,
                 port=identity.port,
                 rack=identity.rack,
                 role=identity.role,
                 http_port=identity.http_port,
-                image=link.image,
-                logs=held.logs,
-                trail=held.trail,
+                image=session.image,
+                logs=local.logs,
+                trail=local.trail,
             )
             self._packed, self._packed_for = pack(offer), key
-            link.say(
+            session.say(
                 "warning",
                 "metadata-restore-offered",
-                metadata_offset=link.image.offset,
-                topics=len(link.image.topics),
+                metadata_offset=session.image.offset,
+                topics=len(session.image.topics),
                 logs=len(offer.logs),
             )
         packed = self._packed
-        if status.digests.get(link.node_id) == packed.digest:
+        if status.digests.get(session.node_id) == packed.digest:
             return
         for number, data in enumerate(packed.chunks):
             arguments: dict[str, object] = {
@@ -195,15 +183,15 @@ class Restoring:
                 "digest": packed.digest,
                 "header": packed.header,
             }
-            link.send("seed_offer", arguments, _ignore)
+            session.send("seed_offer", arguments, _ignore)
 
     def _on_complete(self, status: SeedStatus, now_ms: int) -> None:
         """All brokers have offered. The first of them goes on after a while; the next ones only if it does not."""
-        link = self._link
+        session = self._session
         if self._complete is None or self._complete[0] != status.offers_digest:
             self._complete = (status.offers_digest, now_ms)
             self._wait_for("all brokers have answered: it is restored in a few seconds")
-            link.say(
+            session.say(
                 "warning",
                 "metadata-restore-complete",
                 brokers=", ".join(map(str, status.offers)),
@@ -211,7 +199,7 @@ class Restoring:
             )
         if self._judged == status.offers_digest:
             return
-        turn = list(status.offers).index(link.node_id)
+        turn = list(status.offers).index(session.node_id)
         if now_ms - self._complete[1] >= self._wait_ms + turn * TURN_MS:
             self._read(status, now_ms)
 
@@ -237,19 +225,19 @@ class Restoring:
 
         for node_id, chunk in wanted:
             arguments: dict[str, object] = {"seed_nonce": status.seed_nonce, "of_node": node_id, "chunk": chunk}
-            self._link.send("seed_read", arguments, lambda o, ms, n=node_id, c=chunk: on_piece(n, c, o, ms))  # type: ignore[misc]
+            self._session.send("seed_read", arguments, lambda o, ms, n=node_id, c=chunk: on_piece(n, c, o, ms))  # type: ignore[misc]
 
     def _merge(self, status: SeedStatus, pieces: Mapping[int, Mapping[int, str]], now_ms: int) -> None:
-        link = self._link
+        session = self._session
         try:
             offers = [unpack([held[number] for number in sorted(held)]) for held in pieces.values()]
         except BadRecord as error:
-            link.say("error", "metadata-restore-failed", reason=str(error))
+            session.say("error", "metadata-restore-failed", reason=str(error))
             self._judged = status.offers_digest
             self._look_soon(now_ms)
             return
         plan = merge(offers, store_before(status), incarnation_id=str(self._dice.uuid4()), now_ms=now_ms)
-        link.say(
+        session.say(
             "warning",
             "metadata-restore-merged",
             brokers=len(offers),
@@ -263,7 +251,9 @@ class Restoring:
             return
         self._judged = status.offers_digest
         self._wait_for(f"{why_not_automatic(plan)}: see yak cluster restore")
-        link.say("error", "metadata-restore-blocked", reason=why_not_automatic(plan), what="see: yak cluster restore")
+        session.say(
+            "error", "metadata-restore-blocked", reason=why_not_automatic(plan), what="see: yak cluster restore"
+        )
         self._look_soon(now_ms)
 
     def _commit(self, plan: Plan, status: SeedStatus, now_ms: int) -> None:
@@ -278,33 +268,33 @@ class Restoring:
                 return
             if outcome.code != "OK":
                 self._attempt += 1
-                self._link.say("warning", "metadata-restore-failed", reason=outcome.code)
+                self._session.say("warning", "metadata-restore-failed", reason=outcome.code)
                 self._look_soon(answered_ms)
             elif is_last:
-                self._link.say(
+                self._session.say(
                     "warning",
                     "metadata-restore-committed",
                     incarnation=plan.image.incarnation,
                     metadata_offset=plan.image.offset,
                     topics=len(plan.image.topics),
                 )
-                self._verify()
+                self._lifecycle.verify()
 
         for call in calls:
             last = call["step"] == "end"
-            self._link.send("seed_commit", call, lambda o, ms, last=last: on_slice(last, o, ms))  # type: ignore[misc]
+            self._session.send("seed_commit", call, lambda o, ms, last=last: on_slice(last, o, ms))  # type: ignore[misc]
 
     # -------------------------------------------------------------------------------------------------- adopting
 
     def _on_incarnation(self, value: Mapping[str, Any], now_ms: int) -> None:
         """The store has another incarnation of the cluster than this broker's image."""
-        link = self._link
-        image = link.image
+        session = self._session
+        image = session.image
         if int(value["incarnation"]) < image.incarnation:
             self._begin()
             return
         position = (image.offset, image.chain_hash)
-        if self._admitted() != position:
+        if self._lifecycle.admitted != position:
             self._look_soon(now_ms)
             return
         offered = tuple(value.get("took_part") or ())
@@ -323,36 +313,33 @@ class Restoring:
             self._begin()
             return
         is_ours = value["boot_id"] == self._identity.boot_id
-        link.broker_epoch = int(value["broker_epoch"]) if is_ours else 0
+        session.broker_epoch = int(value["broker_epoch"]) if is_ours else 0
         self._adopts = True
         event = "metadata-restore-adopted" if took_part else "metadata-restore-joined-late"
-        link.say("warning", event, incarnation=value["incarnation"], broker_epoch=link.broker_epoch)
+        session.say("warning", event, incarnation=value["incarnation"], broker_epoch=session.broker_epoch)
         if value["lost"]:
-            link.say(
+            session.say(
                 "error",
                 "metadata-restore-unclean",
                 partitions=value["lost"],
                 what="an operator accepted that acknowledged records of these may be lost",
             )
-        self._standing.move(MemberState.VERIFYING, "taking over the restored metadata")
-        self._standing.dues["recheck"] = now_ms + BUSY_MS
-        link.put(Tail(position[0]))
+        self._lifecycle.begin_adoption(now_ms + BUSY_MS)
 
     def may_admit(self, record: TailedRecord) -> bool:
         """Whether a snapshot may replace the image: one of another incarnation only while this broker adopts it."""
-        image = self._link.image
+        image = self._session.image
         is_ours = not image.offset or record.payload.get("incarnation_id") == image.incarnation_id
         return is_ours or self._adopts
 
     def on_image(self) -> None:
         """Verify again once the image is that of the adopted incarnation."""
-        link = self._link
-        if self._adopts and link.image.incarnation_id != link.incarnation_id:
+        session = self._session
+        if self._adopts and session.image.incarnation_id != session.incarnation_id:
             self._adopts = False
-            self._standing.dues.pop("recheck", None)
-            link.incarnation_id = link.image.incarnation_id
+            session.incarnation_id = session.image.incarnation_id
             self._packed = self._complete = self._said = None
-            self._verify()
+            self._lifecycle.end_adoption()
 
 
 def store_before(status: SeedStatus) -> StoreBefore:

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Collection
 
 from yak.cluster.image import PendingTopic
-from yak.cluster.link import Link
+from yak.cluster.store_session import StoreSession
 from yak.cluster.topic_changes import plan_missing_partitions
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
@@ -26,11 +26,11 @@ class Unfinished:
 
     def __init__(
         self,
-        link: Link,
+        session: StoreSession,
         on_failed: Callable[[StoreOutcome, int], None],
         full: Callable[[], Collection[NodeId]],
     ) -> None:
-        self._link = link
+        self._session = session
         self._on_failed = on_failed
         self._full = full
         self._seen: tuple[object, object] | None = None
@@ -47,7 +47,7 @@ class Unfinished:
 
     def look(self, now_ms: int) -> None:
         """Start the timer when brokers or pending topics changed: the broker that creates a topic may be dead."""
-        image = self._link.image
+        image = self._session.image
         if self._seen is not None and self._seen[0] is image.brokers and self._seen[1] is image.pending:
             return
         self._seen = (image.brokers, image.pending)
@@ -60,7 +60,7 @@ class Unfinished:
             return
         self.due_ms = None
         for topic_id, pending in self._then.items():
-            if self._link.image.pending.get(topic_id) is pending:
+            if self._session.image.pending.get(topic_id) is pending:
                 self._undo(pending)
 
     def _undo(self, pending: PendingTopic) -> None:
@@ -73,24 +73,24 @@ class Unfinished:
             if outcome.code != "OK":
                 self._on_failed(outcome, now_ms)
             elif outcome.value.get("removed"):
-                self._link.say("warning", "incomplete-topic-removed", topic=pending.name)
+                self._session.say("warning", "incomplete-topic-removed", topic=pending.name)
             elif isinstance(missing, list) and missing:
                 self._finish(pending, [int(number) for number in missing], now_ms)
 
-        self._link.send("undo_half_made", {"topic_id": str(pending.topic_id)}, on_reply)
+        self._session.send("undo_half_made", {"topic_id": str(pending.topic_id)}, on_reply)
 
     def _finish(self, pending: PendingTopic, missing: list[int], now_ms: int) -> None:
         try:
-            requests = plan_missing_partitions(self._link.image, pending, missing, self._full())
+            requests = plan_missing_partitions(self._session.image, pending, missing, self._full())
         except PeerError as error:
             # Retried when the brokers change.
             if error.error_code is ErrorCode.kafka_storage_error:
                 self.due_ms = now_ms + NO_ROOM_PAUSE_MS
-            self._link.say("warning", "incomplete-partitions-delayed", topic=pending.name, reason=error.message)
+            self._session.say("warning", "incomplete-partitions-delayed", topic=pending.name, reason=error.message)
             return
-        self._link.say("info", "incomplete-partitions-created", topic=pending.name, partitions=len(missing))
+        self._session.say("info", "incomplete-partitions-created", topic=pending.name, partitions=len(missing))
         for request in requests:
-            self._link.send(request.script, request.arguments, self._on_grown)
+            self._session.send(request.script, request.arguments, self._on_grown)
 
     def _on_grown(self, outcome: StoreOutcome, now_ms: int) -> None:
         if outcome.code not in ("OK", "NO_TOPIC"):

@@ -11,9 +11,10 @@ from yak.broker import apis
 from yak.broker.broker import Broker, Parts
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
-from yak.cluster.member_state import Identity, MembershipSettings
 from yak.cluster.payload import BadRecord
+from yak.cluster.registration import Identity
 from yak.cluster.secret_file import SecretFile
+from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.config.log_config import LogConfig
 from yak.config.topic_configs import resolve_log_config
@@ -126,7 +127,7 @@ def make_broker(
     parts = Parts(
         identity=identity,
         config=config,
-        membership=MembershipSettings(
+        cluster_settings=ClusterSettings(
             session_timeout_ms=options.lease_ms,
             heartbeat_interval_ms=options.renew_interval_ms,
             auto_leader_rebalance=config.auto_leader_rebalance_enable,

@@ -206,7 +206,7 @@ class Server:
         self._is_ready = True
         advertised_host, advertised_port = options.advertised(self._port)
         address = f"{bracketed(advertised_host)}:{advertised_port}"
-        epoch = broker.metadata.membership.broker_epoch
+        epoch = broker.metadata.lifecycle.broker_epoch
         if options.ready_file is not None:
             ready = {
                 "node_id": options.node_id,

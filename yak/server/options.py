@@ -9,7 +9,7 @@ from yak.errors import UsageError
 Role = Literal["leader", "follower"]
 ROLES: Final[tuple[Role, ...]] = ("leader", "follower")
 LEASE_MS_DEFAULT: Final = 6_000
-"""As `session_timeout_ms` of `yak.cluster.member_state.MembershipSettings`; far above any event loop delay."""
+"""As `session_timeout_ms` of `yak.cluster.settings.ClusterSettings`; far above any event loop delay."""
 RENEW_MS_DEFAULT: Final = 500
 FOLLOWERS_TIMEOUT_MS_DEFAULT: Final = 30_000
 _RENEWALS_PER_LEASE: Final = 3

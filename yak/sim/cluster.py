@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from yak.cluster.member_state import MembershipSettings
+from yak.cluster.settings import ClusterSettings
 from yak.seams.metadata_store import StoreRequest
 from yak.sim.dice import SeededDice
 from yak.sim.history import History
@@ -31,7 +31,7 @@ class Cluster:
         *,
         size: int,
         settings: dict[str, str],
-        membership: MembershipSettings,
+        cluster_settings: ClusterSettings,
         roles: tuple[str, ...],
         racks: tuple[str | None, ...],
     ) -> None:
@@ -49,7 +49,7 @@ class Cluster:
                 self.store,
                 node_id=node_id,
                 settings=settings,
-                membership=membership,
+                cluster_settings=cluster_settings,
                 network=self.network,
                 role=roles[node_id - 1],
                 rack=racks[node_id - 1],

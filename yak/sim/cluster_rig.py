@@ -13,7 +13,7 @@ from typing import Any
 
 from yak.broker.liveness import serving_brokers
 from yak.cluster.image import PartitionInfo
-from yak.cluster.member_state import MembershipSettings
+from yak.cluster.settings import ClusterSettings
 from yak.ids import NodeId, TopicPartition
 from yak.replication.partition import Partition
 from yak.seams.metadata_store import StoreRequest
@@ -49,7 +49,9 @@ class ClusterRig:
             SeededDice(seed),
             size=size,
             settings={"auto.create.topics.enable": "false"} | (settings or {}),
-            membership=MembershipSettings(auto_leader_rebalance=hands_back, leader_imbalance_check_interval_ms=1_000),
+            cluster_settings=ClusterSettings(
+                auto_leader_rebalance=hands_back, leader_imbalance_check_interval_ms=1_000
+            ),
             roles=roles or ("leader",) * size,
             racks=racks or (None,) * size,
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from yak.cluster.member_state import MembershipSettings
 from yak.cluster.payload import parse_isr, parse_nodes
+from yak.cluster.settings import ClusterSettings
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.books import Violation
 from yak.sim.checks.commits_of_members import CommitsOfMembers
@@ -81,7 +81,7 @@ class ClusterRun:
         plans |= {plan.name: plan for plan in keyed}
         self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
         settings = draw_settings(self._dice) | cleaning
-        membership = MembershipSettings(
+        cluster_settings = ClusterSettings(
             heartbeat_interval_ms=self.session_ms // 6,
             session_timeout_ms=self.session_ms,
             leader_imbalance_check_interval_ms=self._dice.choice((1_000, 5_000)),
@@ -92,7 +92,7 @@ class ClusterRun:
             dice,
             size=brokers,
             settings=settings,
-            membership=membership,
+            cluster_settings=cluster_settings,
             roles=draw_roles(self._dice, brokers),
             racks=draw_racks(self._dice, brokers),
         )
@@ -134,7 +134,7 @@ class ClusterRun:
             self.coordinators,
             self.commits,
             self.log_starts,
-            OutageFencesNobody(self.cluster, membership.patience_ms),
+            OutageFencesNobody(self.cluster, cluster_settings.patience_ms),
             self.counts,
         ]
         self.producers: list[SimProducer] = []

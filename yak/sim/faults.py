@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from yak.cluster.member_state import MemberState
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
 from yak.sim.dice import SeededDice
@@ -298,7 +298,7 @@ class Faults:
 
         def bring_back() -> None:
             # a broker that had none of the lost records went on with the shorter history: that one counts now
-            moved_on = node.broker is not None and node.broker.metadata.membership.state is MemberState.ACTIVE
+            moved_on = node.broker is not None and node.broker.metadata.lifecycle.state is LifecycleState.ACTIVE
             node.store_goes_down()
             if not moved_on:
                 store.bring_back(whole)

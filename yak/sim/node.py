@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.broker import Broker, Parts
 from yak.broker.metadata import PARTITIONS_A_SLICE
 from yak.cluster.image_log import ImageLog
-from yak.cluster.membership import Identity, MembershipSettings
+from yak.cluster.registration import Identity
 from yak.cluster.secret_file import SecretFile
+from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.config.topic_configs import resolve_log_config
 from yak.core import events
@@ -52,7 +53,7 @@ class SimNode:
         node_id: int,
         settings: dict[str, str],
         directories: tuple[str, ...] = (DATA_DIRECTORY,),
-        membership: MembershipSettings | None = None,
+        cluster_settings: ClusterSettings | None = None,
         network: Network | None = None,
         role: str = "leader",
         rack: str | None = None,
@@ -94,7 +95,7 @@ class SimNode:
         self.on_fail_stop: Callable[[FailStop], None] = self.bugs.stopped
         self.on_request_failed: Callable[[events.Notice], None] = self.bugs.request_failed
         self.after_step: Callable[[], None] = lambda: None
-        self.membership = membership or MembershipSettings()
+        self.cluster_settings = cluster_settings or ClusterSettings()
         self.store_line = StoreLine(
             world, dice, store, self.post, party=self.party if network is not None else "", network=network
         )
@@ -170,7 +171,7 @@ class SimNode:
             Parts(
                 identity=identity,
                 config=config,
-                membership=self.membership,
+                cluster_settings=self.cluster_settings,
                 log_store=log_store,
                 image=image,
                 image_log=image_log,

@@ -215,7 +215,7 @@ def grow(rig, name, count, assignments=None):
 def test_create_topics_leaves_out_another_broker_that_said_it_is_full(monkeypatch):
     rig = ClusterRig()
     monkeypatch.setattr(rig.nodes[2].disk, "free_bytes", lambda _path: 4096)
-    rig.run_until(lambda: all(node.broker.metadata.membership.heart.full == {3} for node in rig.nodes))
+    rig.run_until(lambda: all(node.broker.metadata.lifecycle.heartbeats.full == {3} for node in rig.nodes))
     for number in range(4):
         rig.create_topic(f"spread{number}", replication_factor=2)
         assert 3 not in rig.info(f"spread{number}").replicas
@@ -229,7 +229,7 @@ def test_create_topics_leaves_out_another_broker_that_said_it_is_full(monkeypatc
     refused = grow(rig, "spread0", 9, [{"broker_ids": [1, 3]}])
     assert refused.error_code == ErrorCode.kafka_storage_error
     monkeypatch.undo()
-    rig.run_until(lambda: not any(node.broker.metadata.membership.heart.full for node in rig.nodes))
+    rig.run_until(lambda: not any(node.broker.metadata.lifecycle.heartbeats.full for node in rig.nodes))
     rig.create_topic("wide", replication_factor=3)
 
 
@@ -242,7 +242,7 @@ def test_append_without_room_tells_the_other_brokers_within_a_second(monkeypatch
     disk.fail_next("append", errno.ENOSPC, path_contains="orders-0/")
     rig.produce("orders", [b"refused"])
     rig.run_for(1_000)
-    assert all(node.broker.metadata.membership.heart.full == {leader} for node in rig.nodes)
+    assert all(node.broker.metadata.lifecycle.heartbeats.full == {leader} for node in rig.nodes)
 
 
 def test_reassignment_to_a_full_broker_returns_kafka_storage_error(monkeypatch):
@@ -250,7 +250,7 @@ def test_reassignment_to_a_full_broker_returns_kafka_storage_error(monkeypatch):
     rig.create_topic("orders", replication_factor=2)
     [other] = {1, 2, 3} - set(rig.info("orders").replicas)
     monkeypatch.setattr(rig.nodes[other - 1].disk, "free_bytes", lambda _path: 4096)
-    rig.run_until(lambda: all(node.broker.metadata.membership.heart.full == {other} for node in rig.nodes))
+    rig.run_until(lambda: all(node.broker.metadata.lifecycle.heartbeats.full == {other} for node in rig.nodes))
     kept = rig.info("orders").replicas
     asked = {"partition_index": 0, "replicas": [kept[0], other]}
     topics = [{"name": "orders", "partitions": [asked]}]

@@ -163,12 +163,12 @@ def test_creation_of_many_topics_asks_for_the_free_space_once(rig, monkeypatch):
 
 def test_stop_that_comes_with_the_end_of_the_last_slice_finds_nothing_left(rig, monkeypatch):
     broker_metadata = rig.node.broker.metadata
-    real = broker_metadata.membership.on_image
+    real = broker_metadata.lifecycle.on_image
 
     def on_image(*args, **kwargs):
         broker_metadata.finish_slices()
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(broker_metadata.membership, "on_image", on_image)
+    monkeypatch.setattr(broker_metadata.lifecycle, "on_image", on_image)
     rig.create_topic("orders", partitions=MANY)
     assert held(rig) == MANY

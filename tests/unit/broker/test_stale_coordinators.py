@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.cluster.member_state import MemberState
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.cluster_rig import ClusterRig
@@ -80,7 +80,7 @@ def test_while_the_store_has_lost_the_metadata_commits_are_told(rig: ClusterRig)
     rig.cluster.store.flush_all()
     rig.run_for(20_000)
     broker = rig.nodes[leader - 1].broker
-    assert broker.metadata.membership.state is MemberState.FROZEN
+    assert broker.metadata.lifecycle.state is LifecycleState.FROZEN
     assert broker.metadata.store_lost_ms is None
     assert told(rig, leader).topics[0].partitions[0].committed_offset == 5
 

@@ -97,14 +97,14 @@ def test_what_a_deposed_leader_did_not_commit_is_cut_from_its_log(rig):
 
 def test_a_hung_leader_is_fenced_within_the_session_and_registers_anew(rig):
     leader = rig.leader("orders")
-    epoch = rig.nodes[leader - 1].broker.metadata.membership.broker_epoch
+    epoch = rig.nodes[leader - 1].broker.metadata.lifecycle.broker_epoch
     before_ms = rig.world.now_ms
     rig.nodes[leader - 1].pause()
     rig.run_until(lambda: rig.leader("orders") not in (leader, -1))
     assert rig.world.now_ms - before_ms <= 6_500
     rig.nodes[leader - 1].resume()
     rig.run_until(lambda: rig.is_in_sync("orders"))
-    assert rig.nodes[leader - 1].broker.metadata.membership.broker_epoch > epoch
+    assert rig.nodes[leader - 1].broker.metadata.lifecycle.broker_epoch > epoch
 
 
 def test_an_orderly_stop_moves_leaderships_first(rig):
@@ -137,7 +137,7 @@ def test_a_follower_whose_log_begins_after_its_own_starts_anew(rig):
 def test_a_client_that_says_it_is_a_replica_is_refused(rig):
     leader, other = rig.leader("orders"), rig.followers("orders")[0]
     assert rig.produce("orders", [b"a"]).error_code == 0
-    epoch = rig.nodes[other - 1].broker.metadata.membership.broker_epoch
+    epoch = rig.nodes[other - 1].broker.metadata.lifecycle.broker_epoch
     before = rig.replica(leader, "orders").replica_states[other].log_end_offset
     fields = {
         "max_wait": dt.timedelta(0),

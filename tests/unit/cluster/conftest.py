@@ -1,4 +1,4 @@
-"""A broker's metadata side without a broker: memberships, one or several, against the store in memory."""
+"""A broker's metadata side without a broker: broker lifecycles, one or several, against the store in memory."""
 
 import heapq
 import random
@@ -7,15 +7,23 @@ from collections import Counter, deque
 
 import pytest
 
+from yak.cluster.broker_lifecycle import BrokerLifecycle, LifecycleState
+from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.image import Image
-from yak.cluster.membership import Identity, Membership, MembershipSettings, MemberState
 from yak.cluster.outputs import BecameReady, Call, ChangeDone, Left, Output, Refuse, Say, Tail
+from yak.cluster.registration import Identity
+from yak.cluster.restore_offer import LocalState
+from yak.cluster.settings import ClusterSettings
 from yak.cluster.topic_changes import NewTopic, plan_create_topic
 from yak.seams.metadata_store import StoreRequest, TailedRecord
 from yak.sim.dice import SeededDice
 from yak.sim.store import SimStore
 
 START_MS = 1_000_000
+
+
+def no_logs() -> LocalState:
+    return LocalState({}, HashChainTail())
 
 
 class CountingDice:
@@ -37,19 +45,20 @@ class CountingDice:
 
 
 class Driver:
-    """Drives one membership as the broker core does; calls are answered when `run` is called."""
+    """Drives one broker lifecycle as the broker core does; calls are answered when `run` is called."""
 
     def __init__(self, store: SimStore, identity: Identity, image: Image | None = None, **settings) -> None:
         self.store = store
         self.image = image or Image()
         self.now_ms = 1_000_000
         self._nonce = 0
-        self.member = Membership(
+        self.lifecycle = BrokerLifecycle(
             identity,
             self.image,
             next_nonce=self._next_nonce,
             dice=CountingDice(identity.node_id * 1000),
-            settings=MembershipSettings(**settings),
+            local_state=no_logs,
+            settings=ClusterSettings(**settings),
         )
         self.calls: deque[Call] = deque()
         self.scripts: list[str] = []
@@ -86,20 +95,20 @@ class Driver:
 
     def connect(self, unsafe: tuple[str, ...] = ()) -> "Driver":
         self.connected = True
-        self.take(self.member.on_connected(self.store.process_id, unsafe, self.now_ms))
+        self.take(self.lifecycle.on_connected(self.store.process_id, unsafe, self.now_ms))
         return self
 
     def lose(self, reason: str = "connection reset") -> None:
         self.connected = False
         self.calls.clear()
         self.tail_after = None
-        self.take(self.member.on_lost(reason, self.now_ms))
+        self.take(self.lifecycle.on_lost(reason, self.now_ms))
 
     def answer_one(self) -> None:
         call = self.calls.popleft()
         self.scripts.append(call.request.script)
         outcome = self.store.call(call.request, self.now_ms)
-        self.take(self.member.on_replied(call.nonce, outcome, self.now_ms))
+        self.take(self.lifecycle.on_replied(call.nonce, outcome, self.now_ms))
 
     def pump_tail(self) -> bool:
         if self.tail_after is None:
@@ -108,12 +117,12 @@ class Driver:
         if not records:
             return False
         self.tail_after = records[-1].offset
-        good, outputs = self.member.admit(records, self.now_ms)
+        good, outputs = self.lifecycle.admit(records, self.now_ms)
         self.take(outputs)
         if good:
             self.persisted += good
             self.image, _delta = self.image.apply_all(good)
-            self.take(self.member.on_image(self.image, self.now_ms))
+            self.take(self.lifecycle.on_image(self.image, self.now_ms))
         return True
 
     def run(self) -> "Driver":
@@ -123,20 +132,20 @@ class Driver:
                 self.answer_one()
             elif not (self.connected and self.pump_tail()):
                 return self
-        raise AssertionError("the membership does not come to rest")
+        raise AssertionError("the broker lifecycle does not come to rest")
 
     def pass_time(self, ms: int) -> "Driver":
         """Let time pass, timer by timer."""
         end_ms = self.now_ms + ms
-        while (due_ms := self.member.next_due()) is not None and due_ms <= end_ms:
+        while (due_ms := self.lifecycle.next_due()) is not None and due_ms <= end_ms:
             self.now_ms = max(self.now_ms, due_ms)
-            self.take(self.member.on_time(self.now_ms))
+            self.take(self.lifecycle.on_time(self.now_ms))
             self.run()
         self.now_ms = end_ms
         return self.run()
 
     def begin(self, requests: list[StoreRequest]) -> int:
-        change_id, outputs = self.member.begin(requests)
+        change_id, outputs = self.lifecycle.begin(requests)
         self.take(outputs)
         return change_id
 
@@ -151,14 +160,14 @@ def identity(node_id: int = 1, boot: str = "boot-1", directory: str = "", **more
 
 
 class Node:
-    """One broker's membership: what it is told waits while it is paused, and is lost when it is killed."""
+    """One broker's lifecycle: what it is told waits while it is paused, and is lost when it is killed."""
 
     def __init__(self, fleet: "Fleet", node_id: int, role: str) -> None:
         self.fleet = fleet
         self.node_id = node_id
         self.role = role
         self.image = Image()
-        self.member: Membership | None = None
+        self.lifecycle: BrokerLifecycle | None = None
         self.life = 0
         self.line = 0
         self.is_paused = False
@@ -173,12 +182,13 @@ class Node:
             self.node_id, f"boot-{self.life}", (f"d{self.node_id}",), "h", 9092, role=self.role, lossy=lossy
         )
         count = iter(range(1, 10**9))
-        self.member = Membership(
+        self.lifecycle = BrokerLifecycle(
             identity,
             self.image,
             next_nonce=lambda: next(count),
             dice=SeededDice(self.node_id),
-            settings=MembershipSettings(),
+            local_state=no_logs,
+            settings=ClusterSettings(),
         )
         self.inbox.clear()
         self.is_paused = False
@@ -189,7 +199,7 @@ class Node:
     def kill(self) -> None:
         self.life += 1
         self.line += 1
-        self.member = None
+        self.lifecycle = None
 
     def connect(self) -> None:
         self.line += 1
@@ -201,19 +211,19 @@ class Node:
         self.deliver(lambda m, now_ms: m.on_lost("the store is away", now_ms))
 
     def deliver(self, act) -> None:
-        """Let the membership do something, now or when it goes on."""
-        if self.member is None:
+        """Let the broker lifecycle do something, now or when it goes on."""
+        if self.lifecycle is None:
             return
         if self.is_paused:
             self.inbox.append(act)
             return
-        self.carry_out(act(self.member, self.fleet.now_ms))
-        due_ms = self.member.next_due()
+        self.carry_out(act(self.lifecycle, self.fleet.now_ms))
+        due_ms = self.lifecycle.next_due()
         if due_ms is not None:
             self.later(due_ms - self.fleet.now_ms, self.on_time)
 
     def on_time(self) -> None:
-        due_ms = None if self.member is None else self.member.next_due()
+        due_ms = None if self.lifecycle is None else self.lifecycle.next_due()
         if due_ms is not None and due_ms <= self.fleet.now_ms and not self.is_paused:
             self.deliver(lambda m, now_ms: m.on_time(now_ms))
 
@@ -261,7 +271,7 @@ class Node:
             node.later(fleet.delay(), node.pump)
 
     def pump(self) -> None:
-        if self.tail_after is None or not self.fleet.store.up or self.member is None:
+        if self.tail_after is None or not self.fleet.store.up or self.lifecycle is None:
             return
         records = self.fleet.store.records_after(self.tail_after)
         if not records:
@@ -326,7 +336,7 @@ class Fleet:
 
     def check_offices(self) -> None:
         for node in self.nodes.values():
-            epoch = node.member._link.controller_epoch if node.member is not None else 0
+            epoch = node.lifecycle._session.controller_epoch if node.lifecycle is not None else 0
             if epoch:
                 assert self.office.setdefault(epoch, node.node_id) == node.node_id, "two brokers hold one office"
 
@@ -342,7 +352,7 @@ class Fleet:
         return [record.payload for record in self.store.records_after(0, 10**6) if record.kind == kind]
 
     def holder(self) -> Node:
-        [holder] = [n for n in self.nodes.values() if n.member is not None and n.member.is_controller]
+        [holder] = [n for n in self.nodes.values() if n.lifecycle is not None and n.lifecycle.is_controller]
         return holder
 
     def create(self, name: str, partitions: int) -> None:
@@ -365,7 +375,7 @@ class Fleet:
             node.later(self.dice.randint(0, 400), node.connect)
 
     def kill(self, node: Node, *, noticed: bool = True) -> None:
-        epoch = node.member.broker_epoch if node.member is not None else 0
+        epoch = node.lifecycle.broker_epoch if node.lifecycle is not None else 0
         node.kill()
         if noticed:
             self.everybody_suspects(node.node_id, epoch)
@@ -382,7 +392,7 @@ class Fleet:
         if not self.store.up:
             self.store.up = True
         for node in self.nodes.values():
-            if node.member is None:
+            if node.lifecycle is None:
                 node.start()
             elif node.is_paused:
                 node.resume()
@@ -398,7 +408,7 @@ class Fleet:
         assert state.cluster["ctl_id"] == holder.node_id
         assert {b["state"] for b in state.brokers.values()} == {"ACTIVE"}
         for node in self.nodes.values():
-            assert node.member.state is MemberState.ACTIVE, node.member.describe()
+            assert node.lifecycle.state is LifecycleState.ACTIVE, node.lifecycle.describe()
             assert node.image == holder.image
         roles = {node.role for node in self.nodes.values()}
         if "leader" in roles:

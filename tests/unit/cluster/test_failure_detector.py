@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from yak.cluster.failure_detector import FailureDetector
 from yak.cluster.image import BrokerInfo
-from yak.cluster.member_state import MembershipSettings
 from yak.cluster.records import BrokerState
+from yak.cluster.settings import ClusterSettings
 
 PATIENCE_MS, GAP_MS = 5_375, 1_000
 
@@ -28,10 +28,10 @@ def watch(it, counters, start_ms=0, state=BrokerState.ACTIVE):
 
 
 def test_the_patience_leaves_an_interval_and_some_for_late_timers():
-    settings = MembershipSettings()
+    settings = ClusterSettings()
     assert (settings.patience_ms, settings.gap_ms) == (PATIENCE_MS, GAP_MS)
-    assert MembershipSettings(session_timeout_ms=600).patience_ms == 500
-    assert MembershipSettings(heartbeat_interval_ms=2_000).gap_ms == 4_000
+    assert ClusterSettings(session_timeout_ms=600).patience_ms == 500
+    assert ClusterSettings(heartbeat_interval_ms=2_000).gap_ms == 4_000
 
 
 def test_a_counter_that_moves_is_alive_and_one_that_stands_still_is_dead_after_the_patience():

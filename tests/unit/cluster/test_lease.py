@@ -3,9 +3,9 @@
 from yak.cluster.heartbeat import Heartbeats
 from yak.cluster.image import Image
 from yak.cluster.lease import StandstillWatch
-from yak.cluster.link import Link
 from yak.cluster.outputs import Call, Say
 from yak.cluster.pause_detection import PauseDetector
+from yak.cluster.store_session import StoreSession
 from yak.seams.metadata_store import StoreOutcome
 
 
@@ -49,7 +49,7 @@ class Beats:
 
     def __init__(self):
         count = iter(range(1, 1_000))
-        self.link = Link(1, Image(), lambda: next(count))
+        self.link = StoreSession(1, Image(), lambda: next(count))
         self.answers = []
         self.refusals = []
         self.heart = Heartbeats(

@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.external_brokers import Place, plan_change_guest, plan_close_guest, plan_register_guest
-from yak.cluster.member_state import MemberState
 from yak.cluster.restore import merge
 from yak.cluster.restore_brokers import JUMP
 from yak.cluster.restore_commit import commit_arguments
@@ -55,14 +55,14 @@ def create(drivers, name):
 
 
 def states(drivers):
-    return [driver.member.state for driver in drivers]
+    return [driver.lifecycle.state for driver in drivers]
 
 
 def said(drivers):
     return {say.event for driver in drivers for say in driver.said}
 
 
-ACTIVE, FROZEN = MemberState.ACTIVE, MemberState.FROZEN
+ACTIVE, FROZEN = LifecycleState.ACTIVE, LifecycleState.FROZEN
 
 
 @pytest.mark.parametrize("how", ["emptied", "rolled back", "rolled back far"])
@@ -92,7 +92,7 @@ def test_nothing_is_restored_without_a_broker_that_may_know_more(store, three):
     store.flush_all()
     settle(three[:2], 30_000)
     assert states(three[:2]) == [FROZEN, FROZEN]
-    assert "broker 3" in three[0].member.reason
+    assert "broker 3" in three[0].lifecycle.reason
     assert not store.state.log
     three[2].connect().run()
     settle(three, WAIT_MS)
@@ -126,10 +126,10 @@ def test_the_next_broker_does_it_when_the_first_dies_while_it_writes(store, thre
     store.flush_all()
     while "seed_commit" not in {call.request.script for call in three[0].calls}:
         for driver in three:
-            due_ms = driver.member.next_due()
+            due_ms = driver.lifecycle.next_due()
             driver.now_ms += 50
             if due_ms is not None and due_ms <= driver.now_ms:
-                driver.take(driver.member.on_time(driver.now_ms))
+                driver.take(driver.lifecycle.on_time(driver.now_ms))
             while driver.connected and driver.calls and driver.calls[0].request.script != "seed_commit":
                 driver.answer_one()
     three[0].answer_one()
@@ -165,12 +165,12 @@ def test_a_broker_that_comes_after_an_accepted_loss_joins_with_a_new_epoch(store
     settle(three[:2], 3_000)
     assert states(three[:2]) == [ACTIVE, ACTIVE]
     assert "metadata-restore-unclean" in said(three[:1])
-    epoch = late.member.broker_epoch
+    epoch = late.lifecycle.broker_epoch
     late.connect().run()
     settle(three, 8_000)
     assert states(three) == [ACTIVE] * 3
     assert "metadata-restore-joined-late" in said([late])
-    assert late.member.broker_epoch > epoch
+    assert late.lifecycle.broker_epoch > epoch
     assert three[0].image.incarnation == late.image.incarnation == 2
 
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from yak.cluster.membership import MemberState
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.records import BrokerState
 from yak.cluster.topic_changes import NewTopic, plan_create_partitions, plan_create_topic
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
@@ -31,7 +31,7 @@ def leaders(fleet):
 
 
 def all_active(fleet):
-    return all(node.member.state is MemberState.ACTIVE for node in fleet.nodes.values())
+    return all(node.lifecycle.state is LifecycleState.ACTIVE for node in fleet.nodes.values())
 
 
 def all_led(fleet):
@@ -50,7 +50,7 @@ def test_brokers_that_start_together_are_in_before_a_heartbeat_interval_is_over(
     fleet = make_fleet(ALL, 1)
     for node in fleet.nodes.values():
         node.start()
-    took_ms = until(fleet, lambda: all(n.member.state is MemberState.ACTIVE for n in fleet.nodes.values()), 1_000)
+    took_ms = until(fleet, lambda: all(n.lifecycle.state is LifecycleState.ACTIVE for n in fleet.nodes.values()), 1_000)
     assert took_ms < 300
     fleet.run(1_000)
     assert len(fleet.kinds("ControllerChange")) == 1, "nobody takes the office from one that has just come"
@@ -67,7 +67,7 @@ def test_brokers_that_start_together_again_after_all_were_killed_are_in_soon(mak
         node.start()
     fleet.run(30)
     holder.start()
-    took_ms = until(fleet, lambda: all(n.member.state is MemberState.ACTIVE for n in fleet.nodes.values()), 2_000)
+    took_ms = until(fleet, lambda: all(n.lifecycle.state is LifecycleState.ACTIVE for n in fleet.nodes.values()), 2_000)
     assert took_ms < 400
     fleet.run(20)
     fleet.assert_healthy()
@@ -95,7 +95,7 @@ def test_a_killed_broker_is_fenced_by_the_controller_which_elects_without_waitin
     fleet = make_fleet(ALL, 4).start()
     fleet.create("a", 6)
     dead = others(fleet, controller_id(fleet))[0]
-    epoch = dead.member.broker_epoch
+    epoch = dead.lifecycle.broker_epoch
     fleet.kill(dead)
     until(fleet, lambda: fleet.store.state.brokers[dead.node_id]["state"] == "FENCED", 100)
     # Right behind: the very next calls, although no tail has brought the fencing yet.
@@ -137,7 +137,7 @@ def test_a_paused_broker_is_fenced_though_the_store_is_slow_all_the_time(make_fl
     paused = holder if is_controller else others(fleet, holder.node_id)[0]
     fleet.delay = lambda: fleet.dice.randint(700, 900)
     fleet.run(30_000)
-    assert all(node.member.state is MemberState.ACTIVE for node in fleet.nodes.values())
+    assert all(node.lifecycle.state is LifecycleState.ACTIVE for node in fleet.nodes.values())
     assert said(fleet, "metadata-store-slow")
     paused.is_paused = True
     until(fleet, lambda: fleet.store.state.brokers[paused.node_id]["state"] == "FENCED", 25_000)
@@ -150,12 +150,16 @@ def test_a_fenced_broker_that_is_alive_comes_back_at_once_in_another_epoch(make_
     for paused in (fleet.holder(), others(fleet, controller_id(fleet))[0]):
         paused.is_paused = True
         fleet.run(8_000)
-        epoch = paused.member.broker_epoch
+        epoch = paused.lifecycle.broker_epoch
         assert fleet.store.state.brokers[paused.node_id]["state"] == "FENCED"
         paused.resume()
-        until(fleet, lambda node=paused: node.member.state is MemberState.ACTIVE and node.member.broker_epoch, 1_000)
-        until(fleet, lambda node=paused, old=epoch: node.member.broker_epoch > old, 1_000)
-        took_ms = until(fleet, lambda node=paused: node.member.state is MemberState.ACTIVE, 1_000)
+        until(
+            fleet,
+            lambda node=paused: node.lifecycle.state is LifecycleState.ACTIVE and node.lifecycle.broker_epoch,
+            1_000,
+        )
+        until(fleet, lambda node=paused, old=epoch: node.lifecycle.broker_epoch > old, 1_000)
+        took_ms = until(fleet, lambda node=paused: node.lifecycle.state is LifecycleState.ACTIVE, 1_000)
         assert took_ms < 300
         assert not fleet.store.state.brokers[paused.node_id]["lossy"]
     assert len(said(fleet, "this-broker-fenced")) == 2
@@ -169,14 +173,14 @@ def test_a_fenced_broker_whose_heartbeat_is_faster_than_the_news_comes_back_in_a
     paused = others(fleet, controller_id(fleet))[0]
     paused.is_paused = True
     fleet.run(8_000)
-    epoch = paused.member.broker_epoch
+    epoch = paused.lifecycle.broker_epoch
     tailing, paused.pump = paused.pump, lambda: None
     paused.resume()
     fleet.run(3_000)
     assert fleet.store.state.brokers[paused.node_id]["state"] == "FENCED"
     paused.pump = tailing
     fleet.run(5_000)
-    assert paused.member.broker_epoch > epoch
+    assert paused.lifecycle.broker_epoch > epoch
     fleet.assert_healthy()
 
 
@@ -189,11 +193,11 @@ def test_a_renewal_whose_answer_is_lost_is_not_taken_for_another_broker(make_fle
     epochs = fleet.store.state.brokers[paused.node_id]
     before = epochs["broker_epoch"]
     until(fleet, lambda: fleet.store.state.brokers[paused.node_id]["broker_epoch"] > before, 1_000)
-    assert paused.member.broker_epoch == before
+    assert paused.lifecycle.broker_epoch == before
     paused.lose()
     paused.connect()
     fleet.run(1_000)
-    assert paused.member.broker_epoch == fleet.store.state.brokers[paused.node_id]["broker_epoch"] > before
+    assert paused.lifecycle.broker_epoch == fleet.store.state.brokers[paused.node_id]["broker_epoch"] > before
     fleet.assert_healthy()
 
 
@@ -204,8 +208,8 @@ def test_one_broker_that_comes_back_alone_takes_the_office_of_a_dead_one(make_fl
     for node in fleet.nodes.values():
         fleet.kill(node, noticed=False)
     alone.start()
-    until(fleet, lambda: alone.member.is_controller, 7_000)
-    until(fleet, lambda: alone.member.state is MemberState.ACTIVE, 100)
+    until(fleet, lambda: alone.lifecycle.is_controller, 7_000)
+    until(fleet, lambda: alone.lifecycle.state is LifecycleState.ACTIVE, 100)
 
 
 @pytest.mark.parametrize("apart_ms", [(400, 400), (8, 8), (8, 300)])
@@ -232,7 +236,7 @@ def test_one_that_comes_back_alone_and_lost_nothing_leads_when_the_others_are_kn
     for node in fleet.nodes.values():
         fleet.kill(node, noticed=False)
     holder.start()
-    until(fleet, lambda: holder.member.is_controller and set(leaders(fleet)) == {holder.node_id}, 9_000)
+    until(fleet, lambda: holder.lifecycle.is_controller and set(leaders(fleet)) == {holder.node_id}, 9_000)
 
 
 def test_a_follower_holds_back_while_a_leader_could_take_the_office(make_fleet):
@@ -268,7 +272,7 @@ def test_a_leader_that_comes_back_takes_the_office_and_is_handed_its_partitions(
     for node_id in (2, 3):
         node = fleet.nodes[node_id]
         mine = [p for p in node.image.topics["a"].partitions if p.leader == node_id]
-        items = [rejoin(node, p, fleet.nodes[1].member.broker_epoch) for p in mine]
+        items = [rejoin(node, p, fleet.nodes[1].lifecycle.broker_epoch) for p in mine]
         if items:
             node.deliver(lambda m, now_ms, i=items: m.begin([StoreRequest("alter_isr", {"partitions": i})])[1])
     fleet.run(50)
@@ -298,7 +302,7 @@ def test_half_of_the_brokers_at_most_are_fenced_on_suspicion(make_fleet):
     holder = fleet.holder()
     for node in others(fleet, holder.node_id):
         node.is_paused = True
-        fleet.everybody_suspects(node.node_id, node.member.broker_epoch)
+        fleet.everybody_suspects(node.node_id, node.lifecycle.broker_epoch)
     fleet.run(70)
     states = [b["state"] for b in fleet.store.state.brokers.values()]
     assert states.count("FENCED") == 2
@@ -311,23 +315,23 @@ def test_one_boot_is_taken_for_dead_only_once_in_a_while(make_fleet):
     fleet = make_fleet(ALL, 6).start()
     holder = fleet.holder()
     node = others(fleet, holder.node_id)[0]
-    epoch = node.member.broker_epoch
-    first = holder.member.on_peer_dead(node.node_id, epoch, fleet.now_ms)
+    epoch = node.lifecycle.broker_epoch
+    first = holder.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms)
     assert [o.request.script for o in first if hasattr(o, "request")] == ["fence"]
-    assert holder.member.on_peer_dead(node.node_id, epoch, fleet.now_ms + 29_000) == []
+    assert holder.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms + 29_000) == []
 
 
 def test_fast_fence_whose_call_was_lost_is_sent_again_when_the_store_is_back(make_fleet):
     fleet = make_fleet(ALL, 6).start()
     holder = fleet.holder()
     node = others(fleet, holder.node_id)[0]
-    epoch = node.member.broker_epoch
-    holder.member.on_peer_dead(node.node_id, epoch, fleet.now_ms)
+    epoch = node.lifecycle.broker_epoch
+    holder.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms)
     holder.lose()
     holder.connect()
     fleet.run(2_000)
-    assert holder.member.state is MemberState.ACTIVE
-    again = holder.member.on_peer_dead(node.node_id, epoch, fleet.now_ms)
+    assert holder.lifecycle.state is LifecycleState.ACTIVE
+    again = holder.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms)
     assert [o.request.script for o in again if hasattr(o, "request")] == ["fence"]
 
 
@@ -335,22 +339,22 @@ def test_fast_fence_that_the_store_failed_is_sent_again(make_fleet):
     fleet = make_fleet(ALL, 6).start()
     holder = fleet.holder()
     node = others(fleet, holder.node_id)[0]
-    epoch = node.member.broker_epoch
+    epoch = node.lifecycle.broker_epoch
     for _ in range(2):
-        outputs = holder.member.on_peer_dead(node.node_id, epoch, fleet.now_ms)
+        outputs = holder.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms)
         calls = [o for o in outputs if hasattr(o, "request")]
         assert [call.request.script for call in calls] == ["fence"]
         failed = StoreOutcome("BAD_REQUEST", value={"message": "simulated"})
-        holder.member.on_replied(calls[0].nonce, failed, fleet.now_ms)
+        holder.lifecycle.on_replied(calls[0].nonce, failed, fleet.now_ms)
 
 
 def test_an_old_epoch_and_a_broker_that_is_none_of_our_business_lead_to_nothing(make_fleet):
     fleet = make_fleet(ALL, 6).start()
     holder = fleet.holder()
     one, two = others(fleet, holder.node_id)
-    assert one.member.on_peer_dead(two.node_id, two.member.broker_epoch, fleet.now_ms) == []
-    assert one.member.on_peer_dead(holder.node_id, holder.member.broker_epoch - 1, fleet.now_ms) == []
-    assert holder.member.on_peer_dead(one.node_id, one.member.broker_epoch - 1, fleet.now_ms) == []
+    assert one.lifecycle.on_peer_dead(two.node_id, two.lifecycle.broker_epoch, fleet.now_ms) == []
+    assert one.lifecycle.on_peer_dead(holder.node_id, holder.lifecycle.broker_epoch - 1, fleet.now_ms) == []
+    assert holder.lifecycle.on_peer_dead(one.node_id, one.lifecycle.broker_epoch - 1, fleet.now_ms) == []
 
 
 def test_a_broker_that_stops_has_its_leaderships_moved_first(make_fleet):
@@ -363,14 +367,14 @@ def test_a_broker_that_stops_has_its_leaderships_moved_first(make_fleet):
         assert image.brokers[stopping.node_id].state is BrokerState.STOPPING
         assert all(p.leader not in (stopping.node_id, -1) for p in image.topics["a"].partitions)
         assert all(stopping.node_id in p.isr for p in image.topics["a"].partitions)
-        assert stopping.member.state is MemberState.ACTIVE
+        assert stopping.lifecycle.state is LifecycleState.ACTIVE
         stopping.deliver(lambda m, now_ms: m.leave(now_ms))
         fleet.run(50)
-        assert stopping.member.state is MemberState.LEFT
+        assert stopping.lifecycle.state is LifecycleState.LEFT
         fleet.kill(stopping, noticed=False)
     assert sum(fields["count"] for _, fields in said(fleet, "leaders-moved")) >= 4
-    [last] = [node for node in fleet.nodes.values() if node.member is not None]
-    assert last.member.is_controller
+    [last] = [node for node in fleet.nodes.values() if node.lifecycle is not None]
+    assert last.lifecycle.is_controller
     fleet.heal()
     fleet.assert_healthy()
 
@@ -379,7 +383,7 @@ def test_a_broker_that_stops_without_the_store_says_nothing(make_fleet):
     fleet = make_fleet(["leader"], 1).start()
     node = fleet.nodes[1]
     node.lose()
-    assert node.member.begin_stopping(fleet.now_ms) == []
+    assert node.lifecycle.begin_stopping(fleet.now_ms) == []
 
 
 def test_a_topic_half_made_by_a_dead_broker_is_removed(make_fleet):
@@ -417,14 +421,14 @@ def test_growth_that_stopped_half_way_is_finished_when_enough_brokers_have_room(
     maker.deliver(lambda m, now_ms: m.begin(requests[:1])[1])
     alive = [node for node in fleet.nodes.values() if node is not maker]
     for node in alive:
-        node.member.heart.is_full = True
+        node.lifecycle.heart.is_full = True
     fleet.run(20)
     fleet.kill(maker)
     fleet.run(10_000)
     assert said(fleet, "incomplete-partitions-delayed")
     assert len(fleet.holder().image.topics["a"].partitions) == 2
     for node in alive:
-        node.member.heart.is_full = False
+        node.lifecycle.heart.is_full = False
     fleet.run(31_000)
     assert len(fleet.holder().image.topics["a"].partitions) == 302
 

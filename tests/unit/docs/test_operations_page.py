@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from yak.cluster.member_state import MemberState
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.commands.error_help import EXPLANATIONS
 from yak.commands.help import EXIT_CODES
 from yak.config.broker_configs import BROKER_CONFIGS
@@ -26,7 +26,7 @@ def first_column(text: str) -> list[str]:
 
 
 def test_every_state_is_explained_and_no_other() -> None:
-    assert sorted(first_column(section("States"))) == sorted(MemberState)
+    assert sorted(first_column(section("States"))) == sorted(LifecycleState)
 
 
 def test_every_event_of_the_table_is_written_by_the_broker() -> None:

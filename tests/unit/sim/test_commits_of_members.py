@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.groups.classic.rig import Rig
-from yak.cluster.member_state import MembershipSettings
+from yak.cluster.settings import ClusterSettings
 from yak.groups.classic.member import Member
 from yak.groups.group import Group
 from yak.groups.offsets import Committed
@@ -35,7 +35,7 @@ class Coordinator:
             SeededDice(1),
             size=1,
             settings={},
-            membership=MembershipSettings(),
+            cluster_settings=ClusterSettings(),
             roles=("leader",),
             racks=(None,),
         )

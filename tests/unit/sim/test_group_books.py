@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.cluster.member_state import MembershipSettings
+from yak.cluster.settings import ClusterSettings
 from yak.sim.books import Violation
 from yak.sim.cluster import Cluster
 from yak.sim.cluster_books import ClusterBooks
@@ -24,7 +24,7 @@ def world():
 @pytest.fixture
 def books(world):
     cluster = Cluster(
-        world, SeededDice(1), size=1, settings={}, membership=MembershipSettings(), roles=("leader",), racks=(None,)
+        world, SeededDice(1), size=1, settings={}, cluster_settings=ClusterSettings(), roles=("leader",), racks=(None,)
     )
     return GroupBooks(cluster, ClusterBooks(cluster.history, lambda _topic: None, Recorder(world)))
 

@@ -136,7 +136,7 @@ def _is_documented(call: Call) -> bool:
 def _views(broker: Broker, names: Any, *, documented: bool) -> list[Fields]:
     registered = broker.image.brokers.get(broker.node_id)
     role = "" if registered is None else registered.role
-    state = {**broker.metadata.membership.describe(), "role": role}
+    state = {**broker.metadata.lifecycle.describe(), "role": role}
     rows = []
     for name, (key, words) in _VIEWS.items():
         if names is not None and name not in names:

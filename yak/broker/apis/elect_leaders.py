@@ -29,7 +29,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     election_type = getattr(request, "election_type", PREFERRED)
     wanted = _wanted(broker, call)
     refusal = None
-    if not broker.metadata.membership.is_controller:
+    if not broker.metadata.lifecycle.is_controller:
         refusal = PeerError(ErrorCode.not_controller, "This is not the correct controller for this cluster.")
     elif election_type not in (PREFERRED, UNCLEAN):
         refusal = PeerError(ErrorCode.invalid_request, f"Unknown election type {election_type}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.image import Image, PartitionInfo, TopicInfo
-from yak.cluster.member_state import MemberState
 from yak.cluster.records import NO_LEADER
 from yak.config.topic_configs import resolve_log_config
 
@@ -93,20 +93,20 @@ class HealthView:
     def look(self) -> Health:
         """The present health of the broker."""
         broker = self._broker
-        image, membership = broker.image, broker.metadata.membership
+        image, lifecycle = broker.image, broker.metadata.lifecycle
         lost_ms = broker.metadata.store_lost_ms
         redis: RedisState = "lost" if lost_ms is not None else "connected"
-        if membership.state is MemberState.FROZEN:
+        if lifecycle.state is LifecycleState.FROZEN:
             redis = "frozen"
         health = Health(
             node_id=broker.node_id,
             role=broker.identity.role,
-            state=membership.state.value,
-            broker_epoch=membership.broker_epoch,
+            state=lifecycle.state.value,
+            broker_epoch=lifecycle.broker_epoch,
             cluster_id=image.cluster_id,
             controller_id=None if image.controller_id == -1 else image.controller_id,
             controller_epoch=image.controller_epoch,
-            is_controller=membership.is_controller,
+            is_controller=lifecycle.is_controller,
             metadata_offset=image.offset,
             counts=self.counts(),
             redis=redis,
@@ -135,8 +135,8 @@ class HealthView:
         reasons = []
         if broker.maintenance.is_stopping:
             reasons.append("this broker is stopping")
-        elif broker.metadata.membership.state is not MemberState.ACTIVE and health.redis != "lost":
-            why = broker.metadata.membership.reason
+        elif broker.metadata.lifecycle.state is not LifecycleState.ACTIVE and health.redis != "lost":
+            why = broker.metadata.lifecycle.reason
             reasons.append(f"this broker is {health.state}" + (f": {why}" if why else ""))
         offline = sum(disk["state"] == "offline" for disk in health.disks)
         if offline:

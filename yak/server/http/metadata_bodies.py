@@ -97,7 +97,7 @@ def identifier(body: Body, name: str, *, hint: str) -> uuid.UUID:
 
 def require_store(broker: Broker) -> None:
     """Raises Problem 503 `metadata-store-unavailable` when metadata cannot be changed now; no request has been sent yet."""
-    refusal = broker.metadata.membership.refusal()
+    refusal = broker.metadata.lifecycle.refusal()
     if refusal is not None:
         raise Problem(
             503, "metadata-store-unavailable", refusal.message or "metadata cannot be changed now", "try again"

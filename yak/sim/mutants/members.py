@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from yak.broker.metadata import Metadata
+from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.failure_detector import FailureDetector
 from yak.cluster.image import Image
-from yak.cluster.joining import Joining
 from yak.cluster.pause_detection import PauseDetector
 from yak.cluster.snapshot import write_snapshot
 from yak.replication.isr import IsrProposal
@@ -82,11 +82,11 @@ def _hold_an_outage_against_all(swaps: Swaps) -> None:
 
 def _believe_an_empty_store(swaps: Swaps) -> None:
     """Create the cluster again in the empty store, and accept its metadata."""
-    verified, apply = Joining._on_verified, Image.apply_all  # noqa: SLF001
+    verified, apply = BrokerLifecycle._on_verified, Image.apply_all  # noqa: SLF001
 
     def on_verified(self: Any, outcome: Any, now_ms: int) -> None:
         if outcome.code == "NO_CLUSTER":
-            self._link.image, self._link.cluster_id, self.admitted = Image(), "", (0, "")
+            self._session.image, self._session.cluster_id, self.admitted = Image(), "", (0, "")
         verified(self, outcome, now_ms)
 
     def apply_all(self: Image, records: Any) -> Any:
@@ -96,7 +96,7 @@ def _believe_an_empty_store(swaps: Swaps) -> None:
             records = [write_snapshot(empty)]
         return apply(self, records)
 
-    swaps.put(Joining, "_on_verified", on_verified)
+    swaps.put(BrokerLifecycle, "_on_verified", on_verified)
     swaps.put(Image, "apply_all", apply_all)
 
 

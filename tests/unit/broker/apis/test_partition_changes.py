@@ -130,9 +130,9 @@ def test_an_unknown_kind_of_election_is_an_invalid_request(rig):
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_only_the_controller_elects(rig, version):
-    membership = rig.node.broker.metadata.membership
-    membership._link.controller_epoch = 0
-    assert not membership.is_controller
+    lifecycle = rig.node.broker.metadata.lifecycle
+    lifecycle._session.controller_epoch = 0
+    assert not lifecycle.is_controller
     answer = elect(rig, ("orders", [0]), version=version)
     if version:
         assert answer.error_code == ErrorCode.not_controller

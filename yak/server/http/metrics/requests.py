@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from yak.broker import apis
 from yak.broker.counters import FOLLOWER_FETCH
-from yak.cluster.member_state import MemberState
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.errors import ErrorCode
 from yak.server.http.metrics.text import Family, Samples
 from yak.version import __version__
@@ -89,7 +89,7 @@ def gather(context: Context, samples: Samples) -> Iterator[None]:
 
 def _broker(context: Context, samples: Samples) -> None:
     broker = context.broker
-    image, membership = broker.image, broker.metadata.membership
+    image, lifecycle = broker.image, broker.metadata.lifecycle
     samples.add(
         BUILD,
         1,
@@ -98,10 +98,10 @@ def _broker(context: Context, samples: Samples) -> None:
         role=broker.identity.role,
         cluster_id=image.cluster_id,
     )
-    for state in MemberState:
-        samples.add(STATE, int(membership.state is state), state=state.value)
-    samples.add(BROKER_EPOCH, membership.broker_epoch)
-    samples.add(IS_CONTROLLER, int(membership.is_controller))
+    for state in LifecycleState:
+        samples.add(STATE, int(lifecycle.state is state), state=state.value)
+    samples.add(BROKER_EPOCH, lifecycle.broker_epoch)
+    samples.add(IS_CONTROLLER, int(lifecycle.is_controller))
     samples.add(CONTROLLER_EPOCH, image.controller_epoch)
     samples.add(METADATA_OFFSET, image.offset)
     by_state: dict[str, int] = {}

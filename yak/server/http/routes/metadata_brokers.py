@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.broker.views.metadata_json import STATUS, broker_json, brokers_of, seconds, told_up_to_ms
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.external_brokers import SECURITY_PROTOCOLS, Place, place_of
 from yak.cluster.image import GuestInfo
-from yak.cluster.member_state import MemberState
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
 from yak.ids import BrokerEpoch, NodeId
@@ -129,7 +129,7 @@ async def get_active_brokers(context: Context, request: Request) -> Response:
     refuse_unknown_query(request, ())
     broker = context.broker
     shown = [broker_json(each) for each in brokers_of(broker.image) if STATUS[each.state] == "ALIVE"]
-    is_current = broker.metadata.membership.state is MemberState.ACTIVE
+    is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
     told_ms = told_up_to_ms(broker.image, context.shell.clock.now_ms(), is_current=is_current)
     return json_answer({"brokers": shown, "timestamp": seconds(told_ms)})
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.broker.views.metadata_json import CLOCKS_MS, changes_json, cluster_json, seconds, told_up_to_ms
-from yak.cluster.member_state import MemberState
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.server.http.bodies import query_integer, query_text, refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.metadata_bodies import image_answer, thread_answer
@@ -46,7 +46,7 @@ async def _changes(context: Context, request: Request, *, for_brokers: bool) -> 
     broker, now_ms = context.broker, context.shell.clock.now_ms()
     since_ms = _past_ms("previous_offset", request.path_params["previous_offset"], now_ms, _TIME_HINT)
     image = broker.image
-    is_current = broker.metadata.store_lost_ms is None and broker.metadata.membership.state is MemberState.ACTIVE
+    is_current = broker.metadata.store_lost_ms is None and broker.metadata.lifecycle.state is LifecycleState.ACTIVE
     told_ms = told_up_to_ms(image, now_ms, is_current=is_current)
     show = partial(changes_json, image, since_ms, now_ms, told_ms, for_brokers=for_brokers)
     return await image_answer(context, image, show)

@@ -1,4 +1,4 @@
-"""Several memberships over one store, with outages, pauses, kills and false alarms: who holds the office, who is alive."""
+"""Several broker lifecycles over one store, with outages, pauses, kills and false alarms: who holds the office, who is alive."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,27 +23,27 @@ def test_whatever_happens_one_office_holds_and_all_come_back(make_fleet, roles, 
     fleet.create("a", 3)
     for fault, which, ms in faults:
         node = fleet.nodes[1 + which % len(roles)]
-        if fault == "kill" and node.member is not None:
+        if fault == "kill" and node.lifecycle is not None:
             fleet.kill(node)
-        elif fault == "kill silently" and node.member is not None:
+        elif fault == "kill silently" and node.lifecycle is not None:
             fleet.kill(node, noticed=False)
-        elif fault == "pause" and node.member is not None:
+        elif fault == "pause" and node.lifecycle is not None:
             node.is_paused = True
         elif fault == "resume" and node.is_paused:
             node.resume()
-        elif fault == "start" and node.member is None:
+        elif fault == "start" and node.lifecycle is None:
             node.start()
-        elif fault == "stop" and node.member is not None and not node.is_paused:
+        elif fault == "stop" and node.lifecycle is not None and not node.is_paused:
             node.deliver(lambda m, now_ms: m.begin_stopping(now_ms))
             fleet.run(ms % 100)
             node.deliver(lambda m, now_ms: m.leave(now_ms))
             fleet.run(50)
             node.kill()
-        elif fault == "cut" and node.member is not None:
+        elif fault == "cut" and node.lifecycle is not None:
             node.lose()
             node.later(ms // 2, node.connect)
-        elif fault == "alarm" and node.member is not None:
-            fleet.everybody_suspects(node.node_id, node.member.broker_epoch)
+        elif fault == "alarm" and node.lifecycle is not None:
+            fleet.everybody_suspects(node.node_id, node.lifecycle.broker_epoch)
         elif fault in ("outage", "restart"):
             fleet.outage(ms, restart=fault == "restart")
         elif fault == "hang":

@@ -1,4 +1,4 @@
-"""Any order of faults: the membership never breaks its own rules, and works again once its history is back."""
+"""Any order of faults: the broker lifecycle never breaks its own rules, and works again once its history is back."""
 
 import copy
 import uuid
@@ -6,8 +6,8 @@ import uuid
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.image import Image
-from yak.cluster.membership import MemberState
 from yak.cluster.topic_changes import NewTopic, plan_create_topic
 from yak.errors import PeerError
 from yak.sim.store import SimStore
@@ -57,7 +57,7 @@ def apply_step(driver, store, action, amount):
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=steps)
-def test_no_order_of_faults_breaks_the_membership(make_driver, make_identity, actions):
+def test_no_order_of_faults_breaks_the_broker_lifecycle(make_driver, make_identity, actions):
     store = SimStore()
     driver = make_driver(store, make_identity())
     driver.connect()
@@ -89,9 +89,9 @@ def test_no_order_of_faults_breaks_the_membership(make_driver, make_identity, ac
         driver.lose()
     driver.connect().run()
     driver.pass_time(30_000)
-    if driver.member.state is MemberState.REFUSED:
+    if driver.lifecycle.state is LifecycleState.REFUSED:
         return
-    assert driver.member.state is MemberState.ACTIVE, driver.member.describe()
+    assert driver.lifecycle.state is LifecycleState.ACTIVE, driver.lifecycle.describe()
     assert driver.image.without_position() == Image().apply_all(store.records_after(0, 10**6))[0].without_position()
     for topic in driver.image.topics.values():
         assert {partition.leader for partition in topic.partitions} == {1}

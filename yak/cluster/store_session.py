@@ -1,9 +1,8 @@
-"""State shared by the parts of the membership: this broker's ids, the calls in flight, and the collected outputs."""
+"""A broker's session with the metadata store: its ids, the calls in flight, and the outputs collected for the broker."""
 
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from yak.cluster.election_counts import ElectionCounts
 from yak.cluster.image import Image
 from yak.cluster.outputs import Call, Output, Say
 from yak.ids import BrokerEpoch, ControllerEpoch, NodeId, Nonce
@@ -18,8 +17,8 @@ FREEZING_CODES = frozenset(
 """Refusals that say that the store does not hold this broker's history."""
 
 
-class Link:
-    """One broker's session with the metadata store."""
+class StoreSession:
+    """The session; the parts of the broker lifecycle share it."""
 
     def __init__(self, node_id: NodeId, image: Image, next_nonce: Callable[[], Nonce]) -> None:
         self.node_id = node_id
@@ -34,7 +33,6 @@ class Link:
         """Whether the store recorded that this incarnation of the broker may have lost acknowledged data."""
         self.controller_epoch: ControllerEpoch = 0
         """0 unless this broker is the controller."""
-        self.elections = ElectionCounts()
         self._next_nonce = next_nonce
         self._in_flight: dict[Nonce, OnReply] = {}
         self._outputs: list[Output] = []

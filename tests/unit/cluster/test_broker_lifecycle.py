@@ -3,8 +3,8 @@ import uuid
 
 import pytest
 
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.image import Image
-from yak.cluster.membership import MemberState
 from yak.cluster.refusals import frozen
 from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_producer_ids
 from yak.errors import ErrorCode, PeerError
@@ -18,12 +18,12 @@ def topic(driver, name, partitions=1, number=7):
 
 def test_a_first_broker_makes_the_cluster_and_is_ready_in_five_calls(store, make_driver, make_identity):
     driver = make_driver(store, make_identity()).connect().run()
-    assert driver.member.state is MemberState.ACTIVE
+    assert driver.lifecycle.state is LifecycleState.ACTIVE
     assert driver.ready == 1
     assert driver.scripts[:5] == ["verify", "bootstrap", "register", "acquire_lease", "unfence"]
     assert driver.image.controller_id == 1
-    assert driver.image.brokers[1].broker_epoch == driver.member.broker_epoch == 2
-    assert driver.image.cluster_id == driver.member.describe()["cluster_id"]
+    assert driver.image.brokers[1].broker_epoch == driver.lifecycle.broker_epoch == 2
+    assert driver.image.cluster_id == driver.lifecycle.describe()["cluster_id"]
 
 
 def test_a_restarted_broker_leads_its_partitions_again_in_the_next_leader_epoch(store, make_driver, make_identity):
@@ -36,7 +36,7 @@ def test_a_restarted_broker_leads_its_partitions_again_in_the_next_leader_epoch(
     assert {p.leader for p in partitions} == {1}
     assert {p.leader_epoch for p in partitions} == {1}
     assert {p.partition_epoch for p in partitions} == {1}
-    assert {p.isr_epochs for p in partitions} == {(second.member.broker_epoch,)}
+    assert {p.isr_epochs for p in partitions} == {(second.lifecycle.broker_epoch,)}
 
 
 def test_a_store_that_refuses_elections_is_asked_again_now_and_then(store, make_driver, make_identity):
@@ -60,17 +60,17 @@ def test_a_store_that_refuses_elections_is_asked_again_now_and_then(store, make_
 def test_a_broker_that_reconnects_goes_on_with_its_epoch_and_elects_nothing(store, make_driver, make_identity):
     driver = make_driver(store, make_identity()).connect().run()
     driver.change(topic(driver, "a"))
-    epoch, offset = driver.member.broker_epoch, driver.image.offset
+    epoch, offset = driver.lifecycle.broker_epoch, driver.image.offset
     driver.lose()
-    assert driver.member.state is MemberState.DISCONNECTED
+    assert driver.lifecycle.state is LifecycleState.DISCONNECTED
     with pytest.raises(PeerError) as error:
         driver.begin(topic(driver, "b"))
     assert error.value.error_code is ErrorCode.request_timed_out
     driver.pass_time(10_000)
     store.restart()
     driver.connect().run()
-    assert driver.member.state is MemberState.ACTIVE
-    assert driver.member.broker_epoch == epoch
+    assert driver.lifecycle.state is LifecycleState.ACTIVE
+    assert driver.lifecycle.broker_epoch == epoch
     assert driver.image.offset == offset
     assert driver.ready == 1
 
@@ -93,7 +93,7 @@ def test_a_creation_is_not_repeated_under_another_registration(store, make_drive
     call = driver.calls[0]
     assert store.call(call.request, driver.now_ms).code == "OK"
     driver.lose()
-    epoch = driver.member.broker_epoch
+    epoch = driver.lifecycle.broker_epoch
     deletion = dataclasses.replace(call.request, script="delete_topic")
     assert store.call(deletion, driver.now_ms).value == {"removed": True}
     change_broker(store.state, 1, "FENCED", driver.now_ms)
@@ -102,7 +102,7 @@ def test_a_creation_is_not_repeated_under_another_registration(store, make_drive
         driver.answer_one()
     driver.pump_tail()
     driver.run()
-    assert driver.member.broker_epoch > epoch
+    assert driver.lifecycle.broker_epoch > epoch
     assert driver.done[change_id].error.error_code is ErrorCode.request_timed_out
     assert not store.state.topics
     assert driver.change(topic(driver, "a", number=9)).error is None
@@ -130,17 +130,17 @@ def test_a_rolled_back_store_freezes_the_broker_until_its_history_is_back(store,
     before = store.state
     store.lose_last(2)
     driver.pass_time(600)
-    assert driver.member.state is MemberState.FROZEN
-    assert "rolled back" in driver.member.reason
+    assert driver.lifecycle.state is LifecycleState.FROZEN
+    assert "rolled back" in driver.lifecycle.reason
     with pytest.raises(PeerError):
         driver.begin(topic(driver, "b"))
     offset = driver.image.offset
     driver.pass_time(4_000)
-    assert driver.member.state is MemberState.FROZEN
+    assert driver.lifecycle.state is LifecycleState.FROZEN
     assert driver.image.offset == offset
     store.state = before
     driver.pass_time(5_000)
-    assert driver.member.state is MemberState.ACTIVE
+    assert driver.lifecycle.state is LifecycleState.ACTIVE
     assert driver.change(topic(driver, "b", number=9)).error is None
 
 
@@ -149,11 +149,11 @@ def test_an_emptied_store_is_not_made_into_a_new_cluster(store, make_driver, mak
     store.flush_all()
     driver.lose()
     driver.connect().run()
-    assert driver.member.state is MemberState.FROZEN
-    assert "empty" in driver.member.reason
+    assert driver.lifecycle.state is LifecycleState.FROZEN
+    assert "empty" in driver.lifecycle.reason
     assert store.state.cluster["state"] == "SEEDING"
     fresh = make_driver(store, make_identity(boot="b2", cluster_id=driver.image.cluster_id)).connect().run()
-    assert fresh.member.state is MemberState.FROZEN
+    assert fresh.lifecycle.state is LifecycleState.FROZEN
     assert not store.state.log
 
 
@@ -165,11 +165,11 @@ def test_a_store_that_was_rolled_back_and_went_on_is_a_fork(store, make_driver, 
     other.change(topic(other, "b", number=9))
     # The tail brings records of the other history first: they must not be taken.
     driver.pump_tail()
-    assert driver.member.state is MemberState.FROZEN
+    assert driver.lifecycle.state is LifecycleState.FROZEN
     assert "a" in driver.image.topics
     assert "b" not in driver.image.topics
     driver.pass_time(4_000)
-    assert driver.member.state is MemberState.FROZEN
+    assert driver.lifecycle.state is LifecycleState.FROZEN
 
 
 def test_the_data_directory_of_another_cluster_is_refused(store, make_driver, make_identity):
@@ -183,7 +183,7 @@ def test_the_data_directory_of_another_cluster_is_refused(store, make_driver, ma
 def test_a_node_id_that_is_alive_elsewhere_is_refused(store, make_driver, make_identity):
     first = make_driver(store, make_identity()).connect().run()
     second = make_driver(store, make_identity(boot="boot-2", directory="other")).connect().run()
-    assert second.member.state is MemberState.REGISTERING
+    assert second.lifecycle.state is LifecycleState.REGISTERING
     first.pass_time(2_000)
     second.pass_time(2_000)
     assert second.refused is not None
@@ -195,7 +195,7 @@ def test_a_node_id_whose_other_boot_is_silent_is_taken_over(store, make_driver, 
     make_driver(store, make_identity()).connect().run()
     second = make_driver(store, make_identity(boot="boot-2", directory="other")).connect().run()
     second.pass_time(12_000)
-    assert second.member.state is MemberState.ACTIVE
+    assert second.lifecycle.state is LifecycleState.ACTIVE
 
 
 def test_a_broker_whose_node_id_was_taken_over_stops(store, make_driver, make_identity):
@@ -218,7 +218,7 @@ def test_restarted_broker_whose_registration_was_rolled_back_registers_again(sto
     again.connect().run()
     assert again.refused is None
     again.pass_time(12_000)
-    assert again.member.state is MemberState.ACTIVE
+    assert again.lifecycle.state is LifecycleState.ACTIVE
     assert store.state.brokers[1]["boot_id"] == "boot-2"
     assert store.state.brokers[1]["lossy"] is lossy
 
@@ -226,12 +226,12 @@ def test_restarted_broker_whose_registration_was_rolled_back_registers_again(sto
 def test_a_second_broker_is_unfenced_by_the_controller_once_its_heartbeats_move(store, make_driver, make_identity):
     first = make_driver(store, make_identity(1)).connect().run()
     second = make_driver(store, make_identity(2)).connect().run()
-    assert second.member.state is MemberState.CATCHING_UP
+    assert second.lifecycle.state is LifecycleState.CATCHING_UP
     for _ in range(6):
         second.pass_time(500)
         first.pass_time(500)
     assert second.ready == 1
-    assert not second.member.is_controller
+    assert not second.lifecycle.is_controller
 
 
 def test_the_controller_fences_a_silent_broker_and_moves_on(store, make_driver, make_identity):
@@ -256,14 +256,14 @@ def test_the_office_goes_to_another_broker_when_its_lease_runs_out(store, make_d
     second = make_driver(store, make_identity(2)).connect().run()
     second.now_ms += 1
     second.pass_time(11_000)
-    assert second.member.is_controller
+    assert second.lifecycle.is_controller
     assert second.image.controller_epoch == 2
-    assert second.member.state is MemberState.ACTIVE
+    assert second.lifecycle.state is LifecycleState.ACTIVE
 
 
 def test_leaving_closes_the_broker_and_a_restart_needs_no_wait(store, make_driver, make_identity):
     driver = make_driver(store, make_identity()).connect().run()
-    driver.take(driver.member.leave(driver.now_ms))
+    driver.take(driver.lifecycle.leave(driver.now_ms))
     driver.run()
     assert driver.left
     assert store.state.brokers[1]["state"] == "CLOSED"
@@ -273,7 +273,7 @@ def test_leaving_closes_the_broker_and_a_restart_needs_no_wait(store, make_drive
 
 def test_leaving_without_an_answer_takes_no_more_than_its_time(store, make_driver, make_identity):
     driver = make_driver(store, make_identity()).connect().run()
-    driver.take(driver.member.leave(driver.now_ms))
+    driver.take(driver.lifecycle.leave(driver.now_ms))
     driver.calls.clear()
     driver.pass_time(2_000)
     assert driver.left
@@ -281,7 +281,7 @@ def test_leaving_without_an_answer_takes_no_more_than_its_time(store, make_drive
 
 def test_leaving_while_the_store_is_away_is_immediate(store, make_driver, make_identity):
     driver = make_driver(store, make_identity())
-    driver.take(driver.member.leave(driver.now_ms))
+    driver.take(driver.lifecycle.leave(driver.now_ms))
     assert driver.left
 
 
@@ -290,8 +290,8 @@ def test_high_watermarks_are_reported_together_and_only_when_changed(store, make
     driver.change(topic(driver, "a", 2))
     topic_id = driver.image.topics["a"].topic_id
     for value in range(1, 50):
-        driver.member.note_high_watermark(topic_id, 0, 0, value, {2: value - 1, 1: value})
-        driver.member.note_high_watermark(topic_id, 1, 0, value * 2, {1: value * 2})
+        driver.lifecycle.note_high_watermark(topic_id, 0, 0, value, {2: value - 1, 1: value})
+        driver.lifecycle.note_high_watermark(topic_id, 1, 0, value * 2, {1: value * 2})
     driver.pass_time(1_000)
     assert driver.scripts.count("report_hw") == 1
     assert store.state.high_watermarks == {(str(topic_id), 0): (0, 49), (str(topic_id), 1): (0, 98)}
@@ -301,7 +301,7 @@ def test_high_watermarks_are_reported_together_and_only_when_changed(store, make
 def test_an_unsafe_store_is_said_and_refused_when_asked(store, make_driver, make_identity):
     words = "appendonly is no: a crash of the store loses metadata"
     lenient = make_driver(store, make_identity()).connect((words,)).run()
-    assert lenient.member.describe()["unsafe_settings"] == [words]
+    assert lenient.lifecycle.describe()["unsafe_settings"] == [words]
     strict = make_driver(store, make_identity(2), refuse_unsafe_store=True).connect((words,)).run()
     assert strict.refused is not None
     assert strict.refused.why == words

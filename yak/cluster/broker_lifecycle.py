@@ -1,0 +1,621 @@
+"""The lifecycle of one broker in the cluster, as Kafka's BrokerLifecycleManager: a state machine without I/O.
+
+    DISCONNECTED -> VERIFYING -> (BOOTSTRAPPING ->) REGISTERING -> CATCHING_UP -> ACTIVE
+                        ^                                                         |
+                        +---------- FROZEN (the store lost the history) <---------+        REFUSED: for good
+
+A broker that was fenced although it is alive registers again: ACTIVE -> REGISTERING.
+
+A broker uses a store only while the store holds the metadata history that the broker has on disk. If the store was
+rolled back, emptied or forked, or belongs to another cluster, the broker freezes its metadata: produce and fetch go on
+and metadata cannot change. The broker asks the store again every few seconds, since an operator may bring the history
+back. Only a broker with neither an image nor a `meta.properties` creates a new cluster.
+"""
+
+import base64
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+
+from yak.cluster import refusals
+from yak.cluster.changes import STORE_AWAY, Changes
+from yak.cluster.controller import ANSWER_AFTER_MS, Controller
+from yak.cluster.election_counts import ElectionCounts
+from yak.cluster.heartbeat import HeartbeatAnswer, Heartbeats
+from yak.cluster.high_watermarks import HighWatermarks
+from yak.cluster.image import Image
+from yak.cluster.lease import Candidacy
+from yak.cluster.outputs import BecameReady, Left, Output, Refuse, SecretAgreed, Tail
+from yak.cluster.records import BrokerState, Kind
+from yak.cluster.registration import Identity, Registration
+from yak.cluster.restore_offer import LocalState
+from yak.cluster.restoring import Restoring
+from yak.cluster.settings import ClusterSettings
+from yak.cluster.store_session import FREEZING_CODES, StoreSession
+from yak.errors import ErrorCode, PeerError
+from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId, Nonce, Offset
+from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
+from yak.seams.dice import Dice
+from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
+
+FIRST_RECHECK_MS = 200
+"""First recheck of a store that just proved to lack this broker's history: it begins the restore."""
+FAST_FENCE_INTERVAL_MS = 30_000
+"""A broker epoch is fenced on suspicion at most this often: a load balancer may refuse connects for ever."""
+
+
+class LifecycleState(StrEnum):
+    """The broker's state towards the metadata store."""
+
+    DISCONNECTED = "DISCONNECTED"
+    VERIFYING = "VERIFYING"
+    BOOTSTRAPPING = "BOOTSTRAPPING"
+    REGISTERING = "REGISTERING"
+    CATCHING_UP = "CATCHING_UP"
+    ACTIVE = "ACTIVE"
+    FROZEN = "FROZEN"
+    REFUSED = "REFUSED"
+    LEFT = "LEFT"
+
+
+_S = LifecycleState
+_ENDS = {_S.FROZEN, _S.REFUSED, _S.DISCONNECTED, _S.LEFT}
+_TRANSITIONS: dict[LifecycleState, set[LifecycleState]] = {
+    _S.DISCONNECTED: {_S.VERIFYING, _S.REFUSED, _S.LEFT},
+    _S.VERIFYING: {_S.BOOTSTRAPPING, _S.REGISTERING, _S.CATCHING_UP} | _ENDS,
+    _S.BOOTSTRAPPING: {_S.REGISTERING} | _ENDS,
+    _S.REGISTERING: {_S.CATCHING_UP} | _ENDS,
+    _S.CATCHING_UP: {_S.ACTIVE, _S.VERIFYING, _S.REGISTERING} | _ENDS,
+    _S.ACTIVE: {_S.CATCHING_UP, _S.VERIFYING, _S.REGISTERING} | _ENDS,
+    _S.FROZEN: {_S.VERIFYING, _S.BOOTSTRAPPING, _S.DISCONNECTED, _S.REFUSED, _S.LEFT},
+    _S.REFUSED: set(),
+    _S.LEFT: set(),
+}
+
+
+class BrokerLifecycle:
+    """The state machine. Every input method returns the outputs that it leads to, in order."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        image: Image,
+        *,
+        next_nonce: Callable[[], Nonce],
+        dice: Dice,
+        local_state: Callable[[], LocalState],
+        settings: ClusterSettings | None = None,
+        secret: ClusterSecret | None = None,
+    ) -> None:
+        self._settings = settings = settings or ClusterSettings()
+        self._dice = dice
+        self._secret = secret or ClusterSecret(dice.secret_bytes(SECRET_BYTES))
+        """This broker's secret, for a store without one; from the first registration on the store's."""
+        self._session = session = StoreSession(identity.node_id, image, next_nonce)
+        session.cluster_id = image.cluster_id or identity.cluster_id or ""
+        self.state = LifecycleState.DISCONNECTED
+        self._reason = "the metadata store did not answer yet"
+        self.awaited = ""
+        """The event that a restore waits for while the metadata are frozen, as text."""
+        self._dues: dict[str, int] = {}
+        """Due times in ms, by name: `recheck`, `register`, `leave`."""
+        self._is_ready = False
+        """Whether the broker became ready once, and so serves clients."""
+        self._is_stopping = False
+        self._is_leaving = False
+        self.admitted: tuple[MetadataOffset, str] = (image.offset, image.chain_hash)
+        """Offset and chain hash of the newest record admitted to disk."""
+        self._target: MetadataOffset = 0
+        """The log's end when this broker joined: an older image is incomplete."""
+        self._reported_epoch: BrokerEpoch = 0
+        """The newest broker epoch that this broker reported to the controller as on disk."""
+        self._fast_fences: dict[tuple[NodeId, BrokerEpoch], int] = {}
+        """Broker epochs fenced on suspicion, and until when in ms not again. A failed call does not count."""
+        self._process_id = ""
+        self._unsafe: tuple[str, ...] = ()
+        self.elections = ElectionCounts()
+        """The elections that this broker ran as the controller since it started."""
+        self._registration = Registration(session, identity)
+        self._restoring = Restoring(self, session, identity, settings.restore_wait_ms, dice, local_state)
+        self.heartbeats = Heartbeats(session, settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
+        self._controller = Controller(
+            session,
+            settings,
+            self.elections,
+            beat_by=self.heartbeats.hasten,
+            on_refused=self._on_refusal,
+            on_fast_fence_failed=self._fast_fences.clear,
+            full=lambda: self.heartbeats.full,
+        )
+        self._candidacy = Candidacy(
+            session,
+            identity.role,
+            settings,
+            on_taken=self._controller.taken,
+            on_held=self._controller.lost,
+            on_refused=self._on_refusal,
+            on_takeover_failed=self._fast_fences.clear,
+        )
+        self._changes = Changes(session, self._freeze)
+        self._high_watermarks = HighWatermarks(session, settings.high_watermark_interval_ms)
+
+    # ------------------------------------------------------------------------------------------------- views
+
+    @property
+    def reason(self) -> str:
+        """The reason for the state, as text; empty when all is well."""
+        return f"{self._reason}; {self.awaited}" if self.awaited else self._reason
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch:
+        """The broker epoch, 0 before registration."""
+        return self._session.broker_epoch
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker is the controller, as far as it knows."""
+        return self._controller.held
+
+    @property
+    def _is_over(self) -> bool:
+        return self.state in (LifecycleState.REFUSED, LifecycleState.LEFT)
+
+    @property
+    def _is_joined(self) -> bool:
+        """Whether this broker is registered with a store that holds its history."""
+        return self.state in (LifecycleState.CATCHING_UP, LifecycleState.ACTIVE)
+
+    def refusal(self) -> PeerError | None:
+        """The error for a client that asks for a metadata change now; None when changes are possible."""
+        if self.state is LifecycleState.ACTIVE:
+            return None
+        if self.state is LifecycleState.DISCONNECTED:
+            return PeerError(ErrorCode.request_timed_out, STORE_AWAY)
+        words = f"Metadata cannot be changed now ({self.state}: {self.reason}). Nothing was changed; try again."
+        return PeerError(ErrorCode.request_timed_out, words)
+
+    def describe(self) -> dict[str, object]:
+        """The broker's state for people and scripts (`yak cluster`)."""
+        image = self._session.image
+        return {
+            "state": self.state.value,
+            "reason": self.reason,
+            "cluster_id": self._session.cluster_id,
+            "incarnation": image.incarnation,
+            "node_id": self._session.node_id,
+            "broker_epoch": self.broker_epoch,
+            "controller_id": image.controller_id,
+            "controller_epoch": image.controller_epoch,
+            "is_controller": self.is_controller,
+            "metadata_offset": image.offset,
+            "store_process_id": self._process_id,
+            "unsafe_settings": list(self._unsafe),
+        }
+
+    def next_due(self) -> int | None:
+        """When to call `on_time`, in ms."""
+        dues = [*self._dues.values(), self.heartbeats.due_ms, self._candidacy.due_ms, self._controller.due_ms]
+        if self.state is LifecycleState.ACTIVE:
+            dues.append(self._high_watermarks.due_ms())
+        return min((due_ms for due_ms in dues if due_ms is not None), default=None)
+
+    # ------------------------------------------------------------------------------------------------ inputs
+
+    def on_connected(self, process_id: str, unsafe: Sequence[str], now_ms: int) -> list[Output]:
+        """The store connected; it may be another process, with another history, than before."""
+        del now_ms
+        if self._is_over:
+            return []
+        session = self._session
+        if self._process_id and process_id != self._process_id:
+            session.say("warning", "metadata-store-restarted", process_id=process_id)
+        self._process_id = process_id
+        self._unsafe = tuple(unsafe)
+        for words in self._unsafe:
+            session.say("warning", "metadata-store-unsafe", setting=words)
+        self._drop_calls()
+        if self.state not in (LifecycleState.FROZEN, LifecycleState.DISCONNECTED):
+            self._move(LifecycleState.DISCONNECTED, "the store connected again")
+        if self._unsafe and self._settings.refuse_unsafe_store:
+            self._refuse(refusals.unsafe_store(self._unsafe))
+        else:
+            self.verify()
+        return session.take_outputs()
+
+    def on_lost(self, reason: str, now_ms: int) -> list[Output]:
+        """The store does not answer: every call in flight is dropped, and may or may not have taken effect."""
+        del now_ms
+        if not self._is_over:
+            self._drop_calls()
+            if self.state is not LifecycleState.DISCONNECTED:
+                self._session.say("warning", "metadata-store-lost", reason=reason)
+                self._move(LifecycleState.DISCONNECTED, reason)
+            elif reason != self._reason:
+                self._session.say("warning", "metadata-store-unavailable", reason=reason)
+                self._reason = reason
+            if self._is_leaving:
+                self._end("the metadata store is away")
+        return self._session.take_outputs()
+
+    def on_replied(self, nonce: Nonce, outcome: StoreOutcome, now_ms: int) -> list[Output]:
+        """The store answered a call; a reply to an abandoned call is ignored."""
+        handler = self._session.take_handler(nonce)
+        if handler is not None:
+            handler(outcome, now_ms)
+            self._progress(now_ms)
+        return self._session.take_outputs()
+
+    def admit(self, records: Sequence[TailedRecord], now_ms: int) -> tuple[list[TailedRecord], list[Output]]:
+        """The records that continue this broker's history, to be written to disk; known ones are dropped.
+
+        Any other record shows that the store has another history: the broker freezes its metadata.
+        """
+        good: list[TailedRecord] = []
+        if self._is_over or self.state in (LifecycleState.DISCONNECTED, LifecycleState.FROZEN):
+            return good, []
+        for record in records:
+            offset, chain_hash = self.admitted
+            if record.offset <= offset:
+                continue
+            follows = record.offset == offset + 1 and record.previous_hash == chain_hash
+            if record.kind == Kind.SNAPSHOT and not self._restoring.may_admit(record):
+                self._freeze(StoreOutcome("WRONG_INCARNATION", record.offset, record.chain_hash), now_ms)
+                break
+            if not follows and record.kind != Kind.SNAPSHOT:
+                value: dict[str, object] = {"message": f"record {record.offset} does not follow {offset}"}
+                self._freeze(StoreOutcome("FORKED", record.offset, record.chain_hash, value), now_ms)
+                break
+            self.admitted = (record.offset, record.chain_hash)
+            good.append(record)
+        return good, self._session.take_outputs()
+
+    def on_image(self, image: Image, now_ms: int, *, has_leaderless: bool = False) -> list[Output]:
+        """Use the new image, with the admitted records applied. `has_leaderless`: some left a partition leaderless."""
+        if has_leaderless:
+            self._controller.look_again()
+        if image.controller_epoch != self._session.image.controller_epoch and self.state is LifecycleState.CATCHING_UP:
+            # The new controller does not know yet that this broker is alive.
+            self.heartbeats.hasten(now_ms + ANSWER_AFTER_MS)
+        self._session.image = image
+        self._restoring.on_image()
+        self._changes.on_image()
+        self._progress(now_ms)
+        return self._session.take_outputs()
+
+    def on_time(self, now_ms: int) -> list[Output]:
+        """Run the due timers."""
+        for name in [name for name, due_ms in self._dues.items() if due_ms <= now_ms]:
+            if self._dues.pop(name, None) is None:
+                continue
+            if name == "recheck":
+                self.verify()
+            elif name == "register":
+                self._register()
+            elif name == "leave":
+                self._end("the metadata store did not answer in time")
+        self.heartbeats.on_time(now_ms)
+        if self._candidacy.due_ms is not None and self._candidacy.due_ms <= now_ms:
+            self._candidacy.on_time(now_ms)
+        if self._controller.due_ms is not None and self._controller.due_ms <= now_ms:
+            self._controller.on_time(now_ms)
+        if self.state is LifecycleState.ACTIVE:
+            due_ms = self._high_watermarks.due_ms()
+            if due_ms is not None and due_ms <= now_ms:
+                self._high_watermarks.report(now_ms)
+        return self._session.take_outputs()
+
+    def on_worked(self, done: Callable[[object], None], result: object) -> list[Output]:
+        """A `Work` ended."""
+        done(result)
+        return self._session.take_outputs()
+
+    def on_peer_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> list[Output]:
+        """Two probes found that a broker's address refuses connections.
+
+        The controller fences that broker. If it is the controller, this broker tries to become controller.
+        """
+        if self.state is not LifecycleState.ACTIVE or self._is_stopping:
+            return []
+        for expired in [key for key, until_ms in self._fast_fences.items() if until_ms <= now_ms]:
+            del self._fast_fences[expired]
+        if (node_id, broker_epoch) in self._fast_fences:
+            return []
+        fencing = self._controller if self._controller.held else self._candidacy
+        if fencing.on_dead(node_id, broker_epoch, now_ms):
+            self._fast_fences[node_id, broker_epoch] = now_ms + FAST_FENCE_INTERVAL_MS
+        return self._session.take_outputs()
+
+    def begin_stopping(self, now_ms: int) -> list[Output]:
+        """Begin a controlled shutdown: leaderships move away. Sends nothing while the store is unreachable."""
+        del now_ms
+        self._is_stopping = self._candidacy.is_withdrawn = True
+        if self._is_joined:
+            self._report_stopping()
+        return self._session.take_outputs()
+
+    def leave(self, now_ms: int) -> list[Output]:
+        """Leave the cluster in order, if the store answers soon."""
+        self._is_stopping = self._candidacy.is_withdrawn = True
+        if self._is_leaving or self._is_over:
+            self._session.put(Left())
+        elif not self._is_joined:
+            self._end("not a member at this moment")
+        else:
+            self._is_leaving = True
+            self._dues["leave"] = now_ms + self._settings.leave_timeout_ms
+            self._session.send("begin_stop", {"state": BrokerState.CLOSED.value}, self._on_closed)
+        return self._session.take_outputs()
+
+    def begin(self, requests: Sequence[StoreRequest], *, when_joined: bool = False) -> tuple[int, list[Output]]:
+        """Send a change; `ChangeDone` with the returned id tells its end. Raises PeerError when it cannot be sent.
+
+        With `when_joined` it is sent right behind the registration, before the broker is unfenced.
+        """
+        if when_joined and not self._is_joined:
+            return self._changes.hold(requests), []
+        if not when_joined and (refusal := self.refusal()) is not None:
+            raise refusal
+        return self._changes.begin(requests), self._session.take_outputs()
+
+    def abandon(self, change_id: int) -> None:
+        """Stop waiting for this change; it may still take effect."""
+        self._changes.abandon(change_id)
+
+    def note_high_watermark(
+        self,
+        topic_id: uuid.UUID,
+        partition: int,
+        leader_epoch: LeaderEpoch,
+        high_watermark: Offset,
+        log_end_offsets: Mapping[NodeId, Offset],
+    ) -> None:
+        """Note that a high watermark or a replica's log end moved; the next report carries it."""
+        self._high_watermarks.note(topic_id, partition, leader_epoch, high_watermark, log_end_offsets)
+
+    # ------------------------------------------------------------------------- verification and registration
+
+    def verify(self) -> None:
+        """Ask whether the store holds this broker's history."""
+        if self.state not in (LifecycleState.FROZEN, LifecycleState.VERIFYING):
+            self._move(LifecycleState.VERIFYING, "comparing the store's history with ours")
+        self._session.send("verify", {}, self._on_verified)
+
+    def _on_verified(self, outcome: StoreOutcome, now_ms: int) -> None:
+        session, registration = self._session, self._registration
+        if outcome.code == "NO_CLUSTER" and session.image.offset == 0 and not session.cluster_id:
+            self._bootstrap()
+        elif outcome.code == "WRONG_CLUSTER" and not self._is_ready:
+            self._refuse(refusals.wrong_cluster(session.cluster_id, outcome.value.get("cluster_id")))
+        elif outcome.code != "OK":
+            self._freeze(outcome, now_ms)
+            if self.state is LifecycleState.FROZEN:
+                self._restoring.on_refused(outcome, now_ms)
+        else:
+            if self.state is LifecycleState.FROZEN:
+                session.say("info", "metadata-unfrozen", metadata_offset=outcome.offset)
+                self._move(LifecycleState.VERIFYING)
+            self._adopt(outcome)
+            broker = outcome.value.get("broker")
+            if not session.broker_epoch or not isinstance(broker, dict):
+                self._register()
+            elif registration.is_newer(broker):
+                self._refuse(refusals.replaced(session.node_id, broker))
+            elif broker.get("broker_epoch") != session.broker_epoch or not registration.is_ours(broker):
+                # The answer to a renewal was lost: the store repeats its epoch. Or the store was rolled back to an
+                # earlier registration of this broker: register again, which replaces it.
+                self._register()
+            elif ClusterSecret.parse(outcome.value.get("secret")) is None:
+                # A restored store has the registration but not the secret: registering again brings the secret back.
+                self._register()
+            else:
+                self._agree_on_secret(outcome)
+                self._join(outcome, now_ms)
+
+    def _bootstrap(self) -> None:
+        self._move(LifecycleState.BOOTSTRAPPING, "making a new cluster")
+        cluster_id = base64.urlsafe_b64encode(self._dice.uuid4().bytes).rstrip(b"=").decode()
+        arguments: dict[str, object] = {"new_cluster_id": cluster_id, "new_incarnation_id": str(self._dice.uuid4())}
+        self._session.send("bootstrap", arguments, self._on_bootstrapped)
+
+    def _on_bootstrapped(self, outcome: StoreOutcome, now_ms: int) -> None:
+        if outcome.code != "OK":
+            self._freeze(outcome, now_ms)
+            return
+        if outcome.value.get("created"):
+            self._session.say("info", "cluster-created", cluster_id=outcome.value["cluster_id"])
+        self._adopt(outcome)
+        self._register()
+
+    def _adopt(self, outcome: StoreOutcome) -> None:
+        """Use the ids of the store, whose history contains this broker's, and tail its log."""
+        self._session.cluster_id = str(outcome.value["cluster_id"])
+        self._session.incarnation_id = str(outcome.value["incarnation_id"])
+        self._session.put(Tail(self.admitted[0]))
+
+    def _agree_on_secret(self, outcome: StoreOutcome) -> None:
+        """Use the store's secret as that of the cluster; the answer to every registration carries it."""
+        secret = ClusterSecret.parse(outcome.value.get("secret"))
+        if secret is None:
+            self._session.say("error", "cluster-secret-unreadable", what="this broker keeps its own copy")
+        else:
+            self._secret = secret
+        self._session.put(SecretAgreed(self._secret))
+
+    def _register(self, *, renew: bool = False) -> None:
+        """Register this incarnation of the broker; `renew` asks for another broker epoch."""
+        if self.state is not LifecycleState.REGISTERING:
+            self._move(LifecycleState.REGISTERING, "registering")
+        arguments = self._registration.arguments(renew=renew) | {"secret": self._secret.to_text()}
+        self._session.send("register", arguments, self._on_registered)
+
+    def _on_registered(self, outcome: StoreOutcome, now_ms: int) -> None:
+        node_id = self._session.node_id
+        if outcome.code == "OK":
+            self._registration.taken(outcome, now_ms)
+            self._agree_on_secret(outcome)
+            self._join(outcome, now_ms)
+        elif outcome.code == "NODE_ID_IN_USE":
+            if self._registration.another_is_alive(outcome.value.get("heartbeat")):
+                self._refuse(refusals.node_id_in_use(node_id, outcome.value))
+                return
+            # The other process is dead if its heartbeat counter does not change for a few intervals.
+            self._reason = f"node id {node_id} is registered elsewhere; watching its heartbeats"
+            self._session.say("warning", "node-id-registered-elsewhere", **outcome.value)
+            self._dues["register"] = now_ms + self._settings.takeover_wait_ms
+        else:
+            self._on_refusal(outcome, now_ms)
+
+    # ------------------------------------------------------------------------------------------- transitions
+
+    def _join(self, outcome: StoreOutcome, now_ms: int) -> None:
+        """Send heartbeats, find the controller, and resend the clients' changes: this broker is registered."""
+        self._target = outcome.offset
+        self._move(LifecycleState.CATCHING_UP, f"reading the metadata log up to {self._target}")
+        self.heartbeats.start(now_ms)
+        self._candidacy.open()
+        self._changes.resend()
+        if self._is_stopping:
+            self._report_stopping()
+
+    def _progress(self, now_ms: int) -> None:
+        """Move on as far as the image now allows."""
+        if not self._is_joined:
+            return
+        image = self._session.image
+        broker = image.brokers.get(self._session.node_id)
+        here = broker is not None and broker.broker_epoch == self.broker_epoch
+        if here and self._reported_epoch != self.broker_epoch:
+            # The controller unfences a broker only with its registration on its own disk: report that at once.
+            self._reported_epoch = self.broker_epoch
+            self.heartbeats.beat(now_ms)
+        self._candidacy.consider(now_ms)
+        self._controller.on_image(now_ms, self._target)
+        if image.offset < self._target:
+            return
+        state = broker.state if broker is not None and here else BrokerState.FENCED
+        if broker is not None and here and broker.must_register_anew and not self._is_stopping:
+            self._register_again()
+            return
+        if state is BrokerState.ACTIVE:
+            self.heartbeats.let_in(self.broker_epoch)
+        self._settle(is_in=state is BrokerState.ACTIVE or (self._is_stopping and state is BrokerState.STOPPING))
+
+    def _settle(self, *, is_in: bool) -> None:
+        """Move between CATCHING_UP and ACTIVE: ACTIVE needs the whole image, no fencing, settled elections."""
+        if self.state is LifecycleState.ACTIVE:
+            if not is_in and not self._is_leaving:
+                self._move(LifecycleState.CATCHING_UP, "waiting for the controller to unfence this broker")
+        elif is_in and self._candidacy.is_settled and (self._controller.is_settled() or not self._controller.held):
+            self._move(LifecycleState.ACTIVE)
+            if self._is_ready:
+                self._session.say("info", "metadata-caught-up", metadata_offset=self._session.image.offset)
+            else:
+                self._is_ready = True
+                self._session.put(BecameReady())
+        elif is_in:
+            self._reason = "waiting for leaders to be elected"
+        else:
+            self._reason = "waiting for the controller to unfence this broker"
+
+    def _register_again(self) -> None:
+        """Register with a new broker epoch after a fencing: others may have decided on operations in flight."""
+        session = self._session
+        session.say("warning", "this-broker-fenced", node_id=session.node_id, broker_epoch=self.broker_epoch)
+        self._drop_calls()
+        self._controller.lost()
+        self._register(renew=True)
+
+    def _on_heartbeat(self, answer: HeartbeatAnswer, now_ms: int) -> None:
+        if self._controller.held:
+            self._controller.on_heartbeats(answer, now_ms)
+        else:
+            self._candidacy.on_heartbeat(answer, now_ms)
+
+    def _report_stopping(self) -> None:
+        self._session.send("begin_stop", {"state": BrokerState.STOPPING.value}, self._on_stopping)
+
+    def _on_stopping(self, outcome: StoreOutcome, now_ms: int) -> None:
+        if outcome.code != "OK":
+            self._on_refusal(outcome, now_ms)
+
+    def _on_refusal(self, outcome: StoreOutcome, now_ms: int) -> None:
+        """Handle the refusal of a call of the lifecycle itself."""
+        if outcome.code in FREEZING_CODES:
+            self._freeze(outcome, now_ms)
+        elif outcome.code == "STALE_BROKER_EPOCH":
+            # Unregistered, or another process has this node id: `verify` shows which.
+            if self._is_joined and not self._is_leaving:
+                self._drop_calls()
+                self.verify()
+        else:
+            words = outcome.value.get("message", "")
+            self._session.say("warning", "metadata-call-refused", code=outcome.code, reason=words)
+            if self.state is LifecycleState.REGISTERING:
+                self._dues["register"] = now_ms + self._settings.recheck_ms
+
+    def _on_closed(self, outcome: StoreOutcome, now_ms: int) -> None:
+        del now_ms
+        self._end("" if outcome.code == "OK" else outcome.code)
+
+    def _move(self, state: LifecycleState, reason: str = "") -> None:
+        assert state in _TRANSITIONS[self.state], f"{self.state} -> {state}"
+        self.state = state
+        self._reason = reason
+        self.awaited = ""
+
+    def _drop_calls(self) -> None:
+        """Abandon all calls under way. Only the timeout of an orderly stop stays due."""
+        self._session.forget_calls()
+        self.heartbeats.pause()
+        self._candidacy.pause()
+        self._controller.pause()
+        self._fast_fences.clear()
+        self._high_watermarks.pause()
+        self._restoring.pause()
+        self._dues = {name: due_ms for name, due_ms in self._dues.items() if name == "leave"}
+
+    def _freeze(self, outcome: StoreOutcome, now_ms: int) -> None:
+        """The store does not hold this broker's history: make no metadata change, and ask again later."""
+        if self._is_over:
+            return
+        self._drop_calls()
+        is_new = self.state is not LifecycleState.FROZEN
+        self._dues["recheck"] = now_ms + (FIRST_RECHECK_MS if is_new else self._settings.recheck_ms)
+        reason = refusals.frozen(outcome, self._session.image, is_serving=self._is_ready)
+        if is_new:
+            self._move(LifecycleState.FROZEN, reason)
+            self._session.say("error", "metadata-frozen", code=outcome.code, reason=reason)
+            if self._is_leaving:
+                self._end("frozen")
+        self._reason = reason
+
+    def _refuse(self, refusal: Refuse) -> None:
+        """This broker cannot be part of this cluster."""
+        self._drop_calls()
+        self._move(LifecycleState.REFUSED, refusal.message)
+        self._session.put(refusal)
+
+    def _end(self, reason: str) -> None:
+        """The broker has left, recorded or not."""
+        self._drop_calls()
+        self._dues.clear()
+        self._move(LifecycleState.LEFT, reason)
+        self._session.put(Left())
+
+    # --------------------------------------------------------------------------------- for `Restoring`
+
+    def recheck_at(self, due_ms: int) -> None:
+        """Verify the store again then, if the metadata are still frozen."""
+        if self.state is LifecycleState.FROZEN:
+            self._dues["recheck"] = due_ms
+
+    def begin_adoption(self, due_ms: int) -> None:
+        """Tail the restored history from the store; verify it again at `due_ms` if it does not arrive."""
+        self._move(LifecycleState.VERIFYING, "taking over the restored metadata")
+        self._dues["recheck"] = due_ms
+        self._session.put(Tail(self.admitted[0]))
+
+    def end_adoption(self) -> None:
+        """Verify the restored history, which is on this broker's disk."""
+        self._dues.pop("recheck", None)
+        self.verify()
