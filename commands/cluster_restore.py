@@ -89,7 +89,7 @@ def describe(found: "Found", plan: "Plan") -> dict[str, Any]:
         "conflicts": list(plan.conflicts),
         "topics": len(plan.image.topics),
         "partitions": len(plan.fates),
-        "held": [_fate(fate) for fate in plan.held],
+        "held": [_fate(fate) for fate in plan.quarantined],
         "lost": [_fate(fate) for fate in plan.lost],
         "automatic": plan.is_automatic,
         "committed": False,
@@ -138,8 +138,8 @@ def _refuse_conflicts(plan: "Plan") -> None:
 def _question(found: "Found", plan: "Plan") -> str:
     nodes = ", ".join(str(offer.node_id) for offer in found.offers)
     question = f"Restore cluster {found.cluster_id} from broker {nodes}"
-    if plan.held:
-        question += f", with {len(plan.held)} partitions held back"
+    if plan.quarantined:
+        question += f", with {len(plan.quarantined)} partitions held back"
     if plan.accepts_loss:
         question += f", accepting that acknowledged records of {len(plan.lost)} partitions may be lost"
     return question + "?"

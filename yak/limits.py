@@ -106,7 +106,7 @@ PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 """Partitions that one request creates, over all its topics (Kafka's ReplicationControlManager.MAX_PARTITIONS_PER_BATCH)."""
 REPLICAS_PER_BROKER_MAX: Final = 20_000
 """Default of `yak.max.broker.partitions`: two topics of the maximum size fit."""
-GUESTS_MAX: Final = 1_000
+EXTERNAL_BROKERS_MAX: Final = 1_000
 """External brokers in the metadata; beyond it a new one replaces the one that was closed first. Every image and snapshot
 holds all of them."""
 CONFIG_VALUE_LENGTH_MAX: Final = 32 * KIB

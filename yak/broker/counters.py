@@ -5,7 +5,7 @@
     counters.total().bytes_out                   # of all topics, deleted ones included: never decreases
     counters.errors[ApiKey, code]                # error codes answered
     counters.isr_shrinks, counters.isr_expands   # of partitions that this broker leads
-    counters.elections                           # by this broker as the controller (`yak.cluster.election_counts`)
+    counters.elections                           # by this broker as the controller (`yak.cluster.leader_elections`)
 
 They only grow, so a rate is the difference of two readings divided by the time between them. Read them between turns, and
 change nothing.
@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
-from yak.cluster.election_counts import ElectionCounts
+from yak.cluster.leader_elections import ElectionCounts
 from yak.replication.traffic import Traffic
 
 FOLLOWER_FETCH: Final = -1

@@ -77,7 +77,7 @@ class Metadata:
             dice=parts.dice,
             settings=parts.cluster_settings,
             secret=self._secret_on_disk,
-            local_state=lambda: LocalState(self.hosting.log_ends(), parts.image_log.trail),
+            local_state=lambda: LocalState(self.hosting.log_ends(), parts.image_log.hash_chain),
         )
         broker.counters.elections = self.lifecycle.elections
         self.lifecycle.heartbeats.is_full = not broker.log_store.has_room()
@@ -190,7 +190,7 @@ class Metadata:
         """
         if not partition.replica_states:
             return False
-        return self._broker.now_ms - self.lifecycle.heartbeats.counted_ms >= self._session_timeout_ms
+        return self._broker.now_ms - self.lifecycle.heartbeats.accepted_ms >= self._session_timeout_ms
 
     def may_have_successor(self, partition: Partition) -> bool:
         """Whether a local pause may have ended this broker's leadership, and the store will answer in a moment. No

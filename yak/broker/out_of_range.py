@@ -39,7 +39,7 @@ def _still_leads(broker: Broker, partition: Partition) -> bool:
     asked_ms = partition.asked_beyond_ms
     if asked_ms is not None and broker.now_ms - asked_ms >= ASKED_MS:
         asked_ms = None
-    if asked_ms is not None and heartbeats.counted_ms > asked_ms and broker.image.offset >= heartbeats.counted_offset:
+    if asked_ms is not None and heartbeats.accepted_ms > asked_ms and broker.image.offset >= heartbeats.accepted_offset:
         partition.asked_beyond_ms = None
         return True
     if asked_ms is None:

@@ -20,17 +20,17 @@ from enum import StrEnum
 from yak.cluster import refusals
 from yak.cluster.changes import STORE_AWAY, Changes
 from yak.cluster.controller import ANSWER_AFTER_MS, Controller
-from yak.cluster.election_counts import ElectionCounts
+from yak.cluster.controller_election import ControllerElection
 from yak.cluster.heartbeat import HeartbeatAnswer, Heartbeats
 from yak.cluster.high_watermarks import HighWatermarks
 from yak.cluster.image import Image
-from yak.cluster.lease import Candidacy
+from yak.cluster.leader_elections import ElectionCounts
 from yak.cluster.outputs import BecameReady, Left, Output, Refuse, SecretAgreed, Tail
 from yak.cluster.records import BrokerState, Kind
 from yak.cluster.registration import Identity, Registration
 from yak.cluster.restore_offer import LocalState
-from yak.cluster.restoring import Restoring
 from yak.cluster.settings import ClusterSettings
+from yak.cluster.store_restore import StoreRestore
 from yak.cluster.store_session import FREEZING_CODES, StoreSession
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId, Nonce, Offset
@@ -116,23 +116,23 @@ class BrokerLifecycle:
         self.elections = ElectionCounts()
         """The elections that this broker ran as the controller since it started."""
         self._registration = Registration(session, identity)
-        self._restoring = Restoring(self, session, identity, settings.restore_wait_ms, dice, local_state)
+        self._restore = StoreRestore(self, session, identity, settings.restore_wait_ms, dice, local_state)
         self.heartbeats = Heartbeats(session, settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
         self._controller = Controller(
             session,
             settings,
             self.elections,
-            beat_by=self.heartbeats.hasten,
+            heartbeat_by=self.heartbeats.hasten,
             on_refused=self._on_refusal,
             on_fast_fence_failed=self._fast_fences.clear,
             full=lambda: self.heartbeats.full,
         )
-        self._candidacy = Candidacy(
+        self._election = ControllerElection(
             session,
             identity.role,
             settings,
-            on_taken=self._controller.taken,
-            on_held=self._controller.lost,
+            on_elected=self._controller.on_elected,
+            on_other_elected=self._controller.renounce,
             on_refused=self._on_refusal,
             on_takeover_failed=self._fast_fences.clear,
         )
@@ -154,7 +154,7 @@ class BrokerLifecycle:
     @property
     def is_controller(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
-        return self._controller.held
+        return self._controller.is_active
 
     @property
     def _is_over(self) -> bool:
@@ -194,7 +194,7 @@ class BrokerLifecycle:
 
     def next_due(self) -> int | None:
         """When to call `on_time`, in ms."""
-        dues = [*self._dues.values(), self.heartbeats.due_ms, self._candidacy.due_ms, self._controller.due_ms]
+        dues = [*self._dues.values(), self.heartbeats.due_ms, self._election.due_ms, self._controller.due_ms]
         if self.state is LifecycleState.ACTIVE:
             dues.append(self._high_watermarks.due_ms())
         return min((due_ms for due_ms in dues if due_ms is not None), default=None)
@@ -258,7 +258,7 @@ class BrokerLifecycle:
             if record.offset <= offset:
                 continue
             follows = record.offset == offset + 1 and record.previous_hash == chain_hash
-            if record.kind == Kind.SNAPSHOT and not self._restoring.may_admit(record):
+            if record.kind == Kind.SNAPSHOT and not self._restore.may_admit(record):
                 self._freeze(StoreOutcome("WRONG_INCARNATION", record.offset, record.chain_hash), now_ms)
                 break
             if not follows and record.kind != Kind.SNAPSHOT:
@@ -272,12 +272,12 @@ class BrokerLifecycle:
     def on_image(self, image: Image, now_ms: int, *, has_leaderless: bool = False) -> list[Output]:
         """Use the new image, with the admitted records applied. `has_leaderless`: some left a partition leaderless."""
         if has_leaderless:
-            self._controller.look_again()
+            self._controller.check_elections()
         if image.controller_epoch != self._session.image.controller_epoch and self.state is LifecycleState.CATCHING_UP:
             # The new controller does not know yet that this broker is alive.
             self.heartbeats.hasten(now_ms + ANSWER_AFTER_MS)
         self._session.image = image
-        self._restoring.on_image()
+        self._restore.on_image()
         self._changes.on_image()
         self._progress(now_ms)
         return self._session.take_outputs()
@@ -294,8 +294,8 @@ class BrokerLifecycle:
             elif name == "leave":
                 self._end("the metadata store did not answer in time")
         self.heartbeats.on_time(now_ms)
-        if self._candidacy.due_ms is not None and self._candidacy.due_ms <= now_ms:
-            self._candidacy.on_time(now_ms)
+        if self._election.due_ms is not None and self._election.due_ms <= now_ms:
+            self._election.on_time(now_ms)
         if self._controller.due_ms is not None and self._controller.due_ms <= now_ms:
             self._controller.on_time(now_ms)
         if self.state is LifecycleState.ACTIVE:
@@ -320,22 +320,22 @@ class BrokerLifecycle:
             del self._fast_fences[expired]
         if (node_id, broker_epoch) in self._fast_fences:
             return []
-        fencing = self._controller if self._controller.held else self._candidacy
-        if fencing.on_dead(node_id, broker_epoch, now_ms):
+        fencing = self._controller if self._controller.is_active else self._election
+        if fencing.on_broker_dead(node_id, broker_epoch, now_ms):
             self._fast_fences[node_id, broker_epoch] = now_ms + FAST_FENCE_INTERVAL_MS
         return self._session.take_outputs()
 
     def begin_stopping(self, now_ms: int) -> list[Output]:
         """Begin a controlled shutdown: leaderships move away. Sends nothing while the store is unreachable."""
         del now_ms
-        self._is_stopping = self._candidacy.is_withdrawn = True
+        self._is_stopping = self._election.is_withdrawn = True
         if self._is_joined:
             self._report_stopping()
         return self._session.take_outputs()
 
     def leave(self, now_ms: int) -> list[Output]:
         """Leave the cluster in order, if the store answers soon."""
-        self._is_stopping = self._candidacy.is_withdrawn = True
+        self._is_stopping = self._election.is_withdrawn = True
         if self._is_leaving or self._is_over:
             self._session.put(Left())
         elif not self._is_joined:
@@ -389,7 +389,7 @@ class BrokerLifecycle:
         elif outcome.code != "OK":
             self._freeze(outcome, now_ms)
             if self.state is LifecycleState.FROZEN:
-                self._restoring.on_refused(outcome, now_ms)
+                self._restore.on_refused(outcome, now_ms)
         else:
             if self.state is LifecycleState.FROZEN:
                 session.say("info", "metadata-unfrozen", metadata_offset=outcome.offset)
@@ -451,7 +451,7 @@ class BrokerLifecycle:
     def _on_registered(self, outcome: StoreOutcome, now_ms: int) -> None:
         node_id = self._session.node_id
         if outcome.code == "OK":
-            self._registration.taken(outcome, now_ms)
+            self._registration.on_registered(outcome, now_ms)
             self._agree_on_secret(outcome)
             self._join(outcome, now_ms)
         elif outcome.code == "NODE_ID_IN_USE":
@@ -472,7 +472,7 @@ class BrokerLifecycle:
         self._target = outcome.offset
         self._move(LifecycleState.CATCHING_UP, f"reading the metadata log up to {self._target}")
         self.heartbeats.start(now_ms)
-        self._candidacy.open()
+        self._election.start()
         self._changes.resend()
         if self._is_stopping:
             self._report_stopping()
@@ -487,17 +487,17 @@ class BrokerLifecycle:
         if here and self._reported_epoch != self.broker_epoch:
             # The controller unfences a broker only with its registration on its own disk: report that at once.
             self._reported_epoch = self.broker_epoch
-            self.heartbeats.beat(now_ms)
-        self._candidacy.consider(now_ms)
+            self.heartbeats.send(now_ms)
+        self._election.consider(now_ms)
         self._controller.on_image(now_ms, self._target)
         if image.offset < self._target:
             return
         state = broker.state if broker is not None and here else BrokerState.FENCED
-        if broker is not None and here and broker.must_register_anew and not self._is_stopping:
+        if broker is not None and here and broker.must_register_again and not self._is_stopping:
             self._register_again()
             return
         if state is BrokerState.ACTIVE:
-            self.heartbeats.let_in(self.broker_epoch)
+            self.heartbeats.on_unfenced(self.broker_epoch)
         self._settle(is_in=state is BrokerState.ACTIVE or (self._is_stopping and state is BrokerState.STOPPING))
 
     def _settle(self, *, is_in: bool) -> None:
@@ -505,7 +505,7 @@ class BrokerLifecycle:
         if self.state is LifecycleState.ACTIVE:
             if not is_in and not self._is_leaving:
                 self._move(LifecycleState.CATCHING_UP, "waiting for the controller to unfence this broker")
-        elif is_in and self._candidacy.is_settled and (self._controller.is_settled() or not self._controller.held):
+        elif is_in and self._election.is_settled and (self._controller.is_settled() or not self._controller.is_active):
             self._move(LifecycleState.ACTIVE)
             if self._is_ready:
                 self._session.say("info", "metadata-caught-up", metadata_offset=self._session.image.offset)
@@ -522,14 +522,14 @@ class BrokerLifecycle:
         session = self._session
         session.say("warning", "this-broker-fenced", node_id=session.node_id, broker_epoch=self.broker_epoch)
         self._drop_calls()
-        self._controller.lost()
+        self._controller.renounce()
         self._register(renew=True)
 
     def _on_heartbeat(self, answer: HeartbeatAnswer, now_ms: int) -> None:
-        if self._controller.held:
+        if self._controller.is_active:
             self._controller.on_heartbeats(answer, now_ms)
         else:
-            self._candidacy.on_heartbeat(answer, now_ms)
+            self._election.on_heartbeat(answer, now_ms)
 
     def _report_stopping(self) -> None:
         self._session.send("begin_stop", {"state": BrokerState.STOPPING.value}, self._on_stopping)
@@ -567,11 +567,11 @@ class BrokerLifecycle:
         """Abandon all calls under way. Only the timeout of an orderly stop stays due."""
         self._session.forget_calls()
         self.heartbeats.pause()
-        self._candidacy.pause()
+        self._election.pause()
         self._controller.pause()
         self._fast_fences.clear()
         self._high_watermarks.pause()
-        self._restoring.pause()
+        self._restore.pause()
         self._dues = {name: due_ms for name, due_ms in self._dues.items() if name == "leave"}
 
     def _freeze(self, outcome: StoreOutcome, now_ms: int) -> None:
@@ -602,7 +602,7 @@ class BrokerLifecycle:
         self._move(LifecycleState.LEFT, reason)
         self._session.put(Left())
 
-    # --------------------------------------------------------------------------------- for `Restoring`
+    # --------------------------------------------------------------------------------- for `StoreRestore`
 
     def recheck_at(self, due_ms: int) -> None:
         """Verify the store again then, if the metadata are still frozen."""

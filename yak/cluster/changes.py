@@ -17,9 +17,7 @@ from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, MetadataOffset
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
 
-_MAYBE_MADE = (
-    "The broker lost its registration meanwhile, and cannot tell whether the topic was made: look, or try again."
-)
+_MAYBE_CREATED = "The broker lost its registration. The topic may exist by now: list the topics, or retry."
 STORE_AWAY = "The metadata store cannot be reached. Nothing was changed; try again."
 
 _ERRORS = {
@@ -85,7 +83,7 @@ class Changes:
                 continue
             is_creation = change.requests[0].script == "create_topic"
             if is_creation and change.sent_in not in (None, self._registration()):
-                self._end(change, ChangeDone(change.change_id, PeerError(ErrorCode.request_timed_out, _MAYBE_MADE)))
+                self._end(change, ChangeDone(change.change_id, PeerError(ErrorCode.request_timed_out, _MAYBE_CREATED)))
             else:
                 self._send(change)
 
@@ -93,7 +91,7 @@ class Changes:
         """End the changes that the new image holds."""
         if self._changes:
             for change in list(self._changes.values()):
-                self._finish_if_held(change)
+                self._finish_if_applied(change)
 
     def _registration(self) -> tuple[str, BrokerEpoch]:
         return self._session.incarnation_id, self._session.broker_epoch
@@ -116,7 +114,7 @@ class Changes:
         if outcome.code == "OK":
             change.outcomes.append(outcome)
             change.needs_offset = max(change.needs_offset, outcome.offset)
-            self._finish_if_held(change)
+            self._finish_if_applied(change)
             return
         self._end(change, ChangeDone(change.change_id, _error(outcome)))
         first = change.requests[0]
@@ -126,7 +124,7 @@ class Changes:
         if outcome.code in FREEZING_CODES:
             self._on_freeze(outcome, now_ms)
 
-    def _finish_if_held(self, change: _Change) -> None:
+    def _finish_if_applied(self, change: _Change) -> None:
         if len(change.outcomes) == len(change.requests) and self._session.image.offset >= change.needs_offset:
             values = tuple(outcome.value for outcome in change.outcomes)
             self._end(change, ChangeDone(change.change_id, None, values))

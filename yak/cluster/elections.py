@@ -28,6 +28,7 @@ from enum import StrEnum
 
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import NO_LEADER, BrokerState
+from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, NodeId, PartitionEpoch
 
 MAX_PARTITIONS_PER_CALL = 200
@@ -73,7 +74,7 @@ def needed_elections(image: Image, *, unclean: bool = False) -> Iterator[Electio
     for topic in image.topics.values():
         allow_unclean = None
         for partition in topic.partitions:
-            if partition.held:
+            if partition.quarantined:
                 continue
             state = _leader_state(partition, brokers)
             if state is BrokerState.ACTIVE:
@@ -86,7 +87,7 @@ def needed_elections(image: Image, *, unclean: bool = False) -> Iterator[Electio
             if leader == NO_LEADER:
                 if allow_unclean is None:
                     allow_unclean = unclean_allowed(image, topic, by_default=unclean)
-                leader = unclean_leader(partition, brokers, asked=allow_unclean)
+                leader = unclean_leader(partition, brokers, allow_any=allow_unclean)
                 is_unclean = leader != NO_LEADER
             if leader != partition.leader or leader != NO_LEADER:
                 yield _election(topic, partition, leader, unclean=is_unclean, cause=Cause.LOST)
@@ -98,7 +99,7 @@ def preferred_elections(image: Image) -> Iterator[Election]:
         for partition in topic.partitions:
             preferred = preferred_leader(partition)
             if (
-                not partition.held
+                not partition.quarantined
                 and partition.leader not in (preferred, NO_LEADER)
                 and preferred in _members(partition, image.brokers)
             ):
@@ -126,8 +127,10 @@ def clean_leader(partition: PartitionInfo, brokers: Brokers) -> NodeId:
     return _first(partition, candidates, brokers)
 
 
-def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, asked: bool) -> NodeId:
-    """The next leader, which may lack committed records; -1 for none. `asked`: a request or a config allows any leader.
+def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, allow_any: bool) -> NodeId:
+    """The next leader, which may lack committed records; -1 for none.
+
+    `allow_any`: a request or a config allows any leader.
 
     A broker whose current epoch began with a loss comes last: its disk may be empty, and the others would follow it.
     Among the rest former ISR members go first, then former ELR members: they probably lack the fewest records.
@@ -140,10 +143,10 @@ def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, asked: bool) -
     all_lost = len(active) == len(partition.replicas) and all(
         brokers[node_id].lossy_epoch > last_in.get(node_id, newest) for node_id in active
     )
-    if not asked and not all_lost and len(partition.replicas) > 1:
+    if not allow_any and not all_lost and len(partition.replicas) > 1:
         return NO_LEADER
     pool = active
-    if not asked and len(partition.replicas) > 1:
+    if not allow_any and len(partition.replicas) > 1:
         pool = [n for n in active if n in last_in and brokers[n].emptied_epoch <= last_in[n]]
     whole = [node_id for node_id in pool if brokers[node_id].lossy_epoch != brokers[node_id].broker_epoch]
     candidates = whole or pool
@@ -158,6 +161,43 @@ def unclean_allowed(image: Image, topic: TopicInfo, *, by_default: bool = False)
     """Whether unclean elections are allowed: by the topic, else the default of all brokers, else `by_default`."""
     value = topic.configs.get(UNCLEAN_CONFIG) or image.default_broker_configs.get(UNCLEAN_CONFIG)
     return by_default if value is None else value.strip().lower() == "true"
+
+
+def plan_requested_election(image: Image, topic_name: str, partition: int, *, unclean: bool) -> Election:
+    """The election that a client requested (ElectLeaders, KIP-183 and KIP-460), from the image alone.
+
+    A preferred election elects the preferred leader, or for a partition without a leader any replica that can lead. An
+    unclean election serves a partition without a leader: it elects a replica that can lead, else a live one that may
+    lack records.
+
+    Raises PeerError, with the codes of Kafka's ReplicationControlManager.electLeader: UNKNOWN_TOPIC_OR_PARTITION,
+    ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE.
+    """
+    topic = image.topics.get(topic_name)
+    if topic is None:
+        raise PeerError(ErrorCode.unknown_topic_or_partition, f"No such topic as {topic_name}")
+    if not 0 <= partition < len(topic.partitions):
+        raise PeerError(ErrorCode.unknown_topic_or_partition, f"No such partition as {topic_name}-{partition}")
+    info, brokers = topic.partitions[partition], image.brokers
+    preferred = preferred_leader(info)
+    if has_leader(info, brokers) and (unclean or info.leader == preferred):
+        raise PeerError(ErrorCode.election_not_needed, "Leader election not needed for topic partition.")
+    if not unclean:
+        if can_lead(info, preferred, brokers):
+            leader = preferred
+        else:
+            leader = NO_LEADER if has_leader(info, brokers) else clean_leader(info, brokers)
+        if leader == NO_LEADER:
+            words = f"The preferred leader, node {preferred}, is not alive and in sync."
+            raise PeerError(ErrorCode.preferred_leader_not_available, words)
+        return Election(topic.topic_id, partition, leader, info.partition_epoch, unclean=False, cause=Cause.PREFERRED)
+    leader = clean_leader(info, brokers)
+    is_unclean = leader == NO_LEADER
+    if is_unclean:
+        leader = unclean_leader(info, brokers, allow_any=True)
+    if leader == NO_LEADER:
+        raise PeerError(ErrorCode.eligible_leaders_not_available, "No replica of the partition is alive.")
+    return Election(topic.topic_id, partition, leader, info.partition_epoch, unclean=is_unclean)
 
 
 # ------------------------------------------------------------------------------------------------------- inside

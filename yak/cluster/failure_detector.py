@@ -24,7 +24,7 @@ class _Seen:
 
 
 class FailureDetector:
-    """Takes the counters at each of the controller's own heartbeats."""
+    """Reads the counters at each of the controller's own heartbeats."""
 
     def __init__(self, patience_ms: int, gap_ms: int) -> None:
         self._patience_ms = patience_ms
@@ -37,18 +37,18 @@ class FailureDetector:
         self._gaps.reset()
 
     def observe(self, counters: Mapping[NodeId, int], brokers: Mapping[NodeId, BrokerInfo], now_ms: int) -> None:
-        """Take the counters read at `now_ms`."""
-        uncounted_ms = self._gaps.uncounted_ms(now_ms)
-        if uncounted_ms is None:
+        """Note the counters read at `now_ms`."""
+        paused_ms = self._gaps.paused_ms(now_ms)
+        if paused_ms is None:
             self._seen.clear()
-            uncounted_ms = 0
+            paused_ms = 0
         before, self._seen = self._seen, {}
         for node_id, broker in brokers.items():
             key, counter = (node_id, broker.broker_epoch), counters.get(node_id, 0)
             known = before.get(key)
             seen = self._seen[key] = known or _Seen(counter, now_ms)
             if known is not None:
-                seen.since_ms += uncounted_ms
+                seen.since_ms += paused_ms
             if seen.counter != counter:
                 seen.counter, seen.since_ms, seen.has_moved = counter, now_ms, True
             if broker.state is not BrokerState.FENCED:
@@ -65,7 +65,7 @@ class FailureDetector:
             broker
             for broker in brokers.values()
             if broker.state is BrokerState.FENCED
-            and not broker.must_register_anew
+            and not broker.must_register_again
             and (seen := self._of(broker)) is not None
             and seen.fenced_counter not in (None, seen.counter)
         ]

@@ -14,14 +14,14 @@ from yak.seams.metadata_store import StoreOutcome
 
 SLOW_MS = 1_000
 """A slower answer is logged as a warning: hung brokers are detected later, and elections take longer."""
-SAY_AGAIN_MS = 30_000
+WARN_AGAIN_MS = 30_000
 
 
 @dataclass(slots=True, frozen=True)
 class HeartbeatAnswer:
-    """The store's answer to the heartbeat sent at `asked_ms`. `counters` is None for all brokers but the controller."""
+    """The store's answer to the heartbeat sent at `sent_ms`. `counters` is None for all brokers but the controller."""
 
-    asked_ms: int
+    sent_ms: int
     controller_epoch: ControllerEpoch
     renewals: int
     counters: Mapping[NodeId, int] | None
@@ -42,15 +42,15 @@ class Heartbeats:
         self._on_answer = on_answer
         self._on_refused = on_refused
         self._outstanding = 0
-        self._said_slow_ms: int | None = None
+        self._warned_ms: int | None = None
         self.due_ms: int | None = None
-        self.counted_ms = 0
-        """When the newest heartbeat was sent that the store took while this broker was not fenced."""
-        self.counted_offset: MetadataOffset = 0
+        self.accepted_ms = 0
+        """When the newest heartbeat was sent that the store accepted while this broker was not fenced."""
+        self.accepted_offset: MetadataOffset = 0
         """The metadata log's end at that heartbeat."""
-        self._taken_ms = 0
-        self._taken_offset: MetadataOffset = 0
-        self._let_in_epoch: BrokerEpoch = 0
+        self._answered_ms = 0
+        self._answered_offset: MetadataOffset = 0
+        self._unfenced_epoch: BrokerEpoch = 0
         self.is_full = False
         """Whether this broker has no room for another log; the next heartbeat reports it."""
         self.full: frozenset[NodeId] = frozenset()
@@ -61,11 +61,11 @@ class Heartbeats:
         self._outstanding = 0
         self.due_ms = now_ms
 
-    def let_in(self, broker_epoch: BrokerEpoch) -> None:
-        """Count the heartbeats taken so far: the controller has unfenced this broker, once per broker epoch."""
-        if self._let_in_epoch != broker_epoch:
-            self._let_in_epoch = broker_epoch
-            self.counted_ms, self.counted_offset = self._taken_ms, self._taken_offset
+    def on_unfenced(self, broker_epoch: BrokerEpoch) -> None:
+        """Accept the answered heartbeats, once per broker epoch: the controller has unfenced this broker."""
+        if self._unfenced_epoch != broker_epoch:
+            self._unfenced_epoch = broker_epoch
+            self.accepted_ms, self.accepted_offset = self._answered_ms, self._answered_offset
 
     def pause(self) -> None:
         """Stop: the store is unreachable, and no heartbeat will be answered."""
@@ -77,43 +77,43 @@ class Heartbeats:
         if self.due_ms is not None and self.due_ms <= now_ms:
             self.due_ms = now_ms + self._interval_ms
             if not self._outstanding:
-                self.beat(now_ms)
+                self.send(now_ms)
 
     def hasten(self, due_ms: int) -> None:
         """Send the next heartbeat by then at the latest."""
         if self.due_ms is not None:
             self.due_ms = min(self.due_ms, due_ms)
 
-    def say_full(self, *, is_full: bool, now_ms: int) -> None:
+    def report_full(self, *, is_full: bool, now_ms: int) -> None:
         """Note whether this broker has room for another log; a change is reported at once."""
         if is_full != self.is_full:
             self.is_full = is_full
             self.hasten(now_ms)
 
-    def beat(self, now_ms: int) -> None:
+    def send(self, now_ms: int) -> None:
         """Send a heartbeat now. It carries the offset of the newest metadata record on disk."""
         self._outstanding += 1
 
         def on_reply(outcome: StoreOutcome, answered_ms: int) -> None:
             self._outstanding -= 1
             if answered_ms - now_ms >= SLOW_MS:
-                self._say_slow(answered_ms - now_ms, answered_ms)
+                self._warn_slow(answered_ms - now_ms, answered_ms)
             if outcome.code != "OK":
                 self._on_refused(outcome, answered_ms)
                 return
-            if now_ms >= self._taken_ms:
-                self._taken_ms, self._taken_offset = now_ms, outcome.offset
+            if now_ms >= self._answered_ms:
+                self._answered_ms, self._answered_offset = now_ms, outcome.offset
             if outcome.value.get("state") != BrokerState.FENCED.value:
-                self.counted_ms, self.counted_offset = self._taken_ms, self._taken_offset
+                self.accepted_ms, self.accepted_offset = self._answered_ms, self._answered_offset
             full = outcome.value.get("full")
             self.full = frozenset(map(int, full)) if isinstance(full, list) else frozenset()
             self._on_answer(_read(outcome.value, now_ms), answered_ms)
 
         self._session.send("heartbeat", {"persisted": self._session.image.offset, "is_full": self.is_full}, on_reply)
 
-    def _say_slow(self, took_ms: int, now_ms: int) -> None:
-        if self._said_slow_ms is None or now_ms - self._said_slow_ms >= SAY_AGAIN_MS:
-            self._said_slow_ms = now_ms
+    def _warn_slow(self, took_ms: int, now_ms: int) -> None:
+        if self._warned_ms is None or now_ms - self._warned_ms >= WARN_AGAIN_MS:
+            self._warned_ms = now_ms
             self._session.say(
                 "warning",
                 "metadata-store-slow",
@@ -122,9 +122,9 @@ class Heartbeats:
             )
 
 
-def _read(value: Mapping[str, object], asked_ms: int) -> HeartbeatAnswer:
+def _read(value: Mapping[str, object], sent_ms: int) -> HeartbeatAnswer:
     epoch, renewals, counters = value.get("controller_epoch"), value.get("lease_n"), value.get("heartbeats")
     assert isinstance(epoch, int)
     assert isinstance(renewals, int)
     counted = {int(node): int(count) for node, count in counters.items()} if isinstance(counters, dict) else None
-    return HeartbeatAnswer(asked_ms, epoch, renewals, counted)
+    return HeartbeatAnswer(sent_ms, epoch, renewals, counted)

@@ -56,13 +56,13 @@ class BrokerInfo:
     """Timestamp of the record that set this state, by the store's clock; also in the classes below."""
 
     @property
-    def must_register_anew(self) -> bool:
+    def must_register_again(self) -> bool:
         """Whether the broker was unfenced and then fenced: others may have decided on its operations in flight."""
         return self.was_active and self.state is BrokerState.FENCED
 
 
 @dataclass(slots=True, frozen=True)
-class GuestInfo:
+class ExternalBrokerInfo:
     """An external broker, registered only to be listed; it has no other role (ADR 0011).
 
     `state` is ACTIVE or CLOSED; `boot_id` names the registration, a UUID.
@@ -118,7 +118,7 @@ class PartitionInfo:
     partition_epoch: PartitionEpoch
     adding_replicas: tuple[NodeId, ...] = ()
     removing_replicas: tuple[NodeId, ...] = ()
-    held: int = 0
+    quarantined: int = 0
     """0, or the cluster incarnation of this state while the partition is quarantined.
 
     A restore (`yak.cluster.restore`) could not tell whether the state is the newest, so it does not change until the
@@ -174,7 +174,7 @@ class Delta:
     configs_changed: tuple[tuple[str, str], ...] = ()
     controller_changed: bool = False
     partitions_changed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    guests_changed: tuple[NodeId, ...] = ()
+    external_brokers_changed: tuple[NodeId, ...] = ()
 
     def changed_partitions(self, topic: TopicInfo) -> Iterator[PartitionInfo]:
         """The partitions of a topic that appeared or changed."""
@@ -209,7 +209,7 @@ class Image:
     """Brokers that were unregistered and have not registered since, each with its last epoch."""
     former: Mapping[NodeId, BrokerInfo] = field(default_factory=dict)
     """Their last `BrokerInfo`, CLOSED."""
-    guests: Mapping[NodeId, GuestInfo] = field(default_factory=dict)
+    external_brokers: Mapping[NodeId, ExternalBrokerInfo] = field(default_factory=dict)
     producer_blocks: Mapping[NodeId, ProducerBlock] = field(default_factory=dict)
     incarnation_ms: int = field(default=0, compare=False)
     """When this incarnation of the cluster began: a restore may have dropped content."""

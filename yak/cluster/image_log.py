@@ -43,7 +43,7 @@ class ImageLog:
         self._bytes = 0
         self._last: MetadataOffset = 0
         self._directory_unsynced = False
-        self.trail = HashChainTail()
+        self.hash_chain = HashChainTail()
         """The hash chain tail of the newest records."""
         self.cut_bytes = 0
         """Bytes of a torn tail that `open` truncated."""
@@ -71,7 +71,7 @@ class ImageLog:
         self._bytes += self._file.append(frames)
         self._records += len(records)
         self._last = records[-1].offset
-        self.trail.extend(records)
+        self.hash_chain.extend(records)
         file, sync_directory = self._file, self._directory_unsynced
         self._directory_unsynced = False
 
@@ -116,19 +116,19 @@ class ImageLog:
         entries, good_bytes = _entries(self._disk.read_file(path))
         if not entries or good_bytes == 0:
             raise BadRecord(f"{path}: the checksum does not match")
-        self.trail.extend(entries[:1])
+        self.hash_chain.extend(entries[:1])
         return Image().apply(entries[0])
 
     def _read_log(self, path: str, image: Image) -> Image:
         file = self._disk.open(path)
         data = _read_all(file)
         entries, good_bytes = _entries(data)
-        fresh = [entry for entry in entries if entry.offset > image.offset]
+        newer = [entry for entry in entries if entry.offset > image.offset]
         try:
-            image = image.apply_all(fresh)[0]
+            image = image.apply_all(newer)[0]
         except ChainBroken as error:
             raise BadRecord(f"{path}: {error}") from error
-        self.trail.extend(fresh)
+        self.hash_chain.extend(newer)
         if good_bytes < len(data):
             self.cut_bytes += len(data) - good_bytes
             file.truncate(good_bytes)

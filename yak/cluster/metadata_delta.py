@@ -10,7 +10,7 @@ from yak.cluster.image import (
     BrokerInfo,
     ChainBroken,
     Delta,
-    GuestInfo,
+    ExternalBrokerInfo,
     Image,
     PartitionInfo,
     PendingTopic,
@@ -26,14 +26,14 @@ from yak.cluster.records import (
     Cluster,
     Config,
     ControllerChange,
-    GuestChange,
+    ExternalBrokerChange,
     Kind,
     NewPartition,
     PartitionChange,
     Partitions,
     ProducerIds,
     RegisterBroker,
-    RegisterGuest,
+    RegisterExternalBroker,
     RemoveTopic,
     Snapshot,
     Topic,
@@ -54,7 +54,7 @@ class MetadataDelta:
         self._partitions_changed: dict[str, dict[int, None]] = {}
         self._topics_removed: list[tuple[str, uuid.UUID]] = []
         self._brokers_changed: dict[NodeId, None] = {}
-        self._guests_changed: dict[NodeId, None] = {}
+        self._external_brokers_changed: dict[NodeId, None] = {}
         self._configs_changed: dict[tuple[str, str], None] = {}
         self._controller_changed = False
 
@@ -109,7 +109,7 @@ class MetadataDelta:
             tuple(self._configs_changed),
             self._controller_changed,
             partitions,
-            tuple(self._guests_changed),
+            tuple(self._external_brokers_changed),
         )
         return image, delta
 
@@ -266,9 +266,9 @@ class MetadataDelta:
         self._brokers_changed[record.node_id] = None
         self._forget("unregistered", record.node_id)
         self._forget("former", record.node_id)
-        if self._forget("guests", record.node_id):
+        if self._forget("external_brokers", record.node_id):
             # the broker takes over the external broker's id
-            self._guests_changed[record.node_id] = None
+            self._external_brokers_changed[record.node_id] = None
 
     def _replay_unregister_broker(self, record: UnregisterBroker) -> None:
         old: BrokerInfo | None = self._map("brokers").pop(record.node_id, None)
@@ -290,11 +290,11 @@ class MetadataDelta:
             )
             self._brokers_changed[record.node_id] = None
 
-    def _replay_register_external_broker(self, record: RegisterGuest) -> None:
+    def _replay_register_external_broker(self, record: RegisterExternalBroker) -> None:
         """Register an external broker, and forget the closed one that it replaces."""
-        if record.forgets is not None and self._forget("guests", record.forgets):
-            self._guests_changed[record.forgets] = None
-        self._map("guests")[record.node_id] = GuestInfo(
+        if record.forgets is not None and self._forget("external_brokers", record.forgets):
+            self._external_brokers_changed[record.forgets] = None
+        self._map("external_brokers")[record.node_id] = ExternalBrokerInfo(
             record.node_id,
             record.broker_epoch,
             record.boot_id,
@@ -305,12 +305,12 @@ class MetadataDelta:
             BrokerState.ACTIVE,
             self._timestamp_ms,
         )
-        self._guests_changed[record.node_id] = None
+        self._external_brokers_changed[record.node_id] = None
 
-    def _replay_external_broker_change(self, record: GuestChange) -> None:
-        old: GuestInfo | None = self._get("guests").get(record.node_id)
+    def _replay_external_broker_change(self, record: ExternalBrokerChange) -> None:
+        old: ExternalBrokerInfo | None = self._get("external_brokers").get(record.node_id)
         if old is not None:
-            self._map("guests")[record.node_id] = replace(
+            self._map("external_brokers")[record.node_id] = replace(
                 old,
                 broker_epoch=record.broker_epoch,
                 state=record.state,
@@ -320,7 +320,7 @@ class MetadataDelta:
                 security_protocol=record.security_protocol,
                 changed_ms=self._timestamp_ms,
             )
-            self._guests_changed[record.node_id] = None
+            self._external_brokers_changed[record.node_id] = None
 
     def _forget(self, name: str, node_id: NodeId) -> bool:
         """Remove a node from a map; returns whether it was there."""
@@ -360,7 +360,7 @@ class MetadataDelta:
     def _load(self, record: TailedRecord) -> None:
         # Topics that are not in the snapshot were removed in between.
         before_topics, before_brokers = self._get("topics"), self._get("brokers")
-        self._guests_changed |= dict.fromkeys(self._get("guests"))
+        self._external_brokers_changed |= dict.fromkeys(self._get("external_brokers"))
         image = read_snapshot(record)
         for name, topic in before_topics.items():
             if image.topics.get(name) is None or image.topics[name].topic_id != topic.topic_id:
@@ -369,7 +369,7 @@ class MetadataDelta:
         for name, topic in image.topics.items():
             self._note_partitions(name, range(len(topic.partitions)))
         self._brokers_changed |= dict.fromkeys([*before_brokers, *image.brokers])
-        self._guests_changed |= dict.fromkeys(image.guests)
+        self._external_brokers_changed |= dict.fromkeys(image.external_brokers)
         self._configs_changed[("broker", "")] = None
         self._configs_changed |= dict.fromkeys(("broker", str(node_id)) for node_id in image.broker_configs)
         self._controller_changed = True
@@ -384,8 +384,8 @@ class MetadataDelta:
         RegisterBroker: _replay_register_broker,
         UnregisterBroker: _replay_unregister_broker,
         BrokerChange: _replay_broker_change,
-        RegisterGuest: _replay_register_external_broker,
-        GuestChange: _replay_external_broker_change,
+        RegisterExternalBroker: _replay_register_external_broker,
+        ExternalBrokerChange: _replay_external_broker_change,
         Config: _replay_config,
         ProducerIds: _replay_producer_ids,
         ControllerChange: _replay_controller_change,

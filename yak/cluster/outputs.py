@@ -76,7 +76,7 @@ class Left:
 
 @dataclass(slots=True, frozen=True)
 class SecretAgreed:
-    """This broker is registered, and this is the cluster's secret, which all brokers take from the store."""
+    """This broker is registered, and this is the cluster's secret, which all brokers read from the store."""
 
     secret: ClusterSecret
 

@@ -7,7 +7,7 @@ nothing at all. With a store that is always slow that would blind the detector f
 
 
 class PauseDetector:
-    """Takes the time of each answer.
+    """Compares the times of the answers.
 
     A second gap (more than `gap_ms` between answers) within twice the observer's `patience_ms` means a slow store, no
     outage.
@@ -17,18 +17,18 @@ class PauseDetector:
         self._gap_ms = gap_ms
         self._memory_ms = 2 * patience_ms
         self._last_ms: int | None = None
-        self._hole_ms: int | None = None
+        self._last_gap_ms: int | None = None
 
     def reset(self) -> None:
         """Begin again with the next answer."""
-        self._last_ms = self._hole_ms = None
+        self._last_ms = self._last_gap_ms = None
 
-    def uncounted_ms(self, now_ms: int) -> int | None:
+    def paused_ms(self, now_ms: int) -> int | None:
         """The part of the time since the last answer that does not count; None when all timers restart."""
         last_ms, self._last_ms = self._last_ms, now_ms
         if last_ms is None or now_ms - last_ms <= self._gap_ms:
             return 0
-        before_ms, self._hole_ms = self._hole_ms, now_ms
+        before_ms, self._last_gap_ms = self._last_gap_ms, now_ms
         if before_ms is None or now_ms - before_ms > self._memory_ms:
             return None
         return now_ms - last_ms - self._gap_ms

@@ -42,7 +42,7 @@ def place(
         )
         leader = ordered[leader_index]
         if has_racks:
-            others = _fresh_racks_first(leader, others, by_id)
+            others = _new_racks_first(leader, others, by_id)
         assignments.append((leader, *others[: replication_factor - 1]))
     return assignments
 
@@ -52,7 +52,7 @@ def _shifted(nodes: list[NodeId], shift: int) -> list[NodeId]:
     return nodes[turn:] + nodes[:turn]
 
 
-def _fresh_racks_first(leader: NodeId, others: list[NodeId], by_id: dict[NodeId, BrokerInfo]) -> list[NodeId]:
+def _new_racks_first(leader: NodeId, others: list[NodeId], by_id: dict[NodeId, BrokerInfo]) -> list[NodeId]:
     """Order the followers in rounds; each round takes one broker from every rack that it has not used yet."""
     result: list[NodeId] = []
     used = [by_id[leader].rack]

@@ -17,7 +17,7 @@ from yak.seams.metadata_store import TailedRecord
 
 RECORD_VERSION = 1
 """The newest payload version this code reads. A record is written in the oldest version that can express it."""
-GUESTS_VERSION = 1
+EXTERNAL_BROKERS_VERSION = 1
 """Version of records on external brokers: an older YAK would wait for those brokers, so it must refuse (ADR 0011)."""
 NO_LEADER = -1
 
@@ -95,7 +95,7 @@ class BrokerChange:
 
 
 @dataclass(slots=True, frozen=True)
-class RegisterGuest:
+class RegisterExternalBroker:
     """The registration of an external broker by a client; a `RegisterBroker` with `guest` set.
 
     `broker_epoch` is 1, or one more than the external broker of that id had. `forgets` is the closed external broker
@@ -113,7 +113,7 @@ class RegisterGuest:
 
 
 @dataclass(slots=True, frozen=True)
-class GuestChange:
+class ExternalBrokerChange:
     """The full state of an external broker after a change; a `BrokerChange` with `guest` set. ACTIVE or CLOSED."""
 
     node_id: NodeId
@@ -230,8 +230,8 @@ Record: TypeAlias = (
     | RegisterBroker
     | UnregisterBroker
     | BrokerChange
-    | RegisterGuest
-    | GuestChange
+    | RegisterExternalBroker
+    | ExternalBrokerChange
     | Topic
     | RemoveTopic
     | Partitions
@@ -280,12 +280,12 @@ def register_broker(f: Fields) -> RegisterBroker:
 
 
 def _registration(f: Fields) -> Record:
-    return register_guest(f) if f.flag("guest") else register_broker(f)
+    return register_external_broker(f) if f.flag("guest") else register_broker(f)
 
 
-def register_guest(f: Fields) -> RegisterGuest:
+def register_external_broker(f: Fields) -> RegisterExternalBroker:
     """The registration of an external broker in a payload."""
-    return RegisterGuest(
+    return RegisterExternalBroker(
         node_id=f.integer("node_id"),
         broker_epoch=f.integer("broker_epoch"),
         boot_id=f.text("boot_id"),
@@ -310,7 +310,7 @@ def _broker_change(f: Fields) -> Record:
     if not f.flag("guest"):
         return BrokerChange(node_id, broker_epoch, state)
     where = (f.text("host"), f.integer("port"), f.optional_text("rack"), f.text("security_protocol"))
-    return GuestChange(node_id, broker_epoch, state, *where)
+    return ExternalBrokerChange(node_id, broker_epoch, state, *where)
 
 
 def _producer_ids(f: Fields) -> Record:

@@ -66,7 +66,7 @@ class Registration:
             arguments["observed_heartbeat"] = self._observed_heartbeat
         return arguments
 
-    def taken(self, outcome: StoreOutcome, now_ms: int) -> None:
+    def on_registered(self, outcome: StoreOutcome, now_ms: int) -> None:
         """Note the registration."""
         epoch = outcome.value["broker_epoch"]
         assert isinstance(epoch, int)

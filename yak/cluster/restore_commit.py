@@ -11,7 +11,7 @@ from typing import Any
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo
 from yak.cluster.payload import IsrMember, format_isr, format_nodes
 from yak.cluster.restore import Plan
-from yak.cluster.snapshot import write_guest, write_snapshot
+from yak.cluster.snapshot import write_external_broker, write_snapshot
 from yak.ids import BrokerEpoch
 
 SLICE_ITEMS = 200
@@ -36,7 +36,7 @@ def commit_arguments(plan: Plan, seed_nonce: str, offers_digest: str, token: str
         "next_producer_id": image.next_producer_id,
         "parents": ",".join(image.parents),
         "took_part": {str(node_id): list(position) for node_id, position in plan.took_part.items()},
-        "held_for": ",".join(map(str, plan.held_for)),
+        "held_for": ",".join(map(str, plan.quarantined_for)),
         "lost": len(plan.lost) + (len(plan.conflicts) if plan.accepts_loss else 0),
     }
     return [envelope | call for call in (begin, *writes, end)]
@@ -46,7 +46,9 @@ def _slices(plan: Plan) -> Iterator[tuple[str, list[Any]]]:
     image = plan.image
     yield from _sliced("brokers", [_broker(image.brokers[n], plan.acted.get(n, 0)) for n in sorted(image.brokers)])
     yield from _sliced("unregistered", list(image.unregistered))
-    yield from _sliced("guests", [write_guest(image.guests[n]) for n in sorted(image.guests)])
+    yield from _sliced(
+        "guests", [write_external_broker(image.external_brokers[n]) for n in sorted(image.external_brokers)]
+    )
     yield from _sliced("topics", _topics(image))
     yield from _sliced("partitions", _partitions(image))
     yield from _sliced("configs", _configs(image))
@@ -119,7 +121,7 @@ def _partition(topic_id: str, info: PartitionInfo) -> dict[str, object]:
         "leader": info.leader,
         "leader_epoch": info.leader_epoch,
         "partition_epoch": info.partition_epoch,
-        "held": info.held,
+        "held": info.quarantined,
     }
 
 

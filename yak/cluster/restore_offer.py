@@ -41,7 +41,7 @@ class LocalState(NamedTuple):
     """A broker's state besides its image: the logs that it can serve, and the hash chain tail of its newest records."""
 
     logs: Mapping[tuple[uuid.UUID, int], LogEnd]
-    trail: HashChainTail
+    hash_chain: HashChainTail
 
 
 @dataclass(slots=True, frozen=True)
@@ -63,7 +63,7 @@ class Offer:
     role: str
     image: Image
     logs: Mapping[tuple[uuid.UUID, int], LogEnd] = field(default_factory=dict)
-    trail: HashChainTail = field(default_factory=HashChainTail)
+    hash_chain: HashChainTail = field(default_factory=HashChainTail)
     http_port: int = 0
 
     @property
@@ -72,7 +72,7 @@ class Offer:
         known = self.image.brokers.get(self.node_id)
         return max(self.broker_epoch, 0 if known is None else known.broker_epoch)
 
-    def knows_boot(self, epoch: BrokerEpoch, boot_id: str) -> bool:
+    def knows_registration(self, epoch: BrokerEpoch, boot_id: str) -> bool:
         """Whether a registration of this node is of the offering process, or in its image."""
         known = self.image.brokers.get(self.node_id)
         return boot_id == self.boot_id or (
@@ -108,7 +108,7 @@ def pack(offer: Offer) -> PackedOffer:
         "hash": snapshot.chain_hash,
         "timestamp_ms": snapshot.timestamp_ms,
         "image": snapshot.payload,
-        "trail": offer.trail.to_text(),
+        "trail": offer.hash_chain.to_text(),
         "logs": [
             [str(topic_id), partition, end.last_epoch, end.log_end_offset, int(end.leads)]
             for (topic_id, partition), end in sorted(offer.logs.items(), key=lambda item: (item[0][0].int, item[0][1]))
@@ -135,7 +135,7 @@ def unpack(chunks: Sequence[str]) -> Offer:
         unzip = zlib.decompressobj()
         text = unzip.decompress(base64.b64decode("".join(chunks), validate=True), OFFER_BYTES_MAX)
         if not unzip.eof:
-            raise BadRecord("offer: it is cut short, or too large")
+            raise BadRecord("offer: it is truncated, or too large")
         document = json.loads(text)
     except (ValueError, zlib.error) as error:
         raise BadRecord(f"offer: it is damaged ({error})") from error
@@ -147,9 +147,9 @@ def unpack(chunks: Sequence[str]) -> Offer:
     if not isinstance(payload, dict):
         raise BadRecord("offer: it has no image")
     try:
-        trail = HashChainTail.from_text(f.text("trail"))
+        hash_chain = HashChainTail.from_text(f.text("trail"))
     except ValueError as error:
-        raise BadRecord("offer: its trail cannot be read") from error
+        raise BadRecord("offer: its hash chain cannot be read") from error
     record = TailedRecord(f.integer("offset"), f.text("hash"), Kind.SNAPSHOT, f.integer("timestamp_ms"), payload)
     return Offer(
         node_id=f.integer("node_id"),
@@ -163,7 +163,7 @@ def unpack(chunks: Sequence[str]) -> Offer:
         role=f.text("role"),
         image=read_snapshot(record),
         logs=_logs(document.get("logs")),
-        trail=trail,
+        hash_chain=hash_chain,
         http_port=f.integer("http_port") if f.has("http_port") else 0,
     )
 

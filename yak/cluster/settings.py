@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class ClusterSettings:
     """Times in ms. The session must be longer than the heartbeat interval.
 
-    `session_timeout_ms` is also the controller's lease: a broker without a heartbeat for so long is taken for dead.
+    `session_timeout_ms` is also the controller's lease: a broker without a heartbeat for so long counts as dead.
     `auto_leader_rebalance`, `leader_imbalance_check_interval_ms` and `unclean_leader_election` are Kafka's configs of
     these names.
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from yak.cluster.image import (
     BrokerInfo,
-    GuestInfo,
+    ExternalBrokerInfo,
     Image,
     PartitionInfo,
     PendingTopic,
@@ -15,14 +15,21 @@ from yak.cluster.image import (
     TopicInfo,
 )
 from yak.cluster.payload import Fields, IsrMember, format_isr, format_nodes
-from yak.cluster.records import GUESTS_VERSION, NO_LEADER, Kind, broker_state, register_broker, register_guest
+from yak.cluster.records import (
+    EXTERNAL_BROKERS_VERSION,
+    NO_LEADER,
+    Kind,
+    broker_state,
+    register_broker,
+    register_external_broker,
+)
 from yak.seams.metadata_store import TailedRecord
 
 
 def write_snapshot(image: Image) -> TailedRecord:
     """A record of kind Snapshot that holds all of `image`."""
     payload: dict[str, object] = {
-        "version": GUESTS_VERSION if image.guests else 0,
+        "version": EXTERNAL_BROKERS_VERSION if image.external_brokers else 0,
         "cluster_id": image.cluster_id,
         "incarnation": image.incarnation,
         "incarnation_id": image.incarnation_id,
@@ -44,7 +51,9 @@ def write_snapshot(image: Image) -> TailedRecord:
             for topic_id, removed in image.removed_topics.items()
         ],
         "former": [_write_broker(image.former[node_id]) for node_id in sorted(image.former)],
-        "guests": [write_guest(image.guests[node_id]) for node_id in sorted(image.guests)],
+        "guests": [
+            write_external_broker(image.external_brokers[node_id]) for node_id in sorted(image.external_brokers)
+        ],
         "producer_blocks": [_write_block(block) for _, block in sorted(image.producer_blocks.items())],
     }
     return TailedRecord(image.offset, image.chain_hash, Kind.SNAPSHOT, image.timestamp_ms, payload)
@@ -100,7 +109,9 @@ def read_snapshot(record: TailedRecord) -> Image:
         },
         unregistered={member.node_id: member.broker_epoch for member in f.isr("unregistered")},
         former={broker.node_id: broker for broker in (_read_broker(each, at_ms) for each in _more(f, "former"))},
-        guests={guest.node_id: guest for guest in (_read_guest(each, at_ms) for each in _more(f, "guests"))},
+        external_brokers={
+            broker.node_id: broker for broker in (_read_external_broker(each, at_ms) for each in _more(f, "guests"))
+        },
         producer_blocks={
             block.node_id: block for block in (_read_block(each, at_ms) for each in _more(f, "producer_blocks"))
         },
@@ -159,25 +170,25 @@ def _read_broker(f: Fields, at_ms: int) -> BrokerInfo:
     )
 
 
-def write_guest(guest: GuestInfo) -> dict[str, object]:
+def write_external_broker(broker: ExternalBrokerInfo) -> dict[str, object]:
     """An external broker, as in snapshots and in the store."""
     return {
-        "node_id": guest.node_id,
-        "broker_epoch": guest.broker_epoch,
-        "boot_id": guest.boot_id,
-        "host": guest.host,
-        "port": guest.port,
-        "rack": guest.rack,
-        "security_protocol": guest.security_protocol,
-        "state": guest.state.value,
-        "changed_ms": guest.changed_ms,
+        "node_id": broker.node_id,
+        "broker_epoch": broker.broker_epoch,
+        "boot_id": broker.boot_id,
+        "host": broker.host,
+        "port": broker.port,
+        "rack": broker.rack,
+        "security_protocol": broker.security_protocol,
+        "state": broker.state.value,
+        "changed_ms": broker.changed_ms,
     }
 
 
-def _read_guest(f: Fields, at_ms: int) -> GuestInfo:
-    said = register_guest(f)
+def _read_external_broker(f: Fields, at_ms: int) -> ExternalBrokerInfo:
+    said = register_external_broker(f)
     where = (said.host, said.port, said.rack, said.security_protocol)
-    return GuestInfo(said.node_id, said.broker_epoch, said.boot_id, *where, broker_state(f), _time(f, at_ms))
+    return ExternalBrokerInfo(said.node_id, said.broker_epoch, said.boot_id, *where, broker_state(f), _time(f, at_ms))
 
 
 def _write_block(block: ProducerBlock) -> dict[str, object]:
@@ -248,8 +259,8 @@ def _write_partition(partition: PartitionInfo) -> dict[str, object]:
         written["adding"] = format_nodes(partition.adding_replicas)
     if partition.removing_replicas:
         written["removing"] = format_nodes(partition.removing_replicas)
-    if partition.held:
-        written["held"] = partition.held
+    if partition.quarantined:
+        written["held"] = partition.quarantined
     return written
 
 
@@ -267,6 +278,6 @@ def _read_partition(f: Fields, at_ms: int) -> PartitionInfo:
         partition_epoch=f.integer("partition_epoch"),
         adding_replicas=f.nodes("adding"),
         removing_replicas=f.nodes("removing"),
-        held=f.integer("held") if f.has("held") else 0,
+        quarantined=f.integer("held") if f.has("held") else 0,
         changed_ms=_time(f, at_ms),
     )

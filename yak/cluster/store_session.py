@@ -1,4 +1,4 @@
-"""A broker's session with the metadata store: its ids, the calls in flight, and the outputs collected for the broker."""
+"""A broker's session with the metadata store: its ids, the calls in flight, and the collected outputs."""
 
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias

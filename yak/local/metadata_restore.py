@@ -14,7 +14,7 @@ from yak.cluster.restore import Plan, merge
 from yak.cluster.restore_commit import commit_arguments
 from yak.cluster.restore_offer import Offer, unpack
 from yak.cluster.restore_status import SeedStatus
-from yak.cluster.restoring import store_before
+from yak.cluster.store_restore import store_before
 from yak.errors import YakError
 from yak.local.metadata_log import RedisSource
 from yak.seams.metadata_store import StoreOutcome, StoreRequest

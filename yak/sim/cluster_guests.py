@@ -56,7 +56,7 @@ class Guests:
         if self._is_stopped or node.broker is None or not node.is_ready or node.is_paused:
             self._go_on()
             return
-        guest = node.broker.image.guests.get(node_id)
+        guest = node.broker.image.external_brokers.get(node_id)
         if guest is not None and self._dice.chance(40):
             fields: dict[str, Any] = {"broker_id": node_id}
             self._ask(node, "guests closed", UNREGISTER_BROKER, UNREGISTER_VERSION, fields)

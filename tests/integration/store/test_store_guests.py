@@ -15,7 +15,7 @@ def change(caller, epoch, node_id=9, *, state="ACTIVE", nonce="n1", **more):
 
 
 def guest(caller, node_id=9):
-    found = caller.catch_up().image.guests[node_id]
+    found = caller.catch_up().image.external_brokers[node_id]
     return found.broker_epoch, found.state.value, found.host, found.boot_id
 
 
@@ -65,7 +65,7 @@ def test_an_id_is_taken_by_a_guest_that_is_there_and_by_a_broker_that_is_or_was(
 def test_a_broker_that_boots_takes_its_id_from_a_guest(one):
     invite(one, node_id=2)
     two = Caller(one.backend, 2).join(active=False)
-    assert 2 not in one.catch_up().image.guests
+    assert 2 not in one.catch_up().image.external_brokers
     assert one.image.brokers[2].broker_epoch == two.who["broker_epoch"]
     assert invite(one, node_id=2).code == "BROKER_ID_TAKEN"
     assert change(one, 1, node_id=2).code == "NO_BROKER"
@@ -89,7 +89,7 @@ def test_the_guest_that_was_closed_first_makes_room(one):
     change(one, 1, node_id=9, state="CLOSED")
     change(one, 1, node_id=8, state="CLOSED")
     assert invite(one, node_id=10, guests_max=3).code == "OK"
-    assert sorted(one.catch_up().image.guests) == [7, 8, 10]
+    assert sorted(one.catch_up().image.external_brokers) == [7, 8, 10]
     assert invite(one, node_id=8, boot="u2", guests_max=3).code == "OK", "one that comes back needs no room"
 
 

@@ -191,7 +191,7 @@ def invite(dice, caller, other):
 
 
 def change_guest(dice, caller, other):
-    guest = caller.image.guests.get(dice.choice((*caller.image.guests, guest_id(dice))))
+    guest = caller.image.external_brokers.get(dice.choice((*caller.image.external_brokers, guest_id(dice))))
     target = {"target_id": guest.node_id if guest else guest_id(dice), "nonce": f"n{dice.randint(0, 9)}"}
     target |= {"target_epoch": maybe(dice, guest.broker_epoch) if guest else 1}
     return "change_guest", target | place(dice) | {"state": dice.choices(("ACTIVE", "CLOSED", "FENCED"), (8, 6, 1))[0]}

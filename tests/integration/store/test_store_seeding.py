@@ -8,13 +8,12 @@ from support.stores import Caller, brokers, topic_id_of
 
 from yak.cluster.image import Image
 from yak.cluster.records import NO_LEADER
-from yak.cluster.restore import Plan, merge
-from yak.cluster.restore_brokers import JUMP
+from yak.cluster.restore import JUMP, Plan, merge
 from yak.cluster.restore_commit import commit_arguments
 from yak.cluster.restore_offer import LogEnd, Offer, pack, unpack
 from yak.cluster.restore_status import SeedStatus
-from yak.cluster.restoring import store_before, why_not_automatic
 from yak.cluster.snapshot import write_snapshot
+from yak.cluster.store_restore import store_before, why_not_automatic
 
 ALL = ("1,2,3",)
 
@@ -254,13 +253,13 @@ def test_what_is_held_stays_as_it_is_until_the_missing_broker_answers(backend, t
     offer(two)
     plan, status = planned(one)
     assert list(plan.missing) == [3]
-    assert [(fate.topic, fate.partition) for fate in plan.held] == [("a", 0)]
+    assert [(fate.topic, fate.partition) for fate in plan.quarantined] == [("a", 0)]
     assert set(commit(one, plan, status)) == {"OK"}
     adopt(one)
     adopt(two)
     held, live = one.partition("a"), one.partition("b")
-    assert (held.held, held.leader, held.leader_epoch) == (1, 1, 0)
-    assert (live.held, live.leader_epoch) == (0, 1)
+    assert (held.quarantined, held.leader, held.leader_epoch) == (1, 1, 0)
+    assert (live.quarantined, live.leader_epoch) == (0, 1)
     assert missing.image.brokers[3].broker_epoch in held.isr_epochs
     one.take_office()
     assert one.elect(2) == "HELD"
@@ -281,7 +280,7 @@ def test_what_is_held_stays_as_it_is_until_the_missing_broker_answers(backend, t
     plan, status = planned(one)
     assert plan.is_automatic, why_not_automatic(plan)
     assert set(commit(one, plan, status)) == {"OK"}
-    assert adopt(missing).partition("a").held == 0
+    assert adopt(missing).partition("a").quarantined == 0
 
 
 @pytest.mark.parametrize("was_let_in", [False, True])

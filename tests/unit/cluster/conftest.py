@@ -309,7 +309,7 @@ class Fleet:
         self.hangs_until_ms = 0
         self.queue: list = []
         self.order = 0
-        self.office: dict[int, int] = {}
+        self.controllers: dict[int, int] = {}
         self.fast_fences: list[tuple[int, int]] = []
         self.nodes = {n: Node(self, n, role) for n, role in enumerate(roles, 1)}
 
@@ -325,7 +325,7 @@ class Fleet:
         while self.queue and self.queue[0][0] <= end_ms:
             self.now_ms, _, act = heapq.heappop(self.queue)
             act()
-            self.check_offices()
+            self.check_controllers()
         self.now_ms = end_ms
         return self
 
@@ -334,11 +334,13 @@ class Fleet:
             node.start()
         return self.run(3_000)
 
-    def check_offices(self) -> None:
+    def check_controllers(self) -> None:
         for node in self.nodes.values():
             epoch = node.lifecycle._session.controller_epoch if node.lifecycle is not None else 0
             if epoch:
-                assert self.office.setdefault(epoch, node.node_id) == node.node_id, "two brokers hold one office"
+                assert self.controllers.setdefault(epoch, node.node_id) == node.node_id, (
+                    "two brokers are controller in one epoch"
+                )
 
     def check(self, request, outcome) -> None:
         fast = request.arguments.get("fast") and outcome.code == "OK"
@@ -351,16 +353,16 @@ class Fleet:
     def kinds(self, kind: str) -> list[dict]:
         return [record.payload for record in self.store.records_after(0, 10**6) if record.kind == kind]
 
-    def holder(self) -> Node:
-        [holder] = [n for n in self.nodes.values() if n.lifecycle is not None and n.lifecycle.is_controller]
-        return holder
+    def controller(self) -> Node:
+        [controller] = [n for n in self.nodes.values() if n.lifecycle is not None and n.lifecycle.is_controller]
+        return controller
 
     def create(self, name: str, partitions: int) -> None:
-        image = self.holder().image
+        image = self.controller().image
         plan = plan_create_topic(
             image, NewTopic(name, partitions, len(image.active_brokers())), uuid.UUID(int=self.dice.getrandbits(60))
         )
-        self.holder().deliver(lambda m, now_ms: m.begin(plan.requests)[1])
+        self.controller().deliver(lambda m, now_ms: m.begin(plan.requests)[1])
         self.run(50)
 
     def outage(self, ms: int, *, restart: bool) -> None:
@@ -378,9 +380,9 @@ class Fleet:
         epoch = node.lifecycle.broker_epoch if node.lifecycle is not None else 0
         node.kill()
         if noticed:
-            self.everybody_suspects(node.node_id, epoch)
+            self.suspect_everywhere(node.node_id, epoch)
 
-    def everybody_suspects(self, node_id: int, epoch: int) -> None:
+    def suspect_everywhere(self, node_id: int, epoch: int) -> None:
         for other in self.nodes.values():
             if other.node_id != node_id:
                 other.later(
@@ -403,17 +405,17 @@ class Fleet:
             (c["node_id"], c["broker_epoch"]) for c in self.kinds("BrokerChange") if c["state"] == "ACTIVE"
         )
         assert max(let_in.values()) == 1, "a broker that was fenced came back in the same epoch"
-        holder = self.holder()
+        controller = self.controller()
         state = self.store.state
-        assert state.cluster["ctl_id"] == holder.node_id
+        assert state.cluster["ctl_id"] == controller.node_id
         assert {b["state"] for b in state.brokers.values()} == {"ACTIVE"}
         for node in self.nodes.values():
             assert node.lifecycle.state is LifecycleState.ACTIVE, node.lifecycle.describe()
-            assert node.image == holder.image
+            assert node.image == controller.image
         roles = {node.role for node in self.nodes.values()}
         if "leader" in roles:
-            assert holder.role == "leader"
-        for topic in holder.image.topics.values():
+            assert controller.role == "leader"
+        for topic in controller.image.topics.values():
             assert all(p.leader in self.nodes for p in topic.partitions)
 
 

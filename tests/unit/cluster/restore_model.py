@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import NO_LEADER, BrokerState
-from yak.cluster.restore import Plan, merge
-from yak.cluster.restore_brokers import StoreBefore
+from yak.cluster.restore import Plan, StoreBefore, merge
 from yak.cluster.restore_offer import LogEnd, Offer
 from yak.ids import NodeId
 from yak.seams.metadata_store import TailedRecord
@@ -159,7 +158,7 @@ class World:
         """The leader sends a change of its ISR; it counts its members until it knows what became of it."""
         leader = self.pick()
         info = leader.info
-        if not leader.leads or leader.pending is not None or info.held:
+        if not leader.leads or leader.pending is not None or info.quarantined:
             return
         members = dict(info.isr_members)
         other = self.dice.choice([n for n in NODES if n != leader.node_id])
@@ -182,7 +181,7 @@ class World:
             return
         info = self.now.topics["t"].partitions[0]
         epochs = (info.leader, info.leader_epoch, info.partition_epoch)
-        if epochs != (node_id, old.leader_epoch, old.partition_epoch) or info.held:
+        if epochs != (node_id, old.leader_epoch, old.partition_epoch) or info.quarantined:
             return
         if any(self.now.brokers[n].broker_epoch != epoch for n, epoch in new.isr_members):
             return
@@ -194,7 +193,7 @@ class World:
         if self.is_lost:
             return
         info = self.now.topics["t"].partitions[0]
-        if info.held or info.leader_epoch % 1024 > EPOCHS_MAX:
+        if info.quarantined or info.leader_epoch % 1024 > EPOCHS_MAX:
             return
         members = [m for m in info.isr_members if self.now.brokers[m[0]].broker_epoch == m[1]]
         everyone = (*info.isr_members, *info.elr_members)
@@ -213,7 +212,7 @@ class World:
         if self.is_lost:
             return
         info = self.now.topics["t"].partitions[0]
-        if info.held or not info.isr or info.leader_epoch % 1024 > EPOCHS_MAX:
+        if info.quarantined or not info.isr or info.leader_epoch % 1024 > EPOCHS_MAX:
             return
         node_id = self.dice.choice(info.isr)
         isr = {n: e for n, e in info.isr_members if n != node_id}
@@ -353,7 +352,7 @@ class World:
         if self.is_lost:
             return
         info = self.now.topics["t"].partitions[0]
-        if info.held:
+        if info.quarantined:
             return
         current = [m for m in info.isr_members if self.replicas[m[0]].epoch == m[1]]
         everyone = (*info.isr_members, *info.elr_members)

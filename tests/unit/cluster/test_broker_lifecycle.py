@@ -251,7 +251,7 @@ def test_the_controller_fences_a_silent_broker_and_moves_on(store, make_driver, 
     assert {p.leader for p in first.image.topics["a"].partitions} == {1, 2}
 
 
-def test_the_office_goes_to_another_broker_when_its_lease_runs_out(store, make_driver, make_identity):
+def test_controller_whose_lease_expires_is_replaced(store, make_driver, make_identity):
     make_driver(store, make_identity(1)).connect().run()
     second = make_driver(store, make_identity(2)).connect().run()
     second.now_ms += 1
@@ -298,7 +298,7 @@ def test_high_watermarks_are_reported_together_and_only_when_changed(store, make
     assert store.state.log_end_offsets[str(topic_id), 0] == (0, {"1": 49, "2": 48})
 
 
-def test_an_unsafe_store_is_said_and_refused_when_asked(store, make_driver, make_identity):
+def test_unsafe_store_is_reported_and_refused_if_configured(store, make_driver, make_identity):
     words = "appendonly is no: a crash of the store loses metadata"
     lenient = make_driver(store, make_identity()).connect((words,)).run()
     assert lenient.lifecycle.describe()["unsafe_settings"] == [words]
@@ -307,7 +307,7 @@ def test_an_unsafe_store_is_said_and_refused_when_asked(store, make_driver, make
     assert strict.refused.why == words
 
 
-def test_a_broker_whose_place_was_trimmed_is_told_what_to_do():
+def test_message_for_a_trimmed_offset_says_what_to_do():
     words = frozen(StoreOutcome("TRIMMED", 9, ""), Image(), is_serving=False)
     assert "__yak_metadata" in words
     assert "before that history is back" not in words

@@ -18,7 +18,7 @@ FAULTS = st.lists(
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(roles=ROLES, faults=FAULTS, seed=st.integers(0, 2**32))
-def test_whatever_happens_one_office_holds_and_all_come_back(make_fleet, roles, faults, seed):
+def test_any_faults_leave_one_controller_and_all_brokers_return(make_fleet, roles, faults, seed):
     fleet = make_fleet(roles, seed).start()
     fleet.create("a", 3)
     for fault, which, ms in faults:
@@ -43,7 +43,7 @@ def test_whatever_happens_one_office_holds_and_all_come_back(make_fleet, roles, 
             node.lose()
             node.later(ms // 2, node.connect)
         elif fault == "alarm" and node.lifecycle is not None:
-            fleet.everybody_suspects(node.node_id, node.lifecycle.broker_epoch)
+            fleet.suspect_everywhere(node.node_id, node.lifecycle.broker_epoch)
         elif fault in ("outage", "restart"):
             fleet.outage(ms, restart=fault == "restart")
         elif fault == "hang":
@@ -65,7 +65,7 @@ def test_whatever_happens_one_office_holds_and_all_come_back(make_fleet, roles, 
 def test_no_outage_of_the_store_deposes_a_healthy_controller_or_fences_anybody(make_fleet, roles, faults, seed):
     fleet = make_fleet(roles, seed).start()
     fleet.create("a", 3)
-    holder, changes = fleet.holder().node_id, len(fleet.kinds("ControllerChange"))
+    controller, changes = fleet.controller().node_id, len(fleet.kinds("ControllerChange"))
     for fault, ms, pause_ms in faults:
         if fault == "hang":
             fleet.hangs_until_ms = fleet.now_ms + ms
@@ -74,7 +74,7 @@ def test_no_outage_of_the_store_deposes_a_healthy_controller_or_fences_anybody(m
             fleet.outage(ms, restart=fault == "restart")
         fleet.run(pause_ms)
     fleet.run(10_000)
-    assert fleet.holder().node_id == holder
+    assert fleet.controller().node_id == controller
     assert len(fleet.kinds("ControllerChange")) == changes
     assert [b for b in fleet.kinds("BrokerChange") if b["state"] != "ACTIVE"] == []
     fleet.assert_healthy()

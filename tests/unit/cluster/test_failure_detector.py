@@ -44,7 +44,7 @@ def test_a_counter_that_moves_is_alive_and_one_that_stands_still_is_dead_after_t
     assert [b.node_id for b in it.to_fence(brokers(), now_ms)] == [2]
 
 
-def test_a_gap_in_our_own_view_is_held_against_nobody():
+def test_local_pause_fences_no_broker():
     it = detector()
     now_ms = watch(it, [1] * 11)
     it.observe({2: 1}, brokers(), now_ms + 20_000)
@@ -54,7 +54,7 @@ def test_a_gap_in_our_own_view_is_held_against_nobody():
     assert it.to_fence(brokers(), now_ms + 20_500) == []
 
 
-def test_a_store_that_is_always_slow_blinds_nobody():
+def test_slow_store_still_lets_the_detector_fence():
     it = detector()
     found = None
     for now_ms in range(0, 30_000, 1_400):
@@ -77,7 +77,7 @@ def test_what_a_fenced_broker_counted_before_proves_nothing():
     assert it.to_unfence(brokers()) == []
 
 
-def test_a_new_boot_begins_anew():
+def test_new_broker_epoch_restarts_the_timer():
     it = detector()
     now_ms = watch(it, [1] * 12)
     again = brokers(epoch=9)
@@ -85,7 +85,7 @@ def test_a_new_boot_begins_anew():
     assert it.to_fence(again, now_ms + 500) == []
 
 
-def test_one_that_was_let_in_and_then_fenced_is_left_to_register_anew():
+def test_broker_fenced_after_it_was_active_is_not_unfenced_before_it_registers_again():
     it = detector()
     fenced = {2: replace(brokers(BrokerState.FENCED)[2], was_active=True)}
     for number in range(5):

@@ -358,29 +358,29 @@ def guest_change(node_id=9, epoch=2, state="ACTIVE", **more):
     return "BrokerChange", payload | {"state": state}
 
 
-def test_a_guest_is_in_no_list_of_brokers():
+def test_external_broker_is_not_in_brokers():
     image, delta = Image().apply_all(chain(CLUSTER, register(), guest(), guest_change(host="g"), start_ms=5_000))
     assert list(image.brokers) == [1]
-    found = image.guests[9]
+    found = image.external_brokers[9]
     assert (found.broker_epoch, found.state, found.host, found.security_protocol) == (2, "ACTIVE", "g", "SSL")
     assert (found.boot_id, found.changed_ms) == ("u", 5_004)
-    assert (delta.brokers_changed, delta.guests_changed) == ((1,), (9,))
+    assert (delta.brokers_changed, delta.external_brokers_changed) == ((1,), (9,))
     assert image.active_brokers() == []
 
 
-def test_a_broker_takes_its_id_from_a_guest():
+def test_registration_of_a_broker_removes_the_external_broker_of_its_id():
     image, delta = Image().apply_all(chain(CLUSTER, guest(2), register(2, 3), guest_change(2)))
-    assert image.guests == {}
+    assert image.external_brokers == {}
     assert image.brokers[2].broker_epoch == 3
-    assert delta.guests_changed == (2,)
+    assert delta.external_brokers_changed == (2,)
 
 
-def test_the_guest_that_made_room_is_forgotten():
+def test_registration_forgets_the_closed_external_broker_it_names():
     image = Image().apply_all(chain(CLUSTER, guest(8), guest(9), guest(10, forgets=8)))[0]
-    assert list(image.guests) == [9, 10]
+    assert list(image.external_brokers) == [9, 10]
 
 
-def test_a_yak_that_knows_no_guests_refuses_their_records():
+def test_records_of_external_brokers_have_a_version_that_older_yaks_refuse():
     for kind, payload in (guest(), guest_change()):
         assert payload["version"] == 1, f"{kind}: version 0 readers would take it for a broker"
     without = Image().apply_all(chain(CLUSTER, register()))[0]
@@ -391,7 +391,7 @@ def test_a_yak_that_knows_no_guests_refuses_their_records():
     )
 
 
-def test_a_snapshot_keeps_guests_former_brokers_and_all_times():
+def test_snapshot_keeps_external_brokers_former_brokers_and_all_times():
     remove = ("RemoveTopic", {"name": "b", "topic_id": str(uuid.UUID(int=8))})
     contents = (
         CLUSTER,
@@ -411,7 +411,7 @@ def test_a_snapshot_keeps_guests_former_brokers_and_all_times():
     assert again == image
     assert again.incarnation_ms == image.incarnation_ms == 1_001
     assert again.brokers[1].changed_ms == 1_002
-    assert again.guests[9].changed_ms == 1_004
+    assert again.external_brokers[9].changed_ms == 1_004
     assert again.topics["a"].changed_ms == 1_006
     assert again.topics["a"].partitions[0].changed_ms == 1_011
     assert again.removed_topics[uuid.UUID(int=8)].name == "b"

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from yak.cluster.elections import plan_requested_election
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
-from yak.cluster.requested_elections import plan_requested_election
 from yak.errors import ErrorCode, PeerError
 
 ACTIVE, FENCED, STOPPING = BrokerState.ACTIVE, BrokerState.FENCED, BrokerState.STOPPING

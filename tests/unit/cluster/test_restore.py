@@ -12,8 +12,7 @@ from yak.cluster.hash_chain import TAIL_RECORDS, HashChainTail
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, PendingTopic, RemovedTopic, TopicInfo
 from yak.cluster.payload import BadRecord
 from yak.cluster.records import BrokerState
-from yak.cluster.restore import LOST_EPOCH_JUMP, Fate, merge
-from yak.cluster.restore_brokers import JUMP, StoreBefore
+from yak.cluster.restore import JUMP, LOST_EPOCH_JUMP, Fate, StoreBefore, merge
 from yak.cluster.restore_commit import SLICE_ITEMS, SNAPSHOT_CHARACTERS, commit_arguments
 from yak.cluster.restore_offer import LogEnd, Offer, pack, unpack
 from yak.cluster.snapshot import read_snapshot, write_snapshot
@@ -56,7 +55,7 @@ def orders(*partitions, name="orders", topic_id=A, **configs):
     return TopicInfo(name, topic_id, partitions or (part(),), configs)
 
 
-def offer(node_id, known, *, epoch=None, logs=None, leads=(), trail=None, **more):
+def offer(node_id, known, *, epoch=None, logs=None, leads=(), hash_chain=None, **more):
     epoch = 10 + node_id if epoch is None else epoch
     ends = {(t.topic_id, p.partition): LogEnd(p.leader_epoch, 9) for t in known.topics.values() for p in t.partitions}
     ends |= {(A, number): LogEnd(0, 9, leads=True) for number in leads}
@@ -66,7 +65,7 @@ def offer(node_id, known, *, epoch=None, logs=None, leads=(), trail=None, **more
     whole.extend(TailedRecord(o, chain(o), "x", 0) for o in range(1, known.offset + 1))
     return Offer(
         node_id, broker_epoch=epoch, host="h", port=1, rack=None, role="leader", image=known, logs=ends,
-        trail=whole if trail is None else trail, **fields,
+        hash_chain=whole if hash_chain is None else hash_chain, **fields,
     )  # fmt: skip
 
 
@@ -88,7 +87,7 @@ def test_all_answered_and_agree():
     assert after.next_producer_id == 3000 + JUMP
     assert (after.controller_id, after.controller_epoch) == (-1, 5)
     [partition] = after.topics["orders"].partitions
-    assert (partition.leader, partition.leader_epoch, partition.partition_epoch, partition.held) == (1, 1, 1, 0)
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch, partition.quarantined) == (1, 1, 1, 0)
     epochs = [after.brokers[n].broker_epoch for n in (1, 2, 3)]
     assert partition.isr_epochs == tuple(epochs)
     assert len(set(epochs)) == 3
@@ -121,22 +120,22 @@ def test_a_partition_with_a_replica_that_did_not_answer_is_held_and_others_live(
     assert list(plan.missing) == [3]
     assert not plan.is_automatic
     held, live, also = plan.image.topics["orders"].partitions
-    assert [fate.fate for fate in plan.fates] == [Fate.HELD, Fate.LIVE, Fate.HELD]
-    assert plan.held_for == (3,)
-    assert (held.leader, held.leader_epoch, held.partition_epoch, held.held) == (1, 0, 0, 1)
+    assert [fate.fate for fate in plan.fates] == [Fate.QUARANTINED, Fate.LIVE, Fate.QUARANTINED]
+    assert plan.quarantined_for == (3,)
+    assert (held.leader, held.leader_epoch, held.partition_epoch, held.quarantined) == (1, 0, 0, 1)
     assert held.isr == (1, 2, 3)
     assert held.isr_epochs[2] == 13
     assert held.isr_epochs[0] == plan.image.brokers[1].broker_epoch
     assert also.leader == -1, "nobody sits there"
-    assert (live.leader, live.leader_epoch, live.held) == (1, 1, 0)
+    assert (live.leader, live.leader_epoch, live.quarantined) == (1, 1, 0)
     assert plan.image.brokers[3].state is BrokerState.FENCED
-    assert "broker 3 may have acted" in plan.held[0].reason
+    assert "broker 3 may have acted" in plan.quarantined[0].reason
 
 
 def test_a_replica_that_only_an_old_image_names_is_waited_for_too():
     moved, before = image(orders(part(replicas=(1, 2), pe=3))), image(orders(part(replicas=(1, 3))), offset=40)
     plan = merged(offer(1, moved), offer(2, before))
-    assert plan.held[0].waits_for == (3,)
+    assert plan.quarantined[0].waits_for == (3,)
 
 
 def test_with_an_accepted_loss_only_those_that_answered_count_and_epochs_jump():
@@ -191,8 +190,8 @@ def test_a_broker_with_an_old_disk_did_not_answer():
     known = image(orders(), brokers=[broker(1), broker(2, 40), broker(3)])
     old = image(orders(), offset=30)
     plan = merged(offer(1, known), offer(2, old, epoch=0), offer(3, known))
-    assert "registered as 40 in another boot" in plan.missing[2]
-    assert [fate.fate for fate in plan.fates] == [Fate.HELD]
+    assert "registered as 40 after another start" in plan.missing[2]
+    assert [fate.fate for fate in plan.fates] == [Fate.QUARANTINED]
 
 
 def test_a_registration_that_only_the_store_has_is_of_a_boot_that_did_not_answer():
@@ -210,18 +209,18 @@ def whole_but_registered_since(*, known_epoch=13, **acted):
     known = image(orders(), brokers=[broker(1), broker(2), broker(3, 53)])
     mine = image(orders(), brokers=[broker(1), broker(2), broker(3, known_epoch)], offset=40)
     before = StoreBefore(55, 1, {3: (53, "boot-53")}, {3: acted["acted"]} if acted else {})
-    return merged(offer(1, known), offer(2, known), offer(3, mine, epoch=0, trail=HashChainTail()), before=before)
+    return merged(offer(1, known), offer(2, known), offer(3, mine, epoch=0, hash_chain=HashChainTail()), before=before)
 
 
-def test_a_boot_that_was_never_let_in_with_its_registration_did_nothing_that_the_next_one_lacks():
+def test_registration_that_was_never_unfenced_hides_nothing_from_the_restore():
     plan = whole_but_registered_since(acted=13)
     assert plan.is_automatic
     assert plan.image.topics["orders"].partitions[0].isr == (1, 2)
 
 
 @pytest.mark.parametrize("more", [{"acted": 53}, {"acted": 20}, {"acted": 13, "known_epoch": 12}, {}])
-def test_a_boot_that_may_have_been_let_in_after_what_its_disk_knows_did_not_answer(more):
-    assert "registered as 53 in another boot" in whole_but_registered_since(**more).missing[3]
+def test_broker_that_may_have_acted_after_its_image_counts_as_missing(more):
+    assert "registered as 53 after another start" in whole_but_registered_since(**more).missing[3]
 
 
 def test_an_unregistered_broker_is_not_waited_for():
@@ -274,7 +273,7 @@ def test_a_name_for_two_topics_is_a_conflict():
 def test_the_same_epochs_with_another_content_are_for_a_person():
     one, two = image(orders(part(leader=1, le=1, pe=1))), image(orders(part(leader=2, le=1, pe=1)))
     plan = merged(offer(1, one, leads=(0,)), offer(2, two), offer(3, two))
-    assert plan.held[0].conflict
+    assert plan.quarantined[0].conflict
     assert not plan.is_automatic
     assert plan.image.topics["orders"].partitions[0].leader == 1, "the one that sits"
 
@@ -285,8 +284,10 @@ def test_images_of_two_histories_are_for_a_person():
     assert not merged(offer(1, one), offer(2, two), offer(3, two)).conflicts
     assert "broker 2 has metadata up to record 55" in merged(offer(1, one), offer(2, forked)).conflicts[0]
     short = HashChainTail()
-    assert merged(offer(1, one, trail=short), offer(2, two)).conflicts, "too far behind to be compared"
-    assert not merged(offer(1, one, trail=short), offer(2, two), offer(3, one)).conflicts, "the third one has it all"
+    assert merged(offer(1, one, hash_chain=short), offer(2, two)).conflicts, "too far behind to be compared"
+    assert not merged(offer(1, one, hash_chain=short), offer(2, two), offer(3, one)).conflicts, (
+        "the third one has it all"
+    )
     rival = replace(one, incarnation_id="inc-1b")
     assert "made 2 times" in merged(offer(1, one), offer(2, rival)).conflicts[0]
 
@@ -326,7 +327,7 @@ def test_an_offer_goes_through_the_store_and_back():
     back = unpack(packed.chunks)
     assert back.image == whole.image
     assert back.logs == whole.logs
-    assert back.trail.to_text() == whole.trail.to_text()
+    assert back.hash_chain.to_text() == whole.hash_chain.to_text()
     assert (back.node_id, back.boot_id, back.broker_epoch, back.directories) == (2, "boot-12", 12, ("d2",))
     assert pack(back).digest == packed.digest
 

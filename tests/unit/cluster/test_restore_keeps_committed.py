@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.unit.cluster import restore_model
 from yak.cluster import restore
-from yak.cluster.restore_brokers import StoreBefore
+from yak.cluster.restore import StoreBefore
 
 MUTANT_WALKS = 4_000
 

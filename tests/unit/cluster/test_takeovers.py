@@ -27,7 +27,7 @@ def until(fleet, condition, limit_ms):
 
 
 def leaders(fleet):
-    return [p.leader for topic in fleet.holder().image.topics.values() for p in topic.partitions]
+    return [p.leader for topic in fleet.controller().image.topics.values() for p in topic.partitions]
 
 
 def all_active(fleet):
@@ -58,15 +58,15 @@ def test_brokers_that_start_together_are_in_before_a_heartbeat_interval_is_over(
 
 def test_brokers_that_start_together_again_after_all_were_killed_are_in_soon(make_fleet):
     fleet = make_fleet(ALL, 2).start()
-    holder = fleet.holder()
+    controller = fleet.controller()
     for node in fleet.nodes.values():
         fleet.kill(node, noticed=False)
     fleet.run(60_000)
-    waiting = others(fleet, holder.node_id)
+    waiting = others(fleet, controller.node_id)
     for node in waiting:
         node.start()
     fleet.run(30)
-    holder.start()
+    controller.start()
     took_ms = until(fleet, lambda: all(n.lifecycle.state is LifecycleState.ACTIVE for n in fleet.nodes.values()), 2_000)
     assert took_ms < 400
     fleet.run(20)
@@ -76,7 +76,7 @@ def test_brokers_that_start_together_again_after_all_were_killed_are_in_soon(mak
 def test_a_killed_controller_is_fenced_and_replaced_and_its_partitions_led_within_a_few_round_trips(make_fleet):
     fleet = make_fleet(ALL, 3).start()
     fleet.create("a", 6)
-    dead = fleet.holder()
+    dead = fleet.controller()
     fleet.kill(dead)
     took_ms = until(fleet, lambda: controller_id(fleet) != dead.node_id, 200)
     assert took_ms <= 60 + 3 * 4
@@ -110,7 +110,7 @@ def test_a_paused_controller_is_replaced_within_the_session(make_fleet, seed):
     fleet = make_fleet(ALL, seed).start()
     fleet.create("a", 3)
     fleet.run(seed * 111)
-    paused = fleet.holder()
+    paused = fleet.controller()
     paused.is_paused = True
     took_ms = until(fleet, lambda: controller_id(fleet) != paused.node_id, 6_500)
     assert took_ms >= 4_500
@@ -133,8 +133,8 @@ def test_a_paused_broker_is_fenced_within_the_session(make_fleet, seed):
 @pytest.mark.parametrize("is_controller", [False, True])
 def test_a_paused_broker_is_fenced_though_the_store_is_slow_all_the_time(make_fleet, is_controller):
     fleet = make_fleet(ALL, 11).start()
-    holder = fleet.holder()
-    paused = holder if is_controller else others(fleet, holder.node_id)[0]
+    controller = fleet.controller()
+    paused = controller if is_controller else others(fleet, controller.node_id)[0]
     fleet.delay = lambda: fleet.dice.randint(700, 900)
     fleet.run(30_000)
     assert all(node.lifecycle.state is LifecycleState.ACTIVE for node in fleet.nodes.values())
@@ -147,7 +147,7 @@ def test_a_paused_broker_is_fenced_though_the_store_is_slow_all_the_time(make_fl
 
 def test_a_fenced_broker_that_is_alive_comes_back_at_once_in_another_epoch(make_fleet):
     fleet = make_fleet(ALL, 7).start()
-    for paused in (fleet.holder(), others(fleet, controller_id(fleet))[0]):
+    for paused in (fleet.controller(), others(fleet, controller_id(fleet))[0]):
         paused.is_paused = True
         fleet.run(8_000)
         epoch = paused.lifecycle.broker_epoch
@@ -168,7 +168,7 @@ def test_a_fenced_broker_that_is_alive_comes_back_at_once_in_another_epoch(make_
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_fenced_broker_whose_heartbeat_is_faster_than_the_news_comes_back_in_another_epoch_too(make_fleet, seed):
+def test_fenced_broker_whose_heartbeat_arrives_before_the_record_returns_in_another_epoch(make_fleet, seed):
     fleet = make_fleet(ALL, seed).start()
     paused = others(fleet, controller_id(fleet))[0]
     paused.is_paused = True
@@ -201,10 +201,10 @@ def test_a_renewal_whose_answer_is_lost_is_not_taken_for_another_broker(make_fle
     fleet.assert_healthy()
 
 
-def test_one_broker_that_comes_back_alone_takes_the_office_of_a_dead_one(make_fleet):
+def test_single_returning_broker_replaces_a_dead_controller(make_fleet):
     fleet = make_fleet(ALL, 9).start()
-    holder = fleet.holder()
-    alone = others(fleet, holder.node_id)[0]
+    controller = fleet.controller()
+    alone = others(fleet, controller.node_id)[0]
     for node in fleet.nodes.values():
         fleet.kill(node, noticed=False)
     alone.start()
@@ -232,33 +232,33 @@ def test_after_a_power_loss_of_all_every_partition_is_led_again(make_fleet, apar
 def test_one_that_comes_back_alone_and_lost_nothing_leads_when_the_others_are_known_to_be_dead(make_fleet):
     fleet = make_fleet(ALL, 3).start()
     fleet.create("t", 6)
-    holder = fleet.holder()
+    controller = fleet.controller()
     for node in fleet.nodes.values():
         fleet.kill(node, noticed=False)
-    holder.start()
-    until(fleet, lambda: holder.lifecycle.is_controller and set(leaders(fleet)) == {holder.node_id}, 9_000)
+    controller.start()
+    until(fleet, lambda: controller.lifecycle.is_controller and set(leaders(fleet)) == {controller.node_id}, 9_000)
 
 
-def test_a_follower_holds_back_while_a_leader_could_take_the_office(make_fleet):
+def test_follower_role_broker_defers_to_a_leader_role_broker_in_the_election(make_fleet):
     for seed in range(10):
         fleet = make_fleet(["leader", "follower", "leader", "follower"], seed).start()
-        dead = fleet.holder()
+        dead = fleet.controller()
         assert dead.role == "leader"
         fleet.kill(dead)
         fleet.run(300)
-        assert fleet.holder().role == "leader"
+        assert fleet.controller().role == "leader"
 
 
-def test_a_follower_takes_the_office_at_once_when_no_leader_is_there(make_fleet):
+def test_follower_role_broker_becomes_controller_at_once_without_a_leader_role_broker(make_fleet):
     fleet = make_fleet(["leader", "follower", "follower"], 1).start()
-    dead = fleet.holder()
+    dead = fleet.controller()
     assert dead.role == "leader"
     fleet.kill(dead)
     took_ms = until(fleet, lambda: controller_id(fleet) != dead.node_id, 500)
     assert took_ms < 80
 
 
-def test_a_leader_that_comes_back_takes_the_office_and_is_handed_its_partitions(make_fleet):
+def test_returning_leader_role_broker_becomes_controller_and_preferred_leader(make_fleet):
     fleet = make_fleet(["leader", "follower", "follower"], 2).start()
     fleet.create("a", 4)
     assert set(leaders(fleet)) == {1}
@@ -299,68 +299,68 @@ def rejoin(node, partition, epoch):
 
 def test_half_of_the_brokers_at_most_are_fenced_on_suspicion(make_fleet):
     fleet = make_fleet(["leader"] * 4, 5).start()
-    holder = fleet.holder()
-    for node in others(fleet, holder.node_id):
+    controller = fleet.controller()
+    for node in others(fleet, controller.node_id):
         node.is_paused = True
-        fleet.everybody_suspects(node.node_id, node.lifecycle.broker_epoch)
+        fleet.suspect_everywhere(node.node_id, node.lifecycle.broker_epoch)
     fleet.run(70)
     states = [b["state"] for b in fleet.store.state.brokers.values()]
     assert states.count("FENCED") == 2
-    assert [node_id for node_id, _ in said(fleet, "fast-fencing-refused")] == [holder.node_id]
+    assert [node_id for node_id, _ in said(fleet, "fast-fencing-refused")] == [controller.node_id]
     fleet.heal()
     fleet.assert_healthy()
 
 
 def test_one_boot_is_taken_for_dead_only_once_in_a_while(make_fleet):
     fleet = make_fleet(ALL, 6).start()
-    holder = fleet.holder()
-    node = others(fleet, holder.node_id)[0]
+    controller = fleet.controller()
+    node = others(fleet, controller.node_id)[0]
     epoch = node.lifecycle.broker_epoch
-    first = holder.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms)
+    first = controller.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms)
     assert [o.request.script for o in first if hasattr(o, "request")] == ["fence"]
-    assert holder.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms + 29_000) == []
+    assert controller.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms + 29_000) == []
 
 
 def test_fast_fence_whose_call_was_lost_is_sent_again_when_the_store_is_back(make_fleet):
     fleet = make_fleet(ALL, 6).start()
-    holder = fleet.holder()
-    node = others(fleet, holder.node_id)[0]
+    controller = fleet.controller()
+    node = others(fleet, controller.node_id)[0]
     epoch = node.lifecycle.broker_epoch
-    holder.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms)
-    holder.lose()
-    holder.connect()
+    controller.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms)
+    controller.lose()
+    controller.connect()
     fleet.run(2_000)
-    assert holder.lifecycle.state is LifecycleState.ACTIVE
-    again = holder.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms)
+    assert controller.lifecycle.state is LifecycleState.ACTIVE
+    again = controller.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms)
     assert [o.request.script for o in again if hasattr(o, "request")] == ["fence"]
 
 
 def test_fast_fence_that_the_store_failed_is_sent_again(make_fleet):
     fleet = make_fleet(ALL, 6).start()
-    holder = fleet.holder()
-    node = others(fleet, holder.node_id)[0]
+    controller = fleet.controller()
+    node = others(fleet, controller.node_id)[0]
     epoch = node.lifecycle.broker_epoch
     for _ in range(2):
-        outputs = holder.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms)
+        outputs = controller.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms)
         calls = [o for o in outputs if hasattr(o, "request")]
         assert [call.request.script for call in calls] == ["fence"]
         failed = StoreOutcome("BAD_REQUEST", value={"message": "simulated"})
-        holder.lifecycle.on_replied(calls[0].nonce, failed, fleet.now_ms)
+        controller.lifecycle.on_replied(calls[0].nonce, failed, fleet.now_ms)
 
 
 def test_an_old_epoch_and_a_broker_that_is_none_of_our_business_lead_to_nothing(make_fleet):
     fleet = make_fleet(ALL, 6).start()
-    holder = fleet.holder()
-    one, two = others(fleet, holder.node_id)
+    controller = fleet.controller()
+    one, two = others(fleet, controller.node_id)
     assert one.lifecycle.on_peer_dead(two.node_id, two.lifecycle.broker_epoch, fleet.now_ms) == []
-    assert one.lifecycle.on_peer_dead(holder.node_id, holder.lifecycle.broker_epoch - 1, fleet.now_ms) == []
-    assert holder.lifecycle.on_peer_dead(one.node_id, one.lifecycle.broker_epoch - 1, fleet.now_ms) == []
+    assert one.lifecycle.on_peer_dead(controller.node_id, controller.lifecycle.broker_epoch - 1, fleet.now_ms) == []
+    assert controller.lifecycle.on_peer_dead(one.node_id, one.lifecycle.broker_epoch - 1, fleet.now_ms) == []
 
 
 def test_a_broker_that_stops_has_its_leaderships_moved_first(make_fleet):
     fleet = make_fleet(ALL, 10).start()
     fleet.create("a", 6)
-    for stopping in (others(fleet, controller_id(fleet))[0], fleet.holder()):
+    for stopping in (others(fleet, controller_id(fleet))[0], fleet.controller()):
         stopping.deliver(lambda m, now_ms: m.begin_stopping(now_ms))
         fleet.run(50)
         image = stopping.image
@@ -390,12 +390,12 @@ def test_a_topic_half_made_by_a_dead_broker_is_removed(make_fleet):
     fleet = make_fleet(ALL, 11).start()
     maker = others(fleet, controller_id(fleet))[0]
     half_made(fleet, maker, 500, slices=1)
-    assert [p.name for p in fleet.holder().image.pending.values()] == ["big"]
+    assert [p.name for p in fleet.controller().image.pending.values()] == ["big"]
     fleet.run(10_000)
-    assert fleet.holder().image.pending, "its maker is alive"
+    assert fleet.controller().image.pending, "its maker is alive"
     fleet.kill(maker)
     fleet.run(10_000)
-    assert not fleet.holder().image.pending
+    assert not fleet.controller().image.pending
     assert not fleet.store.state.topics
     assert said(fleet, "incomplete-topic-removed")[0][1] == {"topic": "big"}
 
@@ -409,7 +409,7 @@ def test_growth_that_stopped_half_way_is_finished(make_fleet):
     fleet.run(20)
     fleet.kill(maker)
     fleet.run(4_000)
-    assert len(fleet.holder().image.topics["a"].partitions) == 302
+    assert len(fleet.controller().image.topics["a"].partitions) == 302
     assert said(fleet, "incomplete-partitions-created")[0][1] == {"topic": "a", "partitions": 100}
 
 
@@ -421,16 +421,16 @@ def test_growth_that_stopped_half_way_is_finished_when_enough_brokers_have_room(
     maker.deliver(lambda m, now_ms: m.begin(requests[:1])[1])
     alive = [node for node in fleet.nodes.values() if node is not maker]
     for node in alive:
-        node.lifecycle.heart.is_full = True
+        node.lifecycle.heartbeats.is_full = True
     fleet.run(20)
     fleet.kill(maker)
     fleet.run(10_000)
     assert said(fleet, "incomplete-partitions-delayed")
-    assert len(fleet.holder().image.topics["a"].partitions) == 2
+    assert len(fleet.controller().image.topics["a"].partitions) == 2
     for node in alive:
-        node.lifecycle.heart.is_full = False
+        node.lifecycle.heartbeats.is_full = False
     fleet.run(31_000)
-    assert len(fleet.holder().image.topics["a"].partitions) == 302
+    assert len(fleet.controller().image.topics["a"].partitions) == 302
 
 
 def half_made(fleet, maker, partitions, *, slices):

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
-from yak.cluster.external_brokers import SECURITY_PROTOCOLS, Place, plan_change_guest, plan_register_guest
+from yak.cluster.external_brokers import (
+    SECURITY_PROTOCOLS,
+    Address,
+    plan_change_external_broker,
+    plan_register_external_broker,
+)
 from yak.errors import ErrorCode, PeerError
 from yak.seams.metadata_store import StoreRequest
 
@@ -52,11 +57,11 @@ def _plan(broker: Broker, request: Any) -> tuple[StoreRequest, ...]:
     (listener,) = request.listeners
     if not 0 <= listener.security_protocol < len(SECURITY_PROTOCOLS):
         raise PeerError(ErrorCode.invalid_request, "unknown security protocol")
-    place = Place(listener.host, listener.port, request.rack, SECURITY_PROTOCOLS[listener.security_protocol])
+    place = Address(listener.host, listener.port, request.rack, SECURITY_PROTOCOLS[listener.security_protocol])
     if request.previous_broker_epoch < 0:
-        return plan_register_guest(broker.image, request.broker_id, str(request.incarnation_id), place)
+        return plan_register_external_broker(broker.image, request.broker_id, str(request.incarnation_id), place)
     nonce = str(broker.dice.uuid4())
-    return plan_change_guest(broker.image, request.broker_id, request.previous_broker_epoch, place, nonce)
+    return plan_change_external_broker(broker.image, request.broker_id, request.previous_broker_epoch, place, nonce)
 
 
 def _answer(error_code: ErrorCode, broker_epoch: int = -1) -> Fields:

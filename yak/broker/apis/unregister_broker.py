@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
-from yak.cluster.external_brokers import plan_close_guest
+from yak.cluster.external_brokers import plan_close_external_broker
 from yak.cluster.topic_changes import plan_unregister_broker
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
@@ -48,6 +48,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 
 def _plan(broker: Broker, node_id: NodeId) -> tuple[StoreRequest, ...]:
-    if node_id in broker.image.guests:
-        return plan_close_guest(broker.image, node_id, str(broker.dice.uuid4()))
+    if node_id in broker.image.external_brokers:
+        return plan_close_external_broker(broker.image, node_id, str(broker.dice.uuid4()))
     return plan_unregister_broker(broker.image, node_id)

@@ -12,7 +12,7 @@ from uuid import UUID
 from yak.cluster.image import (
     REMOVED_TOPICS_MAX,
     BrokerInfo,
-    GuestInfo,
+    ExternalBrokerInfo,
     Image,
     PartitionInfo,
     ProducerBlock,
@@ -43,14 +43,14 @@ def seconds(time_ms: int) -> float:
     return time_ms / 1000
 
 
-def broker_json(broker: BrokerInfo | GuestInfo) -> Json:
+def broker_json(broker: BrokerInfo | ExternalBrokerInfo) -> Json:
     """A YAK or external broker. `internalUUID` names its incarnation, or the external broker's registration."""
-    is_guest = isinstance(broker, GuestInfo)
+    is_guest = isinstance(broker, ExternalBrokerInfo)
     return {
         "brokerId": broker.node_id,
         "brokerHost": broker.host,
         "brokerPort": broker.port,
-        "securityProtocol": broker.security_protocol if isinstance(broker, GuestInfo) else PLAINTEXT,
+        "securityProtocol": broker.security_protocol if isinstance(broker, ExternalBrokerInfo) else PLAINTEXT,
         "brokerStatus": STATUS[broker.state],
         "rackId": broker.rack,
         "epoch": broker.broker_epoch,
@@ -60,10 +60,11 @@ def broker_json(broker: BrokerInfo | GuestInfo) -> Json:
     }
 
 
-def brokers_of(image: Image) -> list[BrokerInfo | GuestInfo]:
+def brokers_of(image: Image) -> list[BrokerInfo | ExternalBrokerInfo]:
     """All brokers that are or were registered, by id; unregistered ones are CLOSED."""
     return sorted(
-        [*image.brokers.values(), *image.former.values(), *image.guests.values()], key=lambda broker: broker.node_id
+        [*image.brokers.values(), *image.former.values(), *image.external_brokers.values()],
+        key=lambda broker: broker.node_id,
     )
 
 

@@ -14,13 +14,13 @@ from yak.cluster.records import (
     Cluster,
     Config,
     ControllerChange,
-    GuestChange,
+    ExternalBrokerChange,
     NewPartition,
     PartitionChange,
     Partitions,
     ProducerIds,
     RegisterBroker,
-    RegisterGuest,
+    RegisterExternalBroker,
     RemoveTopic,
     Snapshot,
     Topic,
@@ -66,7 +66,7 @@ def _register(said: RegisterBroker) -> Json:
     }
 
 
-def _place(said: RegisterGuest | GuestChange, state: BrokerState) -> Json:
+def _place(said: RegisterExternalBroker | ExternalBrokerChange, state: BrokerState) -> Json:
     return {
         "brokerId": said.node_id,
         "brokerHost": said.host,
@@ -79,7 +79,7 @@ def _place(said: RegisterGuest | GuestChange, state: BrokerState) -> Json:
     }
 
 
-def _register_guest(said: RegisterGuest) -> Json:
+def _register_guest(said: RegisterExternalBroker) -> Json:
     return {**_place(said, BrokerState.ACTIVE), "internalUUID": said.boot_id}
 
 
@@ -167,10 +167,10 @@ def _controller(said: ControllerChange) -> Json:
 _FIELDS: dict[type, Callable[[Any], Json]] = {
     Cluster: _cluster,
     RegisterBroker: _register,
-    RegisterGuest: _register_guest,
+    RegisterExternalBroker: _register_guest,
     UnregisterBroker: _unregister,
     BrokerChange: _broker_change,
-    GuestChange: lambda said: _place(said, said.state),
+    ExternalBrokerChange: lambda said: _place(said, said.state),
     Topic: _topic,
     RemoveTopic: lambda said: {"name": said.name, "topicUUID": str(said.topic_id)},
     Partitions: _partitions,

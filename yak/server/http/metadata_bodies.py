@@ -111,7 +111,9 @@ def json_answer(content: Any, status: int = 200) -> Response:
 
 async def image_answer(context: Context, image: Image, show: Callable[[], Any]) -> Response:
     """The JSON that `show` makes of an image: rendered in a thread when the image is large."""
-    size = len(image.brokers) + len(image.guests) + sum(len(topic.partitions) for topic in image.topics.values())
+    size = (
+        len(image.brokers) + len(image.external_brokers) + sum(len(topic.partitions) for topic in image.topics.values())
+    )
     if size <= _SMALL_PARTITIONS:
         return json_answer(show())
     return await thread_answer(context, show)

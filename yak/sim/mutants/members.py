@@ -77,7 +77,7 @@ def _see_no_loss(swaps: Swaps) -> None:
 
 def _hold_an_outage_against_all(swaps: Swaps) -> None:
     swaps.put(FailureDetector, "reset", lambda _self: None)
-    swaps.put(PauseDetector, "uncounted_ms", lambda _self, _now_ms: 0)
+    swaps.put(PauseDetector, "paused_ms", lambda _self, _now_ms: 0)
 
 
 def _believe_an_empty_store(swaps: Swaps) -> None:

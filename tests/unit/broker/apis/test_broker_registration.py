@@ -62,7 +62,7 @@ def close(rig, node_id=9):
 
 
 def guest(rig, node_id=9):
-    found = rig.node.broker.image.guests[node_id]
+    found = rig.node.broker.image.external_brokers[node_id]
     return found.broker_epoch, found.state.value, found.host, found.security_protocol
 
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_is_refused(rig):
     assert register(rig, -5) == ("invalid_request", -1)
     close(rig)
     assert register(rig) == ("duplicate_broker_registration", -1), "this registration is over"
-    assert list(rig.node.broker.image.guests) == [9]
+    assert list(rig.node.broker.image.external_brokers) == [9]
 
 
 def test_without_the_store_it_is_refused_and_nothing_comes_of_it(rig):
@@ -100,12 +100,12 @@ def test_without_the_store_it_is_refused_and_nothing_comes_of_it(rig):
     assert register(rig) == ("request_timed_out", -1)
     rig.node.store_comes_up()
     rig.run_for(5_000)
-    assert rig.node.broker.image.guests == {}
+    assert rig.node.broker.image.external_brokers == {}
 
 
 def test_no_client_can_ask_for_it(rig):
     assert rig.ask(62, 4, client=rig.new_client(), **registration(rig)) is None, "the connection is closed"
-    assert rig.node.broker.image.guests == {}
+    assert rig.node.broker.image.external_brokers == {}
     assert 62 not in TABLE
     assert {key for key, _version in IN_PROCESS} == {62}
     versions = rig.ask(18, 0)

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from yak.broker.views.metadata_json import STATUS, broker_json, brokers_of, seconds, told_up_to_ms
 from yak.cluster.broker_lifecycle import LifecycleState
-from yak.cluster.external_brokers import SECURITY_PROTOCOLS, Place, place_of
-from yak.cluster.image import GuestInfo
+from yak.cluster.external_brokers import SECURITY_PROTOCOLS, Address, address_of
+from yak.cluster.image import ExternalBrokerInfo
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
 from yak.ids import BrokerEpoch, NodeId
@@ -46,18 +46,18 @@ async def register_broker(context: Context, request: Request) -> Response:
     for name in ("brokerHost", "brokerPort"):
         if name not in body:
             raise Problem(400, "bad-body", f"{name} is missing", _REGISTER_HINT)
-    place = _place(body, Place("", 0), _REGISTER_HINT)
+    place = _place(body, Address("", 0), _REGISTER_HINT)
     if body.get("brokerStatus", "ALIVE") != "ALIVE":
         raise read.wrong("brokerStatus", body["brokerStatus"], "ALIVE", "DELETE /unregister_broker/{id} closes one")
     boot_id = uuid.uuid4()
     if "internalUUID" in body:
         boot_id = read.identifier(body, "internalUUID", hint="leave it out, and one is made")
     require_store(context.broker)
-    before = context.broker.image.guests.get(node_id)
+    before = context.broker.image.external_brokers.get(node_id)
     code = await _ask_registration(context, node_id, boot_id, place)
     if code is not ErrorCode.none:
         raise _not_registered(context, node_id, boot_id, code)
-    guest = context.broker.image.guests[node_id]
+    guest = context.broker.image.external_brokers[node_id]
     is_repeat = before is not None and before.state is BrokerState.ACTIVE
     return json_answer(broker_json(guest), 200 if is_repeat else 201)
 
@@ -77,17 +77,17 @@ async def update_broker(context: Context, request: Request) -> Response:
         raise Problem(400, "bad-body", "nothing is to change", _UPDATE_HINT)
     if changes and status == "CLOSED":
         raise Problem(400, "bad-body", f"{changes[0]} of a broker that is closed", "close it by itself")
-    _place(body, Place("", 0), _UPDATE_HINT)
+    _place(body, Address("", 0), _UPDATE_HINT)
     require_store(context.broker)
 
-    async def change(guest: GuestInfo) -> ErrorCode:
+    async def change(guest: ExternalBrokerInfo) -> ErrorCode:
         if status == "CLOSED":
             return await _ask_close(context, node_id)
         if guest.state is BrokerState.CLOSED and status is None:
             raise Problem(
                 409, "closed", f"broker {node_id} is closed", 'add "brokerStatus": "ALIVE", or register it anew'
             )
-        place = _place(body, place_of(guest), _UPDATE_HINT)
+        place = _place(body, address_of(guest), _UPDATE_HINT)
         return await _ask_registration(context, node_id, uuid.UUID(guest.boot_id), place, guest.broker_epoch)
 
     return json_answer(broker_json(await _changed(context, node_id, epoch, change)))
@@ -102,7 +102,7 @@ async def unregister_broker(context: Context, request: Request) -> Response:
     if former is not None and node_id not in image.brokers:
         return json_answer(broker_json(former))
     broker = image.brokers.get(node_id)
-    if broker is None and node_id not in image.guests:
+    if broker is None and node_id not in image.external_brokers:
         raise _unknown(node_id)
     if broker is not None and STATUS[broker.state] == "ALIVE":
         raise Problem(
@@ -111,7 +111,7 @@ async def unregister_broker(context: Context, request: Request) -> Response:
     require_store(context.broker)
     if broker is None:
 
-        async def close(_guest: GuestInfo) -> ErrorCode:
+        async def close(_guest: ExternalBrokerInfo) -> ErrorCode:
             return await _ask_close(context, node_id)
 
         return json_answer(broker_json(await _changed(context, node_id, None, close)))
@@ -146,9 +146,9 @@ def _node_id(body: Mapping[str, Any], hint: str) -> NodeId:
     return read.integer(body, "brokerId", minimum=0, maximum=NODE_ID_MAX, hint=hint)
 
 
-def _place(body: Mapping[str, Any], known: Place, hint: str) -> Place:
+def _place(body: Mapping[str, Any], known: Address, hint: str) -> Address:
     """The address: the body's fields, otherwise the known ones. Raises Problem 400."""
-    return Place(
+    return Address(
         host=read.host(body, "brokerHost", hint=hint) if "brokerHost" in body else known.host,
         port=read.integer(body, "brokerPort", minimum=1, maximum=65535, hint=hint)
         if "brokerPort" in body
@@ -161,7 +161,7 @@ def _place(body: Mapping[str, Any], known: Place, hint: str) -> Place:
 
 
 async def _ask_registration(
-    context: Context, node_id: NodeId, boot_id: uuid.UUID, place: Place, epoch: BrokerEpoch = -1
+    context: Context, node_id: NodeId, boot_id: uuid.UUID, place: Address, epoch: BrokerEpoch = -1
 ) -> ErrorCode:
     listener = {
         "name": place.security_protocol,
@@ -189,12 +189,12 @@ async def _ask_close(context: Context, node_id: NodeId) -> ErrorCode:
     return ErrorCode(answer.error_code)
 
 
-async def _changed(context: Context, node_id: NodeId, epoch: BrokerEpoch | None, change: Any) -> GuestInfo:
+async def _changed(context: Context, node_id: NodeId, epoch: BrokerEpoch | None, change: Any) -> ExternalBrokerInfo:
     """The external broker after a compare-and-set on its epoch; retried unless the client named the epoch."""
     deadline = trio.current_time() + _TRY_SECONDS
     while True:
         image = context.broker.image
-        guest = image.guests.get(node_id)
+        guest = image.external_brokers.get(node_id)
         if guest is None:
             raise (
                 Problem(409, "yak-broker", f"broker {node_id} is a YAK broker", _ONLY_GUESTS)
@@ -205,12 +205,12 @@ async def _changed(context: Context, node_id: NodeId, epoch: BrokerEpoch | None,
             raise _stale(node_id, guest.broker_epoch)
         code: ErrorCode = await change(guest)
         if code is ErrorCode.none:
-            now = context.broker.image.guests.get(node_id)
+            now = context.broker.image.external_brokers.get(node_id)
             return guest if now is None else now
         if code is not ErrorCode.stale_broker_epoch:
             raise kafka_problem(code, f"broker {node_id}")
         if epoch is not None or trio.current_time() >= deadline:
-            raise _stale(node_id, context.broker.image.guests.get(node_id, guest).broker_epoch)
+            raise _stale(node_id, context.broker.image.external_brokers.get(node_id, guest).broker_epoch)
         await trio.sleep(_AGAIN_SECONDS)
 
 
@@ -228,7 +228,7 @@ def _not_registered(context: Context, node_id: NodeId, boot_id: uuid.UUID, code:
         return Problem(409, "too-many-brokers", "there is no room for another", "unregister some that are gone")
     if code is not ErrorCode.duplicate_broker_registration:
         return kafka_problem(code, f"broker {node_id}")
-    guest = context.broker.image.guests.get(node_id)
+    guest = context.broker.image.external_brokers.get(node_id)
     slug = "duplicate-broker-registration"
     if guest is None:
         return Problem(409, slug, f"{node_id} is the id of a YAK broker, of now or before", "take another brokerId")

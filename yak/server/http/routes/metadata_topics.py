@@ -112,7 +112,7 @@ async def register_producer(context: Context, request: Request) -> Response:
     epoch = read.optional_integer(body, "brokerEpoch", minimum=0, maximum=INT64_MAX, hint=_PRODUCER_HINT)
     image = context.broker.image
     node_id = context.broker.node_id if node_id is None else node_id
-    broker = image.brokers.get(node_id) or image.former.get(node_id) or image.guests.get(node_id)
+    broker = image.brokers.get(node_id) or image.former.get(node_id) or image.external_brokers.get(node_id)
     if broker is None:
         raise Problem(
             404, "unknown-broker", f"broker {node_id} is not registered", "GET /get_active_brokers lists some"

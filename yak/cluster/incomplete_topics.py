@@ -16,12 +16,12 @@ from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
 from yak.seams.metadata_store import StoreOutcome
 
-STILL_MS = 2_000
+UNCHANGED_MS = 2_000
 NO_ROOM_PAUSE_MS = 30_000
 """Pause between attempts when too few brokers have room: no change of the image tells when there is some."""
 
 
-class Unfinished:
+class IncompleteTopics:
     """The controller's check of pending topics. `on_failed` gets refusals, `full` are brokers without room for logs."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Unfinished:
         self._on_failed = on_failed
         self._full = full
         self._seen: tuple[object, object] | None = None
-        self._then: dict[uuid.UUID, PendingTopic] = {}
+        self._pending: dict[uuid.UUID, PendingTopic] = {}
         self._term = 0
         self.due_ms: int | None = None
 
@@ -42,28 +42,28 @@ class Unfinished:
         """Check all pending topics again, after an election or an outage of the store."""
         self._term += 1
         self._seen = None
-        self._then = {}
+        self._pending = {}
         self.due_ms = None
 
-    def look(self, now_ms: int) -> None:
+    def check(self, now_ms: int) -> None:
         """Start the timer when brokers or pending topics changed: the broker that creates a topic may be dead."""
         image = self._session.image
         if self._seen is not None and self._seen[0] is image.brokers and self._seen[1] is image.pending:
             return
         self._seen = (image.brokers, image.pending)
-        self._then = dict(image.pending)
-        self.due_ms = now_ms + STILL_MS if self._then else None
+        self._pending = dict(image.pending)
+        self.due_ms = now_ms + UNCHANGED_MS if self._pending else None
 
     def on_time(self, now_ms: int) -> None:
         """Handle the topics that did not change."""
         if self.due_ms is None or self.due_ms > now_ms:
             return
         self.due_ms = None
-        for topic_id, pending in self._then.items():
+        for topic_id, pending in self._pending.items():
             if self._session.image.pending.get(topic_id) is pending:
-                self._undo(pending)
+                self._resolve(pending)
 
-    def _undo(self, pending: PendingTopic) -> None:
+    def _resolve(self, pending: PendingTopic) -> None:
         term = self._term
 
         def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
@@ -75,11 +75,11 @@ class Unfinished:
             elif outcome.value.get("removed"):
                 self._session.say("warning", "incomplete-topic-removed", topic=pending.name)
             elif isinstance(missing, list) and missing:
-                self._finish(pending, [int(number) for number in missing], now_ms)
+                self._complete(pending, [int(number) for number in missing], now_ms)
 
         self._session.send("undo_half_made", {"topic_id": str(pending.topic_id)}, on_reply)
 
-    def _finish(self, pending: PendingTopic, missing: list[int], now_ms: int) -> None:
+    def _complete(self, pending: PendingTopic, missing: list[int], now_ms: int) -> None:
         try:
             requests = plan_missing_partitions(self._session.image, pending, missing, self._full())
         except PeerError as error:

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import BadRecord
-from yak.cluster.restore import Plan, merge
-from yak.cluster.restore_brokers import StoreBefore
+from yak.cluster.restore import Plan, StoreBefore, merge
 from yak.cluster.restore_commit import commit_arguments
 from yak.cluster.restore_offer import LocalState, Offer, PackedOffer, pack, unpack
 from yak.cluster.restore_status import SeedStatus
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from yak.cluster.broker_lifecycle import BrokerLifecycle
     from yak.cluster.registration import Identity
 
-LOOK_MS = 500
+RECHECK_MS = 500
 """How often a broker checks the progress of the restore."""
 TURN_MS = 3_000
 """How much longer each further broker waits before it does the first broker's work."""
@@ -37,7 +36,7 @@ BUSY_MS = 10_000
 LOST = frozenset({"NO_CLUSTER", "REGRESSED", "FORKED"})
 
 
-class Restoring:
+class StoreRestore:
     """Runs the restore while the broker's metadata are frozen."""
 
     def __init__(
@@ -59,9 +58,9 @@ class Restoring:
         self._packed_for: tuple[object, ...] = ()
         self._complete: tuple[str, int] | None = None
         """The digest of the complete offers, and since when they are complete."""
-        self._judged = ""
+        self._blocked_digest = ""
         """The digest of offers that need an operator's consent."""
-        self._said: object = None
+        self._reported: object = None
         self._attempt = 0
         self._adopts = False
 
@@ -96,25 +95,25 @@ class Restoring:
                 self._session.say("warning", "metadata-restore-started", metadata_offset=self._session.image.offset)
             self._session.send("seed_status", {}, self._on_status)
         elif outcome.code == "NOT_LOST":
-            self._look_soon(now_ms)
+            self._recheck_soon(now_ms)
 
-    def _look_soon(self, now_ms: int, wait_ms: int = LOOK_MS) -> None:
+    def _recheck_soon(self, now_ms: int, wait_ms: int = RECHECK_MS) -> None:
         self._lifecycle.recheck_at(now_ms + wait_ms)
 
-    def _wait_for(self, words: str) -> None:
+    def _set_awaited(self, words: str) -> None:
         """Append the awaited event to the reason for the freeze."""
         self._lifecycle.awaited = words
 
-    def _say_once(self, what: object) -> bool:
-        if self._said == what:
+    def _is_new(self, what: object) -> bool:
+        if self._reported == what:
             return False
-        self._said = what
+        self._reported = what
         return True
 
     # ---------------------------------------------------------------------------------------- offering and waiting
 
     def _on_status(self, outcome: StoreOutcome, now_ms: int) -> None:
-        self._look_soon(now_ms)
+        self._recheck_soon(now_ms)
         if outcome.code != "OK":
             return
         session = self._session
@@ -131,8 +130,8 @@ class Restoring:
         if missing:
             self._complete = None
             nodes = ", ".join(map(str, missing))
-            self._wait_for(f"it is restored when broker {nodes} has answered too, or by: yak cluster restore")
-            if self._say_once(("waiting", tuple(missing))):
+            self._set_awaited(f"it is restored when broker {nodes} has answered too, or by: yak cluster restore")
+            if self._is_new(("waiting", tuple(missing))):
                 session.say(
                     "warning",
                     "metadata-restore-waiting",
@@ -161,7 +160,7 @@ class Restoring:
                 http_port=identity.http_port,
                 image=session.image,
                 logs=local.logs,
-                trail=local.trail,
+                hash_chain=local.hash_chain,
             )
             self._packed, self._packed_for = pack(offer), key
             session.say(
@@ -190,14 +189,14 @@ class Restoring:
         session = self._session
         if self._complete is None or self._complete[0] != status.offers_digest:
             self._complete = (status.offers_digest, now_ms)
-            self._wait_for("all brokers have answered: it is restored in a few seconds")
+            self._set_awaited("all brokers have answered: it is restored in a few seconds")
             session.say(
                 "warning",
                 "metadata-restore-complete",
                 brokers=", ".join(map(str, status.offers)),
                 what=f"all known brokers have answered; restoring in {self._wait_ms} ms unless the store's own data return",
             )
-        if self._judged == status.offers_digest:
+        if self._blocked_digest == status.offers_digest:
             return
         turn = list(status.offers).index(session.node_id)
         if now_ms - self._complete[1] >= self._wait_ms + turn * TURN_MS:
@@ -206,7 +205,7 @@ class Restoring:
     # ------------------------------------------------------------------------------------------ merge and commit
 
     def _read(self, status: SeedStatus, now_ms: int) -> None:
-        self._look_soon(now_ms, BUSY_MS)
+        self._recheck_soon(now_ms, BUSY_MS)
         self._attempt += 1
         attempt = self._attempt
         pieces: dict[int, dict[int, str]] = {node_id: {} for node_id in status.offers}
@@ -217,7 +216,7 @@ class Restoring:
                 return
             if outcome.code != "OK":
                 self._attempt += 1
-                self._look_soon(answered_ms)
+                self._recheck_soon(answered_ms)
                 return
             pieces[node_id][chunk] = str(outcome.value["data"])
             if sum(map(len, pieces.values())) == len(wanted):
@@ -230,11 +229,11 @@ class Restoring:
     def _merge(self, status: SeedStatus, pieces: Mapping[int, Mapping[int, str]], now_ms: int) -> None:
         session = self._session
         try:
-            offers = [unpack([held[number] for number in sorted(held)]) for held in pieces.values()]
+            offers = [unpack([chunks[number] for number in sorted(chunks)]) for chunks in pieces.values()]
         except BadRecord as error:
             session.say("error", "metadata-restore-failed", reason=str(error))
-            self._judged = status.offers_digest
-            self._look_soon(now_ms)
+            self._blocked_digest = status.offers_digest
+            self._recheck_soon(now_ms)
             return
         plan = merge(offers, store_before(status), incarnation_id=str(self._dice.uuid4()), now_ms=now_ms)
         session.say(
@@ -243,21 +242,21 @@ class Restoring:
             brokers=len(offers),
             topics=len(plan.image.topics),
             partitions=len(plan.fates),
-            held=len(plan.held),
+            held=len(plan.quarantined),
             conflicts=len(plan.conflicts),
         )
         if plan.is_automatic:
             self._commit(plan, status, now_ms)
             return
-        self._judged = status.offers_digest
-        self._wait_for(f"{why_not_automatic(plan)}: see yak cluster restore")
+        self._blocked_digest = status.offers_digest
+        self._set_awaited(f"{why_not_automatic(plan)}: see yak cluster restore")
         session.say(
             "error", "metadata-restore-blocked", reason=why_not_automatic(plan), what="see: yak cluster restore"
         )
-        self._look_soon(now_ms)
+        self._recheck_soon(now_ms)
 
     def _commit(self, plan: Plan, status: SeedStatus, now_ms: int) -> None:
-        self._look_soon(now_ms, BUSY_MS)
+        self._recheck_soon(now_ms, BUSY_MS)
         self._attempt += 1
         attempt = self._attempt
         token = str(self._dice.uuid4())
@@ -269,7 +268,7 @@ class Restoring:
             if outcome.code != "OK":
                 self._attempt += 1
                 self._session.say("warning", "metadata-restore-failed", reason=outcome.code)
-                self._look_soon(answered_ms)
+                self._recheck_soon(answered_ms)
             elif is_last:
                 self._session.say(
                     "warning",
@@ -295,21 +294,21 @@ class Restoring:
             return
         position = (image.offset, image.chain_hash)
         if self._lifecycle.admitted != position:
-            self._look_soon(now_ms)
+            self._recheck_soon(now_ms)
             return
         offered = tuple(value.get("took_part") or ())
         took_part = offered == position
         if offered and not took_part:
-            self._wait_for(
+            self._set_awaited(
                 f"it was restored with what this broker knew up to record {offered[0]}, but the broker went on in another "
-                "history since; to have it copied anew, empty its data directory"
+                "history since; to copy it again, empty its data directory"
             )
             return
         if not took_part and image.incarnation_id not in str(value["parents"]).split(","):
-            self._wait_for("that incarnation does not come from the one that this broker knows")
+            self._set_awaited("that incarnation does not come from the one that this broker knows")
             return
         if not took_part and value["is_held_for"]:
-            self._wait_for("partitions are held back until this broker has answered")
+            self._set_awaited("partitions are quarantined until this broker has answered")
             self._begin()
             return
         is_ours = value["boot_id"] == self._identity.boot_id
@@ -338,7 +337,7 @@ class Restoring:
         if self._adopts and session.image.incarnation_id != session.incarnation_id:
             self._adopts = False
             session.incarnation_id = session.image.incarnation_id
-            self._packed = self._complete = self._said = None
+            self._packed = self._complete = self._reported = None
             self._lifecycle.end_adoption()
 
 
@@ -351,10 +350,10 @@ def why_not_automatic(plan: Plan) -> str:
     """Why an operator must decide, in one line."""
     parts = [f"broker {node_id}: {words}" for node_id, words in plan.missing.items()]
     parts += plan.conflicts
-    if plan.held:
-        first = plan.held[0]
+    if plan.quarantined:
+        first = plan.quarantined[0]
         parts.append(
-            f"{len(plan.held)} partitions are held back (first {first.topic}-{first.partition}: {first.reason})"
+            f"{len(plan.quarantined)} partitions are quarantined (first {first.topic}-{first.partition}: {first.reason})"
         )
     return "; ".join(parts)
 

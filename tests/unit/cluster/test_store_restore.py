@@ -5,13 +5,17 @@ import uuid
 import pytest
 
 from yak.cluster.broker_lifecycle import LifecycleState
-from yak.cluster.external_brokers import Place, plan_change_guest, plan_close_guest, plan_register_guest
-from yak.cluster.restore import merge
-from yak.cluster.restore_brokers import JUMP
+from yak.cluster.external_brokers import (
+    Address,
+    plan_change_external_broker,
+    plan_close_external_broker,
+    plan_register_external_broker,
+)
+from yak.cluster.restore import JUMP, merge
 from yak.cluster.restore_commit import commit_arguments
 from yak.cluster.restore_offer import unpack
 from yak.cluster.restore_status import SeedStatus
-from yak.cluster.restoring import store_before
+from yak.cluster.store_restore import store_before
 from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_unregister_broker
 from yak.errors import PeerError
 from yak.seams.metadata_store import StoreRequest
@@ -181,12 +185,12 @@ def test_a_broker_for_which_partitions_are_held_back_brings_about_another_restor
     restore_by_hand(store, three[0])
     settle(three[:2], 3_000)
     assert states(three[:2]) == [ACTIVE, ACTIVE]
-    assert three[0].image.topics["a"].partitions[0].held == 1
+    assert three[0].image.topics["a"].partitions[0].quarantined == 1
     three[2].connect().run()
     settle(three, WAIT_MS + 2_000)
     assert states(three) == [ACTIVE] * 3
     assert three[0].image.incarnation == 3
-    assert three[0].image.topics["a"].partitions[0].held == 0
+    assert three[0].image.topics["a"].partitions[0].quarantined == 0
 
 
 def test_brokers_missing_from_a_second_restore_bring_about_a_third(store, three):
@@ -213,7 +217,7 @@ def test_brokers_missing_from_a_second_restore_bring_about_a_third(store, three)
     settle(three, WAIT_MS + 2_000)
     assert states(three) == [ACTIVE] * 3
     assert three[0].image.incarnation == late.image.incarnation == 4
-    assert three[0].image.topics["a"].partitions[0].held == 0
+    assert three[0].image.topics["a"].partitions[0].quarantined == 0
     assert all("b" in driver.image.topics for driver in three)
 
 
@@ -246,25 +250,30 @@ def test_a_store_that_goes_back_to_before_a_restore_is_restored_again(store, thr
     assert three[0].image.incarnation == 3
 
 
-def test_guests_come_back_with_the_cluster_and_are_not_waited_for(store, three):
-    place = Place("guest-host", 9092)
+def test_restore_keeps_external_brokers_and_does_not_wait_for_them(store, three):
+    place = Address("guest-host", 9092)
     for node_id in (8, 9):
-        assert three[0].change(plan_register_guest(three[0].image, node_id, f"u{node_id}", place)).error is None
+        assert (
+            three[0].change(plan_register_external_broker(three[0].image, node_id, f"u{node_id}", place)).error is None
+        )
     settle(three, 200)
-    assert three[0].change(plan_close_guest(three[0].image, 8, "n")).error is None
+    assert three[0].change(plan_close_external_broker(three[0].image, 8, "n")).error is None
     settle(three, 200)
-    before = three[1].image.guests
+    before = three[1].image.external_brokers
     store.flush_all()
     settle(three, 2_000)
     settle(three, WAIT_MS)
     assert states(three) == [ACTIVE] * 3
-    assert all(driver.image.guests == before for driver in three)
+    assert all(driver.image.external_brokers == before for driver in three)
     assert [guest.state for guest in before.values()] == ["CLOSED", "ACTIVE"]
     # The store has them too: the next change goes on from the epoch that they had.
-    done = three[2].change(plan_change_guest(three[2].image, 9, 1, Place("elsewhere", 1), "m"))
+    done = three[2].change(plan_change_external_broker(three[2].image, 9, 1, Address("elsewhere", 1), "m"))
     assert done.error is None, done
     settle(three, 200)
-    assert (three[0].image.guests[9].broker_epoch, three[0].image.guests[9].host) == (2, "elsewhere")
+    assert (three[0].image.external_brokers[9].broker_epoch, three[0].image.external_brokers[9].host) == (
+        2,
+        "elsewhere",
+    )
     assert all(9 not in driver.image.brokers for driver in three)
 
 
@@ -282,4 +291,4 @@ def test_the_record_of_an_unregistered_broker_comes_back_too(store, make_driver,
     assert states(three[:2]) == [ACTIVE] * 2
     assert three[0].image.unregistered.keys() == three[0].image.former.keys() == {3}
     with pytest.raises(PeerError, match="is or was a broker"):
-        plan_register_guest(three[0].image, 3, "u", Place("h", 1))
+        plan_register_external_broker(three[0].image, 3, "u", Address("h", 1))
