@@ -59,11 +59,9 @@ class Changes:
 
     def begin(self, requests: Sequence[StoreRequest]) -> int:
         """Send a change; returns its id."""
-        self._last_id += 1
-        change = _Change(self._last_id, tuple(requests))
-        self._changes[change.change_id] = change
-        self._send(change)
-        return change.change_id
+        change_id = self.hold(requests)
+        self._send(self._changes[change_id])
+        return change_id
 
     def hold(self, requests: Sequence[StoreRequest]) -> int:
         """Keep a change for `resend`, which sends it as soon as the broker has joined; returns its id."""

@@ -5,7 +5,7 @@ scripts check them again. An external broker is only listed, as ACTIVE or CLOSED
 in elections, and no broker waits for it.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from yak.cluster.image import ExternalBrokerInfo, Image
@@ -47,7 +47,7 @@ def plan_register_external_broker(
         words = f"This registration of broker {node_id} was closed."
         raise PeerError(ErrorCode.duplicate_broker_registration, words)
     named: dict[str, object] = {"target_id": node_id, "boot_id": boot_id, "guests_max": EXTERNAL_BROKERS_MAX}
-    return (StoreRequest("register_guest", named | _address_fields(address)),)
+    return (StoreRequest("register_guest", named | asdict(address)),)
 
 
 def plan_change_external_broker(
@@ -88,15 +88,6 @@ def _registered(image: Image, node_id: NodeId) -> ExternalBrokerInfo:
     return broker
 
 
-def _address_fields(address: Address) -> dict[str, object]:
-    return {
-        "host": address.host,
-        "port": address.port,
-        "rack": address.rack,
-        "security_protocol": address.security_protocol,
-    }
-
-
 def _change(node_id: NodeId, epoch: BrokerEpoch, address: Address, state: BrokerState, nonce: str) -> StoreRequest:
     named: dict[str, object] = {"target_id": node_id, "target_epoch": epoch, "state": state.value, "nonce": nonce}
-    return StoreRequest("change_guest", named | _address_fields(address))
+    return StoreRequest("change_guest", named | asdict(address))

@@ -100,10 +100,6 @@ class StoreRestore:
     def _recheck_soon(self, now_ms: int, wait_ms: int = RECHECK_MS) -> None:
         self._lifecycle.recheck_at(now_ms + wait_ms)
 
-    def _set_awaited(self, words: str) -> None:
-        """Append the awaited event to the reason for the freeze."""
-        self._lifecycle.awaited = words
-
     def _is_new(self, what: object) -> bool:
         if self._reported == what:
             return False
@@ -130,7 +126,7 @@ class StoreRestore:
         if missing:
             self._complete = None
             nodes = ", ".join(map(str, missing))
-            self._set_awaited(f"it is restored when broker {nodes} has answered too, or by: yak cluster restore")
+            self._lifecycle.awaited = f"it is restored when broker {nodes} has answered too, or by: yak cluster restore"
             if self._is_new(("waiting", tuple(missing))):
                 session.say(
                     "warning",
@@ -189,7 +185,7 @@ class StoreRestore:
         session = self._session
         if self._complete is None or self._complete[0] != status.offers_digest:
             self._complete = (status.offers_digest, now_ms)
-            self._set_awaited("all brokers have answered: it is restored in a few seconds")
+            self._lifecycle.awaited = "all brokers have answered: it is restored in a few seconds"
             session.say(
                 "warning",
                 "metadata-restore-complete",
@@ -249,7 +245,7 @@ class StoreRestore:
             self._commit(plan, status, now_ms)
             return
         self._blocked_digest = status.offers_digest
-        self._set_awaited(f"{why_not_automatic(plan)}: see yak cluster restore")
+        self._lifecycle.awaited = f"{why_not_automatic(plan)}: see yak cluster restore"
         session.say(
             "error", "metadata-restore-blocked", reason=why_not_automatic(plan), what="see: yak cluster restore"
         )
@@ -299,16 +295,16 @@ class StoreRestore:
         offered = tuple(value.get("took_part") or ())
         took_part = offered == position
         if offered and not took_part:
-            self._set_awaited(
+            self._lifecycle.awaited = (
                 f"it was restored with what this broker knew up to record {offered[0]}, but the broker went on in another "
                 "history since; to copy it again, empty its data directory"
             )
             return
         if not took_part and image.incarnation_id not in str(value["parents"]).split(","):
-            self._set_awaited("that incarnation does not come from the one that this broker knows")
+            self._lifecycle.awaited = "that incarnation does not come from the one that this broker knows"
             return
         if not took_part and value["is_held_for"]:
-            self._set_awaited("partitions are quarantined until this broker has answered")
+            self._lifecycle.awaited = "partitions are quarantined until this broker has answered"
             self._begin()
             return
         is_ours = value["boot_id"] == self._identity.boot_id

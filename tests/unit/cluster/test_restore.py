@@ -289,7 +289,7 @@ def test_images_of_two_histories_are_for_a_person():
         "the third one has it all"
     )
     rival = replace(one, incarnation_id="inc-1b")
-    assert "made 2 times" in merged(offer(1, one), offer(2, rival)).conflicts[0]
+    assert "began 2 times" in merged(offer(1, one), offer(2, rival)).conflicts[0]
 
 
 def test_a_half_made_topic_stays_half_made_and_a_growing_one_is_whole():
