@@ -257,13 +257,6 @@ class Broker:
             raise PeerError(ErrorCode.not_leader_or_follower, f"node {partition.leader_id} leads {topic_partition}")
         return partition
 
-    def led(self, topic: str, index: int) -> Partition:
-        """`leader_of` on the fast path: the usual case costs one look-up."""
-        partition: Partition | None = self.partitions.get((topic, index))  # type: ignore[call-overload]
-        if partition is None or not partition.is_leader or partition.log is None or self.maintenance.is_stopping:
-            return self.leader_of(TopicPartition(topic, index))
-        return partition
-
     @property
     def to_wake(self) -> Iterable[Partition]:
         """Partitions that advanced in this turn: their delayed operations are checked at its end."""

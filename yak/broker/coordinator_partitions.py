@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from yak.broker import appending
+from yak.broker.leader_appends import LogAppendInfo, append_own_batch
 from yak.coordination.runtime import KeyedRecord, Then
-from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import Offset
-from yak.protocol.record_batch import read_header
 from yak.protocol.record_writer import build_batch
 from yak.replication.partition import Partition
 from yak.storage.reader import DamagedBatch
@@ -48,30 +47,15 @@ class CoordinatorPartitions:
         """Whether this broker leads the partition, has its log, and is not stopping."""
         return partition.is_leader and partition.log is not None and not self._broker.maintenance.is_stopping
 
-    def append(self, partition: Partition, records: Sequence[KeyedRecord]) -> appending.Appended:
+    def append(self, partition: Partition, records: Sequence[KeyedRecord]) -> LogAppendInfo:
         """Append the records in one batch, as for a producer with acks=all. Raises PeerError if nothing was written."""
-        broker = self._broker
-        log = partition.log
-        if log is None:
-            raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
-        if not partition.is_leader or broker.maintenance.is_stopping:
-            raise PeerError(ErrorCode.not_leader_or_follower)
-        if broker.metadata.store_lost_ms is not None and broker.metadata.is_isolated(partition):
-            raise PeerError(ErrorCode.not_leader_or_follower, "neither the metadata store nor a follower is heard")
-        if partition.is_under_min_isr:
-            raise PeerError(ErrorCode.not_enough_replicas)
-        batch = build_batch(records, broker.wall_ms)
-        if len(batch) > log.config.max_message_bytes:
-            raise PeerError(
-                ErrorCode.message_too_large, f"{len(batch)} bytes, max.message.bytes={log.config.max_message_bytes}"
-            )
-        return appending.place(broker, partition, read_header(batch), batch, appending.ACKS_ALL, broker.now_ms)
+        return append_own_batch(self._broker, partition, build_batch(records, self._broker.wall_ms))
 
-    def when_acknowledged(self, partition: Partition, appended: Any, then: Then) -> None:
+    def when_acknowledged(self, partition: Partition, appended: Any, then: Then) -> None:  # noqa: ARG002
         """Call `then` when the batch may be acknowledged, perhaps at once."""
-        if appended.must_wait and not appended.counts(partition):
+        if appended.must_wait and not appended.may_acknowledge():
             commit = Commit(then)
-            appended.wait_in(partition, commit, commit)
+            appended.wait_with(commit, commit)
         else:
             then(_NONE)
 
@@ -80,9 +64,9 @@ class CoordinatorPartitions:
         if partition.high_watermark >= end_offset:
             then(_NONE)
             return
-        appended = appending.Appended(-1, end_offset, -1, -1)
-        appended.wants_isr = appended.must_wait = True
-        self.when_acknowledged(partition, appended, then)
+        info = LogAppendInfo(partition, -1, end_offset, -1, -1)
+        info.wants_isr = info.must_wait = True
+        self.when_acknowledged(partition, info, then)
 
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take the log directory offline."""

@@ -10,7 +10,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.lost_directories import is_full
-from yak.broker.recompression import fail_pending
 from yak.cluster.records import BrokerState
 from yak.core import events
 from yak.errors import ErrorCode, LogDirectoryFailure
@@ -175,8 +174,8 @@ class Maintenance:
         self._timers.disarm((self, "drain"))
         broker = self._broker
         for partition in broker.partitions.values():
-            if partition.pending_appends:
-                fail_pending(broker, partition, ErrorCode.not_leader_or_follower)
+            if partition.pending_appends is not None:
+                partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
             broker.replication.serving.changed(partition)
         broker.failure_watch.stop()
         broker.group_coordinator.runtime.stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.recompression import fail_pending
 from yak.errors import ErrorCode
 from yak.replication.partition import Partition
 
@@ -33,11 +32,11 @@ def _wake_produces(broker: Broker, partition: Partition) -> None:
     queue = partition.waiting_produces
     if queue:
         while queue and queue[0][0].end_offset <= partition.high_watermark:
-            appended, waiting, answer = queue.popleft()
-            if appended.counts(partition):
+            info, waiting, answer = queue.popleft()
+            if info.may_acknowledge():
                 waiting.resolve(broker)
             else:
-                appended.wait_in(partition, waiting, answer)
+                info.wait_with(waiting, answer)
     queue = partition.waiting_flushes
     if queue and partition.log is not None:
         while queue and queue[0][0].end_offset <= partition.log.recovery_point:
@@ -46,10 +45,11 @@ def _wake_produces(broker: Broker, partition: Partition) -> None:
 
 def fail_waiting(broker: Broker, partition: Partition, error_code: ErrorCode) -> None:
     """Fail every delayed produce of the partition, and complete its delayed fetches, which read again."""
-    fail_pending(broker, partition, error_code)
+    if partition.pending_appends is not None:
+        partition.pending_appends.fail(error_code)
     for queue in (partition.waiting_produces, partition.waiting_flushes):
         while queue:
-            _appended, waiting, answer = queue.popleft()
+            _info, waiting, answer = queue.popleft()
             answer.error_code = error_code
             answer.base_offset = -1
             waiting.resolve(broker)

@@ -15,11 +15,12 @@ import uuid
 from collections import deque
 from typing import Any
 
-from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch, ProducerId, TopicPartition
+from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicPartition
 from yak.replication.isr import IsrProposal, Member
 from yak.replication.replica import Replica
 from yak.replication.traffic import Traffic
 from yak.storage.log import Log
+from yak.storage.producer_state import DeferredSequences
 
 
 class Partition:
@@ -30,6 +31,7 @@ class Partition:
         "appended_bytes",
         "asked_beyond_ms",
         "committed_bytes",
+        "deferred_sequences",
         "elr",
         "epoch_start_offset",
         "flush_running",
@@ -49,7 +51,6 @@ class Partition:
         "partition_epoch",
         "pending_appends",
         "pending_isr",
-        "refused_sequences",
         "replica_sessions",
         "replica_states",
         "replicas",
@@ -116,10 +117,9 @@ class Partition:
         self.sessions: dict[Any, Any] | None = None
         self.replica_sessions: dict[Any, Any] | None = None
         """Fetch sessions of followers: notified of appends, where those of clients are notified of commits."""
-        self.refused_sequences: dict[ProducerId, tuple[int, int, int]] = {}
-        """Deferred sequences (`yak.broker.refused_batches`): epoch, sequence and time in ms of the batch."""
-        self.pending_appends: deque[Any] | None = None
-        """Batches that are being recompressed, and the batches behind them, in order."""
+        self.deferred_sequences = DeferredSequences()
+        self.pending_appends: Any = None
+        """The batches that wait for a job, and the batches behind them (`yak.broker.leader_appends`)."""
 
     # -------------------------------------------------------------------------------------------------- the role
 
@@ -147,7 +147,7 @@ class Partition:
         is_leader = leader_id == node_id and may_lead
         changed = leader_epoch != self.leader_epoch or leader_id != self.leader_id or is_leader != self.is_leader
         if self.is_leader and not is_leader:
-            self.refused_sequences.clear()
+            self.deferred_sequences.clear()
         self.node_id = node_id
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch

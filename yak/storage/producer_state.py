@@ -1,4 +1,4 @@
-"""Idempotent producers of one partition: their last batches, to detect duplicates and reject sequence gaps.
+"""All rules about the sequences of one partition's idempotent producers: duplicates, gaps, deferred sequences.
 
 Rules: Kafka's ProducerStateEntry.java and ProducerAppendInfo.java, with the last five batches of each producer. One
 difference: a producer expires by the time when this broker last appended a batch of it, not by its batches' timestamps.
@@ -32,6 +32,12 @@ _SNAPSHOT_COUNT = struct.Struct(">i")
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _DROPPED_SHARE = 10
 NO_OFFSET = -1
+DEFERRED_PRODUCERS_MAX = 1_000
+"""Producers remembered for each partition; beyond it the oldest is dropped."""
+DEFERRED_MS = 5_000
+"""How long a successor is deferred; clients retry within a second."""
+DEFERRED_EXPIRY_MS = 60_000
+"""A deferred sequence expires after this time: its client has retried, and the records may have been deleted since."""
 _LOOK_BACK_BYTES = 8 * 1024 * 1024
 """How far before a snapshot to search: the most that a producer of large batches has in flight."""
 
@@ -157,6 +163,20 @@ class ProducerState:
         if producer is None or producer.epoch != epoch or not producer.batches:
             return NO_SEQUENCE
         return producer.batches[-1][1]
+
+    def check_gap_after_election(self, header: BatchHeader, error: PeerError, elected_ms_ago: int) -> None:
+        """Raise a retriable error in place of `error`, for a missing predecessor, until some time after an election.
+
+        Until then the former leader may have it: it does not know of the election, or its answer is on its way.
+        """
+        if error.error_code != ErrorCode.out_of_order_sequence_number or elected_ms_ago >= DEFERRED_MS:
+            return
+        last = self.last_sequence(header.producer_id, header.producer_epoch)
+        if last != NO_SEQUENCE and _is_before(last, header.base_sequence):
+            raise PeerError(
+                ErrorCode.not_enough_replicas,
+                f"{error.message}, which the leader before may have; nothing was written",
+            ) from error
 
     def update(self, header: BatchHeader, base_offset: Offset, last_offset: Offset, now_ms: int) -> None:
         """Remember a batch that was appended at these offsets (the header's own base offset is ignored)."""
@@ -425,3 +445,82 @@ def earlier_batches(segments: Sequence[Segment], before: Offset, epochs: Mapping
                 found.append(header)
         left -= segment.size
     return found
+
+
+class DeferredSequences(dict[ProducerId, tuple[int, int, int]]):
+    """A partition's deferred sequences: producer -> epoch, sequence and time in ms of a batch to be sent again.
+
+    A producer has several batches under way. The first may be refused for a moment: the ISR is too small, the disk is
+    full, or the broker does not know yet that it leads. The second arrives when that is over. Kafka's behaviour then:
+    - A log that does not know the producer accepts the second batch, since any sequence may be the first (KIP-360). The
+      first can never be written any more.
+    - A log that knows the producer answers OUT_OF_ORDER_SEQUENCE_NUMBER. librdkafka begins a new epoch for all
+      partitions, and sends under it again what another leader may have stored already.
+
+    Here the successor gets a retriable error too. Nothing was written, and the client sends both again in order. The
+    same holds when the first batch waits at a fenced leader while its successor reaches the new one
+    (`ProducerState.check_gap_after_election`).
+
+    The first batch may be stored after all: by the leader, when a broker that did not lead refused it; or earlier, when
+    its answer was lost and a retry was refused. Then the log accepts the batch that follows it, and any other one is
+    deferred. A client may also have dropped the first batch: after `DEFERRED_MS` it gets OUT_OF_ORDER_SEQUENCE_NUMBER,
+    whether the log knows the producer or not, and begins a new epoch.
+    """
+
+    __slots__ = ()
+
+    def defer(self, header: BatchHeader, now_ms: int) -> None:
+        """Remember a batch that was refused for now. A producer's first one counts while it is retried."""
+        if header.producer_id == NO_PRODUCER_ID:
+            return
+        held = self.get(header.producer_id)
+        if (
+            held is None
+            or header.producer_epoch > held[0]
+            or header.base_sequence == held[1]
+            or now_ms - held[2] >= DEFERRED_MS
+        ):
+            self[header.producer_id] = (header.producer_epoch, header.base_sequence, now_ms)
+            if len(self) > DEFERRED_PRODUCERS_MAX:
+                del self[next(iter(self))]
+
+    def check(self, header: BatchHeader, producers: ProducerState, now_ms: int) -> None:
+        """Let a batch pass that is the deferred one, precedes it, or is of another epoch; the log decides about it.
+
+        Also passes the batch that follows the stored ones. Raises PeerError for a batch that would overtake:
+        NOT_ENOUGH_REPLICAS at first, OUT_OF_ORDER_SEQUENCE_NUMBER after `DEFERRED_MS`.
+        """
+        held = self.get(header.producer_id)
+        if held is None:
+            return
+        epoch, sequence, refused_ms = held
+        if now_ms - refused_ms >= DEFERRED_EXPIRY_MS:
+            del self[header.producer_id]
+            return
+        if header.producer_epoch != epoch or header.base_sequence == sequence:
+            if header.producer_epoch >= epoch:
+                del self[header.producer_id]
+            return
+        if _is_before(header.base_sequence, sequence):  # a retry, or a late arrival: the log decides
+            if not _is_before(header.last_sequence, sequence):
+                del self[header.producer_id]
+            return
+        last = producers.last_sequence(header.producer_id, epoch)
+        # another leader may have stored the deferred batch, or this one before it was sent again
+        is_stored = last != NO_SEQUENCE and not _is_before(last, sequence)
+        missing = (last + 1) & SEQUENCE_MAX
+        if is_stored and not _is_before(missing, header.base_sequence):
+            del self[header.producer_id]
+            return
+        words = f"sequence {header.base_sequence} came before {sequence}, which was refused"
+        if is_stored:
+            # the batches behind the deferred one are missing
+            words = f"sequence {header.base_sequence} came behind {sequence}, which was refused; {missing} is missing"
+        if now_ms - refused_ms < DEFERRED_MS:
+            raise PeerError(ErrorCode.not_enough_replicas, f"{words}; nothing was written")
+        raise PeerError(ErrorCode.out_of_order_sequence_number, words)
+
+
+def _is_before(one: int, other: int) -> bool:
+    """Sequences wrap to 0 after 2**31 - 1."""
+    return (one - other) & SEQUENCE_MAX > SEQUENCE_MAX // 2

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker import recompression
+from yak.broker import leader_appends
 from yak.broker.topic_creation import plan_auto_creation
 from yak.cluster.topic_changes import plan_delete_topic
 from yak.core import events
@@ -235,7 +235,7 @@ def test_a_batch_whose_recompression_fails_by_our_fault_is_not_called_corrupt(mo
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr(recompression, "recompress", fail)
+    monkeypatch.setattr(leader_appends, "recompress", fail)
     rig = Rig()
     rig.create_topic("packed", compression_type="gzip")
     answer = rig.produce_raw("packed", one_batch(rig, b"a"))

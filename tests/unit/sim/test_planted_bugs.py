@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.broker.appending import place
+from yak.broker.leader_appends import append_to_leader_log
 from yak.core import events
 from yak.errors import FailStop
 from yak.sim.books import Violation
@@ -46,7 +46,7 @@ def test_bug_in_a_handler_ends_the_connection_and_is_no_violation() -> None:
 def test_bug_in_a_write_that_a_handler_survives_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig()
     rig.create_topic("orders")
-    monkeypatch.setattr("yak.broker.appending.place", place.__wrapped__)
+    monkeypatch.setattr("yak.broker.leader_appends.append_to_leader_log", append_to_leader_log.__wrapped__)
     planted(rig, "a write")
     with pytest.raises(Violation, match="did not stop the broker"):
         rig.produce("orders", [b"a"])
@@ -55,7 +55,7 @@ def test_bug_in_a_write_that_a_handler_survives_is_a_violation(monkeypatch: pyte
 def test_bug_that_nobody_planted_ends_the_run_by_its_own_name() -> None:
     rig = Rig()
     with pytest.raises(ZeroDivisionError):
-        rig.node.bugs.stopped(_because(FailStop("place"), ZeroDivisionError()))
+        rig.node.bugs.stopped(_because(FailStop("append_to_leader_log"), ZeroDivisionError()))
     with pytest.raises(PlantedBug):
         rig.node.bugs.request_failed(events.Notice("error", "request-failed", {}, error=PlantedBug("of another run")))
 

@@ -13,18 +13,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.broker.admission import append_batch
-from yak.broker.appending import Appended
+from yak.broker.batch_validation import record_errors_of
 from yak.broker.call import Call, Later, Outcome, Prebuilt, Slices, Waiting
 from yak.broker.internal_topics import is_kept_from
-from yak.broker.keyed_records import record_errors_of
+from yak.broker.leader_appends import LogAppendInfo, append_records, note_refusal
 from yak.broker.leader_hints import add_hints
-from yak.broker.refused_batches import note_not_led, tell_refused
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 from yak.limits import SLICE_ELEMENTS
 from yak.protocol.hot import ProducePartitionAnswer, produce_response, produce_response_in_slices
-from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -36,7 +33,6 @@ _LEADER_VERSION = 10
 _TOPIC_ID_VERSION = 13
 _NONE = ErrorCode.none
 _Topics: TypeAlias = list[tuple[Any, list[ProducePartitionAnswer]]]
-_NOT_LEADER = ErrorCode.not_leader_or_follower
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -124,26 +120,27 @@ def _append(
                     raise PeerError(ErrorCode.unknown_topic_id, "no topic has this id")
                 if is_kept_from(broker, call, name):
                     raise PeerError(ErrorCode.invalid_topic_exception, f"{name} is written by the brokers alone")
-                partition = broker.led(name, data.index)
-                appended = append_batch(broker, partition, data.records, call.version, acks, call.now_ms)
+                info = append_records(broker, name, data.index, data.records, call.version, acks, call.now_ms)
             except PeerError as error:
-                _note_refusal(broker, name, data, error)
+                replica = None if name is None else broker.partitions.get(TopicPartition(name, data.index))
+                if replica is not None:
+                    note_refusal(broker, replica, data.records, error)
                 answers.append(_failed(data.index, error))
                 has_error = True
                 continue
             answer = ProducePartitionAnswer(
                 data.index,
                 0,
-                appended.base_offset,
-                appended.log_append_time_ms,
-                appended.log_start_offset,
+                info.base_offset,
+                info.log_append_time_ms,
+                info.log_start_offset,
             )
             answers.append(answer)
             # acks=0 waits only for recompression, so that the connection's bound holds for it too
-            if appended.must_wait and (acks != 0 or appended.end_offset < 0):
+            if info.must_wait and (acks != 0 or info.end_offset < 0):
                 if wait is None:
                     wait = ProduceWaiting(call, topics)
-                wait.hold(partition, appended, answer)
+                wait.hold(info, answer)
     return wait, has_error
 
 
@@ -162,17 +159,6 @@ def _answer(broker: Broker, call: Call, topics: _Topics, *, has_error: bool) -> 
         endpoints = add_hints(broker, topics)
         return Prebuilt(produce_response(call.version, call.correlation_id, topics, endpoints))
     return Prebuilt(produce_response(call.version, call.correlation_id, topics))
-
-
-def _note_refusal(broker: Broker, name: str | None, data: Any, error: PeerError) -> None:
-    """Remember a batch sent to a replica that does not lead: it may come again when it does. Log refused sequences."""
-    replica = None if name is None else broker.partitions.get(TopicPartition(name, data.index))
-    if replica is None:
-        return
-    if error.error_code == _NOT_LEADER:
-        note_not_led(replica, data.records, broker.now_ms)
-    else:
-        tell_refused(broker, replica, data.records, error)
 
 
 def _failed(index: int, error: PeerError) -> ProducePartitionAnswer:
@@ -209,13 +195,13 @@ class ProduceWaiting(Waiting):
         self.has_error = False
         """Whether a batch was refused, or failed."""
         self._topics = topics
-        self._held: list[tuple[Partition, Appended, ProducePartitionAnswer]] = []
+        self._held: list[tuple[LogAppendInfo, ProducePartitionAnswer]] = []
 
-    def hold(self, partition: Partition, appended: Appended, answer: ProducePartitionAnswer) -> None:
+    def hold(self, info: LogAppendInfo, answer: ProducePartitionAnswer) -> None:
         """Wait for one more batch."""
         self.remaining += 1
-        self._held.append((partition, appended, answer))
-        appended.wait_in(partition, self, answer)
+        self._held.append((info, answer))
+        info.wait_with(self, answer)
 
     def resolve(self, broker: Broker) -> None:
         """One batch may be acknowledged, or failed; after the last one the answer is sent."""
@@ -232,15 +218,15 @@ class ProduceWaiting(Waiting):
         if self._acks == 0:
             _close_on_error(broker, self.call, self._topics)
             return Prebuilt([])
-        for _partition, _appended, answer in self._held:
+        for _info, answer in self._held:
             if answer.error_code != _NONE:
                 self.has_error = True
         return _answer(broker, self.call, self._topics, has_error=self.has_error)
 
     def on_expiry(self, broker: Broker) -> Outcome:
         """Answer batches that still wait with REQUEST_TIMED_OUT: they are appended all the same."""
-        for partition, appended, answer in self._held:
-            if not appended.counts(partition):
+        for info, answer in self._held:
+            if not info.may_acknowledge():
                 answer.error_code = ErrorCode.request_timed_out
                 answer.base_offset = -1
         return Prebuilt([]) if self._acks == 0 else self.answer(broker)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker import appending
+from yak.broker import leader_appends
 from yak.broker.broker import Broker
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.replication.partition import Partition
@@ -44,14 +44,14 @@ def _moves_below_min_isr(swaps: Swaps) -> None:
 
 
 def _ack_at_once(swaps: Swaps) -> None:
-    real = appending.place
+    real = leader_appends.append_to_leader_log
 
-    def place(*arguments: Any, **named: Any) -> Any:
+    def append(*arguments: Any, **named: Any) -> Any:
         appended = real(*arguments, **named)
         appended.must_wait = False
         return appended
 
-    swaps.put(appending, "place", place)
+    swaps.put(leader_appends, "append_to_leader_log", append)
 
 
 def _read_to_the_end(swaps: Swaps) -> None:
@@ -89,16 +89,16 @@ def _ack_a_failed_flush(swaps: Swaps) -> None:
 
 
 def _ack_a_repeat_at_once(swaps: Swaps) -> None:
-    real = appending.place
+    real = leader_appends.append_to_leader_log
 
-    def place(broker: Any, partition: Any, *arguments: Any) -> Any:
+    def append(broker: Any, partition: Any, *arguments: Any) -> Any:
         end = partition.log.log_end_offset
         appended = real(broker, partition, *arguments)
         if partition.log is not None and partition.log.log_end_offset == end:
             appended.must_wait = False
         return appended
 
-    swaps.put(appending, "place", place)
+    swaps.put(leader_appends, "append_to_leader_log", append)
 
 
 def _say_nothing_to_waiting_produces(swaps: Swaps) -> None:

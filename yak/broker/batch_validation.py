@@ -1,20 +1,21 @@
-"""Validates a produced batch by its header, as Kafka's LogValidator does, and appends it.
+"""Validation of a produced batch by its header, and its conversion to the topic's codec (Kafka's LogValidator).
 
 The records stay opaque, except in small uncompressed batches: there it is cheap to parse them, and batches that no
-consumer could parse are refused.
+consumer could parse are refused. Jobs of `yak.broker.leader_appends` check keys and recompress.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from yak.broker import appending
-from yak.broker.keyed_records import check_keys
-from yak.broker.recompression import needs_recompression, recompress_later
-from yak.broker.refused_batches import check_order, note_refused
+from yak.config.log_config import LogConfig
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
+from yak.ids import TopicPartition
+from yak.limits import RECORD_ERRORS_MAX
+from yak.protocol.compression import compress
+from yak.protocol.produce_answer import RecordError
 from yak.protocol.record_batch import (
     BATCH_LENGTH_MIN,
+    CODECS,
+    COMPRESSION_MASK,
     CONTROL_BIT,
     HEADER_BYTES,
     MAGIC_V2,
@@ -25,12 +26,10 @@ from yak.protocol.record_batch import (
     Buffer,
     compute_crc,
     read_header,
+    with_records,
 )
 from yak.protocol.record_check import check_records
-from yak.replication.partition import Partition
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
+from yak.protocol.record_walk import decompress, walk, walk_records
 
 WALKED_RECORDS_MAX = 16
 """Uncompressed batches of up to this many records are parsed record by record (about 0.3 us each)."""
@@ -38,53 +37,20 @@ RECORD_BYTES_MIN = 7
 """The smallest record: length, attributes, two deltas, two null lengths and a header count, one byte each."""
 ZSTD_CODEC = 4
 ZSTD_VERSION = 7
+_UNCOMPRESSED = "uncompressed"
 
 
-def append_batch(
-    broker: Broker, partition: Partition, records: Buffer | None, version: int, acks: int, now_ms: int
-) -> appending.Appended:
-    """Validate one batch as Kafka's leader does and append it.
+class RecordValidationError(PeerError):
+    """A batch with records that cannot be stored, each listed by index and reason (Produce v8, KIP-467)."""
 
-    Raises PeerError with Kafka's error code; the batch was not appended then.
-    """
-    log = partition.log
-    if log is None:
-        raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
-    config = log.config
-    header = check_batch(records, version, config.max_message_bytes)
-    assert records is not None
-    if broker.metadata.store_lost_ms is not None and broker.metadata.is_isolated(partition):
-        raise PeerError(
-            ErrorCode.not_leader_or_follower,
-            "this broker hears neither the metadata store nor a follower; nothing was written",
-        )
-    if acks == appending.ACKS_ALL and partition.is_under_min_isr:
-        note_refused(partition, header, now_ms)
-        raise PeerError(
-            ErrorCode.not_enough_replicas,
-            f"{len(partition.isr)} in-sync replicas, min.insync.replicas={config.min_insync_replicas}; nothing was written",
-        )
-    if partition.refused_sequences:
-        check_order(partition, header, now_ms)
-    is_append_time = config.message_timestamp_type == "LogAppendTime"
-    if not is_append_time:
-        before_max_ms, after_max_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
-        _check_timestamps(header, before_max_ms, after_max_ms, broker.wall_ms)
-    if (
-        partition.pending_appends is not None
-        or (config.compression_type != "producer" and needs_recompression(header, config))
-        or (config.is_compacted and not _has_keys(partition, header, records))
-    ):
-        return recompress_later(broker, partition, header, bytes(records), acks)
-    return appending.place(broker, partition, header, records, acks, now_ms)
+    def __init__(self, message: str, record_errors: tuple[RecordError, ...]) -> None:
+        super().__init__(ErrorCode.invalid_record, message)
+        self.record_errors = record_errors
 
 
-def _has_keys(partition: Partition, header: BatchHeader, records: Buffer) -> bool:
-    """True if every record of a small batch has a key, False if a job must check the batch. Raises PeerError for no key."""
-    if header.codec or header.records_count > WALKED_RECORDS_MAX:
-        return False
-    check_keys(partition.topic_partition, records)
-    return True
+def record_errors_of(error: PeerError) -> tuple[RecordError, ...]:
+    """The invalid records of a refused batch; empty for any other error."""
+    return error.record_errors if isinstance(error, RecordValidationError) else ()
 
 
 def check_batch(records: Buffer | None, version: int, max_message_bytes: int) -> BatchHeader:
@@ -143,7 +109,8 @@ def _check_header(header: BatchHeader, version: int, size: int) -> None:
         raise PeerError(ErrorCode.invalid_record, f"producer id {header.producer_id} is not one")
 
 
-def _check_timestamps(header: BatchHeader, before_max_ms: int, after_max_ms: int, wall_ms: int) -> None:
+def check_timestamps(header: BatchHeader, before_max_ms: int, after_max_ms: int, wall_ms: int) -> None:
+    """Raise PeerError with INVALID_TIMESTAMP when a timestamp is too far from the wall clock."""
     first, newest = header.base_timestamp, header.max_timestamp
     if first < NO_TIMESTAMP or newest < NO_TIMESTAMP:
         raise PeerError(ErrorCode.invalid_timestamp, f"timestamp {min(first, newest)} is before the epoch")
@@ -157,3 +124,54 @@ def _check_timestamps(header: BatchHeader, before_max_ms: int, after_max_ms: int
             ErrorCode.invalid_timestamp,
             f"timestamp {first} is more than message.timestamp.before.max.ms={before_max_ms} behind the broker",
         )
+
+
+def has_keys(topic_partition: TopicPartition, header: BatchHeader, records: Buffer) -> bool:
+    """True if every record of a small batch has a key, False if a job must check the batch. Raises PeerError for no key."""
+    if header.codec or header.records_count > WALKED_RECORDS_MAX:
+        return False
+    check_keys(topic_partition, records)
+    return True
+
+
+def check_keys(topic_partition: TopicPartition, batch: Buffer) -> None:
+    """Raise RecordValidationError when a record has no key; ProtocolViolation when the records cannot be read.
+
+    A compacted topic accepts no such record: nothing could replace it (LogValidator.validateKey). The error lists the
+    first RECORD_ERRORS_MAX of them.
+    """
+    refused: list[RecordError] = []
+    count = 0
+    for index, record in enumerate(walk_records(batch)):
+        if record.key is None:
+            count += 1
+            if count <= RECORD_ERRORS_MAX:
+                refused.append(RecordError(index, f"a record without a key cannot be stored in {topic_partition}"))
+    if count:
+        raise RecordValidationError(
+            f"{topic_partition} is compacted and takes no records without keys: {count} have none", tuple(refused)
+        )
+
+
+def wanted_codec(config: LogConfig) -> int | None:
+    """The codec of the topic's batches; None when the producer decides."""
+    if config.compression_type == "producer":
+        return None
+    return 0 if config.compression_type == _UNCOMPRESSED else CODECS.index(config.compression_type)
+
+
+def needs_recompression(header: BatchHeader, config: LogConfig) -> bool:
+    """Whether the batch has another codec than the topic's."""
+    wanted = wanted_codec(config)
+    return wanted is not None and wanted != header.codec
+
+
+def recompress(header: BatchHeader, batch: bytes, codec: int) -> bytes:
+    """The batch with its records under another codec.
+
+    Raises ProtocolViolation when the records exceed the bounds when decompressed, or cannot be parsed.
+    """
+    records = decompress(header.codec, memoryview(batch)[HEADER_BYTES:])
+    for _ in walk(header, records):
+        pass
+    return with_records(batch, compress(codec, records), (header.attributes & ~COMPRESSION_MASK) | codec)

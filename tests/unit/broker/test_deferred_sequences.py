@@ -3,8 +3,8 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker.refused_batches import AS_THE_FIRST_MS, REMEMBERED_MS
 from yak.sim.cluster_rig import ClusterRig
+from yak.storage.producer_state import DEFERRED_EXPIRY_MS, DEFERRED_MS
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_no_batch_overtakes_one_that_was_refused_for_now(rig, is_known):
         rig.nodes[node - 1].resume()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert send(rig, begun + 2) == ErrorCode.not_enough_replicas
-    rig.run_for(AS_THE_FIRST_MS)
+    rig.run_for(DEFERRED_MS)
     assert send(rig, begun + 2) == ErrorCode.out_of_order_sequence_number
     if is_known:
         assert send(rig, 0) == 0  # sent again, and known
@@ -105,9 +105,9 @@ def test_a_refusal_is_forgotten_when_nobody_can_be_waiting_for_it_any_more(rig):
         assert send(rig, 0, node) == ErrorCode.not_leader_or_follower
     rig.nodes[first - 1].kill()
     rig.run_until(lambda: rig.leader("orders") not in (first, -1))
-    rig.run_for(AS_THE_FIRST_MS)
+    rig.run_for(DEFERRED_MS)
     assert send(rig, 2) == ErrorCode.out_of_order_sequence_number
-    rig.run_for(REMEMBERED_MS)
+    rig.run_for(DEFERRED_EXPIRY_MS)
     assert send(rig, 2) == 0
 
 
@@ -122,7 +122,7 @@ def test_after_an_election_a_batch_waits_for_its_predecessor_that_the_leader_bef
     assert send(rig, 2) == 0  # once more
     lead(rig, preferred)
     assert send(rig, 8) == ErrorCode.not_enough_replicas
-    rig.run_for(AS_THE_FIRST_MS)
+    rig.run_for(DEFERRED_MS)
     assert send(rig, 8) == ErrorCode.out_of_order_sequence_number
 
 
@@ -133,7 +133,7 @@ def test_the_log_tells_whose_sequence_was_put_off_and_whose_was_refused(rig):
     lead(rig, rig.followers("orders")[0])
     lead(rig, preferred)
     assert send(rig, 4) == ErrorCode.not_enough_replicas
-    rig.run_for(AS_THE_FIRST_MS)
+    rig.run_for(DEFERRED_MS)
     assert send(rig, 4) == ErrorCode.out_of_order_sequence_number
     told = [each for node in rig.nodes for each in node.notices if each.event.startswith("producer-")]
     told.sort(key=lambda each: each.event)
