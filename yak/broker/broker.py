@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from yak.broker import apis, lost_directories, wakeups
-from yak.broker.absent_replicas import AbsentReplicas
+from yak.broker import apis, wakeups
 from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
 from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
@@ -29,6 +28,7 @@ from yak.broker.large_requests import LargeRequests
 from yak.broker.liveness import Departed
 from yak.broker.maintenance import Maintenance
 from yak.broker.metadata import Metadata
+from yak.broker.offline_replicas import OfflineReplicas
 from yak.broker.peers import Peers
 from yak.broker.producer_ids import ProducerIds
 from yak.broker.record_deletions import RecordDeletions
@@ -117,7 +117,7 @@ class Broker:
         self.peers = Peers(self)
         self.isr_changes = IsrChanges(self)
         self.replication = Replication(self)
-        self.absent_replicas = AbsentReplicas(self)
+        self.offline_replicas = OfflineReplicas(self)
         self.damaged_replicas = DamagedReplicas(self)
         self.suspects = Suspects(self)
         self.departed = Departed(self)
@@ -128,10 +128,10 @@ class Broker:
         self.expected_followers = ExpectedFollowers(self, parts.expected_followers, parts.followers_timeout_ms, now_ms)
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)
-        self.absent_replicas.ask()
+        self.offline_replicas.ask()
         self._timed = (
             self.metadata,
-            self.absent_replicas,
+            self.offline_replicas,
             self.damaged_replicas,
             self.replication,
         )
@@ -275,7 +275,7 @@ class Broker:
     @changes_state
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take a log directory offline until restart: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
-        lost_directories.take_offline(self, failure)
+        self.offline_replicas.directory_failed(failure)
 
     def leadership_changed(self, partition: Partition) -> None:
         """The leader or leader epoch changed: delayed produces end with NOT_LEADER_OR_FOLLOWER."""

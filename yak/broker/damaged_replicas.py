@@ -21,7 +21,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.lost_directories import give_up_log
 from yak.core.events import Notice
 from yak.errors import ErrorCode, PeerError
 from yak.ids import FilePosition, Offset
@@ -197,7 +196,7 @@ class DamagedReplicas:
             what="it left the ISR and is replicated again from the leader",
         )
         self._found.pop(partition, None)
-        give_up_log(self._broker, partition, str(damage.batch))
+        self._broker.offline_replicas.log_damaged(partition, str(damage.batch))
 
     def _stays(self, partition: Partition) -> None:
         """End the resignation: the replica fetches again, if it still has a log."""

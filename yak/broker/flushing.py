@@ -10,7 +10,7 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.lost_directories import is_full
+from yak.broker.offline_replicas import is_full
 from yak.errors import LogDirectoryFailure
 from yak.replication.partition import Partition
 

@@ -20,7 +20,7 @@ from yak.broker.batch_validation import (
     record_errors_of,
     wanted_codec,
 )
-from yak.broker.lost_directories import is_full
+from yak.broker.offline_replicas import is_full
 from yak.config.log_config import NEVER
 from yak.core.events import Notice
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation

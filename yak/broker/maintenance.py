@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.lost_directories import is_full
+from yak.broker.offline_replicas import is_full
 from yak.cluster.records import BrokerState
 from yak.core import events
 from yak.errors import ErrorCode, LogDirectoryFailure
@@ -190,7 +190,7 @@ class Maintenance:
     def _close(self) -> None:
         broker = self._broker
         broker.metadata.finish_slices()
-        broker.metadata.hosting.release_slice(None)
+        broker.metadata.local_replicas.release_slice(None)
         self.is_closing = True
         high_watermarks = {tp: partition.high_watermark for tp, partition in broker.partitions.items()}
         plan = broker.log_store.close_plan(broker.metadata.lifecycle.broker_epoch, high_watermarks)

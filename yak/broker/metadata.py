@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.hosting import Created, Hosting, NewLog
-from yak.broker.lost_directories import is_full
+from yak.broker.local_replicas import Created, LocalReplicas, NewLog
+from yak.broker.offline_replicas import is_full
 from yak.cluster import outputs as out
 from yak.cluster.broker_lifecycle import BrokerLifecycle, LifecycleState
 from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo, TopicInfo
@@ -69,7 +69,7 @@ class Metadata:
         self._secret_file = parts.secret_file
         self._secret_on_disk = parts.secret_file.read()
         self._session_timeout_ms = parts.cluster_settings.session_timeout_ms
-        self.hosting = Hosting(broker, self, parts.log_store)
+        self.local_replicas = LocalReplicas(broker, self, parts.log_store)
         self.lifecycle = BrokerLifecycle(
             parts.identity,
             parts.image,
@@ -77,7 +77,7 @@ class Metadata:
             dice=parts.dice,
             settings=parts.cluster_settings,
             secret=self._secret_on_disk,
-            local_state=lambda: LocalState(self.hosting.log_ends(), parts.image_log.hash_chain),
+            local_state=lambda: LocalState(self.local_replicas.log_ends(), parts.image_log.hash_chain),
         )
         broker.counters.elections = self.lifecycle.elections
         self.lifecycle.heartbeats.is_full = not broker.log_store.has_room()
@@ -104,17 +104,17 @@ class Metadata:
         for topic in self._context.image.topics.values():
             for info in topic.partitions:
                 if broker.node_id in info.replicas:
-                    log = self.hosting.log_of(topic, info)
-                    self.hosting.host(topic, info, log)
+                    log = self.local_replicas.log_at_start(topic, info)
+                    self.local_replicas.assign(topic, info, log)
                     if log is None:
-                        self._note_absent(TopicPartition(topic.name, info.partition))
+                        self._note_offline(TopicPartition(topic.name, info.partition))
 
-    def _note_absent(self, topic_partition: TopicPartition) -> None:
-        absent, partition = self._broker.absent_replicas, self._broker.partitions[topic_partition]
-        if self.hosting.is_lost(topic_partition):
-            absent.is_lost(partition)
+    def _note_offline(self, topic_partition: TopicPartition) -> None:
+        offline, partition = self._broker.offline_replicas, self._broker.partitions[topic_partition]
+        if self.local_replicas.is_lost(topic_partition):
+            offline.is_lost(partition)
         else:
-            absent.is_offline(partition)
+            offline.is_offline(partition)
 
     def _next_nonce(self) -> int:
         self._nonce += 1
@@ -156,11 +156,11 @@ class Metadata:
         due_ms = self.lifecycle.next_due()
         if due_ms is not None and due_ms <= now_ms:
             self._carry_out(self.lifecycle.on_time(now_ms))
-        self.hosting.on_timer()
+        self.local_replicas.on_timer()
 
     def next_due(self) -> int | None:
         """When `on_timer` is due, in ms."""
-        dues = (self.lifecycle.next_due(), self.hosting.next_due())
+        dues = (self.lifecycle.next_due(), self.local_replicas.next_due())
         return min((due_ms for due_ms in dues if due_ms is not None), default=None)
 
     def is_isolated(self, partition: Partition) -> bool:
@@ -314,8 +314,8 @@ class Metadata:
             self._fail(error)
             return
         self._busy = True
-        missing = self.hosting.without_lost(records, self.hosting.missing_logs(image, delta))
-        self.hosting.make_room(missing)
+        missing = self.local_replicas.without_lost(records, self.local_replicas.missing_logs(image, delta))
+        self.local_replicas.make_room(missing)
         replacing = [new for new in missing if new[0] in self._broker.partitions]
         fresh = [new for new in missing if new[0] not in self._broker.partitions]
         if not fresh:
@@ -329,7 +329,7 @@ class Metadata:
             else:
                 self._persist(records, _Step(image, delta, replacing, created))
 
-        self._broker.jobs.run("image", lambda: self.hosting.create_all(fresh), made)
+        self._broker.jobs.run("image", lambda: self.local_replicas.create_all(fresh), made)
 
     def _next_round(self) -> list[TailedRecord]:
         records, weight = [], 0
@@ -357,7 +357,7 @@ class Metadata:
 
         def work() -> LogDirectoryFailure | None:
             sync()
-            return self.hosting.mark_directories(step.image.cluster_id)
+            return self.local_replicas.mark_directories(step.image.cluster_id)
 
         def done(failure: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -379,8 +379,8 @@ class Metadata:
                 self._act(step, step.created | created)
 
         def dropped() -> None:
-            self.hosting.make_room(step.replacing)
-            self._broker.jobs.run("image", lambda: self.hosting.create_all(step.replacing), made)
+            self.local_replicas.make_room(step.replacing)
+            self._broker.jobs.run("image", lambda: self.local_replicas.create_all(step.replacing), made)
 
         if step.replacing:
             self._begin_slices(self._drop(step), dropped)
@@ -388,7 +388,7 @@ class Metadata:
             self._act(step, step.created)
 
     def _drop(self, step: _Step) -> Iterator[None]:
-        yield from self.hosting.drop_removed(self._context.image, step.image, step.delta)
+        yield from self.local_replicas.drop_removed(self._context.image, step.image, step.delta)
 
     def _begin_slices(self, slices: Iterator[None], then: Callable[[], None]) -> None:
         """Run the first slice at once, each other slice in a later turn, and `then` behind the last."""
@@ -443,18 +443,18 @@ class Metadata:
 
     def _act_on_partitions(self, before: Image, step: _Step, created: Created) -> Iterator[None]:
         image, delta = step.image, step.delta
-        yield from self.hosting.drop_removed(before, image, delta)
+        yield from self.local_replicas.drop_removed(before, image, delta)
         if delta.configs_changed:
             # Configs first: the new roles may have been decided by the new configs.
-            yield from self.hosting.apply_configs(delta)
+            yield from self.local_replicas.apply_configs(delta)
         yield from self._host_changed(image, delta, created)
 
     def _acted(self, before: Image, step: _Step) -> None:
         """All partitions match the image: notify the parts that need the whole image, and begin the next round."""
         broker, image, delta = self._broker, step.image, step.delta
-        self.hosting.release_slice()
+        self.local_replicas.release_slice()
         broker.group_coordinator.topics_changed(delta.topics_changed)
-        broker.group_coordinator.expiry.topics_deleted(self.hosting.deleted_topics(before, image, delta))
+        broker.group_coordinator.expiry.topics_deleted(self.local_replicas.deleted_topics(before, image, delta))
         if delta.brokers_changed:
             broker.record_deletions.on_brokers()
             broker.expected_followers.on_brokers()
@@ -488,16 +488,16 @@ class Metadata:
                     log = None if held is None or held.topic_id != topic.topic_id else held.log
                     if topic_partition in created:
                         config = config or self.log_config(topic)
-                        log = self.hosting.taken(topic_partition, created[topic_partition], config)
+                        log = self.local_replicas.taken(topic_partition, created[topic_partition], config)
                         if log is None:
-                            broker.absent_replicas.lacks_room(topic_partition, created[topic_partition])
-                    self.hosting.host(topic, info, log)
+                            broker.offline_replicas.lacks_room(topic_partition, created[topic_partition])
+                    self.local_replicas.assign(topic, info, log)
                     partition = broker.partitions[topic_partition]
                     if partition.log is None and (partition is not held or broker.node_id in info.isr):
                         # The log could not be created, or the partition is offline and this broker is in its ISR.
-                        self._note_absent(topic_partition)
+                        self._note_offline(topic_partition)
                 elif held is not None and held.topic_id == topic.topic_id:
-                    self.hosting.release(topic_partition)
+                    self.local_replicas.release(topic_partition)
 
     def _show_image(self, before: Image, image: Image, delta: Delta) -> None:
         """Call `on_image`. An exception there is a bug of the observer: it is logged, and the broker continues."""

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from yak.broker.lost_directories import is_full
+from yak.broker.offline_replicas import is_full
 from yak.broker.replica_appending import append, begins_inside, may_follow
 from yak.broker.replica_throttle import Throttle, is_named
 from yak.broker.truncation import Truncations

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from yak.broker.lost_directories import full_brokers
+from yak.broker.offline_replicas import full_brokers
 from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
 from yak.errors import ErrorCode, PeerError

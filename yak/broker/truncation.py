@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.lost_directories import is_full, take_damaged
+from yak.broker.offline_replicas import is_full
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset
 from yak.protocol.hot import DivergingEpoch
@@ -168,7 +168,15 @@ class Truncations:
             self._end(truncation)
             return
         except DamagedLog as damaged:
-            take_damaged(self._broker, truncation.partition, damaged)
+            partition = truncation.partition
+            self._broker.notice(
+                "error",
+                "log-damaged",
+                partition=str(partition.topic_partition),
+                reason=str(damaged),
+                served=False,
+            )
+            self._broker.offline_replicas.log_damaged(partition, str(damaged))
             self._end(truncation)
             return
         self._to_sync.setdefault(log.directory, []).append(truncation)

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from yak.broker import metadata
-from yak.broker.hosting import Hosting
+from yak.broker.local_replicas import LocalReplicas
 from yak.cluster.image_log import ImageLog
 from yak.cluster.records import Kind
 from yak.errors import ErrorCode
@@ -68,7 +68,7 @@ def run_until_partial(rig: Rig, name: str = "orders") -> None:
 
 
 def test_topic_creation_of_many_partitions_hosts_a_bounded_number_in_a_step(rig, monkeypatch):
-    counted = Counted(rig, monkeypatch, Hosting, "host")
+    counted = Counted(rig, monkeypatch, LocalReplicas, "assign")
     creation = begin_creation(rig)
     rig.run_for(5_000)
     assert creation.answer.topics[0].error_code == ErrorCode.none
@@ -104,7 +104,7 @@ def test_produce_to_a_partition_of_a_later_slice_returns_a_retriable_error(rig):
 def test_topic_deletion_of_many_partitions_drops_a_bounded_number_in_a_step(rig, monkeypatch):
     begin_creation(rig)
     rig.run_for(5_000)
-    counted = Counted(rig, monkeypatch, Hosting, "_release")
+    counted = Counted(rig, monkeypatch, LocalReplicas, "_release")
     answer = rig.ask(20, 4, topic_names=["orders"], timeout=DEADLINE)
     assert answer.responses[0].error_code == ErrorCode.none
     assert sum(counted.steps) == MANY

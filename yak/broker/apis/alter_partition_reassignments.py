@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.lost_directories import full_brokers
+from yak.broker.offline_replicas import full_brokers
 from yak.broker.partition_changes import PartitionChanges, Results
 from yak.cluster.reassignment import plan_reassignment
 from yak.errors import ErrorCode, PeerError

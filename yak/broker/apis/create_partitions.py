@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.expected_followers import FollowersWaiting
-from yak.broker.lost_directories import full_brokers
+from yak.broker.offline_replicas import full_brokers
 from yak.broker.topic_creation import named_twice, refuse_many_partitions, send_plan
 from yak.cluster.topic_changes import plan_create_partitions
 from yak.errors import ErrorCode, PeerError

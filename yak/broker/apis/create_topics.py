@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.expected_followers import FollowersWaiting
-from yak.broker.lost_directories import full_brokers
+from yak.broker.offline_replicas import full_brokers
 from yak.broker.topic_creation import named_twice, plan_topic, refuse_many_partitions, replication_factor, send_plan
 from yak.cluster.topic_changes import NewTopic, TopicPlan
 from yak.config.describe import describe_topic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker.hosting import Hosting
+from yak.broker.local_replicas import LocalReplicas
 from yak.broker.replica_fetcher import ReplicaFetcher
 from yak.broker.replica_reading import ReplicaReader
 from yak.replication.partition import Partition
@@ -71,7 +71,7 @@ def _join_anywhere(swaps: Swaps) -> None:
 
 
 def _lead_in_an_old_boot(swaps: Swaps) -> None:
-    host, become = Hosting.host, Partition.become
+    host, become = LocalReplicas.assign, Partition.become
     reads_the_tail = False
 
     def host_anyhow(self: Any, *arguments: Any) -> None:
@@ -82,7 +82,7 @@ def _lead_in_an_old_boot(swaps: Swaps) -> None:
     def become_leader(self: Partition, **named: Any) -> bool:
         return become(self, **named | {"may_lead": named["may_lead"] or reads_the_tail})
 
-    swaps.put(Hosting, "host", host_anyhow)
+    swaps.put(LocalReplicas, "assign", host_anyhow)
     swaps.put(Partition, "become", become_leader)
 
 

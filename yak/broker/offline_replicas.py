@@ -14,15 +14,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from yak.errors import LogDirectoryFailure, PeerError
-from yak.ids import TopicPartition
+from yak.core.events import DisksLost
+from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.ids import NodeId, TopicPartition
 from yak.replication.partition import Partition
 from yak.seams.disk import DiskFull
 from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.hosting import Created, NewLog
+    from yak.broker.local_replicas import Created, NewLog
 
 BATCH_MAX = 200
 RETRY_MS = 500
@@ -30,7 +31,7 @@ NO_ROOM_PAUSE_MS = 2_000
 """Pause between two attempts to create logs that found no room."""
 
 
-class AbsentReplicas:
+class OfflineReplicas:
     """The replicas that leave their ISRs, and the logs that are created again."""
 
     def __init__(self, broker: Broker) -> None:
@@ -60,6 +61,41 @@ class AbsentReplicas:
             self._to_leave[partition] = True
             self._wake_now()
 
+    def directory_failed(self, failure: LogDirectoryFailure) -> None:
+        """Take the logs of a failed directory offline (see `Broker.directory_failed`)."""
+        broker = self._broker
+        for log in broker.log_store.directory_failed(failure.directory, failure.error):
+            partition = broker.partitions.get(log.topic_partition)
+            if partition is not None and partition.log is log:
+                self._close(partition)
+                self.is_offline(partition)
+        broker.notice(
+            "error",
+            "log-directory-offline",
+            directory=failure.directory,
+            error=str(failure.error.strerror or failure.error),
+        )
+        if not broker.log_store.online():
+            broker.emit(DisksLost(failure.directory, str(failure.error)))
+
+    def log_damaged(self, partition: Partition, reason: str) -> None:
+        """Take one damaged log offline, as a start that finds it damaged does. Other logs of the directory continue.
+
+        It is replicated again once this broker has left the partition's ISR.
+        """
+        log = partition.log
+        assert log is not None
+        self._broker.log_store.make_unavailable(log, reason)
+        self._close(partition)
+        self.is_lost(partition)
+
+    def _close(self, partition: Partition) -> None:
+        broker = self._broker
+        partition.log = None
+        broker.fail_waiting(partition, ErrorCode.kafka_storage_error)
+        broker.replication.changed(partition)
+        broker.group_coordinator.partition_changed(partition)
+
     def _wake_now(self) -> None:
         self._due_ms = self._broker.now_ms
 
@@ -78,8 +114,8 @@ class AbsentReplicas:
             partitions = [self._broker.partitions.get(each) for each in waiting]
             wanted = self._new_logs([each for each in partitions if each is not None and each.log is None])
             if wanted and not self._broker.maintenance.is_stopping:
-                hosting = self._broker.metadata.hosting
-                self._broker.jobs.run("image", lambda: hosting.create_all(wanted), self._made)
+                local_replicas = self._broker.metadata.local_replicas
+                self._broker.jobs.run("image", lambda: local_replicas.create_all(wanted), self._made)
 
     def ask(self) -> None:
         """Leave the ISRs in the store. At a start this comes before any controller can unfence and elect this broker."""
@@ -117,7 +153,7 @@ class AbsentReplicas:
             elif code == "OK" and is_lost and partition.log is None:
                 gone.append(partition)
         if gone:
-            self._begin_anew(gone)
+            self._resync(gone)
 
     def _new_logs(self, partitions: list[Partition]) -> list[NewLog]:
         metadata = self._broker.metadata
@@ -128,12 +164,12 @@ class AbsentReplicas:
                 wanted.append((partition.topic_partition, topic.topic_id, metadata.log_config(topic)))
         return wanted
 
-    def _begin_anew(self, partitions: list[Partition]) -> None:
-        hosting = self._broker.metadata.hosting
+    def _resync(self, partitions: list[Partition]) -> None:
+        local_replicas = self._broker.metadata.local_replicas
         wanted = self._new_logs(partitions)
 
         def work() -> Created:
-            return hosting.create_anew(wanted)
+            return local_replicas.create_again(wanted)
 
         self._broker.jobs.run("image", work, self._made)
 
@@ -158,7 +194,7 @@ class AbsentReplicas:
             self.lacks_room(topic_partition, created)
             if topic_partition in self._without_room:
                 return
-        log = broker.metadata.hosting.taken(topic_partition, created, broker.metadata.log_config(topic))
+        log = broker.metadata.local_replicas.taken(topic_partition, created, broker.metadata.log_config(topic))
         if log is not None:
             partition.log = log
             partition.high_watermark = log.log_start_offset
@@ -173,3 +209,25 @@ def _arguments(partition: Partition, is_lost: bool) -> dict[str, object]:
         "partition": partition.topic_partition.partition,
         "lost": is_lost,
     }
+
+
+def is_full(broker: Broker, failure: LogDirectoryFailure) -> bool:
+    """Whether a write found a full disk and changed nothing: the directory stays online, and the write may be repeated.
+
+    Only for callers that retry, or whose client does. Logged once for each directory, until an append succeeds there.
+    """
+    if not isinstance(failure.error, DiskFull):
+        return False
+    if failure.directory not in broker.full_directories:
+        broker.full_directories[failure.directory] = None
+        broker.notice(
+            "error", "log-directory-full", directory=failure.directory, path=str(failure.error.filename or "")
+        )
+        broker.metadata.lifecycle.heartbeats.report_full(is_full=not broker.log_store.has_room(), now_ms=broker.now_ms)
+    return True
+
+
+def full_brokers(broker: Broker) -> frozenset[NodeId]:
+    """Brokers without room for another log: from this broker's disks, and from the heartbeats of the others."""
+    others = broker.metadata.lifecycle.heartbeats.full - {broker.node_id}
+    return others if broker.log_store.has_room() else others | {broker.node_id}

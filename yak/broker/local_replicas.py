@@ -1,17 +1,19 @@
 """The local replicas of this broker: their logs are created and removed as the image says (Kafka's ReplicaManager).
 
-`create_all`, `create_anew` and `mark_directories` run in jobs; the rest belongs to the step.
+`create_all`, `create_again` and `mark_directories` run in jobs; the rest belongs to the step.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.broker.lost_directories import LostDirectories, find_lost
 from yak.cluster.image import Delta, Image, PartitionInfo, TopicInfo
+from yak.cluster.records import Kind
+from yak.cluster.registration import Identity
 from yak.cluster.restore_offer import LogEnd
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure
@@ -35,14 +37,55 @@ NewLog: TypeAlias = tuple[TopicPartition, uuid.UUID, Any]
 Created: TypeAlias = dict[TopicPartition, Log | OSError | LogDirectoryFailure]
 
 
-class Hosting:
+@dataclass(slots=True, frozen=True)
+class LostDirectories:
+    """Directories of the last registration that are missing, and the partitions that had their only replica here.
+
+    A broker whose disk was not mounted, or was replaced, finds an empty directory. A new log there would silently serve
+    nothing, from offset 0, where there were records. So partitions without another replica stay offline until the
+    directory is back, or an operator deletes the topic and accepts the loss. Partitions with other replicas are created
+    again and replicated: the store treats an incarnation that lacks one of its directories as one that lost all data.
+
+    Directories are identified by `directory.id` of `meta.properties`, which each registration carries.
+    """
+
+    missing_ids: tuple[str, ...] = ()
+    partitions: frozenset[TopicPartition] = frozenset()
+
+
+def find_lost(image: Image, records: Sequence[TailedRecord], identity: Identity) -> LostDirectories:
+    """The losses, from the metadata before this incarnation's registration (`records` applied on `image`)."""
+    ours = [
+        record.offset
+        for record in records
+        if record.kind == Kind.REGISTER_BROKER and record.payload.get("boot_id") == identity.boot_id
+    ]
+    known = image.brokers.get(identity.node_id)
+    if known is not None and known.boot_id == identity.boot_id:
+        return LostDirectories()
+    end = ours[0] if ours else records[-1].offset + 1
+    before = image.apply_all(record for record in records if record.offset < end)[0]
+    known = before.brokers.get(identity.node_id)
+    missing = () if known is None else tuple(each for each in known.directories if each not in identity.directories)
+    if not missing:
+        return LostDirectories()
+    held = (
+        TopicPartition(topic.name, info.partition)
+        for topic in before.topics.values()
+        for info in topic.partitions
+        if info.replicas == (identity.node_id,)
+    )
+    return LostDirectories(missing, frozenset(held))
+
+
+class LocalReplicas:
     """Creates, updates and removes local partitions and their logs, on behalf of `Metadata`."""
 
     def __init__(self, broker: Broker, metadata: Metadata, log_store: LogStore) -> None:
         self._broker = broker
         self._metadata = metadata
         self._log_store = log_store
-        self._hosted: dict[str, int] = {}
+        self._count_by_topic: dict[str, int] = {}
         """Number of local partitions of each topic."""
         self._released: dict[TopicPartition, tuple[Log, bool]] = {}
         """Logs of removed partitions whose folders are still to be moved aside, and whether their files are kept."""
@@ -88,7 +131,7 @@ class Hosting:
                     created[topic_partition] = failure
         return created
 
-    def create_anew(self, wanted: Sequence[NewLog]) -> Created:
+    def create_again(self, wanted: Sequence[NewLog]) -> Created:
         """Replace lost or damaged logs with empty ones; waits for the device."""
         for topic_partition, _topic_id, _config in wanted:
             self._log_store.set_aside(topic_partition)
@@ -117,7 +160,7 @@ class Hosting:
                 return failure
         return None
 
-    def host(self, topic: TopicInfo, info: PartitionInfo, log: Log | None) -> None:
+    def assign(self, topic: TopicInfo, info: PartitionInfo, log: Log | None) -> None:
         """Become leader or follower of a local partition as the image says; leader only if elected in this incarnation."""
         broker = self._broker
         topic_partition = TopicPartition(topic.name, info.partition)
@@ -128,7 +171,7 @@ class Hosting:
                 known = self._log_store.high_watermarks.get(topic_partition, 0)
                 partition.high_watermark = max(log.log_start_offset, min(known, log.log_end_offset))
             if topic_partition not in broker.partitions:
-                self._hosted[topic.name] = self._hosted.get(topic.name, 0) + 1
+                self._count_by_topic[topic.name] = self._count_by_topic.get(topic.name, 0) + 1
             broker.partitions[topic_partition] = partition
         led = partition.is_leader
         if partition.become(
@@ -155,7 +198,7 @@ class Hosting:
             broker.advanced(partition)
         broker.compacting.consider(partition)
 
-    def log_of(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
+    def log_at_start(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
         """The log on disk, at start, of a partition in the image; None, and the partition is offline, without a folder.
 
         A folder that belongs to an older topic of that name means that the new topic's log was not created yet.
@@ -166,7 +209,7 @@ class Hosting:
             return self._flushed(log)
         if log is None and topic_partition not in self._log_store.unavailable:
             if len(info.replicas) > 1:
-                what = "it is copied anew from its leader, unless it is the last one in sync"
+                what = "it is copied again from its leader, unless it is the last one in sync"
             else:
                 what = "it stays offline: bring its folder back and restart, or delete the topic"
             self._broker.notice("error", "log-missing", partition=str(topic_partition), what=what)
@@ -262,9 +305,9 @@ class Hosting:
     def _release(self, partition: Partition, log: Log | None, *, keep: bool = False) -> None:
         """Forget a partition that left this broker; a slice moves its log's folder aside, in this turn or soon."""
         name = partition.topic_partition.topic
-        self._hosted[name] -= 1
-        if not self._hosted[name]:
-            del self._hosted[name]
+        self._count_by_topic[name] -= 1
+        if not self._count_by_topic[name]:
+            del self._count_by_topic[name]
             self._broker.counters.retire(name)
         self._broker.replication.changed(partition)
         if log is not None:
