@@ -217,6 +217,7 @@ class LocalReplicas:
         created = self._create(topic_partition, topic.topic_id, self._metadata.log_config(topic), is_new=False)
         if isinstance(created, (OSError, LogDirectoryFailure)):
             self._broker.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
+            self._broker.offline_replicas.lacks_room(topic_partition, created)
             return None
         return self._flushed(created)
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import errno
+import uuid
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -12,6 +13,7 @@ from yak.ids import TopicPartition
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig, create_fields, produce_fields
 from yak.sim.wire import record_batch
+from yak.storage.checkpoints import format_partition_metadata
 
 NONE = ErrorCode.none
 
@@ -168,6 +170,23 @@ def test_log_that_found_no_room_is_created_when_there_is_without_a_restart(rig):
     assert rig.produce("half", [b"a"]).error_code == ErrorCode.kafka_storage_error
     rig.run_for(5_000)
     assert rig.produce("half", [b"a"]).error_code == NONE
+
+
+def test_log_that_finds_no_room_at_a_start_is_created_when_there_is_without_a_restart(rig, monkeypatch):
+    metadata, start = "/data/orders-0/partition.metadata", rig.node.start
+
+    def start_without_room() -> None:
+        rig.node.disk.fail_next("write_file", errno.ENOSPC, path_contains=metadata)
+        start()
+
+    rig.node.disk.write_file(metadata, format_partition_metadata(uuid.UUID(int=7)))  # an older topic of that name
+    monkeypatch.setattr(rig.node, "start", start_without_room)
+    rig.restart(orderly=True)
+    assert said(rig, "log-not-created") == 1
+    assert rig.produce("orders", [b"a"]).error_code == ErrorCode.kafka_storage_error
+    rig.run_for(5_000)
+    answer = rig.produce("orders", [b"a"])
+    assert (answer.error_code, answer.base_offset) == (NONE, 0)
 
 
 @pytest.mark.parametrize(
