@@ -334,7 +334,7 @@ BROKER: dict[str, Explanation] = {
     "stop-timeout": explain(
         "The broker did not stop in time.",
         "A write to the disk is stuck. The logs are checked at the next start; nothing acknowledged is lost.",
-        "look at the system's log for disk errors",
+        "check the system log for disk errors",
     ),
     "unknown-host": explain(
         "The host's name has no address.",

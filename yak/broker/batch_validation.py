@@ -76,7 +76,7 @@ def check_batch(records: Buffer | None, version: int, max_message_bytes: int) ->
     if header.base_offset != 0:
         raise PeerError(ErrorCode.invalid_record, f"the base offset is {header.base_offset}; a client must send 0")
     if header.crc != compute_crc(records):
-        raise PeerError(ErrorCode.corrupt_message, "the CRC-32C of the batch does not fit its bytes")
+        raise PeerError(ErrorCode.corrupt_message, "the CRC-32C of the batch does not match its bytes")
     _check_header(header, version, size)
     if header.records_count <= WALKED_RECORDS_MAX and not header.codec:
         try:

@@ -122,7 +122,7 @@ class DamagedReplicas:
                 "file": batch.file,
                 "position": batch.position,
                 "offset": offset,
-                "reason": batch.reason or "no batch that could be there",
+                "reason": batch.reason or "not a valid batch for this position",
                 "served": True,
             }
             broker.emit(Notice("error", "log-damaged", fields, is_provoked=True))

@@ -155,7 +155,7 @@ class CoordinatorLoader:
         for position, header in iterate_headers(data):
             if compute_crc(data, position, header.size_bytes) != header.crc:
                 raise ProtocolViolation(
-                    f"the CRC-32C of the batch at offset {header.base_offset} does not fit its bytes"
+                    f"the CRC-32C of the batch at offset {header.base_offset} does not match its bytes"
                 )
             if header.base_offset < expected or header.last_offset < self._offset:
                 raise ProtocolViolation(f"offset {header.base_offset} comes behind {max(expected, self._offset) - 1}")

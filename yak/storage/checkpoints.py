@@ -42,7 +42,7 @@ def _counted_lines(data: bytes) -> list[str]:
         raise BadCheckpoint(f"version {version} is unknown")
     body = [line for line in lines[2:] if line]
     if len(body) != count:
-        raise BadCheckpoint(f"{count} entries announced, {len(body)} found")
+        raise BadCheckpoint(f"the header says {count} entries, the file has {len(body)}")
     return body
 
 
@@ -80,7 +80,7 @@ def parse_epochs(data: bytes) -> list[tuple[LeaderEpoch, Offset]]:
         except ValueError as error:
             raise BadCheckpoint(f"bad line {line!r}") from error
         if entries and (epoch <= entries[-1][0] or start_offset < entries[-1][1]):
-            raise BadCheckpoint("epochs do not rise")
+            raise BadCheckpoint("the epochs do not increase")
         entries.append((epoch, start_offset))
     return entries
 

@@ -309,7 +309,7 @@ class Compaction:
         disk, config = self.log.disk, self._config
         size = sum(segment.size for segment in group)
         if disk.free_bytes(self.log.directory) < size + COMPACTION_SPARE_BYTES:
-            raise NoRoom(f"{size} bytes are to be rewritten")
+            raise NoRoom(f"compaction must rewrite {size} bytes")
         self._check()
         new = CleanedSegment(disk, self._path, group[0].base_offset, config, group[-1].created_ms)
         is_ready = False
@@ -374,13 +374,13 @@ class Compaction:
                 if header.base_offset < expected or header.last_offset >= end_offset:
                     # a batch at a wrong offset would count as newer, or older, than it is
                     raise Uncleanable(
-                        f"{file.path} at byte {position + at}: offset {header.base_offset} cannot be there"
+                        f"{file.path} at byte {position + at}: offset {header.base_offset} is outside the segment"
                     )
                 expected = header.next_offset
                 yield self._read_surely(file, position + at, header, chunk[at : at + header.size_bytes])
                 at += header.size_bytes
             if not at:
-                raise Uncleanable(f"{file.path} at byte {position} is no whole batch")
+                raise Uncleanable(f"{file.path} at byte {position} is not a complete batch")
             position += at
 
     def _read_surely(
@@ -398,10 +398,10 @@ class Compaction:
     def _damage(self, header: BatchHeader, batch: Buffer) -> str:
         """How a batch differs from the appended one, else ""; the checksum does not cover the leader epoch."""
         if compute_crc(batch) != header.crc:
-            return "the CRC-32C does not fit"
+            return "the CRC-32C does not match"
         epoch, known = header.partition_leader_epoch, self._epochs.epoch_for(header.base_offset)
         if epoch != known and epoch != NO_EPOCH and known != UNKNOWN_EPOCH:
-            return f"leader epoch {epoch} in what leader epoch {known} wrote"
+            return f"leader epoch {epoch}, but the epoch cache says {known}"
         return ""
 
 

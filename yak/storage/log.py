@@ -255,7 +255,7 @@ class Log:
         if refusal is not None:
             raise ProtocolViolation(refusal)
         if not stop and len(view) >= HEADER_BYTES:
-            raise ProtocolViolation(f"the leader sent no whole batch in {len(view)} bytes")
+            raise ProtocolViolation(f"the leader sent {len(view)} bytes without a complete batch")
         return self.log_end_offset
 
     def _append_fetched_batch(self, view: memoryview, now_ms: int, epoch_max: LeaderEpoch) -> bool:
@@ -292,17 +292,17 @@ class Log:
         self, data: Buffer, at: int, header: BatchHeader, expected: Offset, epoch: LeaderEpoch, epoch_max: LeaderEpoch
     ) -> None:
         if header.magic != MAGIC_V2 or header.last_offset_delta < 0:
-            raise ProtocolViolation(f"the leader sent a batch of format {header.magic}")
+            raise ProtocolViolation(f"the leader sent the batch has message format {header.magic}")
         if header.base_offset < expected:
-            raise ProtocolViolation(f"the leader sent offset {header.base_offset}, the log ends at {expected}")
+            raise ProtocolViolation(f"the leader sent offset {header.base_offset}, the log end offset is {expected}")
         if header.base_offset != expected and not self.may_have_gaps:
-            raise ProtocolViolation(f"the leader left out offsets {expected} to {header.base_offset - 1}")
+            raise ProtocolViolation(f"the leader skipped offsets {expected} to {header.base_offset - 1}")
         if header.partition_leader_epoch < epoch:
-            raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} after {epoch}")
+            raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} comes after {epoch}")
         if header.partition_leader_epoch > epoch_max:
-            raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} from a leader in {epoch_max}")
+            raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} is above the leader's own epoch {epoch_max}")
         if compute_crc(data, at, header.size_bytes) != header.crc:
-            raise ProtocolViolation(f"the CRC-32C of the batch at offset {header.base_offset} does not fit its bytes")
+            raise ProtocolViolation(f"the CRC-32C of the batch at offset {header.base_offset} does not match its bytes")
 
     def _must_roll_behind(
         self, run: list[tuple[int, BatchHeader]], end: FilePosition, header: BatchHeader, now_ms: int
@@ -807,7 +807,7 @@ class Log:
         Fast: files are only renamed, and reads of the old ones continue. `Compaction.work` syncs the directory next, so
         that the new names are durable. Raises LogDirectoryFailure.
         """
-        assert self.holds_segments(segments), "only segments of the log can be replaced"
+        assert self.holds_segments(segments), "only segments of this log can be replaced"
         disk = self.disk
         self.swaps += 1
         # a new suffix for each swap: readers may still use the files that the last swap left

@@ -87,8 +87,8 @@ class LogDirectory:
                 raise StartRefused(
                     "data-dir-not-a-directory",
                     f"{self.path} is not a directory",
-                    why="a file of this name is already there; it was not touched",
-                    try_=("give a directory with --data-dir",),
+                    why="a file with this name exists; it was not changed",
+                    try_=("name a directory with --data-dir",),
                 )
             if not disk.exists(self.file(META_PROPERTIES)):
                 self._refuse_unmarked()
@@ -105,7 +105,7 @@ class LogDirectory:
                     "data-dir-unmarked",
                     f"{self.path} holds partitions ({name}, ...) but no {META_PROPERTIES}",
                     why="without it the node and cluster of this data are unknown; nothing was touched",
-                    try_=(f"restore {self.file(META_PROPERTIES)}", "give another, empty directory with --data-dir"),
+                    try_=(f"restore {self.file(META_PROPERTIES)}", "name another, empty directory with --data-dir"),
                 )
 
     def _check_properties(self, properties: Mapping[str, str]) -> None:
@@ -115,16 +115,16 @@ class LogDirectory:
             raise StartRefused(
                 "data-dir-version",
                 f"{marked} has version {version}",
-                why=f"only version {META_VERSION} is known; nothing was touched",
-                try_=("give another, empty directory with --data-dir", "use the program that made this directory"),
+                why=f"this YAK reads version {META_VERSION} only; nothing was changed",
+                try_=("name another, empty directory with --data-dir", "use the program that created this directory"),
             )
         node_id = properties.get("node.id", "")
         if node_id != str(self._node_id):
             raise StartRefused(
                 "data-dir-other-node",
                 f"{self.path} belongs to node {node_id or '?'}, this is node {self._node_id}",
-                why=f"{marked} says node.id={node_id}; two nodes must never write to one directory; nothing was touched",
-                try_=(f"--node-id {node_id or 'ID'}", "give this node its own directory with --data-dir"),
+                why=f"{marked} says node.id={node_id}; two nodes must never write to one directory; nothing was changed",
+                try_=(f"--node-id {node_id or 'ID'}", "name this node's own directory with --data-dir"),
             )
         self.cluster_id = properties.get("cluster.id") or None
         try:
@@ -133,7 +133,7 @@ class LogDirectory:
             raise StartRefused(
                 "data-dir-bad-meta",
                 f"{marked} cannot be read: {error}",
-                why="the directory's id is not one; nothing was touched",
+                why="the directory.id is invalid; nothing was changed",
                 try_=(f"restore {marked} from a backup",),
             ) from error
 
@@ -150,8 +150,8 @@ class LogDirectory:
             raise StartRefused(
                 "data-dir-locked",
                 f"{self.path} is in use by another process",
-                why=f"it holds the lock {self.file(LOCK)}",
-                try_=("yak up --down", "stop the other broker, or give this one its own directory with --data-dir"),
+                why=f"that process holds the lock {self.file(LOCK)}",
+                try_=("yak up --down", "stop the other broker, or name another directory with --data-dir"),
             ) from error
         except OSError as error:
             raise self._unusable(error) from error
@@ -178,7 +178,7 @@ class LogDirectory:
             "data-dir-not-usable",
             f"{self.path} cannot be used: {error.strerror or error}",
             why="the broker must be able to read and write its data directory",
-            try_=(f"ls -ld {self.path}", "give another directory with --data-dir"),
+            try_=(f"ls -ld {self.path}", "name another directory with --data-dir"),
         )
 
     def release(self) -> None:
@@ -337,8 +337,8 @@ def other_cluster(path: str, found: str, wanted: str) -> StartRefused:
     return StartRefused(
         "data-dir-other-cluster",
         f"{path} belongs to cluster {found}, not {wanted}",
-        why=f"{path}/{META_PROPERTIES} says cluster.id={found}; nothing was touched",
-        try_=("point the broker at that cluster's Redis", "give an empty directory with --data-dir"),
+        why=f"{path}/{META_PROPERTIES} says cluster.id={found}; nothing was changed",
+        try_=("point the broker at that cluster's Redis", "name an empty directory with --data-dir"),
     )
 
 

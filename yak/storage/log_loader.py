@@ -182,7 +182,7 @@ class LogLoader:
         try:
             return EpochCache(parse_epochs(self._disk.read_file(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}")))
         except BadCheckpoint as error:
-            self._warnings.append(f"{LEADER_EPOCH_CHECKPOINT}: {error}; its epochs are taken from the batches")
+            self._warnings.append(f"{LEADER_EPOCH_CHECKPOINT}: {error}; the leader epochs are rebuilt from the batches")
             # recovery reads everything again and finds the epochs
             self._was_clean = False
             self._recovery_point = min(self._recovery_point or 0, self._log_start_offset or 0)
@@ -303,7 +303,7 @@ class LogLoader:
         self._damage += result.damage
         if end_offset < recovery_point:
             self._damage.append(
-                f"{self._path} ends at offset {end_offset}, though everything up to {recovery_point} had been flushed"
+                f"{self._path} ends at offset {end_offset}, below its recovery point {recovery_point}: flushed records are missing"
             )
         return result, end_offset, trusted
 

@@ -199,8 +199,8 @@ class LogStore:
             raise StartRefused(
                 "data-dir-failed",
                 f"no data directory can be read: {first.path}: {first.failure}",
-                why="every one of them failed while it was being opened",
-                try_=(f"ls -l {first.path}", "look at the system's log for disk errors"),
+                why="each of them failed when it was opened",
+                try_=(f"ls -l {first.path}", "check the system log for disk errors"),
             )
 
     def _sync_truncations(self, directory: LogDirectory, folders: Sequence[str]) -> None:
@@ -385,7 +385,7 @@ class LogStore:
             return existing
         offline = next((directory for directory in self.directories if directory.failure is not None), None)
         if existing is None and offline is not None and not is_new:
-            raise LogDirectoryFailure(offline.path, OSError(errno.EIO, "it is offline, and may hold this log"))
+            raise LogDirectoryFailure(offline.path, OSError(errno.EIO, "the directory is offline and may hold this log"))
         if existing is not None:
             self._set_stray(topic_partition, self._directory(existing.directory))
             del self.logs[topic_partition]
@@ -733,8 +733,8 @@ def _check_agreement(directories: Sequence[LogDirectory], cluster_id: str | None
         raise StartRefused(
             "data-dir-copied",
             f"{' and '.join(directory.path for directory in directories)} have the same directory.id",
-            why="one is a copy of the other; nothing was touched",
-            try_=("give only one of them with --data-dir",),
+            why="one is a copy of the other; nothing was changed",
+            try_=("name only one of them with --data-dir",),
         )
     holders: dict[str, str] = {}
     doubled: set[str] = set()

@@ -133,12 +133,12 @@ class ProducerState:
             if header.producer_epoch < producer.epoch:
                 raise PeerError(
                     ErrorCode.invalid_producer_epoch,
-                    f"producer {header.producer_id} has epoch {header.producer_epoch}, the last seen is {producer.epoch}",
+                    f"producer {header.producer_id} has epoch {header.producer_epoch}, the current epoch is {producer.epoch}",
                 )
             if first_sequence != 0:
                 raise PeerError(
                     ErrorCode.out_of_order_sequence_number,
-                    f"producer {header.producer_id} begins epoch {header.producer_epoch} with sequence {first_sequence}",
+                    f"producer {header.producer_id} starts epoch {header.producer_epoch} with sequence {first_sequence}, not 0",
                 )
             return None
         last_sequence = header.last_sequence
@@ -387,7 +387,7 @@ class ProducerState:
             except DamagedBatch as damaged:
                 if not bad_snapshot:
                     raise
-                why = f"{damaged.reason}; it was read because {bad_snapshot} is damaged too"
+                why = f"{damaged.reason}; the segment was replayed because {bad_snapshot} is damaged too"
                 raise DamagedBatch(damaged.file, damaged.position, why) from damaged
 
 
@@ -406,11 +406,11 @@ def parse_snapshot(data: bytes) -> Iterator[ProducerSnapshotEntry]:
     if version != _SNAPSHOT_VERSION:
         raise BadSnapshot(f"version {version} is unknown")
     if crc32c.crc32c(data[_SNAPSHOT_HEADER.size :]) != crc:
-        raise BadSnapshot("the CRC-32C does not fit")
+        raise BadSnapshot("the CRC-32C does not match")
     (count,) = _SNAPSHOT_COUNT.unpack_from(data, _SNAPSHOT_HEADER.size)
     body = data[_SNAPSHOT_HEADER.size + _SNAPSHOT_COUNT.size :]
     if count < 0 or len(body) != count * _SNAPSHOT_ENTRY.size:
-        raise BadSnapshot(f"{count} entries announced in {len(body)} bytes")
+        raise BadSnapshot(f"the header says {count} entries, the file has {len(body)} bytes for them")
     return map(ProducerSnapshotEntry._make, _SNAPSHOT_ENTRY.iter_unpack(body))
 
 

@@ -201,9 +201,9 @@ class Read:
             return
         base_offset, batch_length, last_offset_delta = _unpack_batch(data)
         if not BATCH_LENGTH_MIN <= batch_length <= end - start - LENGTH_OVERHEAD:
-            raise DamagedBatch(file.path, start, f"a batch length of {batch_length}")
+            raise DamagedBatch(file.path, start, f"the batch length is {batch_length}")
         if base_offset + last_offset_delta < self.offset or (base_offset > self.offset and not self.has_gaps):
-            raise DamagedBatch(file.path, start, f"offset {base_offset} where {self.offset} is")
+            raise DamagedBatch(file.path, start, f"offset {base_offset}, expected {self.offset}")
 
     def _trim(
         self, segment: Segment, file: File, data: Buffer, start: FilePosition, *, cached: bool
@@ -307,14 +307,14 @@ def _check(data: Buffer, read: Read) -> tuple[int, Offset, str]:
         left = len(data) - position
         header = read_header(data, position) if left >= HEADER_BYTES else None
         if header is None or not HEADER_BYTES <= header.size_bytes <= left:
-            return position, expected, "no batch that could be there"
+            return position, expected, "not a valid batch for this position"
         base_offset = header.base_offset
         is_behind = header.last_offset < read.offset if expected < 0 else base_offset < expected
         is_ahead = base_offset > max(expected, read.offset) and not read.has_gaps
         if is_behind or is_ahead or base_offset >= read.up_to or header.last_offset < base_offset:
-            return position, expected, f"offset {base_offset} where {max(expected, read.offset)} is"
+            return position, expected, f"offset {base_offset}, expected {max(expected, read.offset)}"
         if compute_crc(data, position, header.size_bytes) != header.crc:
-            return position, expected, f"the CRC-32C of the batch at offset {base_offset} does not fit its bytes"
+            return position, expected, f"the CRC-32C of the batch at offset {base_offset} does not match its bytes"
         expected = header.next_offset
         position += header.size_bytes
     return position, expected, ""
@@ -508,7 +508,7 @@ def headers_within(
         yield header
         reached = position + header.size_bytes
     if reached != segment.size:
-        raise DamagedBatch(file.path, reached, "no batch that could be there")
+        raise DamagedBatch(file.path, reached, "not a valid batch for this position")
 
 
 # ----------------------------------------------------------------------------------- by timestamp (ListOffsets)

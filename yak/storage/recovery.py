@@ -146,7 +146,7 @@ class Recovery:
             header = read_header(chunk, at)
             follows_damage = compute_crc(chunk, at, need) != header.crc
             if follows_damage:
-                reason = "the CRC-32C does not fit"
+                reason = "the CRC-32C does not match"
                 if expected >= self._recovery_point:
                     if self._keeps_written:
                         raise DamagedLog(file.path, position, expected, reason)
@@ -163,20 +163,20 @@ class Recovery:
     def _fault(self, segment: Segment, chunk: bytes, at: int, expected: Offset, left: int) -> str:
         """Why no batch can follow the one at `at`; empty when one can."""
         if left < HEADER_BYTES:
-            return f"only {left} bytes of a batch"
+            return f"the batch is torn: {left} bytes left"
         header = read_header(chunk, at)
         if header.batch_length < BATCH_LENGTH_MIN:
-            return f"a batch length of {header.batch_length}"
+            return f"the batch length is {header.batch_length}"
         if header.size_bytes > left:
-            return f"{left} of {header.size_bytes} bytes of a batch"
+            return f"the batch is torn: {left} of {header.size_bytes} bytes"
         if header.magic != MAGIC_V2:
-            return f"a batch of format {header.magic}"
+            return f"the batch has message format {header.magic}"
         if header.last_offset_delta < 0 or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
-            return f"a last offset delta of {header.last_offset_delta}"
+            return f"the last offset delta is {header.last_offset_delta}"
         if header.base_offset < expected or (header.base_offset != expected and not self._allows_gaps):
-            return f"offset {header.base_offset} where {expected} is next"
+            return f"offset {header.base_offset}, expected {expected}"
         if NO_EPOCH != header.partition_leader_epoch < self._epochs.latest:
-            return f"leader epoch {header.partition_leader_epoch} after {self._epochs.latest}"
+            return f"leader epoch {header.partition_leader_epoch} comes after {self._epochs.latest}"
         return ""
 
     def _is_incomplete_write(self, file: File, position: FilePosition, size: FilePosition, expected: Offset) -> bool:

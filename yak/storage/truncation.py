@@ -21,7 +21,7 @@ def find_truncation_point(
     try:
         position = position_of(segment, offset, segment.size, cached=False, has_gaps=has_gaps)
         if position == segment.size and offset < log_end_offset and not has_gaps:
-            raise DamagedBatch(segment.path(".log"), position, "it ends below")
+            raise DamagedBatch(segment.path(".log"), position, f"the segment ends below offset {offset}")
         if position < segment.size:
             base_offset = _whole_or_next(segment, position, offset).base_offset
             end_offset = min(offset, max(base_offset, segment.base_offset))

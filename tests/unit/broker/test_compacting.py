@@ -287,7 +287,7 @@ def test_what_a_disk_keeps_giving_wrong_puts_it_off_whatever_is_written_meanwhil
         commit(rig, range(60, 90))
         rig.run_for(60_000)
         (damaged,) = notices(rig, "log-damaged")
-        assert "the CRC-32C does not fit" in str(damaged["reason"]), number
+        assert "the CRC-32C does not match" in str(damaged["reason"]), number
     assert not notices(rig, "log-compacted")
     disk.corrupt(path, at, right)
     rig.run_for(120_000)

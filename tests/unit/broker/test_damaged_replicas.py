@@ -177,7 +177,7 @@ def test_replica_that_resigns_fetches_nothing_before_the_answer_and_comes_back_w
     rig.world.after(300_000, lambda: rig.cluster.network.heal(STORE, node.party))
     position = damage(node, 2)
     partition = node.broker.partitions[ORDERS]
-    node.broker.damaged_replicas.found(partition, 2, DamagedBatch(FIRST, position, "the CRC-32C does not fit"))
+    node.broker.damaged_replicas.found(partition, 2, DamagedBatch(FIRST, position, "the CRC-32C does not match"))
     node._arm_timer()
     members: list[list[int]] = []
 
@@ -217,7 +217,7 @@ def test_replica_that_may_not_resign_goes_on_fetching():
     rig.run_until(lambda: rig.info("orders").leader == behind)
     partition.isr = (behind, leader)  # as an image shows it that is behind the store
     position = damage(node, 0)
-    node.broker.damaged_replicas.found(partition, 0, DamagedBatch(FIRST, position, "the CRC-32C does not fit"))
+    node.broker.damaged_replicas.found(partition, 0, DamagedBatch(FIRST, position, "the CRC-32C does not match"))
     node._arm_timer()
     rig.run_until(lambda: bool(codes))
     rig.run_for(100)
@@ -240,7 +240,7 @@ def test_replica_with_a_fetch_on_its_way_resigns_only_when_the_leader_has_answer
     rig.run_until(lambda: replication.is_naming(partition))
     network.cut(rig.nodes[leader - 1].party, node.party)
     position = damage(node, 2)
-    node.broker.damaged_replicas.found(partition, 2, DamagedBatch(FIRST, position, "the CRC-32C does not fit"))
+    node.broker.damaged_replicas.found(partition, 2, DamagedBatch(FIRST, position, "the CRC-32C does not match"))
     node._arm_timer()
     rig.run_for(1_000)
     assert asked == []

@@ -145,7 +145,7 @@ def stop_and_damage_the_snapshot(bench):
 @pytest.mark.parametrize(
     ("position", "data", "why"),
     [
-        (0, b"\0" * 100, "no batch that could be there"),
+        (0, b"\0" * 100, "not a valid batch for this position"),
         (43, b"\1", "the CRC-32C does not match its bytes"),
     ],
     ids=["zeros", "another producer id"],

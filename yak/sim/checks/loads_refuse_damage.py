@@ -61,5 +61,5 @@ class LoadsRefuseDamage(Watcher):
             if each in still:
                 raise Violation(
                     f"broker {node.node_id} completed the load of {coordinated.partition.topic_partition}, though the checksum of the"
-                    f" batch at offset {each.header.base_offset} does not fit its bytes"
+                    f" batch at offset {each.header.base_offset} does not match its bytes"
                 )
