@@ -85,7 +85,7 @@ def edit_meta(data: Path, **lines: str) -> None:
 def test_the_data_of_another_node(data, serve):
     before = fingerprint(data)
     ran = serve("--node-id", "2", "--port", "0", "--data-dir", str(data))
-    check_error(ran, 1, "data-dir-other-node", "node 1", "--node-id 1", "nothing was touched")
+    check_error(ran, 1, "data-dir-other-node", "node 1", "--node-id 1", "nothing was changed")
     assert fingerprint(data) == before
 
 
@@ -170,14 +170,14 @@ APACHE_V0 = "#\nbroker.id=1\ncluster.id=5L6g3nShT-eMCtK--X86sw\nversion=0\n"
 def test_data_that_apache_kafka_made(data, serve, text, slug):
     (data / "meta.properties").write_text(text)
     before = fingerprint(data)
-    check_error(serve("--port", "0", "--data-dir", str(data)), 1, slug, "nothing was touched")
+    check_error(serve("--port", "0", "--data-dir", str(data)), 1, slug, "nothing was changed")
     assert fingerprint(data) == before
 
 
 def test_data_without_its_meta_properties(data, serve):
     (data / "meta.properties").unlink()
     before = fingerprint(data)
-    check_error(serve("--port", "0", "--data-dir", str(data)), 1, "data-dir-unmarked", "nothing was touched")
+    check_error(serve("--port", "0", "--data-dir", str(data)), 1, "data-dir-unmarked", "nothing was changed")
     assert fingerprint(data) == before
 
 

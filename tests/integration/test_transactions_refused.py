@@ -22,7 +22,7 @@ def librdkafka(bootstrap: str) -> None:
         producer.init_transactions(3 * PATIENCE_SECONDS)
     error = refused.value.args[0]
     assert (error.name(), error.fatal()) == ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", True)
-    assert "not served by this version of YAK" in error.str()
+    assert "this version of YAK does not support transactions" in error.str()
 
 
 def aiokafka(bootstrap: str) -> None:

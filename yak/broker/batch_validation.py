@@ -57,22 +57,22 @@ def check_batch(records: Buffer | None, version: int, max_message_bytes: int) ->
     """The header of `records`, which must be exactly one valid batch. Raises PeerError (Kafka's LogValidator.java)."""
     size = 0 if records is None else len(records)
     if records is None or size == 0:
-        raise PeerError(ErrorCode.invalid_record, "a produce request must carry one record batch a partition")
+        raise PeerError(ErrorCode.invalid_record, "a produce request must carry exactly one record batch per partition")
     if size > 16 and records[16] != MAGIC_V2:
         raise PeerError(
             ErrorCode.unsupported_for_message_format,
-            f"message format {records[16]} is not served, only record batches (2)",
+            f"message format {records[16]} is not supported; use format 2",
         )
     if size < HEADER_BYTES:
-        raise PeerError(ErrorCode.corrupt_message, f"{size} bytes are too few for a record batch")
+        raise PeerError(ErrorCode.corrupt_message, f"{size} bytes are shorter than a record batch header")
     header = read_header(records)
     batch_length = header.batch_length
     if batch_length < BATCH_LENGTH_MIN or header.size_bytes > size:
-        raise PeerError(ErrorCode.corrupt_message, f"batch length {batch_length} does not fit the {size} bytes sent")
+        raise PeerError(ErrorCode.corrupt_message, f"the batch length is {batch_length}, the request carries {size} bytes")
     if header.size_bytes < size:
         raise PeerError(ErrorCode.invalid_record, "more than one record batch for a partition")
     if size > max_message_bytes:
-        raise PeerError(ErrorCode.message_too_large, f"batch of {size} bytes, max.message.bytes={max_message_bytes}")
+        raise PeerError(ErrorCode.message_too_large, f"the batch has {size} bytes, max.message.bytes={max_message_bytes}")
     if header.base_offset != 0:
         raise PeerError(ErrorCode.invalid_record, f"the base offset is {header.base_offset}; a client must send 0")
     if header.crc != compute_crc(records):
@@ -92,21 +92,21 @@ def _check_header(header: BatchHeader, version: int, size: int) -> None:
     if attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
         if attributes & CONTROL_BIT:
             raise PeerError(ErrorCode.invalid_record, "clients may not write control batches")
-        raise PeerError(ErrorCode.invalid_txn_state, "transactions are not served by this version of YAK")
+        raise PeerError(ErrorCode.invalid_txn_state, "this version of YAK does not support transactions")
     if count <= 0 or count != header.last_offset_delta + 1:
         raise PeerError(
             ErrorCode.invalid_record, f"{count} records, but the last offset delta is {header.last_offset_delta}"
         )
     codec = header.codec
     if codec > ZSTD_CODEC or (codec == ZSTD_CODEC and version < ZSTD_VERSION):
-        raise PeerError(ErrorCode.unsupported_compression_type, f"codec {codec} is not served in Produce v{version}")
+        raise PeerError(ErrorCode.unsupported_compression_type, f"Produce v{version} does not support codec {codec}")
     if not codec and count * RECORD_BYTES_MIN > size - HEADER_BYTES:
         raise PeerError(ErrorCode.invalid_record, f"{count} records cannot fit in {size - HEADER_BYTES} bytes")
     if header.producer_id >= 0:
         if header.base_sequence < 0 or header.producer_epoch < 0:
-            raise PeerError(ErrorCode.invalid_record, "a batch with a producer id needs its epoch and sequence")
+            raise PeerError(ErrorCode.invalid_record, "a batch with a producer id needs a producer epoch and a sequence")
     elif header.producer_id != NO_PRODUCER_ID:
-        raise PeerError(ErrorCode.invalid_record, f"producer id {header.producer_id} is not one")
+        raise PeerError(ErrorCode.invalid_record, f"producer id {header.producer_id} is invalid")
 
 
 def check_timestamps(header: BatchHeader, before_max_ms: int, after_max_ms: int, wall_ms: int) -> None:
@@ -146,10 +146,10 @@ def check_keys(topic_partition: TopicPartition, batch: Buffer) -> None:
         if record.key is None:
             count += 1
             if count <= RECORD_ERRORS_MAX:
-                refused.append(RecordError(index, f"a record without a key cannot be stored in {topic_partition}"))
+                refused.append(RecordError(index, f"{topic_partition} is compacted: every record needs a key"))
     if count:
         raise RecordValidationError(
-            f"{topic_partition} is compacted and takes no records without keys: {count} have none", tuple(refused)
+            f"{topic_partition} is compacted: every record needs a key, {count} have none", tuple(refused)
         )
 
 

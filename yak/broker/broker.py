@@ -240,7 +240,7 @@ class Broker:
         if partition is None:
             topic = self.context.image.topics.get(topic_partition.topic)
             if topic is not None and 0 <= topic_partition.partition < len(topic.partitions):
-                raise PeerError(ErrorCode.not_leader_or_follower, "this broker does not hold the partition")
+                raise PeerError(ErrorCode.not_leader_or_follower, "this broker has no replica of the partition")
             raise PeerError(ErrorCode.unknown_topic_or_partition, f"{topic_partition} does not exist")
         if partition.log is None:
             raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
@@ -254,7 +254,7 @@ class Broker:
         """
         partition = self.replica_of(topic_partition)
         if not partition.is_leader or self.maintenance.is_stopping:
-            raise PeerError(ErrorCode.not_leader_or_follower, f"node {partition.leader_id} leads {topic_partition}")
+            raise PeerError(ErrorCode.not_leader_or_follower, f"broker {partition.leader_id} leads {topic_partition}")
         return partition
 
     @property

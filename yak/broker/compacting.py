@@ -217,7 +217,7 @@ class Compacting:
                 "error",
                 "log-damaged",
                 partition=str(round_.partition.topic_partition),
-                reason=f"{result.unreadable_batches} batches hold no records that can be read; compaction left them as they are",
+                reason=f"{result.unreadable_batches} batches cannot be decompressed or decoded; compaction kept them unchanged",
                 served=True,
             )
 

@@ -39,7 +39,7 @@ def change_configs(
             if times[key] > 1:
                 raise PeerError(ErrorCode.invalid_request, "a resource is named more than once")
             if key == (TOPIC, ""):
-                raise PeerError(ErrorCode.invalid_request, "there are no configs of all topics")
+                raise PeerError(ErrorCode.invalid_request, "topic configs need a topic name")
             resource = resource_of(broker, *key)
             settings = new_settings(resource, asked)
         except PeerError as error:

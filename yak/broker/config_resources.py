@@ -68,7 +68,9 @@ class BrokerResource:
         if not name.isdecimal():
             raise PeerError(ErrorCode.invalid_request, f"broker {name!r} is not a node id")
         if int(name) != broker.node_id:
-            raise PeerError(ErrorCode.invalid_request, f"ask broker {name} itself: this is broker {broker.node_id}")
+            raise PeerError(
+                ErrorCode.invalid_request, f"this is broker {broker.node_id}; send the request to broker {name}"
+            )
         self.overrides = broker.image.broker_configs.get(broker.node_id, {})
 
     def validate(self, name: str, value: str) -> None:
@@ -87,4 +89,4 @@ def resource_of(broker: Broker, resource_type: int, name: str) -> TopicResource 
         return TopicResource(broker, name)
     if resource_type == BROKER:
         return BrokerResource(broker, name)
-    raise PeerError(ErrorCode.invalid_request, f"configs of resource type {resource_type} are not served")
+    raise PeerError(ErrorCode.invalid_request, f"configs of resource type {resource_type} are not supported")

@@ -193,7 +193,7 @@ class DamagedReplicas:
             "warning",
             "damaged-replica-resigned",
             partition=str(partition.topic_partition),
-            what="it left the ISR and is replicated again from the leader",
+            what="the replica left the ISR and does a full resync from the leader",
         )
         self._found.pop(partition, None)
         self._broker.offline_replicas.log_damaged(partition, str(damage.batch))

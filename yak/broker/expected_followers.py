@@ -75,7 +75,7 @@ class ExpectedFollowers:
                 "warning",
                 "expected-followers-missing",
                 followers=", ".join(missing),
-                what="replicated topics are created without them; start them, or name others with --followers",
+                what="replicated topics are created on other brokers; start the missing ones, or change --followers",
             )
         self._end()
 

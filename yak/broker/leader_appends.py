@@ -170,14 +170,14 @@ def _fencing_error(broker: Broker, partition: Partition, acks: int) -> PeerError
     if broker.metadata.store_lost_ms is not None and broker.metadata.is_isolated(partition):
         return PeerError(
             ErrorCode.not_leader_or_follower,
-            "this broker hears neither the metadata store nor a follower; nothing was written",
+            "this leader is isolated: it reaches neither the metadata store nor a follower; nothing was written",
         )
     if acks == ACKS_ALL and partition.is_under_min_isr:
         assert partition.log is not None
         minimum = partition.log.config.min_insync_replicas
         return PeerError(
             ErrorCode.not_enough_replicas,
-            f"{len(partition.isr)} in-sync replicas, min.insync.replicas={minimum}; nothing was written",
+            f"the ISR has {len(partition.isr)} replicas, min.insync.replicas={minimum}; nothing was written",
         )
     return None
 
@@ -201,7 +201,7 @@ def append_to_leader_log(
             duplicate = log.producers.check(header)
         except EarlierUnread:
             _search_earlier(broker, partition, log)
-            words = "the log is searched for earlier batches of the producer; nothing was written"
+            words = "the broker is still restoring this producer's state from the log; nothing was written"
             raise PeerError(ErrorCode.not_enough_replicas, words) from None
         except PeerError as error:
             if partition.leader_epoch > 0 and len(partition.replicas) > 1:

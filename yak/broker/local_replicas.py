@@ -211,7 +211,7 @@ class LocalReplicas:
             if len(info.replicas) > 1:
                 what = "it is copied again from its leader, unless it is the last one in sync"
             else:
-                what = "it stays offline: bring its folder back and restart, or delete the topic"
+                what = "the partition stays offline: restore its folder and restart, or delete the topic"
             self._broker.notice("error", "log-missing", partition=str(topic_partition), what=what)
             return None
         created = self._create(topic_partition, topic.topic_id, self._metadata.log_config(topic), is_new=False)

@@ -165,7 +165,7 @@ class Maintenance:
 
     def _drain_timed_out(self) -> None:
         self._broker.notice(
-            "warning", "controlled-shutdown-timed-out", what="the broker stops without moving its other leaderships"
+            "warning", "controlled-shutdown-timed-out", what="the broker stops before all its partitions have new leaders"
         )
         self._leave()
 

@@ -345,7 +345,7 @@ class Metadata:
         except DiskFull as error:
             if not self._has_no_room:
                 self._broker.notice(
-                    "error", "metadata-log-full", error=str(error), what="it is written when there is room"
+                    "error", "metadata-log-full", error=str(error), what="the write is retried until the disk has room"
                 )
             self._has_no_room = True
             self._arm("persist", NO_ROOM_PAUSE_MS, partial(self._persist, records, step))
@@ -433,7 +433,10 @@ class Metadata:
         for change_id, done in changes.items():
             self.lifecycle.abandon(change_id)
             done(
-                PeerError(ErrorCode.request_timed_out, "the metadata cannot be stored here; the result is unknown"), ()
+                PeerError(
+                    ErrorCode.request_timed_out, "this broker cannot write its metadata log; the result is unknown"
+                ),
+                (),
             )
 
     def _act(self, step: _Step, created: Created) -> None:

@@ -148,7 +148,7 @@ class OfflineReplicas:
                     "error",
                     "last-replica-offline",
                     partition=str(partition.topic_partition),
-                    what="no other replica is in sync: the partition stays offline until this log is back",
+                    what="no other replica is in the ISR: the partition stays offline until this log is back",
                 )
             elif code == "OK" and is_lost and partition.log is None:
                 gone.append(partition)

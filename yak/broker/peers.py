@@ -160,7 +160,7 @@ class Peers:
         )
         answer = decode_response(key, version, bytes(frame))
         if answer.error_code != ErrorCode.none:
-            raise ProtocolViolation(f"broker {peer.node_id} refused the proof of this broker")
+            raise ProtocolViolation(f"broker {peer.node_id} rejected this broker's authentication")
         if is_handshake:
             return
         if peer.exchange is None:
@@ -171,16 +171,20 @@ class Peers:
             peer.owner.on_proven(peer_id)
             return
         if not secret.is_server(answer.auth_bytes, peer.exchange):
-            raise ProtocolViolation(f"the process at the address of broker {peer.node_id} is no broker of this cluster")
+            raise ProtocolViolation(
+                f"the process at the address of broker {peer.node_id} is not a broker of this cluster"
+            )
         self._failures.pop(peer.node_id, None)
 
     def _check_hello(self, peer: _Peer, raw: bytes) -> None:
         there = Hello.decode(raw).broker
         if there.node_id != peer.node_id:
             # Otherwise a process could forward our proof to another broker.
-            raise ProtocolViolation(f"the process at the address of broker {peer.node_id} says it is {there.node_id}")
+            raise ProtocolViolation(
+                f"the process at the address of broker {peer.node_id} reports node id {there.node_id}"
+            )
         if there.broker_epoch < peer.broker_epoch:
-            raise ProtocolViolation(f"broker {peer.node_id} at its address is of an earlier incarnation")
+            raise ProtocolViolation(f"the process at the address of broker {peer.node_id} is an earlier incarnation")
 
     def _fail(self, peer_id: PeerId, peer: _Peer, reason: str) -> None:
         if self._failures.get(peer.node_id) != reason:

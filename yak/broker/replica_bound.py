@@ -32,7 +32,7 @@ class ReplicaBound:
             held = self._replicas[node_id]
             if held + new > self._replicas_max:
                 words = (
-                    f"Broker {node_id} holds {held} replicas and would get {new} more; yak.max.broker.partitions allows "
+                    f"Broker {node_id} has {held} replicas and would get {new} more; yak.max.broker.partitions allows "
                     f"{self._replicas_max}. Ask for fewer partitions, delete topics, or add brokers."
                 )
                 raise PeerError(ErrorCode.policy_violation, words)

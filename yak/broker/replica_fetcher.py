@@ -161,7 +161,7 @@ class ReplicaFetcher:
         """Retry what is due; reconnect when an answer is overdue."""
         now_ms = self._broker.now_ms
         if self._waits_for_answer and self._heard_ms + ANSWER_MS_MAX <= now_ms:
-            self._give_up("replica-fetch-unanswered", f"nothing came for {ANSWER_MS_MAX // 1000} s")
+            self._give_up("replica-fetch-unanswered", f"the leader sent no response for {ANSWER_MS_MAX // 1000} s")
         if self._connect_due_ms is not None and self._connect_due_ms <= now_ms:
             self._connect_due_ms = None
         for key in [key for key, due_ms in self._delayed.items() if due_ms <= now_ms]:
@@ -298,7 +298,7 @@ class ReplicaFetcher:
         try:
             answer = decode_replica_fetch_answer(frame)
             if not self._in_flight or answer.correlation_id != self._in_flight.popleft():
-                raise ProtocolViolation("an answer to another question")
+                raise ProtocolViolation("the response does not match the request")
         except ProtocolViolation as violation:
             self._give_up("replica-fetch-broken", str(violation))
             return

@@ -73,7 +73,9 @@ class ReplicaReader:
         assert log is not None
         replica = partition.replica_states.get(session.node_id)
         if replica is None:
-            raise PeerError(ErrorCode.not_leader_or_follower, f"node {session.node_id} is no replica")
+            raise PeerError(
+                ErrorCode.not_leader_or_follower, f"broker {session.node_id} is not a replica of this partition"
+            )
         offset, end = item.fetch_offset, log.log_end_offset
         if offset > end or item.last_fetched_epoch != log.epochs.latest:
             diverging = _where_they_part(item, log)

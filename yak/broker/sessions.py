@@ -169,7 +169,7 @@ class FetchSessions:
                 ErrorCode.invalid_fetch_session_epoch, f"fetch session epoch {epoch}, expected {session.epoch}"
             )
         if uses_topic_ids != session.uses_topic_ids:
-            raise PeerError(ErrorCode.fetch_session_topic_id_error, "the session's topics are named the other way")
+            raise PeerError(ErrorCode.fetch_session_topic_id_error, "the session mixes topic names and topic ids")
         session.epoch = session.next_epoch()
         session.last_used_ms = now_ms
         session.connection = connection
@@ -194,7 +194,9 @@ class FetchSessions:
                     or not _exists(broker, item)
                 ):
                     self.close(broker, session.session_id)
-                    raise PeerError(ErrorCode.fetch_session_id_not_found, "the session cannot have this partition")
+                    raise PeerError(
+                        ErrorCode.fetch_session_id_not_found, "the session is full, or the partition is unknown"
+                    )
                 self._add(broker, session, item)
             else:
                 held.fetch_offset = item.fetch_offset

@@ -226,8 +226,8 @@ class LogStore:
             "warning",
             "machine-restarted",
             directory=directory.path,
-            reason="the last stop was not clean: records that were not synced may be gone, so this broker counts as out of "
-            "sync until it has caught up",
+            reason="the last shutdown was not clean: records that were not synced may be lost, so this broker leaves every "
+            "ISR until it has caught up",
         )
 
     def _folders(self, directory: LogDirectory) -> list[str]:
@@ -385,7 +385,9 @@ class LogStore:
             return existing
         offline = next((directory for directory in self.directories if directory.failure is not None), None)
         if existing is None and offline is not None and not is_new:
-            raise LogDirectoryFailure(offline.path, OSError(errno.EIO, "the directory is offline and may hold this log"))
+            raise LogDirectoryFailure(
+                offline.path, OSError(errno.EIO, "the directory is offline and may hold this log")
+            )
         if existing is not None:
             self._set_stray(topic_partition, self._directory(existing.directory))
             del self.logs[topic_partition]

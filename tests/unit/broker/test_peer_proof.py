@@ -180,7 +180,7 @@ def test_wrong_proof_is_refused_without_a_reason_and_logged(rig, proof):
     who, caller = incarnation(rig, follower), Caller(rig, leader)
     answer = caller.authenticate(proof(secret_of(rig), caller.exchange(who)))
     assert (answer.error_code, answer.auth_bytes) == (ErrorCode.sasl_authentication_failed, b"")
-    assert answer.error_message == "the proof was refused"
+    assert answer.error_message == "the broker's authentication failed"
     assert caller.fetch(who, 0).error_code == ErrorCode.cluster_authorization_failed
     notice = next(each for each in rig.nodes[leader - 1].notices if each.event == "peer-proof-refused")
     assert notice.is_provoked
@@ -248,7 +248,7 @@ def test_process_at_a_brokers_address_without_the_secret_gets_no_follower(rig, m
     leader = rig.leader("orders")
     assert reconnect(rig, leader) == []
     monkeypatch.setattr(ClusterSecret, "prove_server", lambda _self, _exchange: bytes(32))
-    assert reconnect(rig, leader) == [f"the process at the address of broker {leader} is no broker of this cluster"]
+    assert reconnect(rig, leader) == [f"the process at the address of broker {leader} is not a broker of this cluster"]
     assert rig.begin_produce("orders", [b"a"]) is not None
     rig.run_for(500)
     assert rig.replica(leader, "orders").high_watermark == 0
@@ -268,7 +268,7 @@ def test_process_of_an_earlier_incarnation_gets_no_proof(rig, monkeypatch):
     leader = rig.leader("orders")
     earlier = incarnation(rig, leader)._replace(broker_epoch=0)
     monkeypatch.setattr(rig.nodes[leader - 1].broker.peers, "incarnation", lambda: earlier)
-    assert reconnect(rig, leader) == [f"broker {leader} at its address is of an earlier incarnation"]
+    assert reconnect(rig, leader) == [f"the process at the address of broker {leader} is an earlier incarnation"]
 
 
 def test_leader_that_does_not_answer_the_proof_is_connected_to_again(rig, monkeypatch):

@@ -92,7 +92,7 @@ APIS: tuple[ModuleType, ...] = (
     describe_topic_partitions,
 )
 TABLE: dict[int, ModuleType] = {api.KEY: api for api in APIS}
-assert len(TABLE) == len(APIS), "two modules claim one API key"
+assert len(TABLE) == len(APIS), "two modules have the same API key"
 
 DISPATCH: dict[tuple[int, int], Callable[[Any, Any], Any]] = {
     (api.KEY, version): api.handle for api in APIS for version in api.VERSIONS

@@ -22,17 +22,19 @@ KEY, NAME, VERSIONS = 45, "AlterPartitionReassignments", range(2)
 ABSENT: tuple[str, ...] = ()
 
 _CODES = {
-    "NO_TOPIC": PeerError(ErrorCode.unknown_topic_or_partition, "The partition was deleted meanwhile."),
-    "INELIGIBLE_BROKER": PeerError(ErrorCode.invalid_replica_assignment, "A broker of the new replicas is gone."),
+    "NO_TOPIC": PeerError(ErrorCode.unknown_topic_or_partition, "The partition was deleted during the request."),
+    "INELIGIBLE_BROKER": PeerError(
+        ErrorCode.invalid_replica_assignment, "A broker of the new replicas was unregistered."
+    ),
     "INELIGIBLE_REPLICA": PeerError(
         ErrorCode.invalid_replica_assignment,
-        "No replica that stays is alive and in sync: it would take an unclean election.",
+        "No remaining replica is alive and in the ISR: the change needs an unclean leader election.",
     ),
     "NO_REASSIGNMENT": PeerError(
-        ErrorCode.no_reassignment_in_progress, "No partition reassignment is in progress that can be taken back."
+        ErrorCode.no_reassignment_in_progress, "No partition reassignment is in progress that can be cancelled."
     ),
     "INVALID_UPDATE_VERSION": PeerError(
-        ErrorCode.invalid_update_version, "The partition goes on changing. Nothing was changed; try again."
+        ErrorCode.invalid_update_version, "The partition changed during each attempt. Nothing was changed; try again."
     ),
 }
 

@@ -51,9 +51,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 def _plan(broker: Broker, request: Any) -> tuple[StoreRequest, ...]:
     if request.cluster_id != broker.image.cluster_id:
-        raise PeerError(ErrorCode.inconsistent_cluster_id, "this is another cluster")
+        raise PeerError(ErrorCode.inconsistent_cluster_id, "the cluster id in the request is not this cluster's")
     if len(request.listeners) != 1 or request.incarnation_id is None or request.broker_id < 0:
-        raise PeerError(ErrorCode.invalid_request, "a guest has an id, one listener, and an id of its registration")
+        raise PeerError(
+            ErrorCode.invalid_request, "an external broker needs a broker id, one listener and an incarnation id"
+        )
     (listener,) = request.listeners
     if not 0 <= listener.security_protocol < len(SECURITY_PROTOCOLS):
         raise PeerError(ErrorCode.invalid_request, "unknown security protocol")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 69, "ConsumerGroupDescribe", range(2)
-ABSENT = ("authorized operations: there is no authorisation yet, so every operation is given as allowed",)
+ABSENT = ("authorized operations: YAK has no authorization yet, so every operation is listed as allowed",)
 
 _NOT_ASKED = -(2**31)
 

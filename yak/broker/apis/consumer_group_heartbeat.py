@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from yak.coordination.runtime import Then
 
 KEY, NAME, VERSIONS = 68, "ConsumerGroupHeartbeat", range(2)
-ABSENT = ("racks: they are kept and described, but no assignor looks at them",)
+ABSENT = ("racks: they are stored and described, but no assignor uses them",)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -27,7 +27,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     try:
         for text in (request.member_id, request.instance_id or "", request.rack_id or ""):
             if len(text.encode()) > GROUP_STRING_BYTES_MAX:
-                raise PeerError(ErrorCode.invalid_request, "a name of more than 32,000 bytes")
+                raise PeerError(ErrorCode.invalid_request, "a name is longer than 32,000 bytes")
         coordinated = broker.group_coordinator.of(request.group_id)
 
         def operation(then: Then) -> Fields:

@@ -64,7 +64,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
             if topic.name == OFFSETS_TOPIC:
-                words = f"The number of partitions of {OFFSETS_TOPIC} says where each group's offsets are; it stays."
+                words = f"The number of partitions of {OFFSETS_TOPIC} decides where each group's offsets are stored and cannot change."
                 raise PeerError(ErrorCode.invalid_partitions, words)
             assignments = None
             if topic.assignments is not None:

@@ -84,7 +84,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
 def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:
     """The error for the whole request, if any."""
     if len(asked) > TOPICS_PER_CREATE_MAX:
-        words = f"{len(asked)} topics in one request, at most {TOPICS_PER_CREATE_MAX}"
+        words = f"{len(asked)} topics in one request; the maximum is {TOPICS_PER_CREATE_MAX}"
         return PeerError(ErrorCode.policy_violation, words)
     default = broker.config.num_partitions
     try:
@@ -106,7 +106,8 @@ def _new_topic(asked: Any) -> NewTopic:
     for assignment in asked.assignments:
         if assignment.partition_index in assignments:
             raise PeerError(
-                ErrorCode.invalid_replica_assignment, f"partition {assignment.partition_index} is assigned twice"
+                ErrorCode.invalid_replica_assignment,
+                f"partition {assignment.partition_index} is assigned more than once",
             )
         assignments[assignment.partition_index] = tuple(assignment.broker_ids)
     return NewTopic(asked.name, asked.num_partitions, asked.replication_factor, assignments, configs)
@@ -134,7 +135,9 @@ def _answer(
         ]
         if offline:
             answer["error_code"] = ErrorCode.kafka_storage_error
-            answer["error_message"] = f"created, but broker {broker.node_id} could not make {len(offline)} of its logs"
+            answer["error_message"] = (
+                f"the topic was created, but broker {broker.node_id} could not create {len(offline)} of its logs"
+            )
         answer["topic_id"] = plan.topic_id if made is None else made.topic_id
         answer["num_partitions"] = len(plan.assignments)
         answer["replication_factor"] = plan.replication_factor

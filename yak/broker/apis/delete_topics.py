@@ -61,7 +61,7 @@ def slices(broker: Broker, call: Call) -> Slices:
                 raise PeerError(ErrorCode.invalid_request, "the topic is named more than once")
             topic = _find(broker, call, name, topic_id)
             if is_kept_from(broker, call, topic.name):
-                raise PeerError(ErrorCode.topic_authorization_failed, f"{topic.name} is deleted by the brokers alone")
+                raise PeerError(ErrorCode.topic_authorization_failed, f"{topic.name} is internal and cannot be deleted")
             found[index] = topic
         except PeerError as error:
             waiting.refuse(index, error)
@@ -70,7 +70,9 @@ def slices(broker: Broker, call: Call) -> Slices:
     times_found = Counter(topic.topic_id for topic in found.values())
     for index, topic in found.items():
         if times_found[topic.topic_id] > 1:
-            waiting.results[index] = PeerError(ErrorCode.invalid_request, "the topic is named by name and by id")
+            waiting.results[index] = PeerError(
+                ErrorCode.invalid_request, "the request has both a name and an id for the topic"
+            )
         elif broker.image.topics.get(topic.name) is not topic and broker.image.topic_by_id(topic.topic_id) is None:
             gone = ErrorCode.unknown_topic_or_partition if asked[index][1] is None else ErrorCode.unknown_topic_id
             waiting.results[index] = PeerError(gone, f"topic {topic.name!r} does not exist")
@@ -86,7 +88,7 @@ def _find(broker: Broker, call: Call, name: str | None, topic_id: Any) -> TopicI
         code = ErrorCode.topic_deletion_disabled if call.version >= _DISABLED_VERSION else ErrorCode.invalid_request
         raise PeerError(code, "delete.topic.enable=false")
     if (name is None) == (topic_id is None):
-        raise PeerError(ErrorCode.invalid_request, "a topic is named either by name or by id")
+        raise PeerError(ErrorCode.invalid_request, "the request must have either a name or an id for the topic")
     if name is not None:
         topic = broker.image.topics.get(name)
         if topic is None:
@@ -94,7 +96,7 @@ def _find(broker: Broker, call: Call, name: str | None, topic_id: Any) -> TopicI
         return topic
     topic = broker.image.topic_by_id(topic_id)
     if topic is None:
-        raise PeerError(ErrorCode.unknown_topic_id, "no topic has this id")
+        raise PeerError(ErrorCode.unknown_topic_id, "no topic with this id exists")
     return topic
 
 

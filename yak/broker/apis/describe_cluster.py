@@ -33,7 +33,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 "error_code": ErrorCode.mismatched_endpoint_type
                 if endpoint_type == _CONTROLLERS
                 else ErrorCode.unsupported_endpoint_type,
-                "error_message": "this is a broker's listener; there are no other endpoints",
+                "error_message": "this is a broker's listener; YAK has no controller endpoints",
                 "endpoint_type": _BROKERS,
                 "cluster_id": image.cluster_id,
                 "controller_id": -1,

@@ -40,14 +40,14 @@ _Alike: TypeAlias = dict[Any, EncodedItems]
 _PARTITION_EPOCHS = "yak.partition.epochs"
 _DAMAGED_OFFSETS = "yak.damaged.offsets"
 _VIEWS = {
-    "yak.broker.epoch": ("broker_epoch", "The metadata offset of this broker's registration: one boot of it."),
-    "yak.broker.role": ("role", "What this broker prefers to be: leader or follower."),
-    "yak.metadata.controller.epoch": ("controller_epoch", "The controller's term."),
-    "yak.metadata.offset": ("metadata_offset", "The newest record of the metadata log that this broker acts on."),
-    "yak.metadata.reason": ("reason", "Why the broker stands with the metadata store as it does."),
-    "yak.metadata.state": ("state", "How the broker stands with the metadata store: ACTIVE is good."),
-    "yak.metadata.store": ("store_process_id", "The metadata store's process."),
-    "yak.metadata.unsafe": ("unsafe_settings", "Settings of the metadata store that could lose what it confirmed."),
+    "yak.broker.epoch": ("broker_epoch", "The broker epoch: the metadata offset of this incarnation's registration."),
+    "yak.broker.role": ("role", "The preferred role of this broker: leader or follower."),
+    "yak.metadata.controller.epoch": ("controller_epoch", "The controller epoch."),
+    "yak.metadata.offset": ("metadata_offset", "The metadata offset up to which this broker has applied the log."),
+    "yak.metadata.reason": ("reason", "The reason for yak.metadata.state."),
+    "yak.metadata.state": ("state", "The broker's lifecycle state; ACTIVE is normal operation."),
+    "yak.metadata.store": ("store_process_id", "The process id of the metadata store."),
+    "yak.metadata.unsafe": ("unsafe_settings", "Settings of the metadata store that could lose acknowledged changes."),
 }
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from yak.groups.classic.group import ClassicGroup
 
 KEY, NAME, VERSIONS = 15, "DescribeGroups", range(7)
-ABSENT = ("authorized operations: there is no authorisation yet, so every operation is given as allowed",)
+ABSENT = ("authorized operations: YAK has no authorization yet, so every operation is listed as allowed",)
 
 _NOT_FOUND_VERSION = 6
 _NOT_ASKED = -(2**31)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from yak.storage.log_store import DirectoryUsage
 
 KEY, NAME, VERSIONS = 35, "DescribeLogDirs", range(1, 6)
-ABSENT = ("moving replicas between directories: no future replicas are shown",)
+ABSENT = ("moves between log directories: no future replicas are listed",)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:

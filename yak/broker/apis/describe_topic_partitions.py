@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 75, "DescribeTopicPartitions", range(1)
-ABSENT = ("last known ELR: empty, since an ISR here keeps its last members, alive or not",)
+ABSENT = ("last known ELR: empty, because an ISR keeps its last members even when they are offline",)
 
 PARTITIONS_MAX = 2_000
 

@@ -32,7 +32,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if not broker.metadata.lifecycle.is_controller:
         refusal = PeerError(ErrorCode.not_controller, "This is not the correct controller for this cluster.")
     elif election_type not in (PREFERRED, UNCLEAN):
-        refusal = PeerError(ErrorCode.invalid_request, f"Unknown election type {election_type}")
+        refusal = PeerError(ErrorCode.invalid_request, f"Unknown election type {election_type}..")
     if refusal is not None:
         results = {} if request.topic_partitions is None else dict.fromkeys(wanted, refusal)
         return _answer(call, results, refusal.error_code)
@@ -47,9 +47,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
         max(1, int(request.timeout.total_seconds() * 1000)),
         script="elect",
         codes={
-            "NO_TOPIC": PeerError(ErrorCode.unknown_topic_or_partition, "The partition was deleted meanwhile."),
-            "INELIGIBLE_REPLICA": PeerError(shortfall, "The replica cannot lead any more."),
-            "INVALID_UPDATE_VERSION": PeerError(shortfall, "The partition goes on changing; try again."),
+            "NO_TOPIC": PeerError(
+                ErrorCode.unknown_topic_or_partition, "The partition was deleted during the request."
+            ),
+            "INELIGIBLE_REPLICA": PeerError(shortfall, "The replica is no longer eligible to lead."),
+            "INVALID_UPDATE_VERSION": PeerError(shortfall, "The partition changed during each attempt; try again."),
         },
         already=ErrorCode.election_not_needed,
         plan=plan,

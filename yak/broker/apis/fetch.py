@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 KEY, NAME, VERSIONS = 1, "Fetch", range(4, 19)
 ABSENT = (
-    "fetches as a replica over a connection that no broker has proven: refused with CLUSTER_AUTHORIZATION_FAILED",
+    "replica fetches over a connection that is not authenticated as a broker: refused with CLUSTER_AUTHORIZATION_FAILED",
 )
 
 _SESSION_VERSION = 7

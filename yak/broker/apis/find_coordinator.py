@@ -33,8 +33,8 @@ _SEVERAL_KEYS_VERSION = 4
 _GROUP = 0
 _CREATE_TIMEOUT_MS = 10_000
 _REFUSED = {
-    1: (ErrorCode.transactional_id_authorization_failed, "transactions are not served by this version of YAK"),
-    2: (ErrorCode.invalid_request, "share groups are not served by this version of YAK"),
+    1: (ErrorCode.transactional_id_authorization_failed, "this version of YAK does not support transactions"),
+    2: (ErrorCode.invalid_request, "this version of YAK does not support share groups"),
 }
 
 
@@ -113,15 +113,15 @@ def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fie
     if key_type != _GROUP:
         return _refused(ErrorCode.invalid_request, f"unknown coordinator key type {key_type}")
     if len(key.encode()) > GROUP_STRING_BYTES_MAX:
-        return _refused(ErrorCode.invalid_group_id, f"a group id of {len(key.encode())} bytes")
+        return _refused(ErrorCode.invalid_group_id, f"the group id is too long: {len(key.encode())} bytes")
     if refusal is not None:
         return _refused(
-            ErrorCode.coordinator_not_available, f"the topic of committed offsets cannot be made: {refusal.message}"
+            ErrorCode.coordinator_not_available, f"topic __consumer_offsets cannot be created: {refusal.message}"
         )
     image = broker.image
     topic = image.topics.get(OFFSETS_TOPIC)
     if topic is None:
-        return _refused(ErrorCode.coordinator_not_available, "the topic of committed offsets is not there yet")
+        return _refused(ErrorCode.coordinator_not_available, "topic __consumer_offsets is still being created; retry")
     partition = topic.partitions[partition_of(key, len(topic.partitions))]
     info = image.brokers.get(partition.leader)
     if (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 22, "InitProducerId", range(6)
 ABSENT = (
     "transactional ids: refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-    "version 6 (two-phase commit, KIP-939): unstable in Kafka itself, which does not advertise it",
+    "version 6 (two-phase commit, KIP-939): unstable in Kafka, which does not advertise it",
 )
 
 _TIMEOUT_MS = 10_000

@@ -73,7 +73,7 @@ def _join_of(call: Call) -> Join:
     instance_id = getattr(request, "group_instance_id", None)
     for text in (request.member_id, instance_id or "", request.protocol_type, *(name for name, _data in protocols)):
         if len(text.encode()) > GROUP_STRING_BYTES_MAX:
-            raise PeerError(ErrorCode.invalid_request, "a name of more than 32,000 bytes")
+            raise PeerError(ErrorCode.invalid_request, "a name is longer than 32,000 bytes")
     return Join(
         request.member_id,
         instance_id,

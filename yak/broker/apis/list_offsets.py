@@ -68,7 +68,7 @@ def slices(broker: Broker, call: Call) -> Slices:
             topic_partition = TopicPartition(topic.name, asked.partition_index)
             try:
                 if times[topic_partition] > 1:
-                    raise PeerError(ErrorCode.invalid_request, "a partition is asked for more than once")
+                    raise PeerError(ErrorCode.invalid_request, "a partition is named more than once")
                 search = _look_up(broker, call, topic_partition, asked, answer)
             except PeerError as error:
                 answer["error_code"] = error.error_code

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from yak.cluster.image import BrokerInfo, Image, TopicInfo
 
 KEY, NAME, VERSIONS = 3, "Metadata", range(14)
-ABSENT = ("authorized operations: there is no authorisation yet, so every operation is given as allowed",)
+ABSENT = ("authorized operations: YAK has no authorization yet, so every operation is listed as allowed",)
 
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 _CREATION_FLAG_VERSION = 4
@@ -108,7 +108,7 @@ def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[
                 send_plan(broker, waiting, name, plan_auto_creation(broker, name))
             except PeerError as refusal:
                 waiting.refuse(name, refusal)
-        too_many = PeerError(ErrorCode.policy_violation, f"at most {TOPICS_PER_CREATE_MAX} topics are created at once")
+        too_many = PeerError(ErrorCode.policy_violation, f"one request creates at most {TOPICS_PER_CREATE_MAX} topics")
         for name in absent[TOPICS_PER_CREATE_MAX:]:
             waiting.refuse(name, too_many)
     if not waiting.is_done():

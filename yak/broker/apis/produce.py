@@ -96,7 +96,7 @@ def _refusal(request: Any) -> tuple[ErrorCode, str] | None:
     if request.acks not in (-1, 0, 1):
         return ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, not {request.acks}"
     if request.transactional_id is not None:
-        return ErrorCode.invalid_txn_state, "transactions are not served by this version of YAK"
+        return ErrorCode.invalid_txn_state, "this version of YAK does not support transactions"
     return None
 
 
@@ -117,9 +117,9 @@ def _append(
                 if refusal is not None:
                     raise PeerError(*refusal)
                 if name is None:
-                    raise PeerError(ErrorCode.unknown_topic_id, "no topic has this id")
+                    raise PeerError(ErrorCode.unknown_topic_id, "no topic with this id exists")
                 if is_kept_from(broker, call, name):
-                    raise PeerError(ErrorCode.invalid_topic_exception, f"{name} is written by the brokers alone")
+                    raise PeerError(ErrorCode.invalid_topic_exception, f"{name} is internal; only brokers write it")
                 info = append_records(broker, name, data.index, data.records, call.version, acks, call.now_ms)
             except PeerError as error:
                 replica = None if name is None else broker.partitions.get(TopicPartition(name, data.index))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 36, "SaslAuthenticate", range(3)
-ABSENT = ("authentication of clients",)
+ABSENT = ("client authentication",)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -27,7 +27,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     connection, said = call.connection, bytes(call.request.auth_bytes)
     proving = connection.proving
     if proving is None:
-        return _answer(ErrorCode.illegal_sasl_state, b"", "SaslAuthenticate without a handshake")
+        return _answer(ErrorCode.illegal_sasl_state, b"", "SaslAuthenticate needs a SaslHandshake first")
     try:
         if proving.exchange is None:
             proving.exchange, proving.caller = _exchange(broker, said)
@@ -38,7 +38,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         fields: dict[str, object] = {"peer": connection.peer, "reason": str(violation)}
         broker.emit(events.Notice("warning", "peer-proof-refused", fields, is_provoked=True))
         connection.proving = None
-        return _answer(ErrorCode.sasl_authentication_failed, b"", "the proof was refused")
+        return _answer(ErrorCode.sasl_authentication_failed, b"", "the broker's authentication failed")
 
 
 def _exchange(broker: Broker, said: bytes) -> tuple[Exchange, Incarnation]:
@@ -58,7 +58,7 @@ def _verify(broker: Broker, connection: Connection, exchange: Exchange, caller: 
         raise ProtocolViolation("this broker is not registered yet")
     if not secret.is_caller(proof, exchange):
         raise ProtocolViolation(
-            f"the caller that names itself broker {caller.node_id} does not hold the cluster's secret"
+            f"the caller that claims to be broker {caller.node_id} does not know the cluster's secret"
         )
     known = broker.image.brokers.get(caller.node_id)
     if caller.node_id == broker.node_id or (known is not None and caller.broker_epoch < known.broker_epoch):

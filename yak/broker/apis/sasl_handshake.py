@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 17, "SaslHandshake", range(2)
-ABSENT = ("mechanisms for clients: there is no authentication of clients yet",)
+ABSENT = ("mechanisms for clients: YAK has no client authentication yet",)
 
 _FRAMED_VERSION = 1
 """Before v1, the bytes after the handshake have no Kafka header (KIP-152)."""

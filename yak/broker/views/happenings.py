@@ -17,9 +17,9 @@ from yak.ids import NodeId
 
 _STATES = {
     BrokerState.ACTIVE: ("broker-unfenced", "serves"),
-    BrokerState.FENCED: ("broker-fenced", "is fenced: it leads nothing and counts for no ISR"),
-    BrokerState.STOPPING: ("broker-stopping", "is stopping: its leaderships are moved away"),
-    BrokerState.CLOSED: ("broker-stopped", "has stopped in order"),
+    BrokerState.FENCED: ("broker-fenced", "is fenced: it can neither lead nor join an ISR"),
+    BrokerState.STOPPING: ("broker-stopping", "is in controlled shutdown: its partitions move to other leaders"),
+    BrokerState.CLOSED: ("broker-stopped", "has shut down"),
 }
 
 
@@ -70,9 +70,11 @@ def _broker(node_id: NodeId, before: BrokerInfo | None, after: BrokerInfo | None
 
 def _controller(before: Image, after: Image) -> Happening:
     old, new = _named(before.controller_id), _named(after.controller_id)
-    words = f"broker {new} is the controller, after {old}" if new is not None else "there is no controller"
+    words = (
+        f"broker {new} is elected controller, previously broker {old}" if new is not None else "there is no controller"
+    )
     if old is None and new is not None:
-        words = f"broker {new} is the controller"
+        words = f"broker {new} is elected controller"
     fields = {"from": old, "to": new, "controller_epoch": after.controller_epoch}
     return Happening("controller-changed", words, None, fields)
 
@@ -83,7 +85,7 @@ def _topic(before: TopicInfo | None, after: TopicInfo, delta: Delta) -> Iterator
         factor = len(after.partitions[0].replicas) if after.partitions else 0
         yield Happening(
             "topic-created",
-            f"topic {name} is made: {count} partitions, {factor} replicas each",
+            f"topic {name} is created: {count} partitions, {factor} replicas each",
             name,
             {"topic_id": str(after.topic_id), "partitions": count, "replication_factor": factor},
         )
@@ -91,7 +93,7 @@ def _topic(before: TopicInfo | None, after: TopicInfo, delta: Delta) -> Iterator
     if len(before.partitions) != count:
         yield Happening(
             "topic-changed",
-            f"topic {name} has {count} partitions now, {len(before.partitions)} before",
+            f"topic {name} has {count} partitions, previously {len(before.partitions)}",
             name,
             {"topic_id": str(after.topic_id), "partitions": count},
         )
@@ -127,12 +129,12 @@ def _partition(topic: str, before: PartitionInfo, after: PartitionInfo) -> Itera
 
 def _leader_words(name: str, before: PartitionInfo, after: PartitionInfo) -> str:
     if after.leader == NO_LEADER:
-        return f"{name} has no leader, {before.leader} led it"
+        return f"{name} is offline, previously led by {before.leader}"
     if before.leader == NO_LEADER:
         return f"{name} is led by {after.leader} again, in epoch {after.leader_epoch}"
     if before.leader == after.leader:
         return f"{name} is led by {after.leader} in a new epoch, {after.leader_epoch}"
-    return f"{name} is led by {after.leader} in epoch {after.leader_epoch}, after {before.leader}"
+    return f"{name} is led by {after.leader} in epoch {after.leader_epoch}, previously by {before.leader}"
 
 
 def _reassignment(
@@ -143,11 +145,11 @@ def _reassignment(
         return
     if any(new):
         kind = "reassignment-started" if not any(old) else "reassignment-changed"
-        words = f"{name} is on its way to other replicas: adding {_nodes(new[0])}, removing {_nodes(new[1])}"
+        words = f"{name} is being reassigned: adding {_nodes(new[0])}, removing {_nodes(new[1])}"
     elif any(old):
         kind, words = "reassignment-done", f"{name} has the replicas {_nodes(after.replicas)}"
     else:
-        kind, words = "reassignment-done", f"{name} prefers its replicas as {_nodes(after.replicas)}"
+        kind, words = "reassignment-done", f"{name} has the new replica order {_nodes(after.replicas)}"
     replicas = {
         "replicas": list(after.replicas),
         "adding_replicas": list(after.adding_replicas),

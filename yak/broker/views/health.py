@@ -118,7 +118,7 @@ class HealthView:
         )
         health.own_reasons = self._own_reasons(health)
         if health.counts.unavailable:
-            unavailable = f"{health.counts.unavailable} partitions have no leader, or too few replicas in sync"
+            unavailable = f"{health.counts.unavailable} partitions are offline or under min.insync.replicas"
             health.cluster_reasons.append(unavailable)
         return health
 

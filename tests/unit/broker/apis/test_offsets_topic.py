@@ -96,8 +96,8 @@ def test_coordinators_are_named_for_every_key_at_once(rig):
 @pytest.mark.parametrize(
     ("key_type", "code", "words"),
     [
-        (1, ErrorCode.transactional_id_authorization_failed, "transactions are not served"),
-        (2, ErrorCode.invalid_request, "share groups are not served"),
+        (1, ErrorCode.transactional_id_authorization_failed, "does not support transactions"),
+        (2, ErrorCode.invalid_request, "does not support share groups"),
     ],
 )
 def test_find_coordinator_of_a_transaction_or_share_group_is_refused_for_good(rig, key_type, code, words):

@@ -61,8 +61,8 @@ def test_a_broker(before, after, expected):
 @pytest.mark.parametrize(
     ("after", "expected"),
     [
-        (partition(leader=2, epoch=4), [("leader-changed", "a-0 is led by 2 in epoch 4, after 1")]),
-        (partition(leader=-1, epoch=4), [("leader-changed", "a-0 has no leader, 1 led it")]),
+        (partition(leader=2, epoch=4), [("leader-changed", "a-0 is led by 2 in epoch 4, previously by 1")]),
+        (partition(leader=-1, epoch=4), [("leader-changed", "a-0 is offline, previously led by 1")]),
         (partition(epoch=4), [("leader-changed", "a-0 is led by 1 in a new epoch, 4")]),
         (partition(isr=(1,)), [("isr-shrunk", "ISR of a-0: 1,2 -> 1")]),
         (partition(isr=(1, 3)), [("isr-changed", "ISR of a-0: 1,2 -> 1,3")]),
@@ -72,15 +72,15 @@ def test_a_broker(before, after, expected):
         (
             partition(leader=2, epoch=4, isr=(2,)),
             [
-                ("leader-changed", "a-0 is led by 2 in epoch 4, after 1"),
+                ("leader-changed", "a-0 is led by 2 in epoch 4, previously by 1"),
                 ("isr-shrunk", "ISR of a-0: 1,2 -> 2"),
             ],
         ),
         (
             partition(replicas=(3, 1, 2), adding_replicas=(3,), removing_replicas=(2,)),
-            [("reassignment-started", "a-0 is on its way to other replicas: adding 3, removing 2")],
+            [("reassignment-started", "a-0 is being reassigned: adding 3, removing 2")],
         ),
-        (partition(replicas=(2, 1)), [("reassignment-done", "a-0 prefers its replicas as 2,1")]),
+        (partition(replicas=(2, 1)), [("reassignment-done", "a-0 has the new replica order 2,1")]),
         (partition(), []),
     ],
 )
@@ -104,10 +104,10 @@ def test_a_reassignment_goes_on_and_ends():
 def test_topics_come_grow_and_go():
     new = image(partition(), partition(1))
     assert told(image(), new, topics_changed=("a",), partitions_changed={"a": (0, 1)}) == [
-        ("topic-created", "topic a is made: 2 partitions, 2 replicas each")
+        ("topic-created", "topic a is created: 2 partitions, 2 replicas each")
     ]
     assert told(image(partition()), new, topics_changed=("a",), partitions_changed={"a": (1,)}) == [
-        ("topic-changed", "topic a has 2 partitions now, 1 before")
+        ("topic-changed", "topic a has 2 partitions, previously 1")
     ]
     assert told(new, image(), topics_removed=(("a", TOPIC),)) == [("topic-deleted", "topic a is deleted")]
     anew = image(partition(leader=2), topic_id=OTHER)
@@ -133,9 +133,9 @@ def test_configs_tell_what_is_new_and_what_is_the_default_again():
 def test_the_controller():
     before, after = image(controller_id=1, controller_epoch=3), image(controller_id=2, controller_epoch=4)
     assert told(before, after, controller_changed=True) == [
-        ("controller-changed", "broker 2 is the controller, after 1")
+        ("controller-changed", "broker 2 is elected controller, previously broker 1")
     ]
-    assert told(image(), before) == [("controller-changed", "broker 1 is the controller")]
+    assert told(image(), before) == [("controller-changed", "broker 1 is elected controller")]
 
 
 def test_causes_come_first():
