@@ -247,7 +247,7 @@ def _node_id(static: Mapping[str, str]) -> int:
         raise UsageError(
             "bad-config",
             f"node.id={static['node.id']} and broker.id={static['broker.id']} differ.",
-            why="They are two names of one number.",
+            why="They are two names of the same config.",
             try_=(f"-c node.id={static['node.id']}",),
         )
     node_id = given[0] if given else -1

@@ -134,7 +134,7 @@ def _parse(kind: ConfigType, text: str) -> Value:
             raise ValueError(f"{text!r} is not a whole number")
         number = int(text)
         if not low <= number <= high:
-            raise ValueError(f"{text} does not fit {kind.name.lower()}")
+            raise ValueError(f"{text} is out of range for type {kind.name.lower()}")
         return number
     if kind is ConfigType.DOUBLE:
         if not _DECIMAL.fullmatch(text) or not math.isfinite(float(text)):

@@ -32,9 +32,7 @@ def _from(*names: str) -> tuple[Synonym, ...]:
 def _only_delete(_name: str, value: Value) -> None:
     assert isinstance(value, list)
     if "compact" in value:
-        raise ValueError(
-            "compaction of other topics than the internal ones is not served by this version; only delete is"
-        )
+        raise ValueError("this version of YAK compacts internal topics only; use delete")
 
 
 def _gzip_level(name: str, value: Value) -> None:
@@ -49,7 +47,7 @@ def _throttled_replicas(_name: str, value: Value) -> None:
     """Kafka's ThrottledReplicaListValidator."""
     assert isinstance(value, list)
     if value != ["*"] and not all(_THROTTLED_REPLICA.fullmatch(item) for item in value if item):
-        raise ValueError("it is *, or a list of PARTITION:NODE")
+        raise ValueError("use * or a list of PARTITION:BROKER")
 
 
 _WITH_EFFECT: Final = (
@@ -67,7 +65,7 @@ _WITH_EFFECT: Final = (
         "compression.type",
         _STRING,
         "producer",
-        "How batches are stored: as the producer sent them (`producer`), not compressed, or with one codec.",
+        "The compression of stored batches: the producer's (`producer`), none, or one codec.",
         one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
         _from("compression.type"),
     ),
@@ -75,7 +73,7 @@ _WITH_EFFECT: Final = (
         "delete.retention.ms",
         _LONG,
         "86400000",
-        "How long a compacted topic keeps the mark of a deleted key, from the first compaction that sees it.",
+        "How long compaction keeps a tombstone, from the first compaction that finds it.",
         at_least(0),
         _from("log.cleaner.delete.retention.ms"),
     ),
@@ -83,7 +81,7 @@ _WITH_EFFECT: Final = (
         "file.delete.delay.ms",
         _LONG,
         "60000",
-        "How long the files of a deleted segment stay on disk, renamed, so that reads under way can end.",
+        "How long the files of a deleted segment stay on disk, renamed, so that active reads can finish.",
         at_least(0),
         _from("log.segment.delete.delay.ms"),
     ),
@@ -91,7 +89,7 @@ _WITH_EFFECT: Final = (
         "flush.messages",
         _LONG,
         _NEVER,
-        "Records appended to a partition before it is synced to the device. 1: every acknowledged record is on it.",
+        "Records appended to a partition before it is synced to disk. 1: every record is synced before it is acknowledged.",
         at_least(1),
         _from("log.flush.interval.messages"),
     ),
@@ -99,7 +97,7 @@ _WITH_EFFECT: Final = (
         "flush.ms",
         _LONG,
         _NEVER,
-        "Longest time that appended records wait to be synced to the device.",
+        "Longest time before appended records are synced to disk.",
         at_least(0),
         _from("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     ),
@@ -107,14 +105,14 @@ _WITH_EFFECT: Final = (
         "follower.replication.throttled.replicas",
         _LIST,
         "",
-        "Replicas that fetch no faster than follower.replication.throttled.rate: `*`, or PARTITION:NODE,...",
+        "Replicas throttled by follower.replication.throttled.rate: `*`, or PARTITION:BROKER,...",
         _throttled_replicas,
     ),
     ConfigDef(
         "index.interval.bytes",
         _INT,
         "4096",
-        "Bytes of records for each entry of the offset index: fewer make look-ups exact and indexes large.",
+        "Bytes of records per entry of the offset index. A small value makes lookups faster and indexes larger.",
         at_least(0),
         _from("log.index.interval.bytes"),
     ),
@@ -122,14 +120,14 @@ _WITH_EFFECT: Final = (
         "leader.replication.throttled.replicas",
         _LIST,
         "",
-        "Replicas that are sent no faster than leader.replication.throttled.rate: `*`, or PARTITION:NODE,...",
+        "Replicas throttled by leader.replication.throttled.rate: `*`, or PARTITION:BROKER,...",
         _throttled_replicas,
     ),
     ConfigDef(
         "max.compaction.lag.ms",
         _LONG,
         _NEVER,
-        "Longest time before a record of a compacted topic can be compacted away.",
+        "Longest time before a record of a compacted topic becomes eligible for compaction.",
         at_least(1),
         _from("log.cleaner.max.compaction.lag.ms"),
     ),
@@ -137,7 +135,7 @@ _WITH_EFFECT: Final = (
         "max.message.bytes",
         _INT,
         "1048588",
-        "Largest batch that is accepted, in bytes as it is sent, compressed or not.",
+        "Largest accepted record batch in bytes, after compression.",
         at_least(0),
         _from("message.max.bytes"),
     ),
@@ -161,7 +159,7 @@ _WITH_EFFECT: Final = (
         "message.timestamp.type",
         _STRING,
         "CreateTime",
-        "Whose time records carry: the producer's (`CreateTime`) or the broker's at append (`LogAppendTime`).",
+        "The timestamp of records: the producer's (`CreateTime`) or the broker's at append (`LogAppendTime`).",
         one_of("CreateTime", "LogAppendTime"),
         _from("log.message.timestamp.type"),
     ),
@@ -169,7 +167,7 @@ _WITH_EFFECT: Final = (
         "min.cleanable.dirty.ratio",
         _DOUBLE,
         "0.5",
-        "Share of uncompacted bytes at which compaction of a compacted topic starts.",
+        "Ratio of dirty (uncompacted) bytes at which compaction starts.",
         between(0, 1),
         _from("log.cleaner.min.cleanable.ratio"),
     ),
@@ -177,7 +175,7 @@ _WITH_EFFECT: Final = (
         "min.compaction.lag.ms",
         _LONG,
         "0",
-        "Shortest time before a record of a compacted topic can be compacted away.",
+        "Shortest time before a record of a compacted topic becomes eligible for compaction.",
         at_least(0),
         _from("log.cleaner.min.compaction.lag.ms"),
     ),
@@ -185,7 +183,7 @@ _WITH_EFFECT: Final = (
         "min.insync.replicas",
         _INT,
         "1",
-        "Replicas that must be in sync for a produce with acks=all to be accepted.",
+        "Minimum size of the ISR for a produce with acks=all.",
         at_least(1),
         _from("min.insync.replicas"),
     ),
@@ -193,7 +191,7 @@ _WITH_EFFECT: Final = (
         "retention.bytes",
         _LONG,
         "-1",
-        "Size over which the oldest segments of a partition are dropped; -1 is without bound.",
+        "Size of a partition above which its oldest segments are deleted; -1: no limit.",
         None,
         _from("log.retention.bytes"),
     ),
@@ -201,7 +199,7 @@ _WITH_EFFECT: Final = (
         "retention.ms",
         _LONG,
         "604800000",
-        "Age over which the oldest segments of a partition are dropped; -1 is without bound.",
+        "Age above which the oldest segments of a partition are deleted; -1: no limit.",
         at_least(-1),
         (
             Synonym("log.retention.ms"),
@@ -213,7 +211,7 @@ _WITH_EFFECT: Final = (
         "segment.bytes",
         _INT,
         "1073741824",
-        "Size at which a new segment file is begun.",
+        "Size at which the log rolls to a new segment.",
         at_least(14),
         _from("log.segment.bytes"),
     ),
@@ -221,7 +219,7 @@ _WITH_EFFECT: Final = (
         "segment.index.bytes",
         _INT,
         "10485760",
-        "Largest size of a segment's offset index; a full index begins a new segment.",
+        "Largest size of a segment's offset index; a full index rolls the log.",
         at_least(4),
         _from("log.index.size.max.bytes"),
     ),
@@ -229,7 +227,7 @@ _WITH_EFFECT: Final = (
         "segment.jitter.ms",
         _LONG,
         "0",
-        "At most so much is taken off segment.ms by chance, so that partitions do not roll all at once.",
+        "Largest random reduction of segment.ms, so that partitions do not roll at the same time.",
         at_least(0),
         (Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", _HOUR_MS)),
     ),
@@ -237,7 +235,7 @@ _WITH_EFFECT: Final = (
         "segment.ms",
         _LONG,
         "604800000",
-        "Age at which a new segment file is begun even if the last is not full.",
+        "Age at which the log rolls even if the active segment is not full.",
         at_least(1),
         (Synonym("log.roll.ms"), Synonym("log.roll.hours", _HOUR_MS)),
     ),
@@ -245,7 +243,7 @@ _WITH_EFFECT: Final = (
         "unclean.leader.election.enable",
         _BOOLEAN,
         "false",
-        "Whether a replica that is not in sync may become leader when no other can, losing records.",
+        "Whether a replica outside the ISR may be elected leader if no other can. Committed records may be lost.",
         None,
         _from("unclean.leader.election.enable"),
     ),

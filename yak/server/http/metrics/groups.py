@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.server.http.door import Door
 
-GROUPS: Final = Family("yak_groups", "gauge", "Groups that this broker coordinates, by state")
-MEMBERS: Final = Family("yak_group_members", "gauge", "Members of a group that this broker coordinates")
+GROUPS: Final = Family("yak_groups", "gauge", "Groups coordinated by this broker, by state")
+MEMBERS: Final = Family("yak_group_members", "gauge", "Members of a group coordinated by this broker")
 LAG: Final = Family(
     "yak_group_lag_messages",
     "gauge",
-    "Records that a group has not committed yet, by topic; by offsets, as Kafka counts",
+    "Consumer lag of a group by topic: log end offset minus committed offset",
 )
 LAG_UNKNOWN: Final = Family(
-    "yak_group_lag_unknown_partitions", "gauge", "Partitions with committed offsets whose end nobody told in time"
+    "yak_group_lag_unknown_partitions", "gauge", "Partitions with committed offsets whose log end offset is unknown"
 )
 
 _PER_STEP: Final = 100

@@ -19,35 +19,45 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 REPLICAS: Final = Family("yak_replicas", "gauge", "Replicas on this broker")
-LEADERS: Final = Family("yak_leaders", "gauge", "Partitions that this broker leads")
+LEADERS: Final = Family("yak_leaders", "gauge", "Partitions led by this broker")
 UNDER_REPLICATED: Final = Family(
-    "yak_under_replicated_partitions", "gauge", "Partitions led here with fewer replicas in sync than they have"
+    "yak_under_replicated_partitions", "gauge", "Under-replicated partitions led by this broker"
 )
 UNDER_MIN_ISR: Final = Family(
-    "yak_under_min_isr_partitions", "gauge", "Partitions led here with too few replicas in sync to take acks=all"
+    "yak_under_min_isr_partitions", "gauge", "Partitions led by this broker that are under min.insync.replicas"
 )
 OFFLINE_REPLICAS: Final = Family(
-    "yak_offline_replicas", "gauge", "Replicas on this broker whose log cannot be used, as on a failed disk"
+    "yak_offline_replicas", "gauge", "Offline replicas on this broker, for example on a failed disk"
 )
-OFFLINE: Final = Family("yak_offline_partitions", "gauge", "Partitions of the cluster without a leader, as known here")
-CLUSTER_PARTITIONS: Final = Family("yak_cluster_partitions", "gauge", "Partitions of the cluster, as known here")
+OFFLINE: Final = Family(
+    "yak_offline_partitions", "gauge", "Offline partitions of the cluster (no leader), from this broker's metadata"
+)
+CLUSTER_PARTITIONS: Final = Family(
+    "yak_cluster_partitions", "gauge", "Partitions of the cluster, from this broker's metadata"
+)
 LOGS_SIZE: Final = Family("yak_logs_size_bytes", "gauge", "Size of all logs on this broker")
 LAG_MAX_MESSAGES: Final = Family(
-    "yak_replica_lag_max_messages", "gauge", "By follower: the most records it lacks of a partition led here"
+    "yak_replica_lag_max_messages",
+    "gauge",
+    "Maximum replica lag of a follower in records, over the partitions led by this broker",
 )
 LAG_MAX_SECONDS: Final = Family(
-    "yak_replica_lag_max_seconds", "gauge", "By follower: the longest it has not been caught up in a partition led here"
+    "yak_replica_lag_max_seconds",
+    "gauge",
+    "Longest time that a follower has not been caught up, over the partitions led by this broker",
 )
 
-LOG_START: Final = Family("yak_partition_log_start_offset", "gauge", "First offset that can be read from this replica")
-LOG_END: Final = Family("yak_partition_log_end_offset", "gauge", "Offset of the next record of this replica")
-HIGH_WATERMARK: Final = Family("yak_partition_high_watermark", "gauge", "Below it records count, as known here")
-LOG_SIZE: Final = Family("yak_partition_log_size_bytes", "gauge", "Size of this replica on disk, without its indexes")
-IN_SYNC: Final = Family("yak_partition_in_sync_replicas", "gauge", "Replicas in sync, of partitions led here")
+LOG_START: Final = Family("yak_partition_log_start_offset", "gauge", "Log start offset of this replica")
+LOG_END: Final = Family("yak_partition_log_end_offset", "gauge", "Log end offset of this replica")
+HIGH_WATERMARK: Final = Family("yak_partition_high_watermark", "gauge", "High watermark of this replica")
+LOG_SIZE: Final = Family(
+    "yak_partition_log_size_bytes", "gauge", "Size of this replica's log segments, without indexes"
+)
+IN_SYNC: Final = Family("yak_partition_in_sync_replicas", "gauge", "ISR size of partitions led by this broker")
 REPLICA_LAG: Final = Family(
     "yak_replica_lag_messages",
     "gauge",
-    "Records that a follower lacks, of partitions led here; all while it is not heard",
+    "Replica lag of a follower in records, for partitions led by this broker; the whole log while it does not fetch",
 )
 
 _PER_STEP: Final = 32

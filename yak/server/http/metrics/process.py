@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from yak.broker.broker import Broker
 
-DIRECTORY_ONLINE: Final = Family("yak_data_directory_online", "gauge", "1 while a data directory can be used")
+DIRECTORY_ONLINE: Final = Family("yak_data_directory_online", "gauge", "1 if a data directory is online")
 DIRECTORY_FREE: Final = Family(
-    "yak_data_directory_free_bytes", "gauge", "Space left for this broker on the file system of a data directory"
+    "yak_data_directory_free_bytes", "gauge", "Free space for this broker on the file system of a data directory"
 )
 DIRECTORY_SIZE: Final = Family("yak_data_directory_size_bytes", "gauge", "Size of the file system of a data directory")
 _CONTENT_TYPE: Final = re.compile(r"[a-z/-]+; version=\d{1,3}(\.\d{1,3}){0,2}; charset=utf-8(; escaping=[a-z0-9-]+)?")

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from yak.broker.views.group_lag import TopicLag
     from yak.server.http.context import Context
 
-TRUNCATED: Final = Family("yak_metrics_truncated", "gauge", "What is not shown since there is too much of it, by kind")
-GATHERED: Final = Family(
-    "yak_metrics_gather_seconds", "gauge", "How long it took to gather this, with the broker serving"
-)
+TRUNCATED: Final = Family("yak_metrics_truncated", "gauge", "Label sets left out because a bound was reached, by kind")
+GATHERED: Final = Family("yak_metrics_gather_seconds", "gauge", "Duration of this scrape")
 _SLICE_NS: Final = 500_000
 
 

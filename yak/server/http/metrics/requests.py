@@ -15,62 +15,60 @@ from yak.version import __version__
 if TYPE_CHECKING:
     from yak.server.http.context import Context
 
-BUILD: Final = Family("yak_build_info", "gauge", "Always 1: the version of YAK and who this broker is")
-STATE: Final = Family("yak_broker_state", "gauge", "1 for the state in which this broker stands with the cluster")
-BROKER_EPOCH: Final = Family("yak_broker_epoch", "gauge", "The epoch of this broker's registration")
-IS_CONTROLLER: Final = Family("yak_is_controller", "gauge", "1 on the broker that holds the controller's office")
-CONTROLLER_EPOCH: Final = Family(
-    "yak_controller_epoch", "gauge", "The epoch of the controller, as this broker knows it"
+BUILD: Final = Family(
+    "yak_build_info", "gauge", "Always 1; the labels give the version of YAK and the broker's identity"
 )
-METADATA_OFFSET: Final = Family("yak_metadata_offset", "gauge", "The last metadata record that this broker acts on")
-BROKERS: Final = Family("yak_brokers", "gauge", "Registered brokers by state, as this broker knows them")
+STATE: Final = Family("yak_broker_state", "gauge", "1 for the current broker lifecycle state")
+BROKER_EPOCH: Final = Family("yak_broker_epoch", "gauge", "Broker epoch of this broker's registration")
+IS_CONTROLLER: Final = Family("yak_is_controller", "gauge", "1 on the active controller")
+CONTROLLER_EPOCH: Final = Family("yak_controller_epoch", "gauge", "Controller epoch, from this broker's metadata")
+METADATA_OFFSET: Final = Family("yak_metadata_offset", "gauge", "Metadata offset applied by this broker")
+BROKERS: Final = Family("yak_brokers", "gauge", "Registered brokers by state, from this broker's metadata")
 
 REQUEST_SECONDS: Final = Family(
     "yak_request_seconds",
     "histogram",
-    "Time from the turn in which a request came to its answer, by API; fetches and joins include what they waited for",
+    "Time from the receipt of a request to its response, by API; includes the wait of delayed fetches and joins",
 )
 REQUEST_ERRORS: Final = Family(
     "yak_request_errors",
     "counter",
-    "Error codes answered, by API: one for each partition, topic, group or whole answer that had one",
+    "Error codes in responses, by API; counts each failed partition, topic or group, or the whole response",
 )
-BAD_REQUESTS: Final = Family("yak_bad_requests", "counter", "What made no sense or broke a bound, by kind")
-BUGS: Final = Family("yak_bugs", "counter", "Mistakes of this broker that it survived; its log has each")
+BAD_REQUESTS: Final = Family("yak_bad_requests", "counter", "Protocol violations and exceeded bounds, by kind")
+BUGS: Final = Family(
+    "yak_bugs", "counter", "Internal errors that did not stop this broker; the broker's log describes each"
+)
 RECEIVED: Final = Family("yak_received_bytes", "counter", "Bytes received on the Kafka port")
-WAITING: Final = Family("yak_requests_waiting", "gauge", "Requests that wait: for records, for replicas, for members")
+WAITING: Final = Family("yak_requests_waiting", "gauge", "Delayed requests: fetches, produces, joins")
 CONNECTIONS: Final = Family("yak_connections", "gauge", "Open connections to the Kafka port")
-CONNECTIONS_LIMIT: Final = Family("yak_connections_limit", "gauge", "How many connections the Kafka port takes at most")
+CONNECTIONS_LIMIT: Final = Family("yak_connections_limit", "gauge", "Maximum number of connections to the Kafka port")
 HTTP_CONNECTIONS: Final = Family("yak_http_connections", "gauge", "Open connections to the HTTP port")
-PAUSES: Final = Family("yak_read_pauses", "counter", "Times a connection was not read for a while, to bound its memory")
-MEMORY: Final = Family(
-    "yak_request_memory_bytes", "gauge", "Held for clients: requests half received, answers not taken"
-)
+PAUSES: Final = Family("yak_read_pauses", "counter", "Times that reading from a connection was paused to bound memory")
+MEMORY: Final = Family("yak_request_memory_bytes", "gauge", "Memory for partly received requests and unsent responses")
 MEMORY_LIMIT: Final = Family(
-    "yak_request_memory_limit_bytes", "gauge", "Past this, connections are not read for a while"
+    "yak_request_memory_limit_bytes", "gauge", "Memory above which reading from connections is paused"
 )
 
-TURNS: Final = Family("yak_turns", "counter", "Turns of the loop: all that came with one read, or one other event")
-SLOWEST_TURN: Final = Family("yak_slowest_turn_seconds", "gauge", "The longest turn since the start")
+TURNS: Final = Family(
+    "yak_turns", "counter", "Steps of the event loop; a step handles all requests of one read, or one other event"
+)
+SLOWEST_TURN: Final = Family("yak_slowest_turn_seconds", "gauge", "Longest step of the event loop since the start")
 LOOP_DELAY: Final = Family(
     "yak_event_loop_delay_seconds",
     "histogram",
-    "How late the loop woke, twenty looks a second since the first scrape: how long a request may lie before its turn",
+    "Event loop delay: how late a timer fired, sampled 20 times a second since the first scrape",
 )
 
-FLUSH: Final = Family("yak_log_flush_seconds", "histogram", "Time in which a log was made durable (fsync)")
-JOBS: Final = Family("yak_job_seconds", "histogram", "Time of other jobs in threads, by kind")
+FLUSH: Final = Family("yak_log_flush_seconds", "histogram", "Duration of an fsync of a log")
+JOBS: Final = Family("yak_job_seconds", "histogram", "Duration of other background jobs, by kind")
 
-STORE_CONNECTED: Final = Family("yak_store_connected", "gauge", "1 while the metadata store (Redis) answers")
-STORE_CALLS: Final = Family(
-    "yak_store_call_seconds", "histogram", "Time of a call to the metadata store, there and back"
-)
-STORE_OUTAGES: Final = Family("yak_store_outages", "counter", "Times the metadata store was lost")
-STORE_OUTAGE_TOTAL: Final = Family(
-    "yak_store_outage_seconds", "counter", "Time without the metadata store, all together"
-)
+STORE_CONNECTED: Final = Family("yak_store_connected", "gauge", "1 while the metadata store (Redis) is connected")
+STORE_CALLS: Final = Family("yak_store_call_seconds", "histogram", "Round-trip time of a call to the metadata store")
+STORE_OUTAGES: Final = Family("yak_store_outages", "counter", "Number of metadata store outages")
+STORE_OUTAGE_TOTAL: Final = Family("yak_store_outage_seconds", "counter", "Total duration of metadata store outages")
 STORE_OUTAGE: Final = Family(
-    "yak_store_outage_current_seconds", "gauge", "How long the metadata store is away by now; 0 while it answers"
+    "yak_store_outage_current_seconds", "gauge", "Duration of the current metadata store outage; 0 while connected"
 )
 
 

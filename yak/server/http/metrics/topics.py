@@ -14,9 +14,9 @@ from yak.server.http.metrics.text import Family, Samples, escaped
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-_WRITTEN = "appended to logs that this broker leads"
-_READ = "given to consumers"
-_BY_OFFSET = "counted by offsets, which a compacted topic has more of than records"
+_WRITTEN = "appended by producers to partitions led by this broker"
+_READ = "fetched by consumers"
+_BY_OFFSET = "counted by offsets, so compacted topics count more than they have"
 IN_BYTES: Final = Family("yak_in_bytes", "counter", f"Bytes of record batches {_WRITTEN}, over all topics")
 IN_MESSAGES: Final = Family("yak_in_messages", "counter", f"Records {_WRITTEN}, over all topics")
 OUT_BYTES: Final = Family("yak_out_bytes", "counter", f"Bytes of record batches {_READ}, over all topics")
@@ -25,25 +25,23 @@ TOPIC_IN_BYTES: Final = Family("yak_topic_in_bytes", "counter", f"Bytes of recor
 TOPIC_IN_MESSAGES: Final = Family("yak_topic_in_messages", "counter", f"Records {_WRITTEN}, by topic")
 TOPIC_OUT_BYTES: Final = Family("yak_topic_out_bytes", "counter", f"Bytes of record batches {_READ}, by topic")
 TOPIC_OUT_MESSAGES: Final = Family("yak_topic_out_messages", "counter", f"Records {_READ}, by topic; {_BY_OFFSET}")
-REPLICATION_IN: Final = Family("yak_replication_in_bytes", "counter", "Bytes of records fetched from leaders")
-REPLICATION_OUT: Final = Family("yak_replication_out_bytes", "counter", "Bytes of records given to followers")
-DAMAGED_READS: Final = Family("yak_damaged_reads", "counter", "Reads that met a damaged batch in a log of this broker")
-DAMAGED: Final = Family("yak_damaged_partitions", "gauge", "Replicas of this broker that hold a damaged batch")
+REPLICATION_IN: Final = Family("yak_replication_in_bytes", "counter", "Bytes of records replicated from leaders")
+REPLICATION_OUT: Final = Family("yak_replication_out_bytes", "counter", "Bytes of records replicated to followers")
+DAMAGED_READS: Final = Family(
+    "yak_damaged_reads", "counter", "Reads that found a damaged batch in a log of this broker"
+)
+DAMAGED: Final = Family("yak_damaged_partitions", "gauge", "Replicas of this broker that have a damaged batch")
 
-ISR_SHRINKS: Final = Family("yak_isr_shrinks", "counter", "Changes that let a follower out of an in-sync set led here")
-ISR_EXPANDS: Final = Family("yak_isr_expands", "counter", "Changes that let a follower into an in-sync set led here")
-ISR_REFUSED: Final = Family("yak_isr_changes_refused", "counter", "Changes of in-sync sets that the store did not take")
-ELECTIONS: Final = Family(
-    "yak_elections", "counter", "Partitions given a leader by this broker as controller, by cause"
-)
-UNCLEAN: Final = Family("yak_unclean_elections", "counter", "Leaders elected that may lack committed records")
-LEADERLESS: Final = Family(
-    "yak_elections_without_leader", "counter", "Partitions for which no replica could be elected"
-)
+ISR_SHRINKS: Final = Family("yak_isr_shrinks", "counter", "ISR shrinks of partitions led by this broker")
+ISR_EXPANDS: Final = Family("yak_isr_expands", "counter", "ISR expands of partitions led by this broker")
+ISR_REFUSED: Final = Family("yak_isr_changes_refused", "counter", "ISR updates that the metadata store rejected")
+ELECTIONS: Final = Family("yak_elections", "counter", "Leader elections by this broker as controller, by cause")
+UNCLEAN: Final = Family("yak_unclean_elections", "counter", "Unclean leader elections")
+LEADERLESS: Final = Family("yak_elections_without_leader", "counter", "Leader elections without an eligible replica")
 ELECTION_SECONDS: Final = Family(
-    "yak_election_seconds", "histogram", "Time of a round of elections, from when this controller saw its cause"
+    "yak_election_seconds", "histogram", "Duration of a round of leader elections, from the detection of its cause"
 )
-OFFICES: Final = Family("yak_controller_offices", "counter", "Times this broker became the controller")
+OFFICES: Final = Family("yak_controller_offices", "counter", "Times that this broker was elected controller")
 
 _TOPICS_PER_STEP: Final = 50
 
