@@ -224,10 +224,10 @@ def test_a_redis_with_replicas_and_a_replica_are_refused_unless_allowed(pair):
             met(running.url, allow_replicas=False)
         assert refused.value.code == "metadata-store-replicated"
         assert words in refused.value.why
-        assert "can be noticed, but not survived" in refused.value.why
+        assert "cannot recover from it" in refused.value.why
     allowed = met(first.url, allow_replicas=True)
     assert isinstance(allowed, StoreConnected)
-    assert any("a failover to one may lose" in words for words in allowed.unsafe)
+    assert any("a failover may lose" in words for words in allowed.unsafe)
 
 
 def test_a_broker_does_not_start_on_a_redis_with_replicas(pair, tmp_path, yak):

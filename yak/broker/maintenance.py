@@ -165,7 +165,9 @@ class Maintenance:
 
     def _drain_timed_out(self) -> None:
         self._broker.notice(
-            "warning", "controlled-shutdown-timed-out", what="the broker stops before all its partitions have new leaders"
+            "warning",
+            "controlled-shutdown-timed-out",
+            what="the broker stops before all its partitions have new leaders",
         )
         self._leave()
 

@@ -74,20 +74,11 @@ _WITH_EFFECT: Final = (
     _static("broker.id", _INT, -1, "The old name of node.id. If both are set, they must be equal.", at_least(-1)),
     _static("listeners", _LIST, "PLAINTEXT://:9092", "The address that the broker listens on."),
     _static("advertised.listeners", _LIST, None, "The address that clients connect to; default: listeners."),
-    _static(
-        "yak.http.listeners",
-        _LIST,
-        None,
-        "The broker's advertised HTTP address; empty: no HTTP. Only in YAK.",
-    ),
+    _static("yak.http.listeners", _LIST, None, "The broker's advertised HTTP address; empty: no HTTP. Only in YAK."),
     _static("log.dirs", _LIST, None, "Log directories of this broker, usually one per disk."),
     _static("log.dir", _STRING, "/tmp/kafka-logs", "The log directory if log.dirs is not set."),  # noqa: S108
     _static(
-        "num.partitions",
-        _INT,
-        3,
-        "Default number of partitions of a new topic.",
-        between(1, PARTITIONS_PER_TOPIC_MAX),
+        "num.partitions", _INT, 3, "Default number of partitions of a new topic.", between(1, PARTITIONS_PER_TOPIC_MAX)
     ),
     _static(
         "yak.max.broker.partitions",
@@ -128,13 +119,7 @@ _WITH_EFFECT: Final = (
         at_least(0),
     ),
     _static("log.cleaner.enable", _BOOLEAN, "true", "Whether the logs of compacted topics are compacted."),
-    _static(
-        "log.cleaner.backoff.ms",
-        _LONG,
-        15000,
-        "How often logs are checked for compaction.",
-        at_least(0),
-    ),
+    _static("log.cleaner.backoff.ms", _LONG, 15000, "How often logs are checked for compaction.", at_least(0)),
     _static(
         "log.cleaner.dedupe.buffer.size",
         _LONG,
@@ -245,8 +230,7 @@ _REPLICATION: Final = (
         one_of(RACK_AWARE_SELECTOR),
     ),
     _rate(
-        "leader.replication.throttled.rate",
-        "Bytes a second that this broker sends as leader of throttled replicas.",
+        "leader.replication.throttled.rate", "Bytes a second that this broker sends as leader of throttled replicas."
     ),
     _rate(
         "follower.replication.throttled.rate",
@@ -281,11 +265,7 @@ _REPLICATION: Final = (
         at_least(1),
     ),
     _static(
-        "group.consumer.min.session.timeout.ms",
-        _INT,
-        1,
-        "Minimum of group.consumer.session.timeout.ms.",
-        at_least(1),
+        "group.consumer.min.session.timeout.ms", _INT, 1, "Minimum of group.consumer.session.timeout.ms.", at_least(1)
     ),
     _static(
         "group.consumer.max.session.timeout.ms",
@@ -398,11 +378,7 @@ def _inert(name: str, kind: ConfigType, default: object, documentation: str, che
 
 _WITHOUT_EFFECT: Final = (
     _inert(
-        "background.threads",
-        _INT,
-        10,
-        "Threads for background work; YAK has one pool per kind of job.",
-        at_least(1),
+        "background.threads", _INT, 10, "Threads for background work; YAK has one pool per kind of job.", at_least(1)
     ),
     _inert(
         "group.consumer.assignment.interval.ms",
@@ -450,11 +426,7 @@ _WITHOUT_EFFECT: Final = (
         at_least(1),
     ),
     _inert(
-        "num.replica.fetchers",
-        _INT,
-        1,
-        "Fetcher threads per leader; YAK has one connection per leader.",
-        at_least(1),
+        "num.replica.fetchers", _INT, 1, "Fetcher threads per leader; YAK has one connection per leader.", at_least(1)
     ),
     _inert(
         "queued.max.requests",

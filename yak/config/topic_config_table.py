@@ -269,12 +269,7 @@ _WITHOUT_EFFECT: Final = (
         "compression.lz4.level", _INT, "9", "Level of the lz4 codec.", between(1, 17), "compression.lz4.level"
     ),
     _without_effect(
-        "compression.zstd.level",
-        _INT,
-        "3",
-        "Level of the zstd codec.",
-        between(-131072, 22),
-        "compression.zstd.level",
+        "compression.zstd.level", _INT, "3", "Level of the zstd codec.", between(-131072, 22), "compression.zstd.level"
     ),
     _without_effect(
         "local.retention.bytes",
@@ -293,12 +288,7 @@ _WITHOUT_EFFECT: Final = (
         "log.local.retention.ms",
     ),
     _without_effect(
-        "preallocate",
-        _BOOLEAN,
-        "false",
-        "Whether segment files take their full size at once.",
-        None,
-        "log.preallocate",
+        "preallocate", _BOOLEAN, "false", "Whether segment files take their full size at once.", None, "log.preallocate"
     ),
     _without_effect("remote.log.copy.disable", _BOOLEAN, "false", "Stop copying segments of a tiered topic."),
     _without_effect("remote.log.delete.on.disable", _BOOLEAN, "false", "Delete remote segments when tiering ends."),

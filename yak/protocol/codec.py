@@ -104,7 +104,7 @@ def decode_in_slices(
 def _decoder(api_key: int, api_version: int) -> BodyDecoder:
     if not is_decodable(api_key, api_version):
         # A raised exception is not cached, so a peer cannot fill the cache.
-        raise ProtocolViolation(f"api key {api_key} has no version {api_version} here")
+        raise ProtocolViolation(f"this YAK has no version {api_version} of api key {api_key}")
     if api_key == PRODUCE:
         return partial(decode_produce_request, api_version)
     if api_key == FETCH:
@@ -217,7 +217,7 @@ def decode_response(api_key: int, api_version: int, frame: bytes) -> Any:
         # Checked like requests: kio allocates as many elements as a count claims, and aborts the process if it cannot.
         return _checked_answer_decoder(api_key, api_version)(memoryview(frame), offset, ANSWER_ELEMENTS_MAX)
     except ProtocolViolation as error:
-        raise ProtocolViolation(f"an answer that is no {entity.__name__}: {error}") from None
+        raise ProtocolViolation(f"the response is not a valid {entity.__name__}: {error}") from None
 
 
 @cache

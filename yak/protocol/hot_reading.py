@@ -142,7 +142,9 @@ def expect_end(tagged: TaggedField, reached: int) -> None:
     """Refuse a tagged field whose value does not have its announced size."""
     if reached != tagged.value_end:
         size = tagged.value_end - tagged.value_start
-        raise ProtocolViolation(f"tagged field {tagged.tag} says {size} bytes and has {reached - tagged.value_start}")
+        raise ProtocolViolation(
+            f"tagged field {tagged.tag} has a size of {size} bytes, its value {reached - tagged.value_start}"
+        )
 
 
 def refuse_trailing(view: Buffer, position: int) -> None:

@@ -59,7 +59,7 @@ class Hello(NamedTuple):
             node_id, broker_epoch, nonce, length = _HELLO.unpack_from(raw)
             boot_id = raw[_HELLO.size :].decode()
         except (struct.error, UnicodeDecodeError):
-            raise ProtocolViolation("the bytes are no hello of a broker") from None
+            raise ProtocolViolation("the bytes are not a broker's hello") from None
         if len(raw) != _HELLO.size + length:
             raise ProtocolViolation("the hello of a broker has the wrong length")
         return cls(Incarnation(node_id, broker_epoch, boot_id), nonce)

@@ -60,7 +60,7 @@ def spans(records: bytes, count: int, last_offset_delta: int) -> Iterator[Span]:
                 position += size
             value_size, position = read_zigzag(records, position)
             if size < -1 or value_size < -1 or position + max(value_size, 0) >= stop:
-                raise ProtocolViolation(f"record {index} does not hold its key and value")
+                raise ProtocolViolation(f"record {index} is too short for its key and value")
             yield make((start, stop, delta, key, value_size >= 0))
             start = stop
     except IndexError:

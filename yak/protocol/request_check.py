@@ -330,7 +330,9 @@ def _check_tagged_value(walk: Walk, step: Step, tagged: TaggedField) -> None:
     walk.end = outer_end
     size = tagged.value_end - tagged.value_start
     if reached != tagged.value_end:
-        raise ProtocolViolation(f"tagged field {tagged.tag} says {size} bytes and has {reached - tagged.value_start}")
+        raise ProtocolViolation(
+            f"tagged field {tagged.tag} has a size of {size} bytes, its value {reached - tagged.value_start}"
+        )
     cut = sum(end - start - len(replacement) for start, end, replacement in walk.edits[edits_before:])
     if cut:
         walk.edits.append((tagged.size_start, tagged.value_start, uvarint(size - cut)))

@@ -61,7 +61,7 @@ class AnswerBuffer:
             return None
         (length,) = FRAME_LENGTH.unpack_from(self._buffer, start)
         if not _LENGTH_MIN <= length <= self._length_max:
-            raise BadLengthError(f"an answer of {length} bytes")
+            raise BadLengthError(f"a response of {length} bytes")
         start += FRAME_LENGTH.size
         stop = start + length
         if stop > self._end:

@@ -198,7 +198,7 @@ class _MetadataCopy:
                         "metadata-unreadable",
                         f"{self._path} cannot be read",
                         why=f"{error}; nothing was changed",
-                        try_=(f"mv {self._path} {self._path}.old   it is read from the metadata store again",),
+                        try_=(f"mv {self._path} {self._path}.old   the broker reads it from the metadata store again",),
                     ) from error
             return self._opened
 

@@ -171,7 +171,7 @@ class DescriptorPool:
         # By getattr, since Python has it from 3.13 on, the first version that can run without the lock.
         has_gil: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
         assert has_gil is None or has_gil(), (
-            "YAK's files need Python's global interpreter lock: take a usual build of Python, or run with PYTHON_GIL=1"
+            "YAK's files need Python's global interpreter lock: use a standard build of Python, or run with PYTHON_GIL=1"
         )
         self.limit = limit
         self.cache_stat = CacheStat()

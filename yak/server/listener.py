@@ -83,13 +83,16 @@ def _explained(error: OSError, host: str, port: int) -> UsageError:
             "address-in-use",
             f"cannot listen on {host}:{port}",
             why="another program listens on this port",
-            try_=("yak serve --port 0            take any free port", f"ss -ltnp 'sport = :{port}'   see who has it"),
+            try_=(
+                "yak serve --port 0            take any free port",
+                f"ss -ltnp 'sport = :{port}'   shows the program",
+            ),
         )
     if error.errno == errno.EACCES:
         return UsageError(
             "bad-address",
             f"cannot listen on {host}:{port}",
-            why="ports below 1024 need more rights than this process has",
+            why="this process has no permission for ports below 1024",
             try_=("yak serve --port 9092",),
         )
     return UsageError(

@@ -70,7 +70,7 @@ class RedisAddress:
         shown = url if "@" not in url else url.split("://", 1)[0] + "://…@" + url.rsplit("@", 1)[1]
         raise UsageError(
             "bad-redis-url",
-            f"{shown} is not the address of a Redis",
+            f"{shown} is not a Redis address",
             why="it must be redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH",
             try_=("--redis-url redis://127.0.0.1:6379/0",),
         )
@@ -189,7 +189,7 @@ class RedisClient:
             reader.feed(bytes(data))
             while (reply := reader.gets()) is not False:
                 if not self._waiting:
-                    raise ConnectionLost("an answer to no question")
+                    raise ConnectionLost("a response without a request")
                 _deadline, on_reply = self._waiting.popleft()
                 on_reply(reply)
 

@@ -28,10 +28,10 @@ _BLOCK_MS = 5_000
 _E = TypeVar("_E", bound=BaseException)
 _RECORDS_PER_READ = 100
 _SAFE_SETTINGS = {
-    "appendonly": ("yes", "a restart of the store loses all metadata"),
+    "appendonly": ("yes", "a restart of Redis loses all metadata"),
     "appendfsync": ("always", "a crash of its machine loses the newest metadata"),
     "no-appendfsync-on-rewrite": ("no", "a crash during a rewrite loses metadata"),
-    "maxmemory-policy": ("noeviction", "keys may be dropped when memory runs short"),
+    "maxmemory-policy": ("noeviction", "Redis may evict keys when memory is short"),
 }
 
 
@@ -201,7 +201,7 @@ class RedisStore:
             found["tail"] = await tail.pipeline([*login, ("INFO", "server"), ("CLIENT", "ID")])
         info = _parse_info(found["calls"][-1])
         if _parse_info(found["tail"][-2]).get("run_id") != info.get("run_id"):
-            raise ConnectionLost("the address leads to more than one server process")
+            raise ConnectionLost("several server processes answer at this address")
         self._tail_client_id = found["tail"][-1]
         unsafe = []
         try:
@@ -220,16 +220,16 @@ class RedisStore:
         words = []
         # Valkey's name for the field is `server_mode`.
         if "sentinel" in (info.get("redis_mode"), info.get("server_mode")):
-            raise ConnectionLost(f"{self._address} is a Sentinel: give the address of the Redis itself")
+            raise ConnectionLost(f"{self._address} is a Sentinel: use the address of the Redis master")
         if info.get("role") != "master":
-            words.append(f"it is a {info.get('role')}, not a master: what it is told does not last")
+            words.append(f"it is a {info.get('role')}, not a master: its writes are lost")
         elif info.get("connected_slaves", "0") != "0":
-            words.append(f"it has {info['connected_slaves']} replicas: a failover to one may lose what it confirmed")
+            words.append(f"it has {info['connected_slaves']} replicas: a failover may lose acknowledged writes")
         if words and not self._allow_replicas:
             raise StartRefused(
                 "metadata-store-replicated",
                 f"the metadata store at {self._address} is replicated, which is not safe",
-                why=f"{words[0]}; a failover to an asynchronous replica can be noticed, but not survived",
+                why=f"{words[0]}; YAK detects a failover to an asynchronous replica, but cannot recover from it",
                 try_=("a Redis without replicas, with appendonly yes and appendfsync always", "--allow-unsafe-redis"),
             )
         # Only the start is refused; a serving broker continues with a warning.

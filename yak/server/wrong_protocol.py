@@ -13,4 +13,4 @@ def describe_bad_length(length: int, head: bytes, length_max: int) -> tuple[str,
         return "ssh", "SSH on the Kafka port"
     if length > length_max:
         return "frame-too-large", f"a request of {length} bytes; socket.request.max.bytes is {length_max}"
-    return "bad-length", f"a request of {length} bytes cannot be"
+    return "bad-length", f"a request of {length} bytes is invalid"

@@ -64,7 +64,7 @@ def test_an_answer_that_is_spoilt_is_refused_or_read_and_nothing_else(oracle, se
 
 @pytest.mark.parametrize("frame", [b"", b"\0\0", b"\0\0\0\7", b"\0\0\0\7\0"])
 def test_an_answer_that_is_cut_is_refused(frame):
-    with pytest.raises(ProtocolViolation, match="an answer that is no"):
+    with pytest.raises(ProtocolViolation, match="the response is not a valid"):
         decode_response(METADATA, 12, frame)
 
 

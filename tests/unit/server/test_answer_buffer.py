@@ -99,5 +99,5 @@ def test_a_bad_length_is_refused_as_soon_as_it_can_be_read(pair: tuple[socket.so
     buffer = AnswerBuffer(100)
     far.sendall(struct.pack(">i", 101))
     buffer.receive(near)
-    with pytest.raises(BadLengthError, match="an answer of 101 bytes"):
+    with pytest.raises(BadLengthError, match="a response of 101 bytes"):
         buffer.next_frame()

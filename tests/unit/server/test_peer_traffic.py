@@ -101,7 +101,7 @@ def test_a_length_that_no_answer_has_ends_the_connection(length: int) -> None:
         async with running(peer_answer_bytes_max=1000) as (broker, listening):
             stream = await broker.connected_to(listening)
             await stream.send_all(frame(b"a good one") + struct.pack(">i", length))
-            assert await broker.lost() == PeerLost(1, "unreachable", f"an answer of {length} bytes")
+            assert await broker.lost() == PeerLost(1, "unreachable", f"a response of {length} bytes")
             assert broker.core.answers == [b"a good one"]
             stream.socket.close()
 

@@ -47,7 +47,7 @@ def _endpoint(context: Context, table: dict[str, Route]) -> Callable[[Request], 
         route = table.get("GET" if request.method == "HEAD" else request.method)
         try:
             if route is None:  # OPTIONS and the like: Starlette refuses all other methods
-                raise Problem(405, "method-not-allowed", f"{request.method} is not served here")
+                raise Problem(405, "method-not-allowed", f"{request.method} is not allowed for this path")
             guard.check(context, request, route)
             response = await route.handler(context, request)
         except Problem as problem:
@@ -86,21 +86,23 @@ def _shown(route: Route | None) -> str:
 
 
 def _internal_error() -> Problem:
-    return Problem(500, "internal-error", "this broker made a mistake", "its log says more; please report it")
+    return Problem(
+        500, "internal-error", "internal error in this broker", "the broker's log describes the error; please report it"
+    )
 
 
 async def _http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
         problem = Problem(
-            404, "not-found", f"there is no {request.scope['path'][:128]}", "GET /docs lists what there is"
+            404, "not-found", f"path not found: {request.scope['path'][:128]}", "GET /docs lists all routes"
         )
     elif error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
         problem = Problem(
             405,
             "method-not-allowed",
-            f"{request.method} is not served here",
+            f"{request.method} is not allowed for this path",
             f"use {allowed}",
             headers={"allow": allowed},
         )

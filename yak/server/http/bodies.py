@@ -45,7 +45,7 @@ async def json_body(context: Context, request: Request, *, hint: str, optional: 
             raw += piece
             context.body_bytes_held += len(piece)
             if context.body_bytes_held > context.limits.body_in_flight_bytes_max:
-                raise Problem(503, "too-busy", "too many bodies are being read", "try again in a moment")
+                raise Problem(503, "too-busy", "this broker is reading too many request bodies", "retry in a moment")
             values.add(piece)
             while values.look_again(raw):
                 await trio.lowlevel.checkpoint()
@@ -115,11 +115,11 @@ async def body_pieces(context: Context, request: Request, *, bytes_max: int | No
                 408,
                 "body-too-slow",
                 f"{received} bytes of the body came in {allowed:.0f} s",
-                "send it at once",
+                "send the whole body without pauses",
                 headers={"connection": "close"},
             ) from None
         except ClientDisconnect:
-            raise Problem(400, "cut", "the body ended too early") from None
+            raise Problem(400, "cut", "the body is shorter than its Content-Length") from None
         if piece is None:
             return
         received += len(piece)
@@ -178,7 +178,7 @@ def _refuse_constant(word: str) -> NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise ValueError(f"{text[:32]} is too large a number")
+        raise ValueError(f"the number {text[:32]} is too large")
     return number
 
 
@@ -267,7 +267,7 @@ def _too_large(bytes_max: int) -> Problem:
     return Problem(
         413,
         "body-too-large",
-        f"a body here has at most {bytes_max} bytes",
+        f"the body may have at most {bytes_max} bytes",
         "send it in several requests",
         headers={"connection": "close"},
     )
@@ -326,7 +326,7 @@ def query_text(request: Request, name: str) -> str | None:
     """A query parameter that may be given once. Raises Problem 400 `bad-parameter`."""
     values = request.query_params.getlist(name)
     if len(values) > 1:
-        raise Problem(400, "bad-parameter", f"{name} is given {len(values)} times", "give it once")
+        raise Problem(400, "bad-parameter", f"{name} appears {len(values)} times", "send it once")
     return values[0] if values else None
 
 

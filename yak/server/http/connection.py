@@ -127,7 +127,7 @@ class HttpConnection(TCPServer):
     async def _head_is_late(self) -> None:
         if self.protocol.is_within_head:
             seconds = self._limits.head_deadline_ms / 1000
-            problem = Problem(408, "head-too-slow", f"the head of the request was not whole in {seconds:g} s", "")
+            problem = Problem(408, "head-too-slow", f"the request head was incomplete after {seconds:g} s", "")
             await self.protocol.tell(problem)
         await self._close()
 

@@ -69,8 +69,8 @@ class CsvRows:
         try:
             text = self._decoder.decode(data, is_last)
         except UnicodeError:  # raised for this alone; invalid bytes become marks
-            hint = "if there is none, say encoding=utf-16-le or encoding=utf-16-be"
-            raise Problem(400, "no-byte-order", "UTF-16 begins with a byte-order mark", hint) from None
+            hint = "without one, use encoding=utf-16-le or encoding=utf-16-be"
+            raise Problem(400, "no-byte-order", "UTF-16 needs a byte-order mark", hint) from None
         self._read_chars += len(text)
         lines = (self._tail + text).split("\n")
         self._tail = lines.pop()
@@ -114,10 +114,10 @@ class CsvRows:
         """The quote is never closed: its line is a fault, and the lines after it are parsed again."""
         lines, self._open, chars, self._open_chars = deque(self._open), [], self._open_chars, 0
         number, _ = lines.popleft()
-        yield CsvRow(number, [], "a quote is opened and not closed")
+        yield CsvRow(number, [], "a quote is not closed")
         if self._rescanned_chars > _RESCAN_FREE_CHARS + _RESCAN_RATIO_MAX * self._read_chars:
             for number, _ in lines:
-                yield CsvRow(number, [], "it lies behind too many quotes that are not closed")
+                yield CsvRow(number, [], "too many unclosed quotes come before it")
             return
         self._rescanned_chars += chars
         for number, line in lines:

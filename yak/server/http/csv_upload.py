@@ -19,7 +19,7 @@ from yak.server.http.producing import ACKS_ALL, write
 from yak.server.http.rows import Row
 
 COLUMNS_MAX: Final = 1000
-_HINT: Final = "the first line names the columns, each once: id,name,price"
+_HINT: Final = "the first line must name each column once: id,name,price"
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class CsvUpload:
                 self._take_header(header)
                 await find_or_create_topic(self._context, self.topic)
                 return
-        raise Problem(400, "no-header", "there is no line in it", _HINT)
+        raise Problem(400, "no-header", "the file is empty", _HINT)
 
     async def go_on(self) -> AsyncIterator[Tally]:
         """Write all remaining rows; yields the counters after each batch. Raises Problem when a write fails."""
@@ -119,15 +119,18 @@ class CsvUpload:
         if blank is not None:
             raise Problem(400, "no-header", f"column {blank} has no name", _HINT)
         if all(map(_is_number, names)):
-            raise Problem(400, "no-header", "the first line has numbers alone: it looks like data", _HINT)
+            raise Problem(400, "no-header", "the first line has only numbers: the header is missing", _HINT)
         twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
         if twice is not None:
-            raise Problem(400, "bad-header", f"two columns are named {twice[:64]!r}", _HINT)
+            raise Problem(400, "bad-header", f"two columns have the name {twice[:64]!r}", _HINT)
         if self._key_column is not None:
             if self._key_column not in names:
                 known = ", ".join(name[:64] for name in names[:20])
                 raise Problem(
-                    400, "unknown-column", f"there is no column {self._key_column[:64]!r}", f"the columns are {known}"
+                    400,
+                    "unknown-column",
+                    f"column {self._key_column[:64]!r} does not exist",
+                    f"the columns are {known}",
                 )
             self._key_at = names.index(self._key_column)
         self.columns = names
@@ -173,8 +176,8 @@ class CsvUpload:
                 stopped.status,
                 stopped.error,
                 stopped.message,
-                f"up to line {lines[0] - 1} all is settled; of lines {lines[0]} to {lines[-1]} some are not written, "
-                "and nothing after them",
+                f"all lines to {lines[0] - 1} are done; some of lines {lines[0]} to {lines[-1]} and all later lines "
+                "are not written",
             )
 
 

@@ -20,14 +20,11 @@ CONTENT_SECURITY_POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """The page may load and run nothing except this style."""
-_WHO: Final = {
-    "change": "token, if the broker has one",
-    "admin": "token; without one, this machine only",
-}
+_WHO: Final = {"change": "token, if YAK_HTTP_TOKEN is set", "admin": "token; without YAK_HTTP_TOKEN: this machine only"}
 
 _CODE: Final = re.compile("`([^`]+)`")
 _MADE_OF: Final = (
-    'This page is made of the same table as <a href="/openapi.json">/openapi.json</a> and the routes themselves.'
+    'This page is generated from the same table as <a href="/openapi.json">/openapi.json</a> and the routes themselves.'
 )
 
 
@@ -51,8 +48,8 @@ def _head(address: str) -> str:
     return (
         "<h1>YAK over HTTP</h1>\n"
         f"<p>This broker answers at <code>{escape(address)}</code>. Any broker of the cluster answers any request. "
-        "What is sent and answered is JSON in UTF-8 where nothing else is said.</p>\n"
-        "<p>For routes that change something, a broker that was started with <code>YAK_HTTP_TOKEN</code> wants "
+        "Bodies are JSON in UTF-8 unless stated otherwise.</p>\n"
+        "<p>If <code>YAK_HTTP_TOKEN</code> is set on the broker, requests that change something need "
         "<code>-H 'Authorization: Bearer TOKEN'</code>.</p>"
     )
 
@@ -131,10 +128,10 @@ def _form(schema: Schema, before: str) -> str:
 
 
 def _errors() -> str:
-    example = {"error": "not-found", "message": "there is no /nothing", "hint": "GET /docs lists what there is"}
+    example = {"error": "not-found", "message": "path not found: /nothing", "hint": "GET /docs lists all routes"}
     return (
-        '<section id="errors">\n<h2>Errors</h2>\n<p>Whatever is no success is one of these, with a status of 4xx when the '
-        "request is at fault and 5xx when the broker or the cluster cannot do it now.</p>\n"
+        '<section id="errors">\n<h2>Errors</h2>\n<p>Every error has this form. 4xx: client error. '
+        "5xx: the broker or the cluster cannot serve the request now.</p>\n"
         f"<article>\n{_schema(PROBLEM_SCHEMA)}\n<pre>{escape(_pretty(example))}</pre>\n</article>\n</section>\n"
     )
 

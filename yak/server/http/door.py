@@ -60,7 +60,7 @@ class Door:
                 503,
                 "broker-unreachable",
                 f"node {self._name(node_id)} did not answer: {error}",
-                "it may be restarting: try again; GET /get_active_brokers shows who is alive",
+                "it may be restarting: retry; GET /get_active_brokers lists the live brokers",
             ) from None
 
     async def tell(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId) -> None:
@@ -76,7 +76,9 @@ class Door:
             with trio.fail_after(TIMEOUT_SECONDS):
                 await self._remote.tell(info.host, info.port, frame)
         except (RemoteLost, Closed, trio.TooSlowError) as error:
-            raise Problem(503, "broker-unreachable", f"node {node_id} did not take it: {error}", "try again") from None
+            raise Problem(
+                503, "broker-unreachable", f"node {node_id} rejected the request: {error}", "try again"
+            ) from None
 
     async def _exchange(self, frame: bytes, node_id: NodeId | None) -> bytes:
         if node_id is None or node_id == self._broker.node_id:

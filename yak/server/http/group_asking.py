@@ -11,13 +11,7 @@ from typing import Any, Final
 
 import trio
 
-from yak.broker.apis import (
-    consumer_group_describe,
-    describe_groups,
-    list_groups,
-    list_offsets,
-    offset_fetch,
-)
+from yak.broker.apis import consumer_group_describe, describe_groups, list_groups, list_offsets, offset_fetch
 from yak.broker.liveness import serving_brokers
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode
@@ -128,12 +122,14 @@ def coordinator_of(context: Context, group_id: str) -> NodeId:
         raise _not_found(group_id)
     leader = topic.partitions[partition_of(group_id, len(topic.partitions))].leader
     if leader < 0:
-        raise kafka_problem(ErrorCode.coordinator_not_available, f"group {group_id!r}", "its coordinator is away")
+        raise kafka_problem(
+            ErrorCode.coordinator_not_available, f"group {group_id!r}", "its coordinator is unreachable"
+        )
     return leader
 
 
 def _not_found(group_id: str) -> Problem:
-    return Problem(404, "group-id-not-found", f"there is no group {group_id[:249]!r}", "GET /api/groups lists them")
+    return Problem(404, "group-id-not-found", f"group {group_id[:249]!r} does not exist", "GET /api/groups lists them")
 
 
 async def _describe(context: Context, group_id: str) -> dict[str, Any]:

@@ -32,8 +32,8 @@ def check(context: Context, request: Request, route: Route) -> None:
         raise Problem(
             403,
             "local-only",
-            "without a token the administration is for this machine only",
-            "start the broker with YAK_HTTP_TOKEN, and send it as Authorization: Bearer TOKEN",
+            "without a token, administration is allowed from this machine only",
+            "set YAK_HTTP_TOKEN on the broker, and send Authorization: Bearer TOKEN",
         )
 
 
@@ -59,8 +59,8 @@ def _check_host(context: Context, request: Request) -> None:
     raise Problem(
         421,
         "wrong-host",
-        f"this broker is not {host_name(host)[:64]!r}",
-        "ask by its address or the name it advertises, or send the token of its YAK_HTTP_TOKEN",
+        f"the Host {host_name(host)[:64]!r} is not this broker",
+        "use its IP address or advertised name, or send its token",
     )
 
 
@@ -69,12 +69,10 @@ def _check_origin(request: Request) -> None:
     if origin is None:
         # A page's image can send a GET without an Origin header; browsers then send Fetch Metadata.
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            raise Problem(
-                403, "foreign-origin", "a page of another site may change nothing here", "ask for it yourself"
-            )
+            raise Problem(403, "foreign-origin", "cross-site requests are not allowed", "send the request directly")
         return
     if origin.partition("://")[2].lower() != request.headers.get("host", "").lower():
-        raise Problem(403, "foreign-origin", "a page of another site may change nothing here", "send no Origin header")
+        raise Problem(403, "foreign-origin", "cross-site requests are not allowed", "send no Origin header")
 
 
 def _check_token(token: str, request: Request) -> None:
@@ -83,8 +81,8 @@ def _check_token(token: str, request: Request) -> None:
     raise Problem(
         401,
         "token-needed",
-        "the token is not the right one" if "authorization" in request.headers else "this needs the token",
-        "send Authorization: Bearer TOKEN, with what the broker's YAK_HTTP_TOKEN is",
+        "the token is wrong" if "authorization" in request.headers else "this request needs a token",
+        "send Authorization: Bearer TOKEN with the broker's YAK_HTTP_TOKEN",
         headers={"www-authenticate": "Bearer"},
     )
 

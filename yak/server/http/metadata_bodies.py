@@ -53,7 +53,7 @@ def text(body: Body, name: str, *, hint: str) -> str:
         raise Problem(400, "bad-body", f"{name} is missing", hint)
     value = body[name]
     if not isinstance(value, str) or not value:
-        raise wrong(name, value, "a string with something in it", hint)
+        raise wrong(name, value, "a string that is not empty", hint)
     return value
 
 
@@ -61,7 +61,7 @@ def host(body: Body, name: str, *, hint: str) -> str:
     """A host name or address, without blanks. Raises Problem 400 `bad-body`."""
     value = text(body, name, hint=hint)
     if len(value) > HOST_CHARACTERS_MAX or not _HOST.fullmatch(value):
-        raise wrong(name, value, f"the name of a host, of at most {HOST_CHARACTERS_MAX} characters", hint)
+        raise wrong(name, value, f"a host name of at most {HOST_CHARACTERS_MAX} characters", hint)
     return value
 
 

@@ -118,7 +118,7 @@ class History:
 
     async def _read(self, first: MetadataOffset, count: int, *, with_snapshot: bool = False) -> LogPage:
         if self._store is None:
-            raise ConnectionLost("there is no store")
+            raise ConnectionLost("this broker has no metadata store")
         return await self._store.read_log(first, count, with_snapshot=with_snapshot)
 
     @property
@@ -135,7 +135,7 @@ class History:
         """
         now = self._broker.image
         if point.offset is not None and point.offset > now.offset:
-            raise Problem(404, "not-yet", f"record {point.offset} is not here", f"the newest is {now.offset}")
+            raise Problem(404, "not-yet", f"record {point.offset} does not exist yet", f"the newest is {now.offset}")
         if point.offset == now.offset or (point.time_ms is not None and point.time_ms >= now.timestamp_ms):
             return now
         with trio.move_on_after(FOLD_SECONDS_MAX):
@@ -144,7 +144,7 @@ class History:
                 self._last = image
                 return image
         raise Problem(
-            504, "too-slow", f"it took more than {FOLD_SECONDS_MAX:g} s", "ask for a later state, or yak log --at"
+            504, "too-slow", f"it took more than {FOLD_SECONDS_MAX:g} s", "use a later offset, or yak log --at"
         )
 
     async def _folded(self, point: Point) -> Image:
@@ -161,12 +161,12 @@ class History:
             raise Problem(
                 503,
                 "metadata-store-unavailable",
-                f"what was before record {begin} is in the metadata store, which does not answer: {error}",
-                "try again when it is back",
+                f"records before {begin} are only in the metadata store, which does not answer: {error}",
+                "retry when it is back",
             ) from None
         except (ChainBroken, BadRecord) as error:
             raise Problem(
-                503, "log-broken", f"the metadata records do not fit together: {error}", "yak cluster tells more"
+                503, "log-broken", f"the metadata records are inconsistent: {error}", "see: yak cluster"
             ) from None
 
     async def _fold_copy(self, copy: Copy, point: Point) -> Image:
@@ -218,8 +218,8 @@ def _gone(begin: MetadataOffset) -> Problem:
     return Problem(
         410,
         "gone",
-        f"the state before record {begin} is not kept any more",
-        f"GET /metadata/image?at={begin} is the first there is",
+        f"the metadata log begins at record {begin}; earlier states are not available",
+        f"GET /metadata/image?at={begin} is the earliest state",
     )
 
 
@@ -265,7 +265,7 @@ def _read_copy(folder: str) -> Copy:
         base = next(iter(_entries(f"{folder}/{_SNAPSHOT}")), None)
     except OSError as error:
         raise Problem(
-            503, "log-unreadable", f"this broker's copy cannot be read: {error.strerror}", "ask another broker"
+            503, "log-unreadable", f"this broker's copy cannot be read: {error.strerror}", "use another broker"
         ) from None
     least = 0 if base is None else base.offset
     return Copy(base, [record for offset, record in sorted(records.items()) if offset > least])

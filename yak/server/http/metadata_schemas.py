@@ -16,12 +16,7 @@ def an_object(properties: Mapping[str, Any], *optional: str) -> Schema:
 
 def a_body(properties: Mapping[str, Any], *required: str) -> Schema:
     """A body with these properties and no others, some of them required."""
-    return {
-        "type": "object",
-        "required": list(required),
-        "properties": dict(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "required": list(required), "properties": dict(properties), "additionalProperties": False}
 
 
 def a_list(items: Schema) -> Schema:
@@ -51,7 +46,7 @@ BROKER: Final = an_object(
         "rackId": {"type": ["string", "null"]},
         "epoch": COUNT,
         "internalUUID": {"type": "string"},
-        "guest": {"type": "boolean", "description": "registered here, and no YAK broker"},
+        "guest": {"type": "boolean", "description": "an external broker, registered here"},
         "timestamp": SECONDS,
     }
 )
@@ -84,13 +79,7 @@ PRODUCER_BLOCK: Final = an_object(
     }
 )
 PRODUCER: Final = an_object(
-    {
-        "brokerId": NODE_ID,
-        "brokerEpoch": COUNT,
-        "producerId": COUNT,
-        "producerEpoch": COUNT,
-        "timestamp": SECONDS,
-    }
+    {"brokerId": NODE_ID, "brokerEpoch": COUNT, "producerId": COUNT, "producerEpoch": COUNT, "timestamp": SECONDS}
 )
 _OFFICE: Final = {
     "clusterId": {"type": "string"},
@@ -104,9 +93,9 @@ _FOR_BROKERS: Final = {
     "brokerConfigs": {"type": "object", "additionalProperties": CONFIGS},
 }
 _CHANGES: Final = {
-    "full": {"type": "boolean", "description": "everything, and not only what changed"},
+    "full": {"type": "boolean", "description": "the full state instead of changes"},
     "offset": COUNT,
-    "timestamp": {**SECONDS, "description": "ask from this time next, and no change is missed"},
+    "timestamp": {**SECONDS, "description": "the time for the next request, so that no change is missed"},
     **_FOR_CLIENTS,
     "removedTopics": a_list(an_object({"name": {"type": "string"}, "topicUUID": UUID, "timestamp": SECONDS})),
 }
@@ -117,7 +106,7 @@ LOG: Final = an_object(
     {
         "begin": COUNT,
         "end": COUNT,
-        "next": {"type": ["integer", "null"], "description": "where to go on; null at the end"},
+        "next": {"type": ["integer", "null"], "description": "the next offset; null at the end"},
         "source": {"enum": ["store", "copy"]},
         "records": a_list(
             an_object(

@@ -137,7 +137,9 @@ async def _wait_until_led(context: Context, leaders: Mapping[TopicPartition, Nod
         if not late:
             return
         if trio.current_time() >= until:
-            done.failed |= dict.fromkeys(late, f"it was asked for, and is not seen here after {_SEEN_SECONDS:g} s")
+            done.failed |= dict.fromkeys(
+                late, f"it was requested, but this broker has not seen it after {_SEEN_SECONDS:g} s"
+            )
             return
         await trio.sleep(_LOOK_SECONDS)
 

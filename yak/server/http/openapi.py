@@ -11,14 +11,14 @@ from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.version import __version__
 
 TAGS: Final[Mapping[str, str]] = {
-    "Health": "Whether this broker is well, for people, load balancers, and whatever restarts it.",
-    "Data": "Records in and out as JSON: one or many, as a live stream, from CSV; topics, and who leads their partitions.",
-    "Consumer groups": "Reading in a group, as Confluent's REST proxy v2 has it.",
-    "Metadata service: brokers": "Brokers that register, those that are alive, and those that leave.",
+    "Health": "Health checks for people, load balancers and supervisors.",
+    "Data": "Produce and consume records as JSON, as a live stream or from CSV; topics and partition leaders.",
+    "Consumer groups": "Consumer groups, as in Confluent's REST proxy v2.",
+    "Metadata service: brokers": "Register, list and unregister brokers.",
     "Metadata service: topics, partitions, producers": "Topics, partitions and producer ids by the metadata service's names.",
-    "Metadata service: changes and history": "What changed since a time, the metadata log, and the cluster as it was.",
-    "Administration": "The cluster as it is, live events, failover and shutdown.",
-    "Metrics": "Numbers for Prometheus.",
+    "Metadata service: changes and history": "Metadata changes since a time, the metadata log, and earlier cluster states.",
+    "Administration": "Cluster state, live events, failover and shutdown.",
+    "Metrics": "Metrics for Prometheus.",
     "Documentation": "What there is.",
 }
 """The headings of routes, in the order of the page; other tags come after them."""
@@ -30,18 +30,18 @@ PROBLEM_SCHEMA: Final = {
         "error": {
             "type": "string",
             "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$",
-            "description": "a name that never changes; a Kafka error has Kafka's name",
+            "description": "a stable name; a Kafka error has Kafka's name",
         },
         "message": {"type": "string", "description": "what happened"},
-        "hint": {"type": "string", "description": "what to do about it; may be empty"},
+        "hint": {"type": "string", "description": "a remedy; may be empty"},
     },
 }
 _JSON: Final = "application/json"
 _ERRORS: Final = {
-    "401": ("TokenNeeded", "The token is missing or wrong (only where the broker has one)"),
-    "403": ("Refused", "Not from there: a page of another site, or the administration from another machine"),
-    "4XX": ("Mistake", "The request cannot be served as it is"),
-    "5XX": ("Trouble", "The broker or the cluster cannot do it now"),
+    "401": ("TokenNeeded", "The token is missing or wrong (only if YAK_HTTP_TOKEN is set)"),
+    "403": ("Refused", "Forbidden: a cross-site request, or administration from another machine"),
+    "4XX": ("Mistake", "Client error"),
+    "5XX": ("Trouble", "The broker or the cluster cannot serve the request now"),
 }
 _PATH_PARAMETER: Final = re.compile(r"{(\w+)(?::\w+)?}")
 
@@ -63,7 +63,7 @@ def document(routes: Sequence[Route], server_url: str | None = None) -> dict[str
             "title": "YAK over HTTP",
             "version": __version__,
             "summary": "Health, data, metadata, administration, events and metrics of a YAK broker.",
-            "description": "Any broker answers any request. Errors are JSON: a name, what happened, and what to do.",
+            "description": "Any broker answers any request. Errors are JSON: a name, a message, and a remedy.",
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": server_url or "/"}],
@@ -76,7 +76,7 @@ def document(routes: Sequence[Route], server_url: str | None = None) -> dict[str
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "What the broker's YAK_HTTP_TOKEN is; one without it asks for none.",
+                    "description": "The broker's YAK_HTTP_TOKEN; not needed if it is not set.",
                 }
             },
         },

@@ -40,12 +40,12 @@ async def ask_broker(
 ) -> OtherAnswer:
     """Send one request. Raises Problem 503 `broker-unreachable` without a valid HTTP answer in time."""
     if not broker.http_port:
-        raise _unreachable(broker, "it answers no HTTP")
+        raise _unreachable(broker, "it has no HTTP address")
     try:
         with trio.fail_after(CONNECT_SECONDS):
             stream = await trio.open_tcp_stream(broker.host, broker.http_port)
     except trio.TooSlowError:
-        raise _unreachable(broker, "no connection in time") from None
+        raise _unreachable(broker, "the connection timed out") from None
     except OSError as error:
         raise _unreachable(broker, str(error)) from None
     host = f"[{broker.host}]" if ":" in broker.host else broker.host
@@ -80,7 +80,7 @@ async def _exchange(stream: trio.SocketStream, request: h11.Request, body: bytes
         elif isinstance(event, h11.Data):
             received += event.data
             if len(received) > ANSWER_BYTES_MAX:
-                raise OSError(f"an answer of more than {ANSWER_BYTES_MAX} bytes")
+                raise OSError(f"a response of more than {ANSWER_BYTES_MAX} bytes")
         elif isinstance(event, h11.EndOfMessage):
             return OtherAnswer(status, bytes(received))
 
@@ -90,5 +90,5 @@ def _unreachable(broker: BrokerInfo, why: str) -> Problem:
         503,
         "broker-unreachable",
         f"broker {broker.node_id} did not answer: {why}",
-        "it may be restarting: try again; GET /api/cluster shows who is alive",
+        "it may be restarting: retry; GET /api/cluster lists the live brokers",
     )

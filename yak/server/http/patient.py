@@ -39,7 +39,7 @@ class PatientStream:
                         await self._stream.send_all(whole[start : start + _PIECE_BYTES])
         except trio.TooSlowError:
             self.drop()
-            raise trio.BrokenResourceError("the peer took nothing") from None
+            raise trio.BrokenResourceError("the client read nothing") from None
         except trio.Cancelled:
             self.drop()  # part of an answer was sent: nothing valid can follow
             raise

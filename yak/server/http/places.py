@@ -21,7 +21,7 @@ def find_topic(context: Context, name: str) -> TopicInfo:
     """An existing topic. Raises Problem 404 `unknown-topic-or-partition`."""
     topic = context.broker.image.topics.get(name)
     if topic is None:
-        raise kafka_problem(ErrorCode.unknown_topic_or_partition, f"topic {name[:249]!r}", "there is no such topic")
+        raise kafka_problem(ErrorCode.unknown_topic_or_partition, f"topic {name[:249]!r}", "the topic does not exist")
     return topic
 
 
@@ -32,7 +32,7 @@ def check_partition(topic: TopicInfo, partition: int) -> None:
         raise kafka_problem(
             ErrorCode.unknown_topic_or_partition,
             f"partition {partition} of topic {topic.name!r}",
-            "it has partition 0 alone" if last == 0 else f"it has partitions 0 to {last}",
+            "it has only partition 0" if last == 0 else f"it has partitions 0 to {last}",
         )
 
 
@@ -53,8 +53,8 @@ async def find_or_create_topic(context: Context, name: str) -> TopicInfo:
     found = answer.topics[0]
     if found.error_code is not ErrorCode.none and found.error_code is not ErrorCode.leader_not_available:
         if found.error_code is ErrorCode.unknown_topic_or_partition and context.broker.config.auto_create_topics_enable:
-            raise kafka_problem(ErrorCode.leader_not_available, f"topic {name!r}", "it could not be made now")
-        raise kafka_problem(found.error_code, f"topic {name[:249]!r}", "there is no such topic")
+            raise kafka_problem(ErrorCode.leader_not_available, f"topic {name!r}", "it could not be created")
+        raise kafka_problem(found.error_code, f"topic {name[:249]!r}", "the topic does not exist")
     return find_topic(context, name)
 
 
@@ -128,7 +128,7 @@ async def ask_leader(
     if leader is None:
         check_partition(find_topic(context, topic), partition)
         raise kafka_problem(
-            ErrorCode.leader_not_available, f"partition {partition} of topic {topic!r}", "nobody leads it"
+            ErrorCode.leader_not_available, f"partition {partition} of topic {topic!r}", "it has no leader"
         )
     return await context.door.ask(api_key, fields, node_id=leader, **more)
 

@@ -21,7 +21,7 @@ from yak.server.http.rows import Row
 
 PLACED_AT_ONCE_MAX = 1000
 """More records than this are parsed and placed in a thread."""
-HINT = "see GET /docs for what a record may have"
+HINT = "GET /docs lists the fields of a record"
 
 
 class Placing:
@@ -48,8 +48,8 @@ class Placing:
             if partition is None:
                 partition = self._sticky_partition(topic) if key is None else partition_for_key(key, count)
             elif partition >= count:
-                words = "partition 0 alone" if count == 1 else f"partitions 0 to {count - 1}"
-                message = f"there is no partition {partition}: topic {topic!r} has {words}"
+                words = "only partition 0" if count == 1 else f"partitions 0 to {count - 1}"
+                message = f"partition {partition} does not exist: topic {topic!r} has {words}"
                 self._fault(at, ErrorCode.unknown_topic_or_partition, message)
                 continue
             size = row.size_bytes_max
@@ -97,7 +97,7 @@ def refuse(failed: int, total: int, faults: list[dict[str, Any]]) -> Problem:
     return Problem(
         400,
         "bad-records",
-        f"{failed} of {total} records cannot be written, so nothing was; the first is record {faults[0]['row']}: "
+        f"{failed} of {total} records are invalid, so none was written; the first is record {faults[0]['row']}: "
         + faults[0]["message"],
         HINT,
         more={"failed": failed, "records": faults},

@@ -39,18 +39,18 @@ _STATUS: Final[Mapping[str, int]] = {
 }
 """An error that is missing here is the client's: 400."""
 _HINTS: Final[Mapping[str, str]] = {
-    "unknown_topic_or_partition": "GET /topics lists what there is",
-    "topic_already_exists": "DELETE it first, or take another name",
-    "offset_out_of_range": "GET /topics/{name} shows the first and the last offset of each partition",
-    "message_too_large": "send less at once, or raise max.message.bytes of the topic",
-    "not_enough_replicas": "nothing was written; GET /api/isr shows which replicas are missing",
-    "not_enough_replicas_after_append": "it was written and may yet count; GET /api/isr shows which replicas are missing",
-    "leader_not_available": "try again in a moment; GET /api/isr shows who leads",
-    "not_leader_or_follower": "leadership is moving: try again in a moment",
-    "invalid_replication_factor": "each replica needs a registered YAK broker of its own; GET /api/cluster lists them",
-    "invalid_replica_assignment": "GET /get_active_brokers shows who can hold replicas: YAK brokers that are ALIVE",
-    "invalid_partitions": "a topic can only grow",
-    "request_timed_out": "nobody can say whether it was done: look, then try again",
+    "unknown_topic_or_partition": "GET /topics lists all topics",
+    "topic_already_exists": "DELETE it first, or use another name",
+    "offset_out_of_range": "GET /topics/{name} lists the log start and end offset of each partition",
+    "message_too_large": "send smaller batches, or raise max.message.bytes of the topic",
+    "not_enough_replicas": "nothing was written; GET /api/isr lists the ISR",
+    "not_enough_replicas_after_append": "it was written and may still be committed; GET /api/isr lists the ISR",
+    "leader_not_available": "retry in a moment; GET /api/isr lists the leaders",
+    "not_leader_or_follower": "a leader election is in progress: retry in a moment",
+    "invalid_replication_factor": "each replica needs its own YAK broker; GET /api/cluster lists them",
+    "invalid_replica_assignment": "replicas need live YAK brokers; GET /get_active_brokers lists them",
+    "invalid_partitions": "the number of partitions can only be increased",
+    "request_timed_out": "the result is unknown: check the state before a retry",
 }
 
 

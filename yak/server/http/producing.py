@@ -155,7 +155,9 @@ class _Writing:
                 grouped.setdefault(leader, []).append(lane)
             elif topic not in image.topics:
                 what = f"topic {topic!r}"
-                lane.problem = kafka_problem(ErrorCode.unknown_topic_or_partition, what, "it was deleted meanwhile")
+                lane.problem = kafka_problem(
+                    ErrorCode.unknown_topic_or_partition, what, "it was deleted during the request"
+                )
             else:
                 self._troubles[lane.place] = _nobody_leads(lane.place)
         return grouped
@@ -239,7 +241,7 @@ def _words(answer: Any) -> str | None:
 
 def _nobody_leads(place: TopicPartition) -> Problem:
     what = f"partition {place.partition} of topic {place.topic!r}"
-    return kafka_problem(ErrorCode.leader_not_available, what, "nobody leads it")
+    return kafka_problem(ErrorCode.leader_not_available, what, "it has no leader")
 
 
 class _Ids:

@@ -59,7 +59,7 @@ def walk_from(data: bytes, offset: int, *, records_max: int, bytes_max: int, dec
                 422,
                 "batch-unreadable",
                 f"the batch of offsets {header.base_offset} to {header.last_offset}: {error}",
-                f"go on at offset {header.next_offset}, or read it with a Kafka client",
+                f"continue at offset {header.next_offset}, or read it with a Kafka client",
                 more={"next_offset": header.next_offset},
             ) from None
         position = header.next_offset
@@ -166,8 +166,8 @@ async def _out_of_range(context: Context, place: TopicPartition, offset: int) ->
         "offset-out-of-range",
         f"partition {place.partition} of topic {place.topic!r} has offsets {start} to {end - 1}, not {offset}"
         if end > start
-        else f"partition {place.partition} of topic {place.topic!r} is empty at offset {end}; {offset} is not there",
-        f"ask from {start} to {end}, or for offset=earliest or latest",
+        else f"partition {place.partition} of topic {place.topic!r} is empty at offset {end}; {offset} is out of range",
+        f"use an offset from {start} to {end}, earliest or latest",
         more={"log_start_offset": start, "high_watermark": end},
     )
 
@@ -176,7 +176,7 @@ async def _out_of_range(context: Context, place: TopicPartition, offset: int) ->
 def held(context: Context, bytes_count: int) -> Iterator[None]:
     """Count bytes of records as held while they are rendered. Raises Problem 503 `too-busy` above the limit."""
     if context.body_bytes_held + bytes_count > context.limits.body_in_flight_bytes_max:
-        raise Problem(503, "too-busy", "too many records are being shown", "try again in a moment")
+        raise Problem(503, "too-busy", "this broker serves too many large reads", "retry in a moment")
     context.body_bytes_held += bytes_count
     try:
         yield

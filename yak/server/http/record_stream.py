@@ -81,7 +81,7 @@ def _check_count(context: Context, count: int) -> None:
             400,
             "too-many-partitions",
             f"{count} partitions in one stream, at most {context.limits.stream_partitions_max}",
-            "listen to fewer topics in each stream",
+            "use fewer topics per stream",
         )
 
 
@@ -92,7 +92,7 @@ def read_event_id(text: str) -> dict[TopicPartition, int]:
         found = _POSITION.fullmatch(part)
         if found is None:
             raise Problem(
-                400, "bad-event-id", "Last-Event-ID is not one that a stream gave", "leave it out to begin anew"
+                400, "bad-event-id", "Last-Event-ID is not valid for this stream", "leave it out to start again"
             )
         for pair in found[2].strip(",").split(","):
             number, _, offset = pair.partition("=")
@@ -196,11 +196,7 @@ class RecordStream:
         """Fetch once; False after an error that may be transient."""
         try:
             answer = await self._context.door.ask(
-                FETCH,
-                self._request(places),
-                node_id=leader,
-                version=FETCH_VERSION,
-                timeout_s=10 + _WAIT_MS / 1000,
+                FETCH, self._request(places), node_id=leader, version=FETCH_VERSION, timeout_s=10 + _WAIT_MS / 1000
             )
         except Problem:
             return False
@@ -269,7 +265,7 @@ class RecordStream:
         at = self._fetch_at[place]
         if start <= at <= end:
             return False
-        chunk = self._gap(place, start if at < start else end, "these offsets are not in the log")
+        chunk = self._gap(place, start if at < start else end, "these offsets are no longer in the log")
         self._fetch_at[place] = chunk.next_offset
         await self._to_listener.send(chunk)
         return True

@@ -59,7 +59,7 @@ class RemoteBrokers:
             with trio.fail_after(_CONNECT_SECONDS):
                 return await trio.open_tcp_stream(*address)
         except (OSError, trio.TooSlowError) as error:
-            why = "no connection in time" if isinstance(error, trio.TooSlowError) else str(error)
+            why = "the connection timed out" if isinstance(error, trio.TooSlowError) else str(error)
             raise RemoteLost(why) from None
 
     def _keep(self, address: tuple[str, int], stream: trio.SocketStream) -> None:
@@ -96,7 +96,7 @@ async def _receive_frame(stream: trio.SocketStream) -> bytes:
         if length is None and len(received) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(received)
             if not _LENGTH.size <= length <= REQUEST_BYTES_MAX:
-                raise OSError(f"an answer of {length} bytes")
+                raise OSError(f"a response of {length} bytes")
             wanted = _LENGTH.size + length
     if len(received) > wanted:
         raise OSError("more than one answer")

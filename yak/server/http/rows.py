@@ -20,15 +20,7 @@ from yak.server.http.bodies import kind_of
 HEADERS_MAX: Final = 100
 """Of one record."""
 INT32_MAX: Final = 2**31 - 1
-ROW_FIELDS: Final = (
-    "key",
-    "key_base64",
-    "payload",
-    "payload_text",
-    "payload_base64",
-    "partition",
-    "headers",
-)
+ROW_FIELDS: Final = ("key", "key_base64", "payload", "payload_text", "payload_base64", "partition", "headers")
 _KNOWN: Final = frozenset(ROW_FIELDS)
 _KNOWN_WITH_TOPIC: Final = _KNOWN | {"topic"}
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -81,7 +73,7 @@ def read_row(row: Any, topic: str | None) -> Row:
     if not row.keys() <= known:
         unknown = min(set(row) - known)
         if unknown == "topic":
-            raise BadRow("the topic is named once for all records, or once in each")
+            raise BadRow("name the topic once for all records, or in each record")
         raise BadRow(f"unknown field {unknown[:64]!r}; known are {', '.join(ROW_FIELDS)}")
     if topic is None:
         topic = row.get("topic")
@@ -107,7 +99,7 @@ def _key(row: Mapping[str, Any]) -> bytes | None:
     if key is None:
         return None
     if type(key) is not str:
-        raise BadRow(f"key is {kind_of(key)}; it is a text or null: write it as one, or put its parts into the payload")
+        raise BadRow(f"key is {kind_of(key)}, not a text or null: write it as a text, or put it into the payload")
     return key.encode()
 
 
@@ -115,7 +107,7 @@ def _value(row: Mapping[str, Any]) -> bytes | None:
     given = ("payload" in row) + ("payload_text" in row) + ("payload_base64" in row)
     if given != 1:
         if not given:
-            raise BadRow("payload is missing; null, for a record without a value, must be written too")
+            raise BadRow("payload is missing; send null for a record without a value")
         raise BadRow("one of payload, payload_text and payload_base64, not several")
     if "payload" in row:
         payload = row["payload"]

@@ -49,9 +49,9 @@ def bind(host: str, port: int, *, may_move: bool) -> list[socket.socket]:
             return listener.bind(host, _ANY_PORT)
         raise UsageError(
             error.code,
-            f"cannot answer HTTP on {host}:{port}",
+            f"cannot serve HTTP on {host}:{port}",
             why=error.why,
-            try_=("yak serve --http-port 0       take any free port", "yak serve --no-http           answer no HTTP"),
+            try_=("yak serve --http-port 0       take any free port", "yak serve --no-http           serve no HTTP"),
         ) from error
 
 

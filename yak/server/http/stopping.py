@@ -25,13 +25,13 @@ def find_broker(context: Context, node_id: NodeId) -> BrokerInfo:
     info = brokers.get(node_id)
     if info is None:
         known = ", ".join(map(str, sorted(brokers))) or "none"
-        raise Problem(404, "broker-id-not-registered", f"there is no broker {node_id}", f"brokers are {known}")
+        raise Problem(404, "broker-id-not-registered", f"broker {node_id} does not exist", f"brokers are {known}")
     if not is_serving(info):
         raise Problem(
             409,
             "broker-not-running",
             f"broker {node_id} is {info.state.value}",
-            "only a broker that serves can be stopped in order",
+            "only an active broker can be shut down",
         )
     return info
 

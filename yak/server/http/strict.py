@@ -60,16 +60,16 @@ class StrictConnection(h11.Connection):
         names = [name for name, _ in headers]
         size = len(request.target) + sum(len(name) + len(value) + _HEADER_OVERHEAD for name, value in headers)
         if request.http_version not in _VERSIONS:
-            self._refuse(505, "http-version", "only HTTP/1.1 and HTTP/1.0 are spoken here", "curl --http1.1")
+            self._refuse(505, "http-version", "only HTTP/1.1 and HTTP/1.0 are supported", "curl --http1.1")
         if size > self._head_bytes_max:
             self._refuse_size()
         if b"transfer-encoding" in names and (b"content-length" in names or request.http_version == b"1.0"):
             self._refuse(
-                400, "bad-request", "the length of the body is said twice, or in a way that HTTP/1.0 has not", ""
+                400, "bad-request", "the body's length is given twice, or in a form that HTTP/1.0 does not have", ""
             )
         if any(name == b"upgrade" and value.lower() == b"websocket" for name, value in headers):
-            hint = "streams here are server-sent events: curl -N, or EventSource in a browser"
-            self._refuse(400, "no-websockets", "WebSockets are not spoken here", hint)
+            hint = "use server-sent events: curl -N, or EventSource in a browser"
+            self._refuse(400, "no-websockets", "WebSockets are not supported", hint)
 
     def explain(self, status: int) -> Problem:
         """The problem for the error that was raised last."""
@@ -77,9 +77,7 @@ class StrictConnection(h11.Connection):
             return self.problem
         if status == 431:
             return head_too_large(self._head_bytes_max)
-        return Problem(
-            status, "bad-request", "this is no HTTP request that can be understood", "GET /docs lists what there is"
-        )
+        return Problem(status, "bad-request", "the request is not valid HTTP", "GET /docs lists all routes")
 
     def _refuse_size(self) -> None:
         self.problem = head_too_large(self._head_bytes_max)
@@ -92,4 +90,4 @@ class StrictConnection(h11.Connection):
 
 def head_too_large(bytes_max: int) -> Problem:
     """The problem for too large a head."""
-    return Problem(431, "head-too-large", f"request line and headers have at most {bytes_max} bytes here", "send less")
+    return Problem(431, "head-too-large", f"request line and headers may have at most {bytes_max} bytes", "send less")

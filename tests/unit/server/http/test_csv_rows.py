@@ -53,7 +53,7 @@ def test_broken_rows_are_named_and_the_others_are_read(piece_bytes):
         CsvRow(5, [], "it is not CSV: ',' expected after '\"'"),
         CsvRow(7, ['lines"']),
         CsvRow(8, ["5", '5" pipe']),
-        CsvRow(9, [], "a quote is opened and not closed"),
+        CsvRow(9, [], "a quote is not closed"),
         CsvRow(10, ["7", "7"]),
     ]
 
@@ -62,7 +62,7 @@ def test_behind_a_quote_that_is_never_closed_each_line_is_a_row_again():
     data = b'a,b\n"open,1\n2,2\n3,3\n'
     assert read(data) == [
         CsvRow(1, ["a", "b"]),
-        CsvRow(2, [], "a quote is opened and not closed"),
+        CsvRow(2, [], "a quote is not closed"),
         CsvRow(3, ["2", "2"]),
         CsvRow(4, ["3", "3"]),
     ]
@@ -112,7 +112,7 @@ def test_a_line_ends_open_where_a_csv_reader_would_read_on(line, is_open):
 def test_a_row_whose_quotes_hold_a_line_that_is_too_long_is_not_written_without_it(piece_bytes, end):
     found = read(b'x,"a\n' + b"y" * 50 + b"\n" + end, piece_bytes, row_chars_max=20)
     assert found[:2] == [
-        CsvRow(1, [], "a quote is opened and not closed"),
+        CsvRow(1, [], "a quote is not closed"),
         CsvRow(2, [], "it has more than 20 characters"),
     ]
     assert found[2:] == ([CsvRow(3, ['b"']), CsvRow(4, ["1", "2"])] if end else [])

@@ -79,7 +79,7 @@ def test_another_node_is_asked_at_its_address_in_the_newest_version() -> None:
         (1, Closed("internal error"), 503, "broker-unreachable", "node 1 did not answer: internal error"),
         (2, RemoteLost("connection refused"), 503, "broker-unreachable", "node 2 did not answer: connection refused"),
         (9, None, 503, "broker-unreachable", "node 9 did not answer: it is not registered"),
-        (2, b"\0\0\0\0nonsense", 503, "broker-unreachable", "an answer that is no"),
+        (2, b"\0\0\0\0nonsense", 503, "broker-unreachable", "the response is not a valid"),
         (2, "never", 504, "no-answer", "node 2 did not answer within 0.05 s"),
         (None, "never", 504, "no-answer", "node 1 did not answer within 0.05 s"),
     ],

@@ -109,7 +109,7 @@ def test_only_the_first_faults_are_named_and_all_are_counted():
     assert faults[0] == {
         "row": 1,
         "error": "bad-record",
-        "message": "payload is missing; null, for a record without a value, must be written too",
+        "message": "payload is missing; send null for a record without a value",
     }
 
 

@@ -17,7 +17,7 @@ FORMATS: Final = ("binary", "json")
 _FORMATS_WITH_A_SCHEMA: Final = ("avro", "jsonschema", "protobuf")
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
 """curl's default content type of a body."""
-_HINT: Final = f"say Accept: {V2}, or leave it out"
+_HINT: Final = f"send Accept: {V2}, or no Accept header"
 
 
 class _Range(NamedTuple):
@@ -63,8 +63,8 @@ def records_type(request: Request, data_format: str) -> str:
             406,
             40601,
             "wrong-format",
-            f"this instance gives records as {data_format}, which is not the format of the Accept header",
-            f"say Accept: {ours}, or make an instance of the other format",
+            f"this instance returns records as {data_format}, the Accept header asks for another format",
+            f"send Accept: {ours}, or create an instance of the other format",
         )
     return found
 
@@ -77,7 +77,11 @@ def check_body_type(request: Request) -> None:
     name = given.partition(";")[0].strip().lower()
     if name not in (*ANSWER_TYPES, _CURLS_OWN, "application/octet-stream"):
         raise refusal(
-            415, 415, "wrong-content-type", f"{name[:64]!r} is not read here", f"send JSON with Content-Type: {V2}"
+            415,
+            415,
+            "wrong-content-type",
+            f"content type {name[:64]!r} is not supported",
+            f"send JSON with Content-Type: {V2}",
         )
 
 
@@ -92,7 +96,7 @@ def _best(request: Request, offered: Iterable[str]) -> str:
         if exactness >= 0 and quality > best_quality:
             best, best_quality = media_type, quality
     if not best:
-        raise refusal(406, 406, "not-acceptable", "this route answers none of the types in the Accept header", _HINT)
+        raise refusal(406, 406, "not-acceptable", "this route supports no type of the Accept header", _HINT)
     return best
 
 

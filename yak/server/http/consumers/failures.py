@@ -21,17 +21,15 @@ class _Kind(NamedTuple):
     hint: str
 
 
-_REBALANCING: Final = _Kind(
-    409, 40903, "rebalancing", "the group is giving partitions out anew: read records, then go on from there"
-)
-_UNREACHABLE: Final = _Kind(503, 50003, "broker-unreachable", "a broker is away or busy: try again in a moment")
-_UNKNOWN_TOPIC: Final = _Kind(404, 40401, "unknown-topic-or-partition", "GET /topics lists what there is")
+_REBALANCING: Final = _Kind(409, 40903, "rebalancing", "the group is rebalancing: read records first, then continue")
+_UNREACHABLE: Final = _Kind(503, 50003, "broker-unreachable", "a broker is unreachable or busy: retry in a moment")
+_UNKNOWN_TOPIC: Final = _Kind(404, 40401, "unknown-topic-or-partition", "GET /topics lists all topics")
 _FORBIDDEN: Final = _Kind(403, 40301, "forbidden", "")
 _NO_OFFSET: Final = _Kind(
     409,
     40903,
     "no-offset",
-    "auto.offset.reset is none, and nothing is committed: POST .../positions says where to begin",
+    "auto.offset.reset is none and there is no committed offset: set one with POST .../positions",
 )
 _KINDS: Final = {
     "UNKNOWN_TOPIC_OR_PART": _UNKNOWN_TOPIC,
@@ -45,7 +43,7 @@ _KINDS: Final = {
     "FENCED_MEMBER_EPOCH": _REBALANCING,
     "_STATE": _REBALANCING,
     "INCONSISTENT_GROUP_PROTOCOL": _Kind(
-        409, 40903, "other-protocol", "the members of this group share partitions in another way: take another group"
+        409, 40903, "other-protocol", "the members of this group use another assignment protocol: use another group"
     ),
     "_AUTO_OFFSET_RESET": _NO_OFFSET,
     "_NO_OFFSET": _NO_OFFSET,
@@ -61,7 +59,7 @@ _KINDS: Final = {
     "_RESOLVE": _UNREACHABLE,
 }
 """By librdkafka's error name; a retriable error that is missing here counts as an unreachable broker."""
-_OTHER: Final = _Kind(500, 50002, "kafka-error", "the broker's log may say more")
+_OTHER: Final = _Kind(500, 50002, "kafka-error", "the broker's log may have the cause")
 
 
 def refusal(status: int, code: int, slug: str, message: str, hint: str = "") -> Problem:
@@ -76,7 +74,7 @@ def unprocessable(message: str, hint: str) -> Problem:
 
 def bad_config(message: str, hint: str) -> Problem:
     """The problem for settings that no instance can have."""
-    return refusal(UNPROCESSABLE, 42204, "bad-config", f"no consumer can be made of this: {message}", hint)
+    return refusal(UNPROCESSABLE, 42204, "bad-config", f"the consumer cannot be created: {message}", hint)
 
 
 def unknown_instance() -> Problem:
@@ -85,8 +83,8 @@ def unknown_instance() -> Problem:
         404,
         40403,
         "unknown-instance",
-        "there is no such consumer instance in this broker",
-        "POST /consumers/{group} makes one; an idle one is closed, and each lives in the broker that made it: use its base_uri",
+        "this broker has no such consumer instance",
+        "POST /consumers/{group} creates one. An idle instance is closed. Only the broker in its base_uri knows it.",
     )
 
 

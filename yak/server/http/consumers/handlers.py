@@ -200,7 +200,7 @@ def partition_counts(context: Context) -> Callable[[str], int | None]:
 async def records(context: Context, request: Request, _media_type: str) -> Response:
     """Records that the client did not receive yet; an empty list after a timeout."""
     if request.method == "HEAD":  # Starlette serves HEAD for every GET, but a HEAD must not consume records
-        raise Problem(405, "method-not-allowed", "HEAD would take records and show none", "use GET")
+        raise Problem(405, "method-not-allowed", "HEAD would consume records without returning them", "use GET")
     refuse_unknown_query(request, ("timeout", "max_bytes"))
     asked_ms = query_integer(request, "timeout", -1, minimum=-INT64_MAX - 1)
     asked_bytes = query_integer(request, "max_bytes", -1, minimum=-INT64_MAX - 1)
@@ -211,7 +211,7 @@ async def records(context: Context, request: Request, _media_type: str) -> Respo
         pass  # no body is allowed: the next message is the disconnect
     async with instances.exclusively(*_key(request)) as instance:
         if instance.source == "nothing":
-            raise illegal_state("this instance reads nothing yet", "POST .../subscription first")
+            raise illegal_state("this instance has no subscription or assignment", "POST .../subscription first")
         wait_s = _wait_ms(asked_ms, instance.settings.wait_ms, context.limits) / 1000
         bytes_max = context.limits.consumer_answer_bytes_max
         if 0 < asked_bytes < bytes_max:
@@ -236,7 +236,12 @@ async def commit(context: Context, request: Request, media_type: str) -> Respons
     refuse_unknown_query(request, ("async",))
     waits = query_text(request, "async") or "false"
     if waits not in ("true", "false"):
-        raise Problem(400, "bad-parameter", f"async={waits[:64]!r} is neither true nor false", "leave it out to wait")
+        raise Problem(
+            400,
+            "bad-parameter",
+            f"async={waits[:64]!r} is neither true nor false",
+            "leave it out to wait for the commit",
+        )
     instances = _instances(context)
     instances.find(*_key(request))
     marks = places.offsets_of(await _body(context, request, places.OFFSETS_HINT, optional=True))

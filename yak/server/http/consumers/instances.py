@@ -106,20 +106,24 @@ class Instances:
     def _check_room(self, group: str, name: str) -> None:
         limits = self._context.limits
         if self._is_stopping:
-            raise refusal(503, 50302, "stopping", "this broker is stopping", "ask another one")
+            raise refusal(503, 50302, "stopping", "this broker is stopping", "use another broker")
         if (group, name) in self._table:
             raise refusal(
                 409,
                 40902,
                 "instance-exists",
-                "the group has an instance of this name in this broker already",
-                "take another name, or none; DELETE the old one first",
+                "the group already has an instance of this name on this broker",
+                "use another name or none, or DELETE the old instance first",
             )
         # Instances that are closing still have their threads and memory.
         if len(self._table) + len(self._closing) >= limits.consumers_max:
-            raise _too_many(f"this broker has {limits.consumers_max} instances", "ask another broker, or DELETE some")
+            raise _too_many(
+                f"this broker has the maximum of {limits.consumers_max} instances", "use another broker, or DELETE some"
+            )
         if sum(held == group for held, _ in self._table) >= limits.consumers_per_group_max:
-            raise _too_many(f"the group has {limits.consumers_per_group_max} instances in this broker", "DELETE some")
+            raise _too_many(
+                f"the group has the maximum of {limits.consumers_per_group_max} instances on this broker", "DELETE some"
+            )
 
     def _bootstrap(self) -> str:
         broker = self._context.broker
@@ -180,8 +184,8 @@ class Instances:
                 409,
                 409,
                 "instance-busy",
-                "another request of this instance is under way",
-                "an instance answers one request after the other: wait for the answer, or make another instance",
+                "another request of this instance is in progress",
+                "an instance serves one request at a time: wait for the response, or create another instance",
             )
         instance.is_busy = True
         try:

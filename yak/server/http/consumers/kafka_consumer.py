@@ -101,7 +101,7 @@ class KafkaConsumer:
         if not names:
             self.unsubscribe()
             return
-        with explained("the topics could not be subscribed to"):
+        with explained("the subscription failed"):
             self._handle.subscribe(names, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
         self._shares = True
 
@@ -112,7 +112,7 @@ class KafkaConsumer:
         assignment made meanwhile is dropped. So a member's handle is closed, which waits, and replaced by a new one.
         """
         self._store_given()
-        with explained("the subscription could not be ended"):
+        with explained("unsubscribing failed"):
             if self._shares:
                 self._handle.close()
                 self._handle = make_handle(self._settings, *self._named, self.log_lines)
@@ -125,7 +125,7 @@ class KafkaConsumer:
         """Assign these directly, each from the group's committed offset; replaces the previous assignment."""
         wanted = dict.fromkeys(partitions)
         self._store_given()
-        with explained("the partitions could not be assigned"):
+        with explained("assigning the partitions failed"):
             self._handle.assign(self._wires(wanted))
         self._shares = False
         self._nothing_is_ours()
@@ -172,12 +172,12 @@ class KafkaConsumer:
         """
         self._store_given()
         self._wake()
-        with explained("nothing could be read"):
+        with explained("reading failed"):
             self._gather(time.monotonic() + wait_s, bytes_max)
         taken = self._inbox.take(bytes_max, RECORDS_MAX)
         if not taken and self._failure is not None:
             failure, self._failure = self._failure, None
-            raise kafka_failure(failure, "nothing could be read")
+            raise kafka_failure(failure, "reading failed")
         return taken
 
     def _gather(self, deadline: float, bytes_max: int) -> None:
@@ -255,7 +255,7 @@ class KafkaConsumer:
     def _wake(self) -> None:
         if self._resting:
             self._resting = False
-            with explained("fetching could not go on"):
+            with explained("resuming the fetches failed"):
                 self._handle.resume(self._wires(self._ours))
 
     # --------------------------------------------------------------------------------------------------- offsets
@@ -274,13 +274,13 @@ class KafkaConsumer:
             ]
         if not wires:
             return
-        with explained("the offsets were not committed"):
+        with explained("committing the offsets failed"):
             answers = self._handle.commit(offsets=wires, asynchronous=not waits)
         if waits:
             refused = [wire for wire in answers if wire.error is not None]
             if refused:
                 where = f"{refused[0].topic}-{refused[0].partition}"
-                raise kafka_failure(refused[0].error, f"the offset of {where} was not committed")
+                raise kafka_failure(refused[0].error, f"committing the offset of {where} failed")
         self._inbox.committed(offsets)
 
     def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Mark]:
@@ -288,11 +288,11 @@ class KafkaConsumer:
         wanted = self.assignment() if partitions is None else list(partitions)
         if not wanted:
             return {}
-        with explained("the committed offsets are not known"):
+        with explained("the committed offsets are unavailable"):
             answers = self._handle.committed(self._wires(wanted), timeout=_ASK_S)
         for wire in answers:
             if wire.error is not None:
-                raise kafka_failure(wire.error, f"what is committed for {wire.topic}-{wire.partition} is not known")
+                raise kafka_failure(wire.error, f"the committed offset of {wire.topic}-{wire.partition} is unavailable")
         return {
             TopicPartition(wire.topic, wire.partition): Mark(wire.offset, wire.metadata or "")
             for wire in answers
@@ -341,13 +341,13 @@ class KafkaConsumer:
         self._require_ours(times_ms)
         if not times_ms:
             return {}
-        with explained("the offsets are not known"):
+        with explained("the offsets are unavailable"):
             answers = self._handle.offsets_for_times(
                 [self._wire(*each, time_ms) for each, time_ms in times_ms.items()], timeout=_ASK_S
             )
         for wire in answers:
             if wire.error is not None:
-                raise kafka_failure(wire.error, f"the offset in {wire.topic}-{wire.partition} is not known")
+                raise kafka_failure(wire.error, f"the offset of {wire.topic}-{wire.partition} is unavailable")
         return {TopicPartition(wire.topic, wire.partition): wire.offset for wire in answers}
 
     def _require_ours(self, partitions: Iterable[TopicPartition]) -> None:
@@ -355,7 +355,7 @@ class KafkaConsumer:
             if each not in self._ours:
                 raise illegal_state(
                     f"{each} is not assigned to this instance",
-                    "GET .../assignments shows what this instance reads; a group gives partitions out within seconds",
+                    "GET .../assignments lists the assigned partitions; a group assigns them within seconds",
                 )
 
     def _seek(self, partition: TopicPartition, offset: Offset) -> None:
@@ -369,7 +369,7 @@ class KafkaConsumer:
                 return
             except KafkaException as error:
                 if error.args[0].name() != "_STATE" or time.monotonic() > deadline or self._is_ending:
-                    raise kafka_failure(error.args[0], f"{partition} could not be moved to {offset}") from None
+                    raise kafka_failure(error.args[0], f"seeking {partition} to {offset} failed") from None
             time.sleep(0.01)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ def make_handle(settings: Settings, bootstrap: str, group: str, client_id: str, 
         "client.id": client_id,
         "error_cb": lambda error: log_lines.append(error.str()),
     }
-    with explained("no consumer could be made"):
+    with explained("the consumer could not be created"):
         return Consumer(config, logger=_Log(log_lines))
 
 

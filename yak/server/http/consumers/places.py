@@ -61,7 +61,7 @@ def subscription_of(body: Any) -> Subscription:
     if pattern is not None:
         if not isinstance(pattern, str) or not 1 <= len(pattern) <= PATTERN_LENGTH_MAX:
             raise unprocessable(
-                f"topic_pattern is no string of 1 to {PATTERN_LENGTH_MAX} characters", SUBSCRIPTION_HINT
+                f"topic_pattern must be a string of 1 to {PATTERN_LENGTH_MAX} characters", SUBSCRIPTION_HINT
             )
         try:
             regexes.compiled(pattern)
@@ -115,14 +115,14 @@ def require_known(wanted: Iterable[TopicPartition], partitions_in: Callable[[str
     for topic, partition in wanted:
         count = partitions_in(topic)
         if count is None:
-            raise refusal(404, 40401, "unknown-topic", f"there is no topic {topic}", "GET /topics lists what there is")
+            raise refusal(404, 40401, "unknown-topic", f"topic {topic} does not exist", "GET /topics lists all topics")
         if partition >= count:
             raise refusal(
                 404,
                 40402,
                 "unknown-partition",
                 f"{topic} has no partition {partition}",
-                f"its partitions are 0 to {count - 1}",
+                f"it has partitions 0 to {count - 1}",
             )
 
 
@@ -139,15 +139,17 @@ def _time(item: Mapping[str, Any]) -> int:
             raise ValueError
         moment = datetime.fromisoformat(value)
     except ValueError:
-        raise unprocessable("timestamp is no time in ISO 8601, as 2026-01-31T12:00:00Z", POSITIONS_HINT) from None
+        raise unprocessable(
+            "timestamp must be a time in ISO 8601, such as 2026-01-31T12:00:00Z", POSITIONS_HINT
+        ) from None
     if moment.tzinfo is None:
-        raise unprocessable("timestamp names no time zone", "end it with Z for UTC, or with +01:00")
+        raise unprocessable("timestamp has no time zone", "end it with Z for UTC, or with +01:00")
     return max(0, (moment - _EPOCH) // timedelta(milliseconds=1))
 
 
 def _object(value: Any, known: tuple[str, ...], hint: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise unprocessable(f"{kind_of(value)} is no object", hint)
+        raise unprocessable(f"{kind_of(value)} is not an object", hint)
     for field in value:
         if field not in known:
             raise unprocessable(f"unknown field {field[:64]!r}", hint)
@@ -170,21 +172,21 @@ def _by_partition(
         item = _object(each, ("topic", "partition", *more), hint)
         partition = whole(item.get("partition"))
         if partition is None or not 0 <= partition <= PARTITION_MAX:
-            raise unprocessable("partition is no whole number from 0", hint)
+            raise unprocessable("partition must be a whole number from 0", hint)
         found[TopicPartition(_topic(item.get("topic"), hint), partition)] = read(item)
     return found
 
 
 def _topic(value: Any, hint: str) -> str:
     if not isinstance(value, str) or not is_valid_topic_name(value):
-        raise unprocessable(f"{str(value)[:64]!r} is no name of a topic", hint)
+        raise unprocessable(f"{str(value)[:64]!r} is not a topic name", hint)
     return value
 
 
 def _offset(item: Mapping[str, Any], hint: str) -> int:
     offset = whole(item.get("offset"))
     if offset is None or not 0 <= offset <= OFFSET_MAX:
-        raise unprocessable("offset is no whole number from 0", hint)
+        raise unprocessable("offset must be a whole number from 0", hint)
     return offset
 
 
@@ -193,5 +195,5 @@ def _metadata(item: Mapping[str, Any], hint: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or len(value) > METADATA_LENGTH_MAX or "\0" in value:
-        raise unprocessable(f"metadata is no text of at most {METADATA_LENGTH_MAX} characters", hint)
+        raise unprocessable(f"metadata must be a text of at most {METADATA_LENGTH_MAX} characters", hint)
     return value

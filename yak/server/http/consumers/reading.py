@@ -59,7 +59,7 @@ def _read_in_thread(
             42203,
             "not-json",
             f"the record at offset {first.offset} of {first.partition} is not JSON: {error}",
-            "read it with an instance of format binary, or POST .../positions with the offset behind it",
+            "read it with an instance of format binary, or skip it with POST .../positions",
         ) from None
     return body, taken[:count], taken[count:]
 

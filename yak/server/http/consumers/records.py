@@ -52,7 +52,7 @@ def _embedded(raw: bytes | None) -> bytes:
         # Numbers are not converted: one with a million digits takes Python minutes.
         json.loads(raw.decode(), parse_int=len, parse_float=len, parse_constant=_refuse)
     except UnicodeDecodeError as error:
-        raise NotJson(f"no UTF-8 at byte {error.start}") from None
+        raise NotJson(f"invalid UTF-8 at byte {error.start}") from None
     except RecursionError:
         raise NotJson("nested too deep") from None
     except ValueError as error:

@@ -32,21 +32,12 @@ _TOPIC: Final[Schema] = {
 }
 _PARTITION: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": PARTITION_MAX}
 _OFFSET: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": OFFSET_MAX}
-_METADATA: Final[Schema] = {
-    "type": ["string", "null"],
-    "maxLength": METADATA_LENGTH_MAX,
-    "pattern": r"^[^\x00]*$",
-}
+_METADATA: Final[Schema] = {"type": ["string", "null"], "maxLength": METADATA_LENGTH_MAX, "pattern": r"^[^\x00]*$"}
 _TIME: Final[Schema] = {"type": "string", "format": "date-time"}
 
 
 def _object(properties: dict[str, Schema], required: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
 def _list(items: Schema, count_max: int, *, or_null: bool = False) -> dict[str, Any]:
@@ -97,10 +88,10 @@ GROUP: Final = Parameter("group", _NAME, "The consumer group", required=True, wh
 INSTANCE: Final = Parameter("instance", _NAME, "The instance's name, its `instance_id`", required=True, where="path")
 _ANY_INT64: Final[Schema] = {"type": "integer", "minimum": -INT64_MAX - 1, "maximum": INT64_MAX}
 TIMEOUT: Final = Parameter(
-    "timeout", _ANY_INT64, "Longest wait in ms; without it, or from 0 down, `consumer.request.timeout.ms`"
+    "timeout", _ANY_INT64, "Longest wait in ms; missing or below 1: `consumer.request.timeout.ms`"
 )
 MAX_BYTES: Final = Parameter(
-    "max_bytes", _ANY_INT64, "Of keys and values in the answer; without it, or from 0 down, as many as there may be"
+    "max_bytes", _ANY_INT64, "Largest size of keys and values in the response; missing or below 1: no limit of its own"
 )
 ASYNC: Final = Parameter("async", {"enum": ["true", "false"]}, "Whether to answer before the commit is done")
 
@@ -108,10 +99,7 @@ ASYNC: Final = Parameter("async", {"enum": ["true", "false"]}, "Whether to answe
 def settings_body(wait_ms_max: int) -> Body:
     """The body of `POST /consumers/{group}`."""
     name: Schema = {**_NAME, "type": ["string", "null"]}
-    numbers = {
-        "fetch.min.bytes": _number(-1, MIN_BYTES_MAX),
-        "consumer.request.timeout.ms": _number(1, wait_ms_max),
-    }
+    numbers = {"fetch.min.bytes": _number(-1, MIN_BYTES_MAX), "consumer.request.timeout.ms": _number(1, wait_ms_max)}
     properties = {
         "id": name,
         "name": name,

@@ -19,7 +19,7 @@ NAME_PATTERN: Final = r"^[^\x00-\x1f\x7f/]+$"
 """Of groups and instances: characters allowed in a path."""
 NUMERAL_PATTERN: Final = "^(-1|[0-9]{1,7})$"
 """Of a number sent as a string."""
-HINT: Final = 'send {"name": "me", "format": "json", "auto.offset.reset": "earliest"}, or nothing at all'
+HINT: Final = 'send {"name": "me", "format": "json", "auto.offset.reset": "earliest"}, or no body'
 FIELDS: Final = (
     "id",
     "name",
@@ -85,7 +85,7 @@ def _name(body: Mapping[str, Any]) -> str | None:
             raise unprocessable(f"{field} is {kind_of(value)}, not a string", HINT)
         _check_name(field, value)
         if value in (".", ".."):
-            raise bad_config(f"{field} {value!r} cannot stand in a path", "take another name")
+            raise bad_config(f"{field} {value!r} cannot be part of a path", "use another name")
         return value
     return None
 
@@ -93,7 +93,8 @@ def _name(body: Mapping[str, Any]) -> str | None:
 def _check_name(what: str, value: str) -> None:
     if not re.fullmatch(NAME_PATTERN, value) or len(value) > NAME_LENGTH_MAX:
         raise bad_config(
-            f"{what} is {value[:64]!r}", f"a name has 1 to {NAME_LENGTH_MAX} characters, no / and none that controls"
+            f"{what} is {value[:64]!r}",
+            f"a name has 1 to {NAME_LENGTH_MAX} characters without / and control characters",
         )
 
 

@@ -103,13 +103,13 @@ class Listener:
         """Once the queue is empty, report the dropped events and continue with new ones."""
         if self.has_gap and not self._queue and not self.ended.is_set():
             self.has_gap = False
-            self._put(chunk_of(gap(ring, ring.next, time_ms, "you were too slow: events were left out")))
+            self._put(chunk_of(gap(ring, ring.next, time_ms, "this client is too slow: events were dropped")))
             self.drain()
 
 
 def gap(ring: EventRing, resumes: int, time_ms: int, message: str) -> bytes:
     """The event that reports missing events, up to and not including `resumes`."""
-    fields = {"time_ms": time_ms, "message": message, "hint": "ask with snapshot=true for the state as it is now"}
+    fields = {"time_ms": time_ms, "message": message, "hint": "use snapshot=true for the current state"}
     return render("gap", fields, ring.event_id(resumes - 1))
 
 

@@ -190,7 +190,7 @@ class Pump:
         else:
             own = self._events(audience, max(listener.position, self.ring.first), end) + figure
             if listener.position < self.ring.first:
-                own = gap(self.ring, self.ring.first, self._clock.wall_ms(), "events are no longer there") + own
+                own = gap(self.ring, self.ring.first, self._clock.wall_ms(), "events are no longer available") + own
             if own:
                 listener.offer(chunk_of(own))
         listener.position = end

@@ -79,7 +79,10 @@ class EventRing:
         """The number after a cursor; None for a gap. Raises Problem 400 `bad-cursor` for an invalid one."""
         if not re.fullmatch(CURSOR, cursor, re.ASCII):
             raise Problem(
-                400, "bad-cursor", f"{cursor[:64]!r} is no cursor", "give the id of the last event, as in 1-18f3a2:42"
+                400,
+                "bad-cursor",
+                f"{cursor[:64]!r} is not an event id",
+                "send the id of the last event, such as 1-18f3a2:42",
             )
         boot, _, number = cursor.rpartition(":")
         follows = int(number) + 1

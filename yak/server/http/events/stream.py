@@ -62,7 +62,9 @@ class EventStream(Response):
         self._pump = pump = pump_of(context)
         if pump.listeners >= context.limits.event_listeners_max:
             most = context.limits.event_listeners_max
-            raise Problem(503, "too-many-listeners", f"{most} listen already, which is the most", "ask another broker")
+            raise Problem(
+                503, "too-many-listeners", f"this broker has the maximum of {most} event streams", "use another broker"
+            )
         self._follows = pump.ring.next if asked.cursor is None else pump.ring.after(asked.cursor)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,7 +96,9 @@ class EventStream(Response):
         opening = f": events of {ring.boot}\nretry: 1000\n\n".encode()
         if position is None or position < ring.first:
             position = ring.first
-            opening += gap(ring, position, clock.wall_ms(), "the cursor is of another boot, or its events are gone")
+            opening += gap(
+                ring, position, clock.wall_ms(), "the event id is from before a restart, or its events were dropped"
+            )
         await send(_body(opening))
         if self._asked.has_snapshot:
             position = ring.next
@@ -102,7 +106,7 @@ class EventStream(Response):
         while position < ring.next:
             if position < ring.first:
                 position = ring.first
-                await send(_body(gap(ring, position, clock.wall_ms(), "events were gone before they could be sent")))
+                await send(_body(gap(ring, position, clock.wall_ms(), "events were dropped before they were sent")))
                 continue
             piece, position = ring.collect(position, ring.next, self._asked.subscription.wish, PIECE_BYTES_MAX)
             if piece:

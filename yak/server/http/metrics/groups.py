@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 GROUPS: Final = Family("yak_groups", "gauge", "Groups coordinated by this broker, by state")
 MEMBERS: Final = Family("yak_group_members", "gauge", "Members of a group coordinated by this broker")
 LAG: Final = Family(
-    "yak_group_lag_messages",
-    "gauge",
-    "Consumer lag of a group by topic: log end offset minus committed offset",
+    "yak_group_lag_messages", "gauge", "Consumer lag of a group by topic: log end offset minus committed offset"
 )
 LAG_UNKNOWN: Final = Family(
     "yak_group_lag_unknown_partitions", "gauge", "Partitions with committed offsets whose log end offset is unknown"

@@ -59,7 +59,7 @@ ROUTES: Final = (
         "GET",
         "/api/cluster",
         cluster,
-        "Brokers, controller, Redis, and how many partitions are well",
+        "Brokers, controller, Redis and partition counts",
         "Administration",
         answers={200: Answer("the cluster as this broker knows it", CLUSTER)},
     ),

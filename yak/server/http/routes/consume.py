@@ -21,16 +21,7 @@ BYTES: Final = 1024 * 1024
 TIMEOUT_MS_MAX: Final = 30_000
 _EMPTY_LOOKS_MAX: Final = 64
 """Fetches in one request that find only holes and control batches."""
-_KNOWN: Final = (
-    "topic",
-    "partition",
-    "offset",
-    "max_messages",
-    "max_bytes",
-    "timeout_ms",
-    "isolation",
-    "as",
-)
+_KNOWN: Final = ("topic", "partition", "offset", "max_messages", "max_bytes", "timeout_ms", "isolation", "as")
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 
@@ -71,7 +62,7 @@ async def consume(context: Context, request: Request) -> Response:
             if shown or looks_left == 1 or (next_offset == offset and trio.current_time() >= deadline):
                 return _answer(asked.place, shown, next_offset, found)
         offset = next_offset
-    raise AssertionError("the last look answers")
+    raise AssertionError("the last read decides")
 
 
 async def _show(limits: HttpLimits, asked: _Asked, data: bytes, offset: int) -> tuple[list[str], int]:
@@ -102,7 +93,7 @@ def _read(limits: HttpLimits, request: Request) -> _Asked:
     refuse_unknown_query(request, _KNOWN)
     topic = query_text(request, "topic")
     if not topic:
-        raise Problem(400, "bad-parameter", "topic is missing", "add ?topic=NAME; GET /topics lists what there is")
+        raise Problem(400, "bad-parameter", "topic is missing", "add ?topic=NAME; GET /topics lists all topics")
     partition = query_integer(request, "partition", maximum=INT32_MAX)
     offset = query_text(request, "offset")
     offset = "earliest" if offset is None else offset
@@ -164,24 +155,26 @@ ROUTES: Final = (
             Parameter(
                 "max_messages",
                 {"type": "integer", "minimum": 1, "maximum": HttpLimits().records_per_request_max, "default": MESSAGES},
-                "records at most",
+                "maximum number of records",
             ),
             Parameter(
                 "max_bytes",
                 {"type": "integer", "minimum": 1, "maximum": HttpLimits().answer_bytes_max, "default": BYTES},
-                "bytes of keys, values and headers at most; one record is always given",
+                "maximum bytes of keys, values and headers; at least one record is returned",
             ),
             Parameter(
                 "timeout_ms",
                 {"type": "integer", "minimum": 0, "maximum": TIMEOUT_MS_MAX, "default": 0},
                 "how long to wait for a first record",
             ),
-            Parameter("isolation", {"enum": list(ISOLATION), "default": "read_uncommitted"}, "as of Kafka's consumers"),
+            Parameter(
+                "isolation", {"enum": list(ISOLATION), "default": "read_uncommitted"}, "as for Kafka's consumers"
+            ),
             FORM_PARAMETER,
         ),
         answers={
             200: Answer(
-                "the records, perhaps none, and where to go on",
+                "the records, possibly none, and the next offset",
                 {
                     "type": "object",
                     "required": ["topic", "partition", "records", "next_offset", "high_watermark", "log_start_offset"],
@@ -194,7 +187,7 @@ ROUTES: Final = (
                         "records": {"type": "array", "items": RECORD_SCHEMA},
                     },
                 },
-            ),
+            )
         },
     ),
 )

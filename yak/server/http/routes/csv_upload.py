@@ -27,7 +27,7 @@ async def upload_csv(context: Context, request: Request) -> Response:
     refuse_unknown_query(request, ("key", "delimiter", "encoding"))
     content_type = request.headers.get("content-type", "")
     if content_type.startswith("multipart/"):
-        raise Problem(415, "not-csv", "a form is no CSV", "send the file itself: curl --data-binary @FILE")
+        raise Problem(415, "not-csv", "an HTML form is not CSV", "send the file itself: curl --data-binary @FILE")
     rows = CsvRows(_encoding(request), _delimiter(request), context.limits.csv_row_chars_max)
     pieces = body_pieces(context, request, bytes_max=None)
     upload = CsvUpload(context, request.path_params["name"], pieces, rows, query_text(request, "key"))
@@ -58,7 +58,7 @@ async def _progress(context: Context, upload: CsvUpload) -> AsyncIterator[bytes]
     except Exception as error:  # noqa: BLE001 - our bug: the answer has begun, so this line must say it
         context.shell.counters.bugs += 1
         log.write("error", "http-bug", {"method": "POST", "route": "/topics/{name}/csv"}, error=error)
-        end |= {"error": "internal-error", "message": "this broker made a mistake", "hint": "its log says more"}
+        end |= {"error": "internal-error", "message": "internal error in this broker", "hint": "its log says more"}
     yield text_of({**end, **_total(upload)}) + b"\n"
 
 
@@ -118,13 +118,13 @@ ROUTES: Final = (
         guard="change",
         parameters=(
             NAME,
-            Parameter("key", {"type": "string"}, "the column that is the record's key"),
+            Parameter("key", {"type": "string"}, "the column with the record's key"),
             Parameter("delimiter", {"type": "string", "maxLength": 3, "default": ","}, "one character, or tab"),
             Parameter("encoding", {"enum": list(ENCODINGS), "default": "utf-8"}, "of the file"),
         ),
         body=Body({"type": "string"}, "id,name\n1,tea\n2,milk\n", "text/csv"),
-        answers={200: Answer("how many rows are written, and which are not", _TOTAL)},
-        description="Cells are texts. Rows that cannot be read are counted and the first of them named; the others are "
-        f"written. With `Accept: {NDJSON}` the answer is a line of progress each second, and then the total.",
+        answers={200: Answer("the number of written rows, and the rejected rows", _TOTAL)},
+        description="Cells are strings. Invalid rows are counted and the first of them listed; the others are "
+        f"written. With `Accept: {NDJSON}` the response has a progress line each second, then the total.",
     ),
 )

@@ -29,7 +29,7 @@ _INDEX: Final = {
     "type": "object",
     "required": ["node_id", "docs", "openapi", "health"],
     "properties": {
-        "node_id": {"type": "integer", "description": "of the broker that answers"},
+        "node_id": {"type": "integer", "description": "of the broker that responds"},
         "docs": {"type": "string"},
         "openapi": {"type": "string"},
         "health": {"type": "string"},
@@ -98,7 +98,7 @@ ROUTES: Final = (
         "GET",
         "/docs",
         page,
-        "Every route on one page that needs no network",
+        "All routes on one page, usable offline",
         _TAG,
         answers={200: Answer("HTML", None, "text/html")},
     ),
@@ -106,8 +106,8 @@ ROUTES: Final = (
         "GET",
         "/",
         index,
-        "Where to begin",
+        "Entry page",
         _TAG,
-        answers={200: Answer("the addresses", _INDEX), 302: Answer("to /docs, for those who prefer HTML")},
+        answers={200: Answer("the addresses", _INDEX), 302: Answer("redirect to /docs if the client accepts HTML")},
     ),
 )

@@ -40,7 +40,7 @@ async def events(context: Context, request: Request) -> Response:
     """Open a stream of events."""
     refuse_unknown_query(request, ("kinds", "topic", "rates", "cursor", "snapshot", "duration_ms"))
     if request.scope["http_version"] != "1.1":
-        raise Problem(505, "http-version", "events are told over HTTP/1.1", "curl --http1.1 -N")
+        raise Problem(505, "http-version", "events need HTTP/1.1", "curl --http1.1 -N")
     wish = Wish(_kinds(request), _topic(request))
     rates_ms = _rates_ms(request)
     subscription = Subscription(
@@ -63,7 +63,7 @@ def _kinds(request: Request) -> frozenset[str] | None:
     for each in kinds:
         if each not in KINDS and each not in FAMILIES:
             raise Problem(
-                400, "bad-parameter", f"{each[:64]!r} is no kind of event", f"kinds are {', '.join(FAMILIES)}"
+                400, "bad-parameter", f"{each[:64]!r} is not a kind of event", f"kinds are {', '.join(FAMILIES)}"
             )
     return frozenset(kinds)
 
@@ -72,7 +72,7 @@ def _topic(request: Request) -> str | None:
     """The topic filter; the topic may not exist yet."""
     text = query_text(request, "topic")
     if text is not None and (len(text) > _TOPIC_CHARS_MAX or not _TOPIC.fullmatch(text)):
-        raise Problem(400, "bad-parameter", f"{text[:64]!r} is no name of a topic", "GET /topics lists what there is")
+        raise Problem(400, "bad-parameter", f"{text[:64]!r} is not a topic name", "GET /topics lists all topics")
     return text
 
 
@@ -81,7 +81,9 @@ def _rates_ms(request: Request) -> int:
     if text is None:
         return _RATES_DEFAULT_MS
     if not re.fullmatch(_INTERVAL, text, re.ASCII):
-        raise Problem(400, "bad-parameter", f"rates={text[:64]!r} is no interval from 100ms to 60s", "try rates=1s")
+        raise Problem(
+            400, "bad-parameter", f"rates={text[:64]!r} must be an interval from 100ms to 60s", "try rates=1s"
+        )
     return int(text[:-2]) if text.endswith("ms") else int(text[:-1]) * 1000
 
 
@@ -90,7 +92,7 @@ ROUTES: Final = (
         "GET",
         "/api/events",
         events,
-        "What happens in the cluster, as server-sent events",
+        "Cluster events as server-sent events",
         "Administration",
         parameters=(
             Parameter(
@@ -101,29 +103,29 @@ ROUTES: Final = (
                 },
                 "only these kinds or families of kinds, with commas: leader,isr,broker-fenced",
             ),
-            Parameter("topic", TOPIC_NAME, "only this topic, and what is about no topic"),
+            Parameter("topic", TOPIC_NAME, "only this topic, and events without a topic"),
             Parameter(
                 "rates",
                 {"type": "string", "pattern": f"^{_INTERVAL}$", "default": "1s"},
-                "how often rates are told, from 100ms to 60s",
+                "interval of the rates, from 100ms to 60s",
             ),
             Parameter(
                 "cursor",
                 {"type": "string", "pattern": f"^{CURSOR}$"},
-                "the id of the last event that you have; the header Last-Event-ID does the same",
+                "the id of the last received event; the same as the header Last-Event-ID",
             ),
-            flag("snapshot", "begin with the cluster and all partitions as they are"),
+            flag("snapshot", "begin with a snapshot of the cluster and all partitions"),
             Parameter(
                 "duration_ms",
                 {"type": "integer", "minimum": 1, "maximum": DURATION_MS_MAX},
-                "end after so long; without it never",
+                "end the stream after this time; default: never",
             ),
         ),
         answers={
             200: Answer("events: `id`, `event` (the kind), and `data`, a line of JSON", None, "text/event-stream")
         },
         description=(
-            "An id is `BOOT:NUMBER`. `gap` says that events are missing; `snapshot`, `progress` and `rates` are told and not kept. "
+            "An id is `BOOT:NUMBER`. `gap` means that events are missing; `snapshot`, `progress` and `rates` are sent but not kept. "
             f"Kinds: {', '.join(KINDS)}."
         ),
     ),

@@ -77,18 +77,21 @@ async def failover(context: Context, request: Request) -> Response:
     if controller:
         if any(each is not None for each in (topic, partition, to, from_)):
             raise Problem(
-                400, "bad-body", "controller goes alone", "the office is not a partition; who takes it is open"
+                400,
+                "bad-body",
+                "controller excludes the other fields",
+                "a controller election has no partition and no target",
             )
         return await _move_office(context, request)
     if topic is None and from_ is None:
-        raise Problem(400, "bad-body", "say what to move: a topic, or all that a broker leads", _HINT)
+        raise Problem(400, "bad-body", "name a topic, or a broker whose partitions move", _HINT)
     if partition is not None and topic is None:
-        raise Problem(400, "bad-body", "a partition without its topic", _HINT)
+        raise Problem(400, "bad-body", "partition needs topic", _HINT)
     _check_places(context, topic, partition, (to, from_))
     plan = plan_moves(led_partitions(context.broker.image, topic, partition, from_), to=to)
     if len(plan.moves) > MOVES_MAX:
         raise Problem(
-            413, "too-many", f"{len(plan.moves)} leaderships at once", f"move at most {MOVES_MAX}: name a topic"
+            413, "too-many", f"{len(plan.moves)} partitions in one request", f"the maximum is {MOVES_MAX}: name a topic"
         )
     done = await carry_out(context, plan.moves)
     return answer(_told(context, plan, done))
@@ -104,7 +107,7 @@ def _check_places(
     for node_id in nodes:
         if node_id is not None and node_id not in context.broker.image.brokers:
             known = ", ".join(map(str, sorted(context.broker.image.brokers)))
-            raise Problem(404, "broker-id-not-registered", f"there is no broker {node_id}", f"brokers are {known}")
+            raise Problem(404, "broker-id-not-registered", f"broker {node_id} does not exist", f"brokers are {known}")
 
 
 def _told(context: Context, plan: Plan, done: Done) -> dict[str, Any]:
@@ -113,7 +116,7 @@ def _told(context: Context, plan: Plan, done: Done) -> dict[str, Any]:
     for each in plan.moves:
         before, after = done.before.get(each.partition), info_of(image, each.partition)
         if each.partition in done.failed or before is None or after is None:
-            done.failed.setdefault(each.partition, "it was deleted meanwhile")
+            done.failed.setdefault(each.partition, "it was deleted during the request")
             continue
         moved.append(
             {
@@ -142,11 +145,11 @@ async def _move_office(context: Context, request: Request) -> Response:
     began = trio.current_time()
     before = context.broker.image
     if before.controller_id < 0:
-        raise Problem(503, "no-controller", "the cluster has no controller now", "try again in a moment")
+        raise Problem(503, "no-controller", "the cluster has no controller now", "retry in a moment")
     info = find_broker(context, before.controller_id)
     others = [each for each in before.active_brokers() if each.node_id != info.node_id]
     if not others:
-        raise Problem(409, "no-other-broker", "no other broker could take the office", "start another one first")
+        raise Problem(409, "no-other-broker", "no other broker can become controller", "start another one first")
     refusal = await stop_broker(context, info, request.headers.get("authorization"))
     if refusal is not None:
         return Response(refusal.body, refusal.status, media_type="application/json")
@@ -173,7 +176,7 @@ async def shutdown(context: Context, request: Request) -> Response:
     info = find_broker(context, checked_integer("id", request.path_params["id"], maximum=_INT32_MAX))
     async with json_body(context, request, hint="send no body", optional=True) as body:
         if body not in (None, {}):
-            raise Problem(400, "bad-body", "a shutdown takes no body", "send none")
+            raise Problem(400, "bad-body", "a shutdown request has no body", "send none")
     refusal = await stop_broker(context, info, request.headers.get("authorization"))
     if refusal is not None:
         return Response(refusal.body, refusal.status, media_type="application/json")
@@ -201,7 +204,7 @@ ROUTES: Final = (
         "POST",
         "/api/failover",
         failover,
-        "Move leaderships to other replicas in order, or the controller's office to another broker",
+        "Move partitions to other leaders, or the controller to another broker",
         "Administration",
         guard="admin",
         body=Body(
@@ -220,28 +223,28 @@ ROUTES: Final = (
             {"topic": "orders", "partition": 0, "to": 2},
         ),
         answers={
-            200: Answer("what moved, what stayed and why, what failed and why", _MOVED),
-            202: Answer("the controller is stopping; this broker cannot tell who takes the office", _MOVED),
+            200: Answer("the moved, unmoved and failed partitions, with reasons", _MOVED),
+            202: Answer("the controller is stopping; this broker cannot report its successor", _MOVED),
         },
         description=(
-            "Without `to` a leadership goes to the partition's first replica, or where that one leads to the next in sync. "
-            "`controller` stops the controller in order, which is how it gives up the office: whoever runs it starts it again."
+            "Without `to`, the preferred replica becomes leader; if it leads already, the next replica in the ISR. "
+            "`controller` shuts down the controller's broker, so that another one is elected. Its supervisor must start it again."
         ),
     ),
     Route(
         "POST",
         "/api/brokers/{id}/shutdown",
         shutdown,
-        "Stop a broker in order, as SIGTERM does",
+        "Shut down a broker, as SIGTERM does (controlled shutdown)",
         "Administration",
         guard="admin",
         parameters=(Parameter("id", NODE_ID, "its node id", required=True, where="path"),),
         answers={
             202: Answer(
-                "it is stopping: its leaderships are moved away, then its process ends",
+                "it is in controlled shutdown: its partitions move to other leaders, then its process ends",
                 record({"node_id": NODE_ID, "broker_epoch": NUMBER, "state": {"const": "stopping"}}),
             )
         },
-        description="Another broker is asked by this one, with the same Authorization header.",
+        description="This broker forwards the request to another one with the same Authorization header.",
     ),
 )

@@ -12,15 +12,7 @@ from yak.server.http.context import Context
 from yak.server.http.group_asking import all_groups, describe_group
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Parameter, Route
-from yak.server.http.schemas import (
-    NODE_ID,
-    OFFSET_OR_NULL,
-    PARTITION,
-    TEXT,
-    TEXT_OR_NULL,
-    listing,
-    record,
-)
+from yak.server.http.schemas import NODE_ID, OFFSET_OR_NULL, PARTITION, TEXT, TEXT_OR_NULL, listing, record
 
 _PLACES: Final = {"type": ["array", "null"], "items": record({"topic": TEXT, "partition": PARTITION})}
 _HEAD: Final = {
@@ -89,16 +81,13 @@ ROUTES: Final = (
         "GET",
         "/api/groups",
         groups,
-        "All consumer groups, with their state and coordinator",
+        "All groups with state and coordinator",
         "Administration",
         answers={
             200: Answer(
-                "the groups by name; `silent` names brokers that did not answer, whose groups are missing",
+                "the groups by name; `silent` lists brokers that did not answer, whose groups are missing",
                 record(
-                    {
-                        "groups": listing(record(_HEAD)),
-                        "silent": listing(record({"node_id": NODE_ID, "reason": TEXT})),
-                    }
+                    {"groups": listing(record(_HEAD)), "silent": listing(record({"node_id": NODE_ID, "reason": TEXT}))}
                 ),
             )
         },
@@ -107,9 +96,9 @@ ROUTES: Final = (
         "GET",
         "/api/groups/{group}",
         group,
-        "One group: members, what they are assigned, committed offsets and lag",
+        "One group: members, assignments, committed offsets and lag",
         "Administration",
         parameters=(Parameter("group", {"type": "string", "minLength": 1}, "its name", required=True, where="path"),),
-        answers={200: Answer("the group; `lag` is the sum over the partitions where it is known", _GROUP)},
+        answers={200: Answer("the group; `lag` is the sum over partitions with a known lag", _GROUP)},
     ),
 )

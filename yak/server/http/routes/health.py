@@ -12,10 +12,7 @@ from yak.server.http.route import Answer, Route
 _STATUS: Final = {
     "type": "object",
     "required": ["status", "reasons"],
-    "properties": {
-        "status": {"enum": ["ok", "unhealthy"]},
-        "reasons": {"type": "array", "items": {"type": "string"}},
-    },
+    "properties": {"status": {"enum": ["ok", "unhealthy"]}, "reasons": {"type": "array", "items": {"type": "string"}}},
 }
 
 
@@ -36,13 +33,13 @@ ROUTES: Final = (
         health,
         "Role, epochs, controller, partitions, Redis and disks of this broker",
         "Health",
-        answers={200: Answer("all is well", _STATUS), 503: Answer("it is not: `reasons` say why", _STATUS)},
+        answers={200: Answer("healthy", _STATUS), 503: Answer("unhealthy: see `reasons`", _STATUS)},
     ),
     Route(
         "GET",
         "/health/live",
         health,
-        "Whether the process answers",
+        "Liveness: the process responds",
         "Health",
         answers={200: Answer("it does", _STATUS)},
     ),
@@ -50,8 +47,8 @@ ROUTES: Final = (
         "GET",
         "/health/ready",
         health,
-        "Whether clients should be sent here",
+        "Readiness: clients may connect to this broker",
         "Health",
-        answers={200: Answer("they should", _STATUS), 503: Answer("they should not", _STATUS)},
+        answers={200: Answer("they should", _STATUS), 503: Answer("not ready", _STATUS)},
     ),
 )

@@ -73,10 +73,10 @@ ROUTES: Final = (
         "The controller, and a partition's leader",
         "Data",
         parameters=(
-            Parameter("topic", {"type": "string", "minLength": 1}, "the topic whose partition is asked for"),
+            Parameter("topic", {"type": "string", "minLength": 1}, "the partition's topic"),
             Parameter("partition", {"type": "integer", "minimum": 0, "maximum": INT32_MAX}, "with topic"),
         ),
-        answers={200: Answer("null where there is nobody", _LEADER)},
+        answers={200: Answer("null without a leader", _LEADER)},
         description="`epoch` is the controller epoch, or the leader epoch.",
     ),
 )

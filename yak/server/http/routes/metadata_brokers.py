@@ -34,7 +34,7 @@ _AGAIN_SECONDS: Final = 0.05
 _REGISTER_HINT: Final = 'send {"brokerId": 101, "brokerHost": "10.0.0.1", "brokerPort": 9092}'
 _UPDATE_HINT: Final = 'send {"brokerId": 101} and what changes: brokerHost, brokerPort, securityProtocol, rackId'
 _WHERE: Final = ("brokerHost", "brokerPort", "securityProtocol", "rackId")
-_ONLY_GUESTS: Final = "a YAK broker says itself what it is when it starts: yak serve --advertise, --rack"
+_ONLY_GUESTS: Final = "a YAK broker registers itself when it starts: yak serve --advertise, --rack"
 
 
 async def register_broker(context: Context, request: Request) -> Response:
@@ -51,7 +51,7 @@ async def register_broker(context: Context, request: Request) -> Response:
         raise read.wrong("brokerStatus", body["brokerStatus"], "ALIVE", "DELETE /unregister_broker/{id} closes one")
     boot_id = uuid.uuid4()
     if "internalUUID" in body:
-        boot_id = read.identifier(body, "internalUUID", hint="leave it out, and one is made")
+        boot_id = read.identifier(body, "internalUUID", hint="leave it out to have one generated")
     require_store(context.broker)
     before = context.broker.image.external_brokers.get(node_id)
     code = await _ask_registration(context, node_id, boot_id, place)
@@ -68,15 +68,20 @@ async def update_broker(context: Context, request: Request) -> Response:
     async with json_body(context, request, hint=_UPDATE_HINT) as raw:
         body = _given(fields_of(raw, ("brokerId", *_WHERE, "brokerStatus", "epoch"), hint=_UPDATE_HINT))
     node_id = _node_id(body, _UPDATE_HINT)
-    epoch = read.optional_integer(body, "epoch", minimum=0, maximum=INT64_MAX, hint="the one that you know, or none")
+    epoch = read.optional_integer(body, "epoch", minimum=0, maximum=INT64_MAX, hint="the known one, or none")
     status = body.get("brokerStatus")
     if status not in (None, "ALIVE", "CLOSED"):
         raise read.wrong("brokerStatus", status, "ALIVE or CLOSED", _UPDATE_HINT)
     changes = [name for name in _WHERE if name in body]
     if not changes and status is None:
-        raise Problem(400, "bad-body", "nothing is to change", _UPDATE_HINT)
+        raise Problem(400, "bad-body", "the request has no change", _UPDATE_HINT)
     if changes and status == "CLOSED":
-        raise Problem(400, "bad-body", f"{changes[0]} of a broker that is closed", "close it by itself")
+        raise Problem(
+            400,
+            "bad-body",
+            f"{changes[0]} cannot change while the broker is closed",
+            "close it in a request of its own",
+        )
     _place(body, Address("", 0), _UPDATE_HINT)
     require_store(context.broker)
 
@@ -85,7 +90,7 @@ async def update_broker(context: Context, request: Request) -> Response:
             return await _ask_close(context, node_id)
         if guest.state is BrokerState.CLOSED and status is None:
             raise Problem(
-                409, "closed", f"broker {node_id} is closed", 'add "brokerStatus": "ALIVE", or register it anew'
+                409, "closed", f"broker {node_id} is closed", 'add "brokerStatus": "ALIVE", or register it again'
             )
         place = _place(body, address_of(guest), _UPDATE_HINT)
         return await _ask_registration(context, node_id, uuid.UUID(guest.boot_id), place, guest.broker_epoch)
@@ -120,7 +125,7 @@ async def unregister_broker(context: Context, request: Request) -> Response:
     if code is ErrorCode.none and closed is not None:
         return json_answer(broker_json(closed))
     if code is ErrorCode.invalid_request:
-        raise Problem(409, "broker-alive", f"broker {node_id} came back", "stop it first")
+        raise Problem(409, "broker-alive", f"broker {node_id} is alive again", "stop it first")
     raise kafka_problem(code, f"broker {node_id}")
 
 
@@ -219,19 +224,21 @@ def _unknown(node_id: NodeId) -> Problem:
 
 
 def _stale(node_id: NodeId, epoch: BrokerEpoch) -> Problem:
-    words = f"broker {node_id} was changed meanwhile"
-    return Problem(409, "stale-broker-epoch", words, f"it is at epoch {epoch}: look, then send that")
+    words = f"broker {node_id} was changed by another request"
+    return Problem(409, "stale-broker-epoch", words, f"its epoch is {epoch}: check the broker, then send this epoch")
 
 
 def _not_registered(context: Context, node_id: NodeId, boot_id: uuid.UUID, code: ErrorCode) -> Problem:
     if code is ErrorCode.policy_violation:
-        return Problem(409, "too-many-brokers", "there is no room for another", "unregister some that are gone")
+        return Problem(
+            409, "too-many-brokers", "the maximum number of external brokers is registered", "unregister unused ones"
+        )
     if code is not ErrorCode.duplicate_broker_registration:
         return kafka_problem(code, f"broker {node_id}")
     guest = context.broker.image.external_brokers.get(node_id)
     slug = "duplicate-broker-registration"
     if guest is None:
-        return Problem(409, slug, f"{node_id} is the id of a YAK broker, of now or before", "take another brokerId")
+        return Problem(409, slug, f"{node_id} is or was the id of a YAK broker", "take another brokerId")
     if guest.boot_id == str(boot_id) and guest.state is BrokerState.CLOSED:
         return Problem(
             409, slug, f"this registration of broker {node_id} was closed", "send another internalUUID, or none"
@@ -270,13 +277,13 @@ ROUTES: Final = (
         "POST",
         "/register_broker",
         register_broker,
-        "List a broker that is no YAK broker",
+        "Register an external broker",
         _TAG,
         guard="change",
         body=Body(_REGISTRATION, {"brokerId": 101, "brokerHost": "10.0.0.1", "brokerPort": 9092, "rackId": "a"}),
-        answers={201: Answer("it is listed", BROKER), 200: Answer("it was already, as this very registration", BROKER)},
-        description="It gets no partitions, and nobody waits for it. A registration that is repeated with its "
-        "`internalUUID` changes nothing. An id that is or was a YAK broker's is refused.",
+        answers={201: Answer("it is listed", BROKER), 200: Answer("this registration exists already", BROKER)},
+        description="An external broker gets no partitions. Repeating a registration with its `internalUUID` changes "
+        "nothing. The id of a present or former YAK broker is rejected.",
     ),
     Route(
         "GET",
@@ -290,12 +297,12 @@ ROUTES: Final = (
         "POST",
         "/update_broker",
         update_broker,
-        "Change what is known of a broker that is no YAK broker",
+        "Update an external broker",
         _TAG,
         guard="change",
         body=Body(_UPDATE, {"brokerId": 101, "brokerPort": 9093}),
-        answers={200: Answer("it is, and its epoch is one more", BROKER)},
-        description="With `epoch`, only if that is its epoch: 409 otherwise.",
+        answers={200: Answer("it is updated, and its epoch is increased", BROKER)},
+        description="With `epoch`: only if it matches, otherwise 409.",
     ),
     Route(
         "DELETE",
@@ -306,6 +313,6 @@ ROUTES: Final = (
         guard="change",
         parameters=(Parameter("id", NODE_ID, "the broker", required=True, where="path"),),
         answers={200: Answer("it is CLOSED", BROKER)},
-        description="One that is no YAK broker, or a YAK broker that is dead and will not come back.",
+        description="An external broker, or a dead YAK broker that will not return.",
     ),
 )

@@ -27,7 +27,7 @@ OFFSET_DIGITS_MAX: Final = 9
 _PAGE_RECORDS: Final = 100
 _TAG: Final = "Metadata service: changes and history"
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
-_TIME_HINT: Final = "a time in seconds since 1970, as `date +%s` prints it; 0 for everything"
+_TIME_HINT: Final = "a time in seconds since 1970, as `date +%s` prints it; 0 for the full state"
 _AT_HINT: Final = "at=42 is after record 42, at=1763668800 or at=2026-11-20T20:00:00Z is a time"
 
 
@@ -132,8 +132,8 @@ _PREVIOUS: Final = Parameter(
     where="path",
 )
 _FEED: Final = (
-    "What changed since a time of the last ten minutes; of an earlier one, everything (`full`). The `timestamp` of an answer "
-    "is the time to ask from next: nothing is missed then, though some things may be told twice."
+    "The changes since a time of the last ten minutes; for an earlier time the full state (`full`). Use the `timestamp` of a "
+    "response as the time of the next request: no change is missed, but some may be repeated."
 )
 
 ROUTES: Final = (
@@ -141,20 +141,20 @@ ROUTES: Final = (
         "GET",
         "/broker_mgmt/{previous_offset}",
         broker_mgmt,
-        "All that changed since a time",
+        "All changes since a time",
         _TAG,
         parameters=(_PREVIOUS,),
-        answers={200: Answer("everything, or what changed", BROKER_CHANGES)},
+        answers={200: Answer("the full state, or the changes", BROKER_CHANGES)},
         description=_FEED,
     ),
     Route(
         "GET",
         "/client_mgmt/{previous_offset}",
         client_mgmt,
-        "Brokers, topics and partitions that changed since a time",
+        "Brokers, topics and partitions changed since a time",
         _TAG,
         parameters=(_PREVIOUS,),
-        answers={200: Answer("everything, or what changed", CLIENT_CHANGES)},
+        answers={200: Answer("the full state, or the changes", CLIENT_CHANGES)},
         description=_FEED,
     ),
     Route(
@@ -165,7 +165,7 @@ ROUTES: Final = (
         _TAG,
         parameters=(
             Parameter("from", COUNT, "the first offset; the log begins at `begin`"),
-            Parameter("limit", {"type": "integer", "minimum": 1, "maximum": PAGE_RECORDS_MAX}, "how many at most"),
+            Parameter("limit", {"type": "integer", "minimum": 1, "maximum": PAGE_RECORDS_MAX}, "the maximum number"),
         ),
         answers={200: Answer("a page; `next` is where the next one begins", LOG)},
         description="Read from the metadata store; from this broker's copy, which begins later, while the store is away.",
@@ -174,9 +174,9 @@ ROUTES: Final = (
         "GET",
         "/metadata/image",
         image,
-        "The cluster as it is, or as it was",
+        "The cluster's current or an earlier state",
         _TAG,
         parameters=(Parameter("at", {"type": "string"}, _AT_HINT),),
-        answers={200: Answer("all that the records up to then come to", CLUSTER)},
+        answers={200: Answer("the state after all records up to then", CLUSTER)},
     ),
 )

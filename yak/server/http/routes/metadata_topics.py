@@ -32,8 +32,8 @@ _LOOK_SECONDS: Final = 0.15
 _LOOK_EVERY_SECONDS: Final = 0.01
 _TAG: Final = "Metadata service: topics, partitions, producers"
 _TOPIC_HINT: Final = 'send {"name": "orders"}; numPartitions, replicationFactor and configs are optional'
-_PARTITION_HINT: Final = 'send {"name": "orders"} for one more, or with "numPartitions": how many there shall be'
-_PRODUCER_HINT: Final = 'send {}, or {"brokerId": 1} for one of a certain broker'
+_PARTITION_HINT: Final = 'send {"name": "orders"} for one more, or with "numPartitions": the new total'
+_PRODUCER_HINT: Final = 'send {}, or {"brokerId": 1} for an id from that broker'
 
 
 async def create_topic(context: Context, request: Request) -> Response:
@@ -125,12 +125,7 @@ async def register_producer(context: Context, request: Request) -> Response:
         raise Problem(409, "stale-broker-epoch", words, "leave brokerEpoch out, or send that")
     # External brokers allocate no ids: their producers get them from this broker.
     asked = node_id if node_id in image.brokers else None
-    fields = {
-        "transactional_id": None,
-        "transaction_timeout": 0,
-        "producer_id": -1,
-        "producer_epoch": -1,
-    }
+    fields = {"transactional_id": None, "transaction_timeout": 0, "producer_id": -1, "producer_epoch": -1}
     answer = await context.door.ask(_INIT_PRODUCER_ID, fields, node_id=asked)
     if answer.error_code != ErrorCode.none:
         raise kafka_problem(answer.error_code, "producer id")
@@ -168,7 +163,7 @@ def _config(name: str, value: Any) -> str:
 async def _named(context: Context, body: Mapping[str, Any]) -> TopicInfo:
     names = [name for name in ("name", "topic", "topicUUID") if body.get(name) is not None]
     if len(names) != 1:
-        words = "the topic is missing" if not names else f"both {names[0]} and {names[1]}"
+        words = "the topic is missing" if not names else f"{names[0]} and {names[1]} exclude each other"
         raise Problem(400, "bad-body", words, _PARTITION_HINT)
     if names[0] != "topicUUID":
         return await _look_for(context, read.text(body, names[0], hint=_PARTITION_HINT))
@@ -257,7 +252,7 @@ ROUTES: Final = (
             ),
             {"name": "orders", "numPartitions": 3, "replicationFactor": 3, "configs": {"retention.ms": "3600000"}},
         ),
-        answers={201: Answer("it is there, for Kafka clients too", TOPIC)},
+        answers={201: Answer("it is created, also for Kafka clients", TOPIC)},
     ),
     Route(
         "GET",
@@ -272,7 +267,7 @@ ROUTES: Final = (
         "POST",
         "/create_partition",
         create_partition,
-        "One more partition, or several",
+        "Add one or more partitions",
         _TAG,
         guard="change",
         body=Body(
@@ -295,9 +290,9 @@ ROUTES: Final = (
             },
             {"name": "orders", "numPartitions": 6},
         ),
-        answers={201: Answer("the topic, with the partitions that are new", WHOLE_TOPIC)},
-        description="The topic by `name`, `topic` or `topicUUID`. `numPartitions` is how many there shall be in all; without it "
-        "there is one more. `partitionId` must be the next; `replicas` says where one new partition is.",
+        answers={201: Answer("the topic and its new partitions", WHOLE_TOPIC)},
+        description="The topic by `name`, `topic` or `topicUUID`. `numPartitions` is the new total; without it, one partition is "
+        "added. `partitionId` must be the next one; `replicas` places a single new partition.",
     ),
     Route(
         "POST",
@@ -306,18 +301,9 @@ ROUTES: Final = (
         "A producer id",
         _TAG,
         guard="change",
-        body=Body(
-            a_body(
-                {
-                    "brokerId": or_null(NODE_ID),
-                    "brokerEpoch": or_null(COUNT),
-                }
-            ),
-            {},
-            required=False,
-        ),
-        answers={201: Answer("an id that no other producer has", PRODUCER)},
-        description="Of the broker that is asked, or of `brokerId`, which must be ALIVE. Ids come in blocks of 1,000 "
+        body=Body(a_body({"brokerId": or_null(NODE_ID), "brokerEpoch": or_null(COUNT)}), {}, required=False),
+        answers={201: Answer("a unique producer id", PRODUCER)},
+        description="From this broker, or from `brokerId`, which must be ALIVE. Ids come in blocks of 1,000 "
         "(`producers` of /broker_mgmt): most registrations write no record.",
     ),
 )

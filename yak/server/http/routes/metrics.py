@@ -38,9 +38,9 @@ ROUTES: Final = (
         "GET",
         "/metrics",
         metrics,
-        "What this broker does, for Prometheus",
+        "Metrics of this broker for Prometheus",
         "Metrics",
-        answers={200: Answer("Prometheus' text; OpenMetrics' when it is asked for", {"type": "string"}, "text/plain")},
-        description="Scrapes within a second get the same. Labels are bounded; `yak_metrics_truncated` says what is left out.",
+        answers={200: Answer("Prometheus text format, or OpenMetrics if requested", {"type": "string"}, "text/plain")},
+        description="Scrapes within one second get the same response. Labels are bounded; `yak_metrics_truncated` counts what is left out.",
     ),
 )

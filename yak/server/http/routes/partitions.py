@@ -102,7 +102,7 @@ def find_topic(context: Context, name: str) -> TopicInfo:
     topic = context.broker.image.topics.get(name)
     if topic is None:
         raise Problem(
-            404, "unknown-topic-or-partition", f"there is no topic {name[:249]!r}", "GET /topics lists what there is"
+            404, "unknown-topic-or-partition", f"topic {name[:249]!r} does not exist", "GET /topics lists all topics"
         )
     return topic
 
@@ -121,7 +121,7 @@ def find_partition(context: Context, name: str, number: str) -> tuple[TopicInfo,
     return topic, topic.partitions[index]
 
 
-_LOCAL: Final = flag("local", "only what the broker asked knows by itself; brokers ask each other so")
+_LOCAL: Final = flag("local", "only this broker's own state; brokers use it between themselves")
 
 ROUTES: Final = (
     Route(
@@ -132,12 +132,12 @@ ROUTES: Final = (
         "Administration",
         parameters=(
             Parameter("topic", TOPIC_NAME, "only this topic"),
-            flag("under_replicated", "only partitions with a replica out of sync"),
-            flag("unavailable", "only partitions without leader or below min ISR"),
+            flag("under_replicated", "only under-replicated partitions"),
+            flag("unavailable", "only partitions that are offline or under min.insync.replicas"),
             _LOCAL,
         ),
         answers={200: Answer("one entry for each partition, as `yak isr -o json` shows it", listing(record(ISR_ROW)))},
-        description="Log ends are those that the leaders know of. What a leader that does not answer would have told is null.",
+        description="Log end offsets come from the leaders; they are null if a leader does not answer.",
     ),
     Route(
         "GET",
@@ -151,7 +151,7 @@ ROUTES: Final = (
             _LOCAL,
         ),
         answers={
-            200: Answer("the partition; `told_by` is its leader, or the broker asked when that one is silent", _DETAIL)
+            200: Answer("the partition; `told_by` is its leader, or this broker if the leader does not answer", _DETAIL)
         },
     ),
 )

@@ -28,7 +28,7 @@ from yak.server.http.rows import HEADERS_MAX, INT32_MAX, ROW_FIELDS, Row, read_r
 
 _HINT: Final = 'send {"topic": "orders", "key": "k1", "payload": {"any": "JSON"}}, or a list of such objects'
 _ACKS: Final[Mapping[Any, int]] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0": 0, -1: ACKS_ALL, 1: 1, 0: 0}
-_UNKNOWN_FATE: Final = "nobody can say whether it was written: look, then try again"
+_UNKNOWN_FATE: Final = "the result is unknown: check the topic before a retry"
 
 
 class _Asked(NamedTuple):
@@ -96,7 +96,7 @@ def _read(context: Context, body: Any, query_acks: str | None) -> _Asked:
         is_single, acks = True, fields.get("acks")
         rows = [{name: value for name, value in fields.items() if name != "acks"}]
     if not rows:
-        raise Problem(400, "bad-body", "there is no record in the list", _HINT)
+        raise Problem(400, "bad-body", "the list has no records", _HINT)
     if len(rows) > limits.records_per_request_max:
         raise Problem(
             413,
@@ -118,7 +118,7 @@ def _topic(topic: Any) -> str:
 
 def _acks(in_body: Any, in_query: str | None) -> int:
     if in_body is not None and in_query is not None:
-        raise Problem(400, "bad-parameter", "acks is given in the address and in the body", "give it once")
+        raise Problem(400, "bad-parameter", "acks is in the query and in the body", "send it once")
     asked = in_query if in_body is None else in_body
     if asked is None:
         return ACKS_ALL
@@ -127,7 +127,7 @@ def _acks(in_body: Any, in_query: str | None) -> int:
             400,
             "bad-parameter",
             f"acks is {str(asked)[:16]!r}",
-            '"all" waits for all replicas in sync, 1 for the leader, 0 for nobody',
+            '"all" waits for the ISR, 1 for the leader, 0 for no acknowledgement',
         )
     return _ACKS[asked]
 
@@ -141,7 +141,7 @@ def _elsewhere(context: Context, request: Request, lanes: Sequence[Lane]) -> Res
             400,
             "several-leaders",
             f"{len(leaders)} brokers lead the partitions of these records",
-            "leave out redirect=true: this broker then hands each its own",
+            "without redirect=true, this broker forwards the records to the leaders",
         )
     (leader,) = leaders
     if leader is None or leader == context.broker.node_id:
@@ -182,10 +182,14 @@ def _answer(lanes: Sequence[Lane], asked: _Asked) -> Response:
 _PARTITION: Final = {"type": ["integer", "null"], "minimum": 0, "maximum": INT32_MAX}
 _ROW_PROPERTIES: Final = {
     "key": {"type": ["string", "null"], "description": "chooses the partition, as Java's producers do"},
-    "key_base64": {"type": "string", "contentEncoding": "base64", "description": "a key that is not text"},
+    "key_base64": {"type": "string", "contentEncoding": "base64", "description": "a binary key"},
     "payload": {"description": "any JSON, stored as compact UTF-8; null is a null value (a tombstone)"},
-    "payload_text": {"type": "string", "description": "stored as it is, instead of payload"},
-    "payload_base64": {"type": "string", "contentEncoding": "base64", "description": "bytes, instead of payload"},
+    "payload_text": {"type": "string", "description": "stored unchanged, instead of payload"},
+    "payload_base64": {
+        "type": "string",
+        "contentEncoding": "base64",
+        "description": "binary value, instead of payload",
+    },
     "partition": _PARTITION,
     "headers": {
         "oneOf": [
@@ -269,24 +273,24 @@ ROUTES: Final = (
         "POST",
         "/produce",
         produce,
-        "Write one record, or a batch of them",
+        "Produce one record or several",
         "Data",
         guard="change",
         parameters=(
+            Parameter("acks", {"enum": ["all", "-1", "1", "0"]}, "acknowledgement by the ISR, the leader, or none"),
             Parameter(
-                "acks", {"enum": ["all", "-1", "1", "0"]}, "who must have it: all replicas in sync, the leader, nobody"
-            ),
-            Parameter(
-                "redirect", {"enum": ["true", "false"]}, "answer 307 with the leader's address instead of forwarding"
+                "redirect",
+                {"enum": ["true", "false"]},
+                "respond with 307 and the leader's address instead of forwarding",
             ),
         ),
         body=Body(_BODY, {"topic": "orders", "key": "k1", "payload": {"item": "tea", "count": 2}}),
         answers={
-            200: Answer("all is written", {"anyOf": [_WRITTEN, _BATCH]}),
-            207: Answer("some records are written: each says what became of it", _BATCH),
-            307: Answer("the leader is elsewhere", {"type": "object", "required": ["leader", "location"]}),
+            200: Answer("all records are written", {"anyOf": [_WRITTEN, _BATCH]}),
+            207: Answer("some records are written: each has its own result", _BATCH),
+            307: Answer("another broker is the leader", {"type": "object", "required": ["leader", "location"]}),
         },
-        description="Every record is checked before any is written. A topic that is not there is made where "
-        "auto.create.topics.enable lets producers do so.",
+        description="All records are checked before any is written. auto.create.topics.enable decides whether a "
+        "missing topic is created.",
     ),
 )

@@ -42,7 +42,7 @@ async def stream(context: Context, request: Request) -> Response:
 
     if context.parts.get("record_streams", 0) >= context.limits.streams_max:
         limit = context.limits.streams_max
-        raise Problem(503, "too-many-streams", f"{limit} streams are open on this broker", "ask another broker")
+        raise Problem(503, "too-many-streams", f"this broker has the maximum of {limit} streams", "use another broker")
     return UntilGone(run, _MEDIA_TYPE)
 
 
@@ -59,12 +59,12 @@ def _names(request: Request) -> list[str]:
 
 
 _BEGIN: Final = Parameter(
-    "from", {"enum": ["latest", "earliest"], "default": "latest"}, "where to begin without a Last-Event-ID"
+    "from", {"enum": ["latest", "earliest"], "default": "latest"}, "the start without a Last-Event-ID"
 )
-_ANSWERS: Final = {200: Answer("events until the client goes", {"type": "string"}, _MEDIA_TYPE)}
+_ANSWERS: Final = {200: Answer("events until the client disconnects", {"type": "string"}, _MEDIA_TYPE)}
 _DESCRIPTION: Final = (
-    "Each event is a record as in GET /consume, with topic and partition. Its id is the place in all partitions: sent "
-    "back as Last-Event-ID it goes on there. `event: gap` tells of offsets that are no more, `event: end` why it ends."
+    "Each event is a record as in GET /consume, with topic and partition. Its id has the offsets of all partitions: "
+    "sent as Last-Event-ID, it continues there. `event: gap` reports offsets that were deleted, `event: end` the reason of the end."
 )
 
 ROUTES: Final = (
@@ -74,7 +74,12 @@ ROUTES: Final = (
         stream,
         "Follow a topic as server-sent events",
         "Data",
-        parameters=(NAME, Parameter("topics", {"type": "string"}, "more topics, by comma"), _BEGIN, FORM_PARAMETER),
+        parameters=(
+            NAME,
+            Parameter("topics", {"type": "string"}, "more topics, separated by commas"),
+            _BEGIN,
+            FORM_PARAMETER,
+        ),
         answers=_ANSWERS,
         description=_DESCRIPTION,
     ),
@@ -85,7 +90,7 @@ ROUTES: Final = (
         "Follow several topics as server-sent events",
         "Data",
         parameters=(
-            Parameter("topics", {"type": "string", "minLength": 1}, "the topics, by comma", required=True),
+            Parameter("topics", {"type": "string", "minLength": 1}, "the topics, separated by commas", required=True),
             _BEGIN,
             FORM_PARAMETER,
         ),

@@ -95,11 +95,7 @@ async def create_topic(context: Context, request: Request) -> Response:
         only_checked = False if fields.get("validate_only") is None else fields["validate_only"]
     if type(only_checked) is not bool:
         raise _bad(f"validate_only is {kind_of(only_checked)}, neither true nor false")
-    request_fields: Mapping[str, object] = {
-        "topics": [asked],
-        "timeout": _TIMEOUT_MS,
-        "validate_only": only_checked,
-    }
+    request_fields: Mapping[str, object] = {"topics": [asked], "timeout": _TIMEOUT_MS, "validate_only": only_checked}
     answer = await context.door.ask(CREATE_TOPICS, request_fields, version=_CREATE_VERSION)
     made = answer.topics[0]
     if made.error_code is not ErrorCode.none:
@@ -226,10 +222,7 @@ _NEW: Final = {
         "name": {"type": "string", "minLength": 1, "maxLength": 249, "pattern": "^[a-zA-Z0-9._-]+$"},
         "partitions": {"type": ["integer", "null"], "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX},
         "replication_factor": {"type": ["integer", "null"], "minimum": 1, "maximum": _INT16_MAX},
-        "configs": {
-            "type": ["object", "null"],
-            "additionalProperties": {"type": ["string", "number", "boolean"]},
-        },
+        "configs": {"type": ["object", "null"], "additionalProperties": {"type": ["string", "number", "boolean"]}},
         "validate_only": {"type": ["boolean", "null"]},
     },
     "additionalProperties": False,
@@ -247,7 +240,7 @@ ROUTES: Final = (
         list_topics,
         "All topics",
         "Data",
-        parameters=(Parameter("internal", {"enum": ["true", "false"]}, "the cluster's own topics too"),),
+        parameters=(Parameter("internal", {"enum": ["true", "false"]}, "include internal topics"),),
         answers={200: Answer("by name", _TOPICS)},
     ),
     Route(
@@ -258,8 +251,8 @@ ROUTES: Final = (
         "Data",
         guard="change",
         body=Body(_NEW, {"name": "orders", "partitions": 3, "configs": {"retention.ms": 86400000}}),
-        answers={201: Answer("made", _CREATED), 200: Answer("it could be made (validate_only)", _CREATED)},
-        description="What is left out is as the broker's num.partitions and default.replication.factor say.",
+        answers={201: Answer("made", _CREATED), 200: Answer("it could be created (validate_only)", _CREATED)},
+        description="Defaults: the broker's num.partitions and default.replication.factor.",
     ),
     Route(
         "GET",
@@ -268,7 +261,7 @@ ROUTES: Final = (
         "One topic with its partitions",
         "Data",
         parameters=(NAME,),
-        answers={200: Answer("with null for what a leader does not say just now", _TOPIC)},
+        answers={200: Answer("with null for offsets that a leader does not report", _TOPIC)},
     ),
     Route(
         "DELETE",
