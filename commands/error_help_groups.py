@@ -4,25 +4,25 @@ from yak.commands.error_explanation import Explanation, explain
 
 GROUPS: dict[str, Explanation] = {
     "bad-group-id": explain(
-        "The name cannot be a group's.",
-        "A group's name is not empty, and not longer than the broker allows.",
+        "The group id is invalid.",
+        "A group id is not empty, and not longer than the broker allows.",
         "yak groups list",
     ),
     "group-active": explain(
         "The group has members, so its offsets were not moved and it was not deleted.",
-        "Members remember where they are: they would go on from there, and commit over what was set "
-        "(NON_EMPTY_GROUP). A member that was killed counts until its session ends.",
-        "stop the members, and try again",
+        "Members keep their positions and would overwrite the new offsets (NON_EMPTY_GROUP). A killed member counts "
+        "until its session expires.",
+        "stop the members, and retry",
         "yak groups members GROUP",
     ),
     "group-full": explain(
-        "The group takes no more members.",
-        "The broker's config group.max.size bounds them.",
+        "The group is full.",
+        "The broker's config group.max.size limits its members.",
         "yak groups members GROUP",
         "stop a member, or raise group.max.size",
     ),
     "group-protocol": explain(
-        "The group's members have no assignment strategy in common with this one, or are no consumers.",
+        "The group's members share no assignment strategy with this one, or are not consumers.",
         "All members must support one and the same strategy. yak consume has range and roundrobin; a group may also "
         "be of another type, such as that of Kafka Connect's workers.",
         "yak groups describe GROUP",
@@ -36,27 +36,27 @@ GROUPS: dict[str, Explanation] = {
     ),
     "instance-taken": explain(
         "Another member has this group.instance.id.",
-        "A static member's name belongs to the one that joined last; the one before is fenced for good.",
-        "give each member a group.instance.id of its own",
+        "The member that joined last owns the instance id. The earlier one is fenced.",
+        "use a different group.instance.id for each member",
     ),
     "no-coordinator": explain(
         "The group has no coordinator now.",
         "It is the leader of the group's partition of __consumer_offsets. That partition has no leader, is moving, is "
         "still being read after a failover, or cannot be written because too few replicas are in sync. "
-        "Transactional producers get the same answer, because YAK serves no transactions.",
+        "Transactional producers get the same error, because YAK does not support transactions.",
         "yak isr __consumer_offsets --unavailable",
-        "give it more time with --timeout 30s",
+        "allow more time with --timeout 30s",
     ),
     "not-committed": explain(
-        "Records were printed whose offsets could not be committed.",
-        "The coordinator took no commit within the time-out, so the next member that reads these partitions prints "
+        "The offsets of printed records were not committed.",
+        "The coordinator accepted no commit within the time-out. The next member with these partitions prints "
         "those records again. None is lost.",
         "yak groups describe GROUP",
         "yak isr __consumer_offsets --unavailable",
     ),
     "nothing-committed": explain(
         "There is no committed offset to move.",
-        "--all-topics means the topics of which the group committed something.",
+        "--all-topics means all topics with a committed offset of the group.",
         "yak groups reset GROUP --topic TOPIC --to-earliest",
     ),
     "offsets-file": explain(
@@ -66,9 +66,9 @@ GROUPS: dict[str, Explanation] = {
         "yak groups describe GROUP -o csv",
     ),
     "unknown-group": explain(
-        "There is no group of that name.",
-        "A group is there when a consumer joined it or committed for it. It goes when it has neither members nor "
-        "offsets; offsets expire after offsets.retention.minutes without a commit.",
+        "No group has that name.",
+        "A group exists once a consumer has joined it or committed for it. It is deleted when it has neither members nor "
+        "offsets. Offsets expire after offsets.retention.minutes without a commit.",
         "yak groups list",
     ),
 }

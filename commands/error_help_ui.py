@@ -4,60 +4,58 @@ from yak.commands.error_explanation import Explanation, explain
 
 UI: dict[str, Explanation] = {
     "bad-answer": explain(
-        "A broker's HTTP answer cannot be understood.",
-        "A proxy stands between, or something else listens there.",
-        "yak brokers describe 1     shows yak.http.listeners, the address that the broker tells",
+        "A broker's HTTP response is invalid.",
+        "A proxy is in between, or another program listens there.",
+        "yak brokers describe 1     shows yak.http.listeners, the address that the broker advertises",
     ),
     "bad-bench-option": explain(
         "A field of the Bench screen has a value that yak bench does not take.",
-        "It is outside of its bounds, or of another kind.",
+        "It is out of bounds, or has the wrong type.",
         "yak bench produce --help",
     ),
     "bad-name": explain(
-        "A template cannot have this name.",
+        "The template name is invalid.",
         "It becomes the name of a file.",
         "letters, digits, spaces and . _ - , with a letter or digit first",
     ),
-    "bad-number": explain("A field that is a number holds none.", "There are other letters in it.", "digits alone"),
+    "bad-number": explain("A number field has no number.", "It has other characters than digits.", "digits only"),
     "bad-path": explain(
-        "The file to export to has another ending than the format.",
-        "The name says what is in it: .ndjson or .csv.",
+        "The file extension does not match the export format.",
+        "The extension is .ndjson or .csv.",
         "choose the other format, or another name",
     ),
     "bad-topics": explain(
         "A list of topics and partitions cannot be read.",
-        "It is names with commas; a name may have a colon and partitions behind it.",
+        "Names are separated by commas; a colon and partitions may follow a name.",
         "yak ui messages orders,payments:0,2",
     ),
     "demo-ended": explain(
-        "The cluster of yak ui --demo is gone.",
-        "Its keeper was killed, or could not start it.",
+        "The cluster of yak ui --demo ended.",
+        "Its supervisor was killed, or could not start it.",
         "yak ui --demo",
         "yak up",
     ),
-    "export-cancelled": explain("An export was stopped.", "It was asked to; no file is left.", "x"),
-    "export-exists": explain(
-        "A file of this name is there already.", "An export writes over nothing.", "choose another name"
-    ),
+    "export-cancelled": explain("An export was cancelled.", "The user cancelled it; no file is left.", "x"),
+    "export-exists": explain("A file with that name exists.", "An export overwrites no file.", "choose another name"),
     "export-failed": explain(
-        "An export could not be written.", "The folder is full, or may not be written to.", "choose another folder"
+        "An export could not be written.", "The disk is full, or the folder is not writable.", "choose another folder"
     ),
     "key-clash": explain(
-        "A key would do two things on one screen.",
-        "[keys] of the config gives it to both actions, or to one that stands beside the other.",
-        "yak ui, then :keys          shows every action with its keys",
+        "A key is bound to two actions on one screen.",
+        "[keys] of the config binds it to both actions.",
+        "yak ui, then :keys          lists all actions with their keys",
     ),
     "no-broker": explain(
         "No broker answers over HTTP.",
-        "They are down, or their HTTP ports cannot be reached from here.",
+        "The brokers are down, or their HTTP ports are unreachable.",
         "yak doctor",
         "yak up --status",
     ),
     "no-http": explain(
-        "The brokers answer no HTTP, which yak ui lives on.",
-        "They run with --no-http, or are no YAK brokers.",
+        "The brokers serve no HTTP, which yak ui needs.",
+        "They run with --no-http, or are not YAK brokers.",
         "yak serve --http-port 8080",
-        "yak topics list             this and other commands work with any Kafka",
+        "yak topics list             works with any Kafka, as other commands do",
     ),
     "no-terminal": explain(
         "yak ui has no terminal to draw on.",
@@ -66,44 +64,42 @@ UI: dict[str, Explanation] = {
         "yak ui --web                in a browser",
     ),
     "not-led": explain(
-        "This broker leads nothing that could be moved.",
-        "Its partitions are led by others, or have no other replica in sync.",
+        "This broker leads no partition that can move.",
+        "Other brokers lead its partitions, or no other replica is in the ISR.",
         "yak isr",
     ),
     "not-recorded": explain(
-        "A recorded cluster was asked for what was not recorded.",
-        "Recordings are for tests and pictures, and hold what their screens ask for.",
+        "The recorded cluster does not have the requested data.",
+        "Recordings are for tests and screenshots, and have only the data of these screens.",
         "python tests/tui/record.py",
     ),
-    "nothing-to-change": explain(
-        "A form was sent as it was.", "No field was changed.", "change a field, or leave by escape"
-    ),
+    "nothing-to-change": explain("The form has no change.", "No field was changed.", "change a field, or press escape"),
     "reader-failed": explain(
-        "Reading messages failed.", "What the client library said stands beside it.", "yak consume TOPIC", "yak doctor"
+        "Reading messages failed.", "The message has the client library's error.", "yak consume TOPIC", "yak doctor"
     ),
     "redis-not-ours": explain(
         "This Redis server was not started by yak up.",
-        "The cluster uses one that runs elsewhere; yak stops only what it started.",
+        "The cluster uses an external Redis. yak stops only processes that it started.",
         "stop it where it runs",
     ),
     "redis-not-running": explain(
-        "The cluster's Redis server does not run.", "It was stopped, or died.", "yak up          starts it again"
+        "The cluster's Redis server is not running.", "It was stopped, or died.", "yak up          starts it again"
     ),
     "template-unreadable": explain(
-        "A saved template cannot be read.", "The file is no TOML, or lacks a field.", "delete it, and save it again"
+        "A saved template cannot be read.", "The file is not TOML, or lacks a field.", "delete it, and save it again"
     ),
-    "too-many": explain("No more subscriptions fit on the Consumer screen.", "Six stand side by side.", "X ends one"),
+    "too-many": explain("The Consumer screen has its maximum of subscriptions.", "The maximum is six.", "X ends one"),
     "unknown-action": explain(
-        "[keys] of the config names an action that there is not.",
-        "Its name is misspelt, or of another version.",
-        "yak ui, then :keys          shows every action",
+        "[keys] of the config names an unknown action.",
+        "The name is misspelt, or from another version.",
+        "yak ui, then :keys          lists all actions",
     ),
     "unknown-screen": explain(
         "yak ui has no such screen.", "Its name is misspelt.", "yak ui topics", "yak ui messages orders"
     ),
-    "unknown-template": explain("There is no template of this name.", "It was not saved here.", "t lists them"),
+    "unknown-template": explain("No template has that name.", "It was not saved on this machine.", "t lists them"),
     "unknown-theme": explain(
-        "There is no such theme.", "Its name is misspelt.", "yak ui --theme yak-light", "YAK_THEME=mono yak ui"
+        "The theme does not exist.", "The name is misspelt.", "yak ui --theme yak-light", "YAK_THEME=mono yak ui"
     ),
-    "unknown-zone": explain("There is no such zone of times.", "Its name is misspelt.", ":zone utc"),
+    "unknown-zone": explain("The time zone does not exist.", "The name is misspelt.", ":zone utc"),
 }
