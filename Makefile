@@ -1,9 +1,9 @@
-# `make help` lists what there is. Only make and Python 3.11 or newer are needed; everything else lands in .venv.
+# `make help` lists the targets. Only make and Python 3.11 or newer are needed; everything else lands in .venv.
 #
 #   PYTHON=python3.12   the Python that .venv is made with     (default: the newest usable one)
-#   WORKERS=3           pytest processes of `make test`: they wait more than they compute
+#   WORKERS=3           pytest processes of `make test`; they mostly wait
 #   SEEDS=2000 SEED=1   how many seeds `make sim` runs, and the first
-#   ARGS="..."          more words for `yak demo failover`, pytest, or the benchmark
+#   ARGS="..."          more arguments for `yak demo failover`, pytest, or the benchmark
 
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
@@ -40,18 +40,18 @@ help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: setup
-setup:  ## .venv with everything for development
+setup:  ## create .venv with all development tools
 	@$(bootstrap) dev
 
 .PHONY: demo
-demo:  ## a leader killed under load, then a consumer of a group: every message counted
+demo:  ## kill a leader under load, then a group member; count every record
 	@$(bootstrap) demo
 	@$(BIN)/yak demo failover $(ARGS)
 	@echo
 	@$(BIN)/yak demo groups --fast
 
 .PHONY: demo-spark
-demo-spark:  ## live metrics through YAK and Spark; both killed on the way, every window checked
+demo-spark:  ## live metrics through YAK and Spark; kill both, check every window
 	@$(bootstrap) spark
 	@$(BIN)/yak demo spark $(ARGS)
 
@@ -64,16 +64,16 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: test
-test: lint  ## lint, then every test, the ones with real clients too
+test: lint  ## lint, then all tests, including those with real clients
 	$(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: sim
-sim: setup  ## SEEDS=200 simulated clusters of three brokers, and as many of one, on all cores
+sim: setup  ## simulate SEEDS=200 clusters of three brokers and of one, on all cores
 	$(BIN)/yak sim run --brokers 3 --seed $(SEED) --seeds $(SEEDS)
 	$(BIN)/yak sim run --seed $(SEED) --seeds $(SEEDS)
 
 .PHONY: mutants
-mutants: setup  ## take single rules out of the broker, and see that the simulator notices each
+mutants: setup  ## mutation-test the simulator's checks
 	$(BIN)/yak sim mutants
 
 .PHONY: wheel
@@ -83,27 +83,27 @@ wheel: setup  ## build/wheel/*.whl
 	@ls build/wheel/*.whl
 
 .PHONY: dist
-dist: setup  ## dist/: the executable, as a folder and as one file
+dist: setup  ## build the executable in dist/, as a folder and as one file
 	$(BIN)/python packaging/build.py
 	$(BIN)/python packaging/smoke_test.py
 
 .PHONY: bench-kafka
-bench-kafka: setup  ## the same load on YAK and on Apache Kafka (needs Java, mvn)
+bench-kafka: setup  ## compare YAK with Apache Kafka (needs Java, mvn)
 	$(BIN)/python tests/bench/bench_kafka.py $(ARGS)
 
 .PHONY: bench-spark
-bench-spark: setup  ## YAK's Spark source and Spark's own Kafka connector (needs Java, mvn)
+bench-spark: setup  ## compare YAK's Spark source with Spark's Kafka connector (needs Java, mvn)
 	$(BIN)/python tests/bench/bench_spark.py $(ARGS)
 
 .PHONY: picture
-picture: setup  ## run the demo, and make the README's picture and lines of it
+picture: setup  ## run the demo, and update the README's picture and output
 	$(BIN)/python docs/make_picture.py
 
 .PHONY: screenshots
-screenshots: setup  ## pictures of every screen of yak ui, from a cluster under load
+screenshots: setup  ## screenshots of every screen of yak ui
 	$(BIN)/python docs/make_screenshots.py
 
 .PHONY: clean
-clean:  ## remove what was built (not .venv, not yak-data)
+clean:  ## delete build output (not .venv, not yak-data)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find yak commands tui spark tests packaging docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -77,9 +77,9 @@ def produce(
     asserts: Asserts = None,
     baseline: Baseline = None,
 ) -> None:
-    """Produce as fast as it goes, or at a steady rate, and time the acknowledgements.
+    """Produce at full speed or a steady rate, and measure acknowledgement latency.
 
-    Without a rate one acknowledgement in a hundred is timed; a timer for each would slow the client down.
+    Without --throughput, one acknowledgement in a hundred is timed, because more timers would slow the client down.
     """
     from yak.commands.bench_run import Report, run
 
@@ -119,9 +119,9 @@ def consume(
     asserts: Asserts = None,
     baseline: Baseline = None,
 ) -> None:
-    """Read a topic from its start to its end, its records divided among the clients.
+    """Consume a topic from start to end, divided among the clients.
 
-    Stops at the high watermark of the start, after --msgs or after --duration. Nothing is committed.
+    Stops at the high watermark that it found at the start, after --msgs or after --duration. Commits no offsets.
     """
     from yak.commands.bench_run import Report, run
 
@@ -164,7 +164,7 @@ def latency(
     asserts: Asserts = None,
     baseline: Baseline = None,
 ) -> None:
-    """Time each acknowledgement at a steady rate, one record a request.
+    """Measure acknowledgement latency at a steady rate, one record a request.
 
     Stops after 10 s unless --msgs or --duration says otherwise.
     """
@@ -212,9 +212,9 @@ def e2e(
     asserts: Asserts = None,
     baseline: Baseline = None,
 ) -> None:
-    """Time records from the producer's call to the consumer's hand, at a steady rate.
+    """Measure end-to-end latency from producer to consumer, at a steady rate.
 
-    Stops after 10 s unless --msgs or --duration says otherwise. A record that does not come back is an error.
+    Stops after 10 s unless --msgs or --duration says otherwise. A record that is not received is an error.
     """
     from yak.commands.bench_run import Report, run
 
@@ -255,22 +255,27 @@ def replication(
     ] = 1000,
     away: Annotated[
         str,
-        typer.Option("--away", metavar="SIZE", help="What the stopped follower misses; 0: none.", rich_help_panel=WHAT),
+        typer.Option(
+            "--away", metavar="SIZE", help="Data that the stopped follower misses; 0: none.", rich_help_panel=WHAT
+        ),
     ] = "1GB",
     ack_time: Annotated[
         str,
         typer.Option(
-            "--ack-time", metavar="DURATION", help="How long acknowledgements are timed.", rich_help_panel=STOP
+            "--ack-time", metavar="DURATION", help="Duration of the acknowledgement measurement.", rich_help_panel=STOP
         ),
     ] = DURATION,
     idle_time: Annotated[
-        str, typer.Option("--idle-time", metavar="DURATION", help="How long idle CPU is watched.", rich_help_panel=STOP)
+        str,
+        typer.Option(
+            "--idle-time", metavar="DURATION", help="Duration of the idle CPU measurement.", rich_help_panel=STOP
+        ),
     ] = DURATION,
 ) -> None:
-    """Measure what three replicas cost: rates, CPU, acknowledgements, idle partitions, a follower's return.
+    """Measure the cost of three replicas: throughput, CPU, acknowledgements, idle partitions, catch-up of a follower.
 
-    Starts three brokers in a temporary directory and deletes them afterwards. With -b it uses that cluster, without
-    stopping anything: no follower returns, and CPU is known of brokers on this machine only.
+    Starts three brokers in a temporary directory and deletes them afterwards. With -b it uses that cluster
+    and stops no broker: there is no catch-up, and CPU is measured only for brokers on this machine.
     """
     from yak.commands.bench_replication import make_settings, run_on_own, run_on_running
 
@@ -308,13 +313,13 @@ def failover(
     ] = RATE,
     size: Size = SIZE,
     kills: Annotated[
-        int, typer.Option("--kills", min=1, metavar="N", help="Stop after so many.", rich_help_panel=STOP)
+        int, typer.Option("--kills", min=1, metavar="N", help="Stop after N kills.", rich_help_panel=STOP)
     ] = FAILOVER_KILLS,
     progress_json: ProgressJson = False,
     asserts: Asserts = None,
     baseline: Baseline = None,
 ) -> None:
-    """End the leader that is also the controller under load, again and again, and count what survived.
+    """Kill the leader that is also the controller under load, repeatedly, and check all records.
 
     Starts three brokers in a temporary directory. A pause is the time from the last acknowledgement (or record read)
     before a kill to the first after it; limits (p50, p99, max) are for writes. Code 4 if a record was lost, duplicated

@@ -10,11 +10,11 @@ from yak.commands.app import OUTPUT, STOP, WHAT
 CLIENT = "Client"
 
 Topic = Annotated[
-    str, typer.Option("--topic", "-t", help="The topic to use; created if it is not there.", rich_help_panel=WHAT)
+    str, typer.Option("--topic", "-t", help="The topic to use; created if it does not exist.", rich_help_panel=WHAT)
 ]
 Partitions = Annotated[
     int | None,
-    typer.Option("--partitions", min=1, help="Create the topic with so many.", rich_help_panel=WHAT),
+    typer.Option("--partitions", min=1, help="Create the topic with N partitions.", rich_help_panel=WHAT),
 ]
 Clients = Annotated[int, typer.Option("--clients", min=1, help="Client processes.", rich_help_panel=WHAT)]
 Size = Annotated[
@@ -35,7 +35,7 @@ Duration = Annotated[
 ]
 WarmUp = Annotated[
     str,
-    typer.Option("--warm-up", metavar="DURATION", help="Load before the measuring begins.", rich_help_panel=WHAT),
+    typer.Option("--warm-up", metavar="DURATION", help="Load before the measurement.", rich_help_panel=WHAT),
 ]
 Acks = Annotated[
     Literal["0", "1", "all", "-1"], typer.Option("--acks", help="Acknowledgements to wait for.", rich_help_panel=CLIENT)
@@ -59,14 +59,14 @@ Csv = Annotated[
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress line.", rich_help_panel=OUTPUT)]
 ProgressJson = Annotated[
     bool,
-    typer.Option("--progress-json", help="Tell the progress on stderr in lines of JSON.", rich_help_panel=OUTPUT),
+    typer.Option("--progress-json", help="Print progress on stderr as JSON lines.", rich_help_panel=OUTPUT),
 ]
 Asserts = Annotated[
     list[str] | None,
     typer.Option(
         "--assert",
         metavar="LIMIT",
-        help="End with code 4 unless this holds: p99<20ms, rate>=500k, p50<=1.1x.",
+        help="Exit with code 4 unless this holds: p99<20ms, rate>=500k, p50<=1.1x.",
         rich_help_panel=OUTPUT,
     ),
 ]

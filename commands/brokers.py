@@ -19,7 +19,7 @@ Id = Annotated[int, typer.Argument(help="Broker id.", metavar="ID")]
 
 @brokers.command("list", examples=("yak brokers list", "yak brokers list -o wide"))
 def list_brokers(g: Globals) -> None:
-    """List brokers with what they lead and store."""
+    """List brokers with their leaders, replicas and disk use."""
     from yak.client.admin import Admin
     from yak.commands.broker_views import broker_rows, columns
 
@@ -72,10 +72,10 @@ def config(
     ] = None,
     delete: Annotated[
         list[str] | None,
-        typer.Option("--delete", help="Back to the default; repeatable.", metavar="NAME", rich_help_panel=WHAT),
+        typer.Option("--delete", help="Reset to the default; repeatable.", metavar="NAME", rich_help_panel=WHAT),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Let the broker check it, change nothing.", rich_help_panel=WHAT)
+        bool, typer.Option("--dry-run", help="Validate on the broker, change nothing.", rich_help_panel=WHAT)
     ] = False,
 ) -> None:
     """Show or change a broker's configs."""
@@ -102,13 +102,13 @@ def config(
 def watch(
     g: Globals,
     interval: Annotated[
-        str, typer.Option("--interval", help="Between two looks.", metavar="DURATION", rich_help_panel=OUTPUT)
+        str, typer.Option("--interval", help="Time between updates.", metavar="DURATION", rich_help_panel=OUTPUT)
     ] = "1s",
     count: Annotated[
-        int | None, typer.Option("--count", "-n", help="Stop after N looks.", rich_help_panel=STOP, min=1)
+        int | None, typer.Option("--count", "-n", help="Stop after N updates.", rich_help_panel=STOP, min=1)
     ] = None,
 ) -> None:
-    """Show brokers again and again, with records a second."""
+    """Show brokers continuously, with records a second."""
     from yak.commands.broker_views import watch_brokers
     from yak.commands.units import parse_duration_ms
 
@@ -117,9 +117,9 @@ def watch(
 
 @brokers.command("unregister", examples=("yak brokers unregister 4",))
 def unregister(g: Globals, node_id: Id) -> None:
-    """Forget a broker that will not come back.
+    """Unregister a broker that will not return.
 
-    It must be down. Replicas that it has stay its own, out of sync, until they are reassigned: do that first.
+    The broker must be down. Reassign its replicas first: otherwise they stay assigned to it, outside the ISR.
     """
     from yak.client.admin import Admin
     from yak.client.unregister import unregister_broker

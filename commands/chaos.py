@@ -19,7 +19,7 @@ _SEED_MAX = 1_000_000
 
 chaos = CommandGroup(
     "chaos",
-    "Break real brokers on purpose, and check what clients saw.",
+    "Inject faults into real brokers, and check the clients' history.",
     examples=(
         "yak chaos run",
         "yak chaos abuse",
@@ -47,7 +47,7 @@ def run(
     ] = "60s",
     seed: Annotated[
         int | None,
-        typer.Option("--seed", min=0, help="What goes wrong when.  [drawn, and printed]", rich_help_panel=WHAT,
+        typer.Option("--seed", min=0, help="Seed of the fault schedule.  [drawn, and printed]", rich_help_panel=WHAT,
                      show_default=False),
     ] = None,
     faults: Annotated[
@@ -60,21 +60,21 @@ def run(
                           rich_help_panel=WHAT)
     ] = 3,
     rate: Annotated[
-        float, typer.Option("--rate", metavar="N", min=_RATE[0], max=_RATE[1], help="Records a second, all together.",
+        float, typer.Option("--rate", metavar="N", min=_RATE[0], max=_RATE[1], help="Records a second, in total.",
                             rich_help_panel=WHAT)
     ] = 150.0,
     bootstrap: Annotated[
         str | None,
-        typer.Option("--bootstrap", metavar="ADDRESS", help="Check this Kafka, and start none; a topic is made in it.",
+        typer.Option("--bootstrap", metavar="ADDRESS", help="Check this Kafka cluster instead of a new one; creates a topic there.",
                      rich_help_panel=CONNECTION),
     ] = None,
     timeline: Annotated[
         str | None,
-        typer.Option("--timeline", metavar="FILE", help="Draw the run into an SVG file.", rich_help_panel=OUTPUT),
+        typer.Option("--timeline", metavar="FILE", help="Draw the run as an SVG file.", rich_help_panel=OUTPUT),
     ] = None,
     history: Annotated[
         str | None,
-        typer.Option("--history", metavar="FILE", help="Keep what clients saw, for yak chaos check.",
+        typer.Option("--history", metavar="FILE", help="Write the clients' history, for yak chaos check.",
                      rich_help_panel=OUTPUT),
     ] = None,
     data_dir: Annotated[
@@ -82,14 +82,14 @@ def run(
         typer.Option("--data-dir", metavar="DIR", help="Work here.  [a temporary directory]", rich_help_panel=WHAT),
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep logs and data (or the topic) also when all holds.", rich_help_panel=STOP)
+        bool, typer.Option("--keep", help="Keep logs and data (or the topic) even if all checks pass.", rich_help_panel=STOP)
     ] = False,
 ) -> int | None:  # fmt: skip
-    """Start brokers and Redis, break them by a seed's schedule while clients write and read, and judge what clients saw.
+    """Start brokers and Redis, inject faults under load by a seed's schedule, and check the clients' history.
 
-    Producers are idempotent with acks=all, consumers assign partitions or share a group; all reach the brokers through
-    fault proxies. At the end, or after Ctrl+C, everything is mended, read from the first record to the last, and compared
-    between replicas. Returns 4 when an acknowledged record is lost, doubled or out of order, or any other promise was broken; then logs,
+    Producers are idempotent with acks=all. Consumers assign partitions or join a group. All connect through fault
+    proxies. At the end, or after Ctrl+C, all faults are removed, and all records are
+    read and compared between replicas. Returns 4 when an acknowledged record is lost, doubled or out of order, or any other promise was broken; then logs,
     data and the history are kept.
     """
     from yak.commands import interrupts
@@ -127,13 +127,11 @@ def run(
 @chaos.command("check", examples=("yak chaos check history.jsonl", "yak chaos check history.jsonl -o json"))
 def check(
     g: Globals,
-    file: Annotated[
-        str, typer.Argument(help="What yak chaos run --history wrote.", metavar="FILE", show_default=False)
-    ],
+    file: Annotated[str, typer.Argument(help="File of yak chaos run --history.", metavar="FILE", show_default=False)],
 ) -> int | None:
-    """Judge a history that was kept.
+    """Check a recorded history.
 
-    Returns 4 when it contradicts itself: with each contradiction the operations around it are shown.
+    Returns 4 if the history has a violation. Shows each violation with the operations around it.
     """
     from yak.commands.chaos_view import show_judgement
     from yak.sim.judge.lines import from_lines
@@ -170,28 +168,28 @@ def abuse(
     ] = "all",
     p99: Annotated[
         str,
-        typer.Option("--p99", metavar="DURATION", help="The healthy client's p99 is promised to stay under this.",
+        typer.Option("--p99", metavar="DURATION", help="Largest p99 allowed for the healthy client.",
                      rich_help_panel=WHAT),
     ] = "50ms",
     bootstrap: Annotated[
         str | None,
-        typer.Option("--bootstrap", metavar="ADDRESS", help="Attack this Kafka, and start none; topics are made in it.",
+        typer.Option("--bootstrap", metavar="ADDRESS", help="Attack this Kafka cluster instead of a new broker; creates topics there.",
                      rich_help_panel=CONNECTION),
     ] = None,
     http: Annotated[
         str,
-        typer.Option("--http", metavar="ADDRESS", help="Its HTTP address, for the attacks over HTTP.",
+        typer.Option("--http", metavar="ADDRESS", help="The broker's HTTP address, for HTTP attacks.",
                      rich_help_panel=CONNECTION),
     ] = "",
     remote: Annotated[
         bool,
-        typer.Option("--remote", help="Attack an address that is not of this machine.", rich_help_panel=CONNECTION),
+        typer.Option("--remote", help="Allow an address on another machine.", rich_help_panel=CONNECTION),
     ] = False,
 ) -> int | None:  # fmt: skip
-    """Attack a broker with requests that cost much, and measure what a healthy client notices.
+    """Attack a broker with expensive requests, and measure the effect on a healthy client.
 
-    Starts one broker and its Redis, measures a producer and a consumer without an attack, then beside each attack. The
-    attacker is a process of its own. Returns 4 when the healthy client's p99 passes --p99 or one of its records is lost.
+    Starts one broker and its Redis, measures a producer and a consumer without an attack, then during each attack. The
+    attacker is a separate process. Returns 4 when the healthy client's p99 passes --p99 or one of its records is lost.
     """
     from yak.commands import interrupts
     from yak.commands.chaos_view import show_abuse
@@ -231,7 +229,7 @@ def attack(
                                       rich_help_panel=CONNECTION)] = "",
     remote: Annotated[bool, typer.Option("--remote", help="Also another machine.", rich_help_panel=CONNECTION)] = False,
 ) -> None:  # fmt: skip
-    """Be the attacker of `yak chaos abuse`: attack until the time is over, and print how often."""
+    """Run the attacker of `yak chaos abuse`: attack for a duration, and print the number of requests."""
     import json
     import os
 
@@ -249,7 +247,7 @@ def attack(
 
 @chaos.command("faults", examples=("yak chaos faults", "yak chaos faults -o json"))
 def faults(g: Globals) -> None:
-    """List what yak chaos run can break."""
+    """List the faults of yak chaos run."""
     from yak.local.chaos.faults import KINDS
 
     rows: list[dict[str, Any]] = [
@@ -268,14 +266,14 @@ def faults(g: Globals) -> None:
 @chaos.command("prove", examples=("yak chaos prove", "yak chaos prove --seed 5 -o json"))
 def prove_(
     g: Globals,
-    seed: Annotated[int, typer.Option("--seed", help="Of the histories that are made.", rich_help_panel=WHAT)] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the generated histories.", rich_help_panel=WHAT)] = 1,
     clean: Annotated[
         int, typer.Option("--clean", metavar="N", min=1, help="Clean histories to accept.", rich_help_panel=WHAT)
     ] = 200,
 ) -> int | None:
-    """Show that the judge bites: spoil clean histories in every way, and see each one found.
+    """Self-test the checker: corrupt clean histories in every way, and detect each.
 
-    Returns 4 when one is not found, or a clean history is rejected.
+    Returns 4 if a corruption is not detected, or a clean history is rejected.
     """
     from yak.sim.judge.anomalies import MEANINGS
     from yak.sim.judge.mutations import clean_histories, prove

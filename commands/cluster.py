@@ -41,7 +41,7 @@ cluster.command(
 def show(g: Globals) -> int:
     """Show the cluster and its metadata store.
 
-    Returns 1 when a broker is down or not on good terms with the metadata store, or a partition has no leader.
+    Returns 1 if a broker is down or not ACTIVE, or a partition is offline.
     """
     from yak.client.admin import Admin
 

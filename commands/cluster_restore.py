@@ -19,27 +19,28 @@ def restore(
     g: Globals,
     accept_loss: Annotated[
         bool,
-        typer.Option("--accept-loss", help="Go on without brokers that may have what nobody else has.",
+        typer.Option("--accept-loss", help="Restore without brokers that may have unique records.",
                      rich_help_panel=WHAT),
     ] = False,
     abort: Annotated[
-        bool, typer.Option("--abort", help="Give up the restore that is under way; the store stays as it was.",
+        bool, typer.Option("--abort", help="Cancel the active restore; the store stays unchanged.",
                            rich_help_panel=WHAT)
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show it, change nothing.", rich_help_panel=WHAT)] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.", rich_help_panel=WHAT)] = False,
     redis_url: Annotated[
         str | None,
         typer.Option("--redis-url", help="The metadata store.", metavar="URL", rich_help_panel=CONNECTION),
     ] = None,
     data_dir: Annotated[
         str | None,
-        typer.Option("--data-dir", help="Of yak up: find its store.", metavar="DIR", rich_help_panel=CONNECTION),
+        typer.Option("--data-dir", help="Use the store of this yak up directory.", metavar="DIR", rich_help_panel=CONNECTION),
     ] = None,
 ) -> int:  # fmt: skip
-    """Bring back a metadata store that lost its history, from what the brokers know.
+    """Restore a metadata store that lost its data, from the brokers' copies.
 
-    Brokers do it themselves when all of them have answered. This shows who has, what would be held back, and does it with
-    your consent. What is held back goes on under its present leader, without elections, until the missing brokers answer.
+    Brokers restore it automatically when all of them have answered. This command shows the answers and the quarantined
+    partitions, and restores after confirmation. A quarantined partition keeps its leader, without elections, until the
+    missing brokers answer.
     """
     from yak.commands.local_cluster import find_local, known_redis
     from yak.local.metadata_restore import RestoreStore

@@ -11,7 +11,7 @@ _HIDDEN = "http_token"
 
 config = CommandGroup(
     "config",
-    "Show settings and where each came from.",
+    "Show settings and their origins.",
     examples=("yak config show --origin", "YAK_PORT=9093 yak config show --origin -o json"),
 )
 
@@ -20,14 +20,14 @@ config = CommandGroup(
 def show(
     g: Globals,
     origin: Annotated[
-        bool, typer.Option("--origin", help="Also where each value came from.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--origin", help="Also show the origin of each value.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> None:
     """Show every setting.
 
-    A flag wins over YAK_* variables, those over other programs' names for the same thing (BROKER_ID, REDIS_HOST and
-    REDIS_PORT, LEASE_TIME_SECONDS, RENEW_INTERVAL_SECONDS), those over ./yak.toml, that over the context, that over
-    the default. The brokers to ask are by default those of a cluster that yak up runs in the data directory.
+    Order of precedence: flags, YAK_* variables, aliases (BROKER_ID, REDIS_HOST and REDIS_PORT, LEASE_TIME_SECONDS,
+    RENEW_INTERVAL_SECONDS), ./yak.toml, the context, defaults. The default brokers are those of the cluster that
+    yak up runs in the data directory.
     """
     from yak.commands.local_cluster import bootstrap_servers
     from yak.commands.settings import BY_NAME

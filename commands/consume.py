@@ -68,9 +68,9 @@ def consume(
         str | None, _text("--from", help_="From this time on: ISO-8601, epoch, -15m.", panel=START, metavar="TIME")
     ] = None,
     tail: Annotated[
-        int | None, typer.Option("--tail", help="The last N of each partition.", rich_help_panel=START, min=0)
+        int | None, typer.Option("--tail", help="The last N records of each partition.", rich_help_panel=START, min=0)
     ] = None,
-    exit_: Annotated[bool, _switch("--exit", "-e", help_="Stop at the end there is now.", panel=STOP)] = False,
+    exit_: Annotated[bool, _switch("--exit", "-e", help_="Stop at the current end.", panel=STOP)] = False,
     to: Annotated[str | None, _text("--to", help_="Stop at this time, or at end.", panel=STOP, metavar="TIME")] = None,
     max_messages: Annotated[
         int | None, typer.Option("--max-messages", "-n", help="Stop after N records.", rich_help_panel=STOP, min=1)
@@ -93,7 +93,7 @@ def consume(
         str | None, _text("--decoder", help_="Pass each value through this program.", panel=OUTPUT, metavar="COMMAND")
     ] = None,
     skip_message_on_error: Annotated[
-        bool, _switch("--skip-message-on-error", help_="Go on when the decoder fails.", panel=OUTPUT)
+        bool, _switch("--skip-message-on-error", help_="Continue when the decoder fails.", panel=OUTPUT)
     ] = False,
     stats: Annotated[bool, _switch("--stats", help_="Count records on stderr every second.", panel=OUTPUT)] = False,
     properties: Annotated[list[str] | None, _text("--property", help_="", hidden=True)] = None,
@@ -102,11 +102,10 @@ def consume(
 ) -> int:  # fmt: skip
     """Read records from topics.
 
-    Without --group nothing is committed and nobody is disturbed. Starts at the end unless told otherwise, and goes on
-    until Ctrl+C unless told when to stop.
+    Without --group, offsets are not committed. By default it starts at the end and runs until Ctrl+C.
 
-    With --group the members of the group share the partitions. A partition begins at the offset that the group
-    committed; the options that say where to start count only where it committed none.
+    With --group, the members of the group share the partitions and start at the committed offsets. Start options
+    apply only to partitions without a committed offset.
     """
     names = (*(topics or ()), *(topic or ()))
     request = Request(

@@ -25,9 +25,9 @@ def add(
         list[str] | None,
         typer.Option("--set", help="Another setting; repeatable.", metavar="NAME=VALUE", rich_help_panel=WHAT),
     ] = None,
-    use: Annotated[bool, typer.Option("--use", help="Use it from now on.", rich_help_panel=WHAT)] = False,
+    use: Annotated[bool, typer.Option("--use", help="Make it the current context.", rich_help_panel=WHAT)] = False,
 ) -> None:
-    """Add a context, or replace one; -b says where its brokers are."""
+    """Add or replace a context; -b names its brokers."""
     from yak.client.contexts import add_context
     from yak.commands.settings import BY_NAME, closest
     from yak.commands.topic_arguments import key_values
@@ -69,10 +69,10 @@ def list_contexts(g: Globals) -> None:
 
 @context.command("use", examples=("yak context use staging", "yak context use -"))
 def use_context(
-    g: Globals, name: Annotated[str, typer.Argument(help="Context; - is the one before.", metavar="NAME|-",
+    g: Globals, name: Annotated[str, typer.Argument(help="Context; - is the previous one.", metavar="NAME|-",
                                                     autocompletion=complete_context)]
 ) -> None:  # fmt: skip
-    """Use a context from now on."""
+    """Switch to a context."""
     from yak.client.contexts import use_context as use_from_now_on
 
     name, values = use_from_now_on(g.settings.config_file, name)
@@ -83,7 +83,7 @@ def use_context(
 def show(
     g: Globals,
     name: Annotated[
-        str | None, typer.Argument(help="Context; the one in use if not given.", autocompletion=complete_context)
+        str | None, typer.Argument(help="Context.  [the current one]", autocompletion=complete_context)
     ] = None,
 ) -> None:
     """Show one context."""
@@ -104,7 +104,7 @@ def show(
 
 @context.command("remove", examples=("yak context remove staging",))
 def remove(g: Globals, name: Name) -> None:
-    """Forget a context; the cluster is not touched."""
+    """Delete a context; the cluster is not changed."""
     from yak.client.contexts import remove_context, unknown_context
 
     if name not in g.settings.contexts:

@@ -28,7 +28,7 @@ _SESSIONS_MS = (1_500, 120_000)
 
 demo = CommandGroup(
     "demo",
-    "Kill a broker under load, count what survived.",
+    "Kill a broker under load, and count the records.",
     examples=("yak demo", "yak demo --fast", "yak demo failover --brokers 4", "yak demo groups", "yak demo spark"),
     default="failover",
 )
@@ -74,11 +74,11 @@ def failover(
     data_dir: DataDir = None,
     keep: Keep = False,
 ) -> int | None:
-    """Kill the leader of a cluster under load, lose nothing.
+    """Kill a leader under load without losing a record.
 
-    Topics have a replica on each broker (up to four) and min.insync.replicas=2; all clients ask for acks=all with
-    idempotence and look for a new leader within 5 to 20 ms. Returns 4 when an acknowledged message is missing, doubled
-    or out of order.
+    Topics have a replica on each broker (up to four) and min.insync.replicas=2; producers use acks=all with
+    idempotence, and all clients look for a new leader within 5 to 20 ms. Returns 4 if an acknowledged record is lost,
+    duplicated or reordered.
     """
     from yak.commands.demo_view import COLUMNS, Printed, show_verdict, verdict_rows
     from yak.local.demo.failover_story import STEPS, FailoverDemoSettings, run
@@ -114,22 +114,22 @@ def groups(
         typer.Option(
             "--session-timeout",
             metavar="DURATION",
-            help="Silence after which a consumer counts as dead.  [6s; 3s with --fast]",
+            help="Session timeout of the consumers.  [6s; 3s with --fast]",
             rich_help_panel=WHAT,
         ),
     ] = None,
     fast: Annotated[
-        bool, typer.Option("--fast", help="A session of 3 s, and a shorter load.", rich_help_panel=WHAT)
+        bool, typer.Option("--fast", help="A session timeout of 3 s, and a shorter load.", rich_help_panel=WHAT)
     ] = False,
     duration: Duration = None,
     data_dir: DataDir = None,
     keep: Keep = False,
 ) -> int | None:
-    """Share a topic among three consumers, kill one, lose nothing.
+    """Share a topic among three consumers, and kill one.
 
-    Each consumer is a process of its own and commits what it has read. One is killed, later the broker that coordinates
-    the group. Returns 4 when a message was read by nobody, when one was read again that was committed before, or when a
-    commit was lost. Messages that were read and not committed yet are read again; they are counted and shown.
+    Each consumer is a process and commits its offsets. The demo kills one consumer, and later the group's coordinator.
+    Returns 4 if a record was not read, a committed record was read again, or a commit was lost. Records that were read
+    but not committed are read again; the demo counts them.
     """
     from yak.commands.demo_groups_view import COLUMNS, PrintedGroups, show_groups_verdict, verdict_rows
     from yak.local.demo.groups_result import GroupsDemoSettings
@@ -160,10 +160,9 @@ def member(
         typer.Option("--session-timeout", metavar="DURATION", help="As in `yak demo groups`.", rich_help_panel=WHAT),
     ] = "6s",
 ) -> None:
-    """Be one of the consumers of `yak demo groups`.
+    """Run one of the consumers of `yak demo groups`.
 
-    Joins when it gets a line on its standard input, prints a line of JSON for each thing that happens to it, and leaves
-    when its standard input is closed.
+    Joins after a line on standard input, prints each event as a JSON line, and leaves when standard input is closed.
     """
     import sys
 
@@ -186,9 +185,9 @@ def cluster(
     ] = 3,
     keep: Keep = False,
 ) -> int:
-    """Keep the cluster and the clients of `yak ui --demo`.
+    """Supervise the cluster and the clients of `yak ui --demo`.
 
-    Tells what happens in lines of JSON, and takes all of it away when its standard input is closed.
+    Prints events as JSON lines, and deletes the cluster when standard input is closed.
     """
     import sys
 
@@ -210,10 +209,10 @@ def spark(
     data_dir: DataDir = None,
     keep: Keep = False,
 ) -> int | None:
-    """Count live metrics with Spark, kill Spark and a broker, lose nothing.
+    """Count live metrics with Spark, and kill Spark and a broker.
 
-    Two jobs of yak spark run over this machine's metrics and write to topics, which are read and drawn. Spark is killed
-    and started again, and meanwhile a broker is killed. Returns 4 when a number of any window is not the producer's own.
+    Two jobs of yak spark aggregate this machine's metrics into topics. The demo kills and restarts Spark, and kills a
+    broker meanwhile. Returns 4 if a window's result differs from the producer's own count.
     """
     from yak.commands.demo_spark_view import COLUMNS, ShownSpark, show_spark_verdict, verdict_rows
     from yak.commands.spark_python import hand_over
@@ -240,7 +239,7 @@ def restart(
     data_dir: DataDir = None,
     keep: Keep = False,
 ) -> int | None:
-    """Kill the only broker, start it again, lose nothing."""
+    """Kill and restart the only broker without losing a record."""
     from yak.commands.demo_view import COLUMNS, Printed, show_verdict, verdict_rows
     from yak.local.demo.story import STEPS, DemoSettings, run
 

@@ -23,7 +23,7 @@ def doctor(
     g: Globals,
     data_dir: Annotated[
         str | None,
-        typer.Option("--data-dir", metavar="DIR", help="Look at this directory.  [./yak-data]", rich_help_panel=WHAT),
+        typer.Option("--data-dir", metavar="DIR", help="Check this directory.  [./yak-data]", rich_help_panel=WHAT),
     ] = None,
     bundle: Annotated[
         str | None,

@@ -33,22 +33,22 @@ def failover(
                        show_default=False),
     ] = None,
     to: Annotated[
-        int | None, typer.Option("--to", help="Give the leaderships to this broker.", metavar="NODE",
+        int | None, typer.Option("--to", help="The new leader.", metavar="NODE",
                                  rich_help_panel=WHAT)
     ] = None,
     from_: Annotated[
-        int | None, typer.Option("--from", help="Only what this broker leads.", metavar="NODE", rich_help_panel=WHAT)
+        int | None, typer.Option("--from", help="Only partitions led by this broker.", metavar="NODE", rich_help_panel=WHAT)
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="All topics; without --to and --from: to the preferred leaders.",
+        bool, typer.Option("--all", help="All topics; without --to and --from: preferred leader election.",
                            rich_help_panel=WHAT)
     ] = False,
     controller: Annotated[
-        bool, typer.Option("--controller", help="Restart the controller in order; another takes the office.",
+        bool, typer.Option("--controller", help="Restart the controller; another broker is elected.",
                            rich_help_panel=WHAT)
     ] = False,
     kill: Annotated[
-        bool, typer.Option("--kill", help="End the leader (or the controller) with kill -9, on this machine.",
+        bool, typer.Option("--kill", help="Kill the leader (or the controller) with kill -9, on this machine.",
                            rich_help_panel=WHAT)
     ] = False,
     probe: Annotated[
@@ -58,12 +58,12 @@ def failover(
     ] = None,
     data_dir: Annotated[
         str | None,
-        typer.Option("--data-dir", help="Of yak up: its cluster is meant.", metavar="DIR", rich_help_panel=CONNECTION),
+        typer.Option("--data-dir", help="Use the cluster of this yak up directory.", metavar="DIR", rich_help_panel=CONNECTION),
     ] = None,
 ) -> int | None:  # fmt: skip
-    """Move leaderships to other brokers, or kill a leader.
+    """Move partitions to other leaders, or kill a leader.
 
-    Each leadership goes to its preferred leader, the first replica, or to the next one in sync where that one leads.
+    The preferred leader (the first replica) takes over, or if it leads already, the next replica in the ISR.
     """
     from yak.client.replica_offsets import read_metadata
     from yak.commands.local_cluster import find_local

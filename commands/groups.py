@@ -10,7 +10,7 @@ from yak.commands.groups_reset import reset
 
 groups = CommandGroup(
     "groups",
-    "List and describe consumer groups, move their offsets.",
+    "List and describe consumer groups, reset their offsets.",
     examples=(
         "yak groups list",
         "yak groups describe audit",

@@ -25,16 +25,16 @@ def delete(
     names: Annotated[list[str], typer.Argument(help="Groups.", metavar="GROUP", autocompletion=complete_group)],
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", help="Only the offsets of this topic, or of some partitions; repeatable.",
+        typer.Option("--topic", "-t", help="Only the offsets of this topic or these partitions; repeatable.",
                      metavar="TOPIC[:P,...]", rich_help_panel=WHAT),
     ] = None,
     if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="Do nothing when it is not there.", rich_help_panel=WHAT)
+        bool, typer.Option("--if-exists", help="Do nothing if it does not exist.", rich_help_panel=WHAT)
     ] = False,
 ) -> int:  # fmt: skip
-    """Delete groups and all that they committed, or their offsets of some topics.
+    """Delete groups and their committed offsets, or only the offsets of some topics.
 
-    A group that has members is not deleted; offsets of a topic are not while a member is subscribed to it.
+    A group with members is not deleted. Offsets of a topic are not deleted while a member is subscribed to it.
     """
     from yak.commands.group_arguments import connect
 

@@ -30,7 +30,7 @@ def describe(
                      rich_help_panel=OUTPUT),
     ] = True,
 ) -> int | None:  # fmt: skip
-    """Show how far groups are, in records and in time, and who reads what."""
+    """Show the lag of groups in records and in time, and their assignments."""
     from yak.client.groups.describing import require_groups
     from yak.client.groups.offsets import committed_offsets
     from yak.commands.group_arguments import connect

@@ -27,7 +27,7 @@ def list_(
     ] = None,
     lag: Annotated[
         bool,
-        typer.Option("--lag/--no-lag", help="Read committed offsets and logs' ends, for the lag.",
+        typer.Option("--lag/--no-lag", help="Read committed and log end offsets, for the lag.",
                      rich_help_panel=OUTPUT),
     ] = True,
 ) -> int | None:  # fmt: skip

@@ -14,9 +14,9 @@ def members(
     g: Globals,
     name: Annotated[str, typer.Argument(help="Group.", metavar="GROUP", autocompletion=complete_group)],
 ) -> None:
-    """Show the members of a group and what each is assigned.
+    """Show the members of a group and their assignments.
 
-    With -v or -o wide also what they subscribed to, and the assignor.
+    -v or -o wide: also their subscriptions and the assignor.
     """
     from yak.client.groups.describing import require_groups
     from yak.commands.group_arguments import connect

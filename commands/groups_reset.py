@@ -30,20 +30,20 @@ def reset(
     name: Annotated[str, typer.Argument(help="Group.", metavar="GROUP", autocompletion=complete_group)],
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", help="A topic, or some of its partitions; repeatable.", metavar="TOPIC[:P,...]",
+        typer.Option("--topic", "-t", help="A topic or some partitions; repeatable.", metavar="TOPIC[:P,...]",
                      rich_help_panel=WHAT),
     ] = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All that the group has committed.", rich_help_panel=WHAT)
+        bool, typer.Option("--all-topics", help="All topics with committed offsets.", rich_help_panel=WHAT)
     ] = False,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Do it; without, only the plan is shown.", rich_help_panel=WHAT)
+        bool, typer.Option("--execute", help="Change the offsets; without it, only show the plan.", rich_help_panel=WHAT)
     ] = False,
     to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="The first record there is.", rich_help_panel=TO)
+        bool, typer.Option("--to-earliest", help="The first record.", rich_help_panel=TO)
     ] = False,
     to_latest: Annotated[
-        bool, typer.Option("--to-latest", help="The end: what is there counts as read.", rich_help_panel=TO)
+        bool, typer.Option("--to-latest", help="The end: skip all existing records.", rich_help_panel=TO)
     ] = False,
     to_offset: Annotated[
         int | None, typer.Option("--to-offset", help="This offset.", metavar="N", min=0, rich_help_panel=TO)
@@ -55,7 +55,7 @@ def reset(
     ] = None,
     shift_by: Annotated[
         int | None,
-        typer.Option("--shift-by", help="N records on, or back where N is negative.", metavar="N", rich_help_panel=TO),
+        typer.Option("--shift-by", help="N records forward, or back if N is negative.", metavar="N", rich_help_panel=TO),
     ] = None,
     to_current: Annotated[
         bool,
@@ -68,9 +68,9 @@ def reset(
                      metavar="FILE", rich_help_panel=TO),
     ] = None,
 ) -> int | None:  # fmt: skip
-    """Move a group's committed offsets.
+    """Reset a group's committed offsets.
 
-    A dry run unless --execute is given. The group must not have members then. Offsets outside the log become the nearest inside.
+    A dry run without --execute. --execute needs a group without members. Offsets outside the log are clamped to it.
     """
     from yak.client.groups.resetting import look_at, move
     from yak.commands.group_arguments import connect

@@ -35,7 +35,7 @@ def isr(
         bool,
         typer.Option(
             "--under-replicated",
-            help="Only partitions with a replica out of sync.",
+            help="Only under-replicated partitions.",
             rich_help_panel=WHAT,
         ),
     ] = False,
@@ -43,40 +43,40 @@ def isr(
         bool,
         typer.Option(
             "--unavailable",
-            help="Only partitions without leader or below min ISR.",
+            help="Only partitions that are offline or under min ISR.",
             rich_help_panel=WHAT,
         ),
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Return 4 when something is out of sync.", rich_help_panel=WHAT)
+        bool, typer.Option("--check", help="Return 4 if a partition is under-replicated.", rich_help_panel=WHAT)
     ] = False,
     max_lag: Annotated[
         int | None,
         typer.Option(
-            "--max-lag", help="More records behind than this is out of sync too.", metavar="N", min=0,
+            "--max-lag", help="A larger lag in records counts as out of sync too.", metavar="N", min=0,
             rich_help_panel=WHAT,
         ),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Look again and again; without a terminal print changes.",
+        bool, typer.Option("--watch", "-w", help="Update continuously; without a terminal print changes.",
                            rich_help_panel=OUTPUT)
     ] = False,
     interval: Annotated[
-        str, typer.Option("--interval", help="Between two looks.", metavar="DURATION", rich_help_panel=OUTPUT)
+        str, typer.Option("--interval", help="Time between updates.", metavar="DURATION", rich_help_panel=OUTPUT)
     ] = "1s",
     count: Annotated[
-        int | None, typer.Option("--count", help="Stop after N looks.", metavar="N", rich_help_panel=STOP, min=1)
+        int | None, typer.Option("--count", help="Stop after N updates.", metavar="N", rich_help_panel=STOP, min=1)
     ] = None,
     from_redis: Annotated[
-        bool, typer.Option("--from-redis", help="Read the metadata store, not the brokers.", rich_help_panel=CONNECTION)
+        bool, typer.Option("--from-redis", help="Read from the metadata store, not the brokers.", rich_help_panel=CONNECTION)
     ] = False,
     redis_url: Annotated[
         str | None,
-        typer.Option("--redis-url", help="With --from-redis: which one.", metavar="URL", rich_help_panel=CONNECTION),
+        typer.Option("--redis-url", help="The metadata store for --from-redis.", metavar="URL", rich_help_panel=CONNECTION),
     ] = None,
     data_dir: Annotated[
         str | None,
-        typer.Option("--data-dir", help="Of yak up: find its brokers and its store.", metavar="DIR",
+        typer.Option("--data-dir", help="Use the cluster of this yak up directory.", metavar="DIR",
                      rich_help_panel=CONNECTION),
     ] = None,
 ) -> int | None:  # fmt: skip

@@ -39,7 +39,7 @@ def log(
         typer.Option("--to", help="Up to this record or time, included.", metavar="OFFSET|TIME", rich_help_panel=STOP),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as records are written.", rich_help_panel=STOP)
+        bool, typer.Option("--follow", "-f", help="Wait for new records.", rich_help_panel=STOP)
     ] = False,
     redis_url: Annotated[
         str | None,
@@ -48,15 +48,15 @@ def log(
     data_dir: Annotated[
         str | None,
         typer.Option(
-            "--data-dir", help="Of yak up: read its store; of a broker: its copy.", metavar="DIR",
+            "--data-dir", help="Read the store of a yak up directory, or a broker's copy.", metavar="DIR",
             rich_help_panel=CONNECTION,
         ),
     ] = None,
 ) -> None:  # fmt: skip
     """Show the cluster's metadata records, now or as of a time.
 
-    Reads the metadata store: that of --redis-url, else of the cluster that yak up keeps in --data-dir, else of the
-    settings. -o json prints a record a line.
+    Reads the metadata store of --redis-url, else that of the yak up cluster in --data-dir, else that of the settings.
+    -o json prints one record per line.
     """
     from yak.commands.log_view import print_records, print_state
     from yak.errors import UsageError

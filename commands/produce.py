@@ -64,7 +64,7 @@ def produce(
         str | None, _text("--key-separator", "-K", help_="Split lines into key and value here.", panel=FILE)
     ] = None,
     null_value: Annotated[
-        str | None, _text("--null-value", help_="This text means no value (a tombstone).", panel=FILE)
+        str | None, _text("--null-value", help_="This text is a null value (a tombstone).", panel=FILE)
     ] = None,
     csv_key: Annotated[
         str | None, _text("--csv-key", help_="Column that becomes the key.", panel=FILE, metavar="COLUMN")
@@ -97,7 +97,7 @@ def produce(
     ] = "utf-8",
     resume: Annotated[
         str | None,
-        _text("--resume", help_="Keep here how far it came, and go on there.", panel=FILE, metavar="CHECKPOINT"),
+        _text("--resume", help_="Checkpoint file: continue from it, and update it.", panel=FILE, metavar="CHECKPOINT"),
     ] = None,
     acks: Annotated[str, _text("--acks", help_="Acknowledged by: 0, 1 or all.", panel=SENDING, metavar="ACKS")] = "all",
     compression: Annotated[
@@ -117,7 +117,7 @@ def produce(
         int, typer.Option("--repeat", help="Send it all N times; 0: until Ctrl+C.", rich_help_panel=SENDING, min=0)
     ] = 1,
     create: Annotated[
-        bool, typer.Option("--create", help="Create the topic if it is not there.", rich_help_panel=START)
+        bool, typer.Option("--create", help="Create the topic if it does not exist.", rich_help_panel=START)
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the first 5 records; send nothing.", rich_help_panel=OUTPUT)
@@ -131,9 +131,9 @@ def produce(
 ) -> int:
     """Write records to a topic.
 
-    Values come from -m, from a file, or from stdin, a record a line. Keys go to the same partitions as with Java
-    clients. The topic yak is created, with one partition, when it is first used. A CSV file needs a header row or
-    --csv-columns; rows that cannot be sent go to FILE.rejected.csv.
+    Values come from -m, a file or stdin, one record per line. Keys map to the same partitions as with Java clients.
+    The topic yak is created with one partition on first use. A CSV file needs a header row or
+    --csv-columns; rejected rows go to FILE.rejected.csv.
     """
     request = Request(
         topic=topic_option or topic,

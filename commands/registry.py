@@ -31,7 +31,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("bench", "yak.commands.bench", "bench", "Measure a cluster's throughput and latency.", "Messages"),
     Entry("topics", "yak.commands.topics", "topics", "List, describe, create and change topics.", "Cluster"),
     Entry(
-        "groups", "yak.commands.groups", "groups", "List and describe consumer groups, move their offsets.", "Cluster"
+        "groups", "yak.commands.groups", "groups", "List and describe consumer groups, reset their offsets.", "Cluster"
     ),
     Entry("brokers", "yak.commands.brokers", "brokers", "List, describe and configure brokers.", "Cluster"),
     Entry("isr", "yak.commands.isr", "isr", "Show leader, in-sync replicas and lag of each partition.", "Cluster"),
@@ -39,27 +39,27 @@ ENTRIES: tuple[Entry, ...] = (
         "failover",
         "yak.commands.failover",
         "failover",
-        "Move leaderships to other brokers, or kill a leader.",
+        "Move partitions to other leaders, or kill a leader.",
         "Cluster",
     ),
     Entry("cluster", "yak.commands.cluster", "cluster", "Show the cluster and its metadata store.", "Cluster"),
     Entry("log", "yak.commands.log", "log", "Show the cluster's metadata records, now or as of a time.", "Cluster"),
-    Entry("ui", "yak.commands.ui", "ui", "See and break the cluster on a screen, or in a browser.", "Cluster"),
+    Entry("ui", "yak.commands.ui", "ui", "Monitor and test a cluster in a terminal or browser.", "Cluster"),
     Entry("spark", "yak.commands.spark", "spark", "Run Spark jobs, SQL and programs over topics.", "Cluster"),
     Entry("doctor", "yak.commands.doctor", "doctor", "Check that clients can reach and use a cluster.", "Cluster"),
     Entry("up", "yak.commands.up", "up", "Start a cluster on this machine.", "On this machine"),
-    Entry("demo", "yak.commands.demo", "demo", "Kill a broker under load, count what survived.", "On this machine"),
+    Entry("demo", "yak.commands.demo", "demo", "Kill a broker under load, and count the records.", "On this machine"),
     Entry("serve", "yak.commands.serve", "serve", "Run one broker in the foreground.", "On this machine"),
     Entry("sim", "yak.commands.sim", "sim", "Run the broker in the deterministic simulator.", "On this machine"),
     Entry(
         "chaos",
         "yak.commands.chaos",
         "chaos",
-        "Break real brokers on purpose, and check what clients saw.",
+        "Inject faults into real brokers, and check the clients' history.",
         "On this machine",
     ),
     Entry("context", "yak.commands.context", "context", "Name clusters and switch between them.", "Settings and help"),
-    Entry("config", "yak.commands.config", "config", "Show settings and where each came from.", "Settings and help"),
+    Entry("config", "yak.commands.config", "config", "Show settings and their origins.", "Settings and help"),
     Entry(
         "version", "yak.commands.version", "version", "Show the versions of yak and what it uses.", "Settings and help"
     ),

@@ -20,21 +20,19 @@ def serve(
     g: Globals,
     role: Annotated[
         str | None,
-        typer.Option("--role", help="leader or follower: what this broker prefers.  [leader]", rich_help_panel=WHAT),
+        typer.Option("--role", help="Preferred role: leader or follower.  [leader]", rich_help_panel=WHAT),
     ] = None,
     node_id: Annotated[
         str | None,
-        typer.Option("--node-id", help="Its number in the cluster; a name is numbered.  [1]", rich_help_panel=WHAT),
+        typer.Option("--node-id", help="Node id in the cluster; a name becomes a number.  [1]", rich_help_panel=WHAT),
     ] = None,
     rack: Annotated[
         str | None,
-        typer.Option(
-            "--rack", metavar="R", help="Its rack or zone: replicas are spread over them.", rich_help_panel=WHAT
-        ),
+        typer.Option("--rack", metavar="R", help="Rack or zone; replicas are spread over racks.", rich_help_panel=WHAT),
     ] = None,
     data_dir: Annotated[
         list[str] | None,
-        typer.Option("--data-dir", help="Keep logs here; repeat for more disks.  [./yak-data]", rich_help_panel=WHAT),
+        typer.Option("--data-dir", help="Log directory; repeat for more disks.  [./yak-data]", rich_help_panel=WHAT),
     ] = None,
     configs: Annotated[
         list[str] | None,
@@ -75,7 +73,7 @@ def serve(
         typer.Option(
             "--http-port",
             metavar="N",
-            help="Answer HTTP on this port; 0 for any.  [8080, or any free]",
+            help="Serve HTTP on this port; 0 for any.  [8080, or any free]",
             rich_help_panel=CONNECTION,
         ),
     ] = None,
@@ -83,7 +81,7 @@ def serve(
     advertised: Annotated[
         str | None,
         typer.Option(
-            "--advertised", metavar="HOST[:PORT]", help="Tell clients to connect here.", rich_help_panel=CONNECTION
+            "--advertised", metavar="HOST[:PORT]", help="Address that clients connect to.", rich_help_panel=CONNECTION
         ),
     ] = None,
     redis_url: Annotated[
@@ -91,7 +89,7 @@ def serve(
         typer.Option("--redis-url", help="The metadata store.  [redis://127.0.0.1:6379/0]", rich_help_panel=CONNECTION),
     ] = None,
     redis_timeout: Annotated[
-        str, typer.Option("--redis-timeout", help="Wait for it at start.", rich_help_panel=CONNECTION)
+        str, typer.Option("--redis-timeout", help="Time to wait for it at start.", rich_help_panel=CONNECTION)
     ] = "30s",
     allow_unsafe_redis: Annotated[
         bool,
@@ -112,24 +110,26 @@ def serve(
     ] = None,
     followers_timeout: Annotated[
         str | None,
-        typer.Option("--followers-timeout", help="Wait so long for them.  [30s]", rich_help_panel=CONNECTION),
+        typer.Option("--followers-timeout", help="How long to wait for them.  [30s]", rich_help_panel=CONNECTION),
     ] = None,
     lease_time: Annotated[
         str | None,
-        typer.Option("--lease-time", help="A broker silent for so long is replaced.  [6s]", rich_help_panel=CONNECTION),
+        typer.Option(
+            "--lease-time", help="Session timeout of brokers and controller lease.  [6s]", rich_help_panel=CONNECTION
+        ),
     ] = None,
     renew_interval: Annotated[
         str | None,
-        typer.Option("--renew-interval", help="How often it says that it lives.  [0.5s]", rich_help_panel=CONNECTION),
+        typer.Option("--renew-interval", help="Heartbeat interval.  [0.5s]", rich_help_panel=CONNECTION),
     ] = None,
     ready_file: Annotated[
         str | None,
         typer.Option(
-            "--ready-file", metavar="PATH", help="Write JSON here once clients are served.", rich_help_panel=START
+            "--ready-file", metavar="PATH", help="Write JSON here once the broker is ready.", rich_help_panel=START
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be used, and from where; end.", rich_help_panel=STOP)
+        bool, typer.Option("--dry-run", help="Print the settings and their origins, and exit.", rich_help_panel=STOP)
     ] = False,
     log_format: Annotated[
         str | None, typer.Option("--log-format", help="text or json.  [text]", rich_help_panel=OUTPUT)

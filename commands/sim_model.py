@@ -32,7 +32,7 @@ def model(
     crashes: Annotated[
         int, typer.Option("--crashes", min=0, help="Kills, and losses of power.", rich_help_panel=BOUNDS)
     ] = 1,
-    outages: Annotated[int, typer.Option("--outages", min=0, help="Of the store.", rich_help_panel=BOUNDS)] = 0,
+    outages: Annotated[int, typer.Option("--outages", min=0, help="Outages of the store.", rich_help_panel=BOUNDS)] = 0,
     elections: Annotated[
         int, typer.Option("--elections", min=0, help="Elections and fencings.", rich_help_panel=BOUNDS)
     ] = 1,
@@ -41,17 +41,17 @@ def model(
     ] = 0,
     states: Annotated[
         int | None,
-        typer.Option("--states", min=1, help="Give up after so many states.", metavar="N", rich_help_panel=BOUNDS),
+        typer.Option("--states", min=1, help="Stop after N states.", metavar="N", rich_help_panel=BOUNDS),
     ] = None,
-    walks: Annotated[int, typer.Option("--walks", min=0, help="Random walks after it.", rich_help_panel=WHAT)] = 2_000,
-    lacks: Annotated[
-        str, typer.Option("--lacks", help="Take out this rule.", metavar="RULE", rich_help_panel=WHAT)
-    ] = "",
+    walks: Annotated[
+        int, typer.Option("--walks", min=0, help="Random walks after the search.", rich_help_panel=WHAT)
+    ] = 2_000,
+    lacks: Annotated[str, typer.Option("--lacks", help="Remove this rule.", metavar="RULE", rich_help_panel=WHAT)] = "",
     mutants: Annotated[
-        bool, typer.Option("--mutants", help="Take out each rule, and walk until it is missed.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--mutants", help="Remove each rule, and walk until a check fails.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> int:
-    """Visit every state of a small model of replication within bounds; then walk farther, with the broker's own partitions."""
+    """Visit all states of a small replication model within bounds, then walk farther with the broker's real partitions."""
     from yak.sim.model.rules import RULES, SPARE
     from yak.sim.model.search import Bounds, search
     from yak.sim.model.walk import walk

@@ -23,14 +23,12 @@ def mutants(
     seed: Annotated[int, typer.Option("--seed", help="The first seed to try.", rich_help_panel=WHAT)] = 1,
     seeds: Annotated[
         int | None,
-        typer.Option("--seeds", min=1, help="Try at most so many for each, not its own bound.", rich_help_panel=WHAT),
+        typer.Option("--seeds", min=1, help="Try at most N seeds per mutant.", rich_help_panel=WHAT),
     ] = None,
     workers: Workers = None,
-    listed: Annotated[
-        bool, typer.Option("--list", help="Only list them, and what each lacks.", rich_help_panel=OUTPUT)
-    ] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Only list the mutants.", rich_help_panel=OUTPUT)] = False,
 ) -> int:
-    """Take single rules out of the broker and see that the checks notice: exit code 4 when one is not found."""
+    """Mutation-test the simulator's checks: exit code 4 if a mutant is not detected."""
     from yak.errors import UsageError
     from yak.sim.mutants.catalogue import BY_NAME
 

@@ -31,9 +31,7 @@ SMALLER = "Smaller than the seed (as --shrink prints it)"
 )
 def run(
     g: Globals,
-    seed: Annotated[
-        int, typer.Option("--seed", help="The seed to run, or the first of several.", rich_help_panel=WHAT)
-    ] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="The first seed.", rich_help_panel=WHAT)] = 1,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds to run.", rich_help_panel=WHAT)] = 1,
     brokers: Annotated[
         int,
@@ -41,23 +39,23 @@ def run(
             "--brokers",
             min=1,
             max=9,
-            help="How many brokers: 1 alone, or a cluster that replicates.",
+            help="Number of brokers; more than 1 replicate.",
             rich_help_panel=WHAT,
         ),
     ] = 1,
     swarm: Annotated[
         bool,
-        typer.Option("--swarm", help="Each seed draws its number of brokers too, 2 to 5.", rich_help_panel=WHAT),
+        typer.Option("--swarm", help="Each seed also draws the number of brokers, 2 to 5.", rich_help_panel=WHAT),
     ] = False,
     mutant: Annotated[
         str,
-        typer.Option("--mutant", help="Take out a rule first (yak sim mutants).", metavar="NAME", rich_help_panel=WHAT),
+        typer.Option("--mutant", help="Apply a mutant first (yak sim mutants).", metavar="NAME", rich_help_panel=WHAT),
     ] = "",
     faults: Annotated[
         str | None,
         typer.Option(
             "--faults",
-            help="Only these classes of faults strike, or none.",
+            help="Only these classes of faults, or none.",
             metavar="NAMES",
             rich_help_panel=SMALLER,
         ),
@@ -66,7 +64,7 @@ def run(
         str | None,
         typer.Option(
             "--keep",
-            help="Only the faults with these numbers strike, or none.",
+            help="Only the faults with these numbers, or none.",
             metavar="NUMBERS",
             rich_help_panel=SMALLER,
         ),
@@ -76,22 +74,22 @@ def run(
     ] = "",
     producers: Annotated[
         int | None,
-        typer.Option("--producers", min=0, help="At most so many producers.", metavar="N", rich_help_panel=SMALLER),
+        typer.Option("--producers", min=0, help="At most N producers.", metavar="N", rich_help_panel=SMALLER),
     ] = None,
     values: Annotated[
         int | None,
-        typer.Option("--values", min=1, help="At most so many values each.", metavar="N", rich_help_panel=SMALLER),
+        typer.Option("--values", min=1, help="At most N values per producer.", metavar="N", rich_help_panel=SMALLER),
     ] = None,
     shrink: Annotated[
         bool,
-        typer.Option("--shrink", help="Make a failing seed small, and print its command.", rich_help_panel=OUTPUT),
+        typer.Option("--shrink", help="Minimize a failing seed, and print its command.", rich_help_panel=OUTPUT),
     ] = False,
     lines: Annotated[
-        bool, typer.Option("--lines", help="Print what happened, line by line (one seed).", rich_help_panel=OUTPUT)
+        bool, typer.Option("--lines", help="Print the events (one seed).", rich_help_panel=OUTPUT)
     ] = False,
     workers: Workers = None,
 ) -> int:
-    """Run seeds; each draws clients, delays, crashes, cuts and store outages, and checks every invariant after every event."""
+    """Simulate clusters by seed, with random clients, delays, crashes, network cuts and store outages. Checks every invariant after every event."""
     from yak.sim.spec import Spec, drawn_size
 
     if swarm and brokers > 1:

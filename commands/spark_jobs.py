@@ -6,7 +6,7 @@ from yak.commands.options import Globals
 
 @command(examples=("yak spark jobs", "yak spark run counts --help"))
 def jobs(g: Globals) -> None:
-    """List the jobs that come with yak."""
+    """List yak's built-in jobs."""
     from yak.spark.jobs import summaries
 
     g.out.table([{"job": name, "does": summary} for name, summary in summaries()], ("job", "does"))

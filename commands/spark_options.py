@@ -39,7 +39,7 @@ Packages = Annotated[
 Ship = Annotated[
     str,
     typer.Option(
-        "--ship", metavar="WHAT", help="What executors elsewhere are sent: package, all, nothing.",
+        "--ship", metavar="WHAT", help="Sent to remote executors: package, all, nothing.",
         rich_help_panel=SPARK,
     ),
 ]  # fmt: skip

@@ -79,18 +79,16 @@ def run(
     g: Globals,
     job: Annotated[str, typer.Argument(metavar="JOB", help="One of yak spark jobs.")],
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="OPTIONS", help="The job's own: yak spark run JOB --help.")
+        list[str] | None, typer.Argument(metavar="OPTIONS", help="Options of the job: yak spark run JOB --help.")
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option(
-            "--follow", "-f", help="Stay with it: print what it prints; Ctrl+C ends it.", rich_help_panel=STOP
-        ),
+        typer.Option("--follow", "-f", help="Follow its output; Ctrl+C stops it.", rich_help_panel=STOP),
     ] = False,
 ) -> int | None:
     """Run a job over topics, in the background or with --follow.
 
-    Without --follow it is left running as soon as Spark has begun; yak spark status shows it, yak spark stop ends it.
+    Without --follow, the job continues in the background: see yak spark status and yak spark stop.
     """
     from yak.commands.spark_python import hand_over
     from yak.local.spark_runs import new_run

@@ -39,10 +39,10 @@ def shell(
     packages: Packages = None,
     ship: Ship = "package",
 ) -> int | None:
-    """Start a Python shell with a Spark session that knows topics.
+    """Start a Python shell with a Spark session for topics.
 
-    There are spark, the session; F, pyspark.sql.functions; topic("orders"), a topic as a DataFrame with key and value as
-    text; and stream("orders"), the same as a stream. IPython is used where it is installed.
+    Names: spark is the session; F is pyspark.sql.functions; topic("orders") is a topic as a DataFrame with key and
+    value as text; stream("orders") is the same as a stream. Uses IPython if it is installed.
     """
     from dataclasses import replace
 

@@ -86,10 +86,9 @@ def sql(
 ) -> int | None:  # fmt: skip
     """Run one SQL query over topics as tables.
 
-    Each topic that the query names is a table with the columns key, value (both text), json (the value as a VARIANT,
-    NULL where it is no JSON), topic, partition, offset, timestamp and timestampType. A field of JSON is json:user::string or
-    json:items[0].price::double. With --schema its columns are there instead, typed, and the record's as _key, _offset,
-    _timestamp. A topic with other characters than letters, digits and _ is written `my-topic` or my_topic.
+    Each topic in the query is a table with the columns key, value (both text), json (the value as a VARIANT,
+    NULL if it is not JSON), topic, partition, offset, timestamp and timestampType. A field of JSON is json:user::string or
+    json:items[0].price::double. --schema replaces them with typed columns, and adds _key, _offset and _timestamp. Write a topic name with other characters as `my-topic` or my_topic.
     """
     from yak.commands.spark_python import hand_over
 

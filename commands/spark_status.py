@@ -31,9 +31,9 @@ def status(
         str | None,
         typer.Argument(metavar="ID", help="One job, with its queries and its last error.", show_default=False),
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", "-a", help="Those that ended too.", rich_help_panel=WHAT)] = False,
+    all_: Annotated[bool, typer.Option("--all", "-a", help="Include ended jobs.", rich_help_panel=WHAT)] = False,
 ) -> int | None:
-    """Show the Spark jobs that were started from here, and how far they are."""
+    """Show the Spark jobs started here, and their progress."""
     from yak.local.spark_runs import all_runs, find_run
 
     if job is not None:
@@ -50,18 +50,14 @@ def status(
 @command(examples=("yak spark stop counts-1", "yak spark stop --all", "yak spark stop counts-1 --now"))
 def stop(
     g: Globals,
-    jobs: Annotated[
-        list[str] | None, typer.Argument(metavar="ID", help="Which, as yak spark status names them.")
-    ] = None,
+    jobs: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Job ids of yak spark status.")] = None,
     all_: Annotated[bool, typer.Option("--all", "-a", help="All that run.", rich_help_panel=WHAT)] = False,
     now: Annotated[
         bool,
-        typer.Option(
-            "--now", help="kill -9: the batch under way is done again at the next start.", rich_help_panel=STOP
-        ),
+        typer.Option("--now", help="kill -9: the active batch is repeated at the next start.", rich_help_panel=STOP),
     ] = False,
 ) -> int | None:
-    """End Spark jobs, each after the batch under way. Started again with its checkpoint, a job goes on from there."""
+    """Stop Spark jobs after the active batch. A job restarted with its checkpoint continues from there."""
     from yak.errors import UsageError
     from yak.local.spark_runs import all_runs, find_run
 

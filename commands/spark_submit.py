@@ -52,10 +52,10 @@ def submit(
     packages: Packages = None,
     ship: Ship = "package",
 ) -> int | None:  # fmt: skip
-    """Run a PySpark program with spark-submit: format("yak") is registered, executors are sent the package.
+    """Run a PySpark program with spark-submit, with format("yak") registered and the package shipped to executors.
 
-    The program makes its session as always (SparkSession.builder.getOrCreate()). In client mode its queries' progress is
-    seen by yak spark status. YAK_BOOTSTRAP_SERVERS tells it the brokers.
+    The program creates its session as usual (SparkSession.builder.getOrCreate()). In client mode, yak spark status shows
+    its queries' progress. YAK_BOOTSTRAP_SERVERS has the brokers.
     """
     from yak.commands.spark_python import hand_over
     from yak.errors import UsageError

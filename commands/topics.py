@@ -40,19 +40,19 @@ Configs = Annotated[
     typer.Option("--config", "-c", help="A topic config; repeatable.", metavar="NAME=VALUE", rich_help_panel=WHAT),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Let the broker check it, change nothing.", rich_help_panel=WHAT)
+    bool, typer.Option("--dry-run", help="Validate on the broker, change nothing.", rich_help_panel=WHAT)
 ]
 
 
 @topics.command("list", examples=("yak topics list", "yak topics list --sort records -o wide"))
 def list_topics(
     g: Globals,
-    internal: Annotated[bool, _only("internal", "Also Kafka's own topics.")] = False,
+    internal: Annotated[bool, _only("internal", "Include internal topics.")] = False,
     under_replicated: Annotated[
-        bool, _only("under-replicated-partitions", "Topics with a replica out of sync.")
+        bool, _only("under-replicated-partitions", "Topics with under-replicated partitions.")
     ] = False,
-    at_min_isr: Annotated[bool, _only("at-min-isr-partitions", "Topics where one more loss stops acks=all.")] = False,
-    unavailable: Annotated[bool, _only("unavailable-partitions", "Topics with a partition without leader.")] = False,
+    at_min_isr: Annotated[bool, _only("at-min-isr-partitions", "Topics with an ISR of min.insync.replicas.")] = False,
+    unavailable: Annotated[bool, _only("unavailable-partitions", "Topics with an offline partition.")] = False,
     sort: Annotated[
         str, typer.Option("--sort", help="name, partitions, records or size.", rich_help_panel=OUTPUT, metavar="COLUMN")
     ] = "name",
@@ -115,7 +115,7 @@ def create(
         typer.Option(
             "--partitions",
             "-p",
-            help="How many; the broker's default if not given.",
+            help="Number of partitions; the broker's default if not given.",
             show_default=False,
             rich_help_panel=WHAT,
         ),
@@ -125,14 +125,14 @@ def create(
         typer.Option(
             "--replication-factor",
             "-r",
-            help="Copies; the broker's default if not given.",
+            help="Replicas; the broker's default if not given.",
             show_default=False,
             rich_help_panel=WHAT,
         ),
     ] = -1,
     config: Configs = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Do nothing when it is there.", rich_help_panel=WHAT)
+        bool, typer.Option("--if-not-exists", help="Do nothing if it exists.", rich_help_panel=WHAT)
     ] = False,
     dry_run: DryRun = False,
 ) -> int:
@@ -162,7 +162,7 @@ def alter(
     config: Configs = None,
     delete_config: Annotated[
         list[str] | None,
-        typer.Option("--delete-config", help="Back to the default; repeatable.", metavar="NAME", rich_help_panel=WHAT),
+        typer.Option("--delete-config", help="Reset to the default; repeatable.", metavar="NAME", rich_help_panel=WHAT),
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -192,7 +192,7 @@ def delete(
     g: Globals,
     names: Names,
     if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="Do nothing when it is not there.", rich_help_panel=WHAT)
+        bool, typer.Option("--if-exists", help="Do nothing if it does not exist.", rich_help_panel=WHAT)
     ] = False,
 ) -> int:
     """Delete topics and all their records."""
@@ -229,7 +229,7 @@ def trim(
     partitions: Annotated[
         str | None, typer.Option("--partitions", help="Only these.", rich_help_panel=WHAT, metavar="0,2")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go.", rich_help_panel=WHAT)] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the records to delete.", rich_help_panel=WHAT)] = False,
 ) -> int:  # fmt: skip
     """Delete a topic's oldest records."""
     from yak.commands.topic_views import plan_trim, trim_rows

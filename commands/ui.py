@@ -34,13 +34,13 @@ def ui(
     g: Globals,
     screen: Annotated[
         str | None,
-        typer.Argument(metavar="SCREEN", help="Begin there: topics, messages, groups, ...", show_default=False),
+        typer.Argument(metavar="SCREEN", help="First screen: topics, messages, groups, ...", show_default=False),
     ] = None,
     what: Annotated[
-        str | None, typer.Argument(metavar="WHAT", help="And open this: a topic, a group.", show_default=False)
+        str | None, typer.Argument(metavar="WHAT", help="Open this topic or group.", show_default=False)
     ] = None,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Start a cluster with life in it, to look at and break.", rich_help_panel=START)
+        bool, typer.Option("--demo", help="Start a demo cluster under load.", rich_help_panel=START)
     ] = False,
     keep: Annotated[
         bool, typer.Option("--keep", help="With --demo: leave the cluster running.", rich_help_panel=START)
@@ -52,28 +52,28 @@ def ui(
         ),
     ] = None,
     ascii_: Annotated[
-        bool, typer.Option("--ascii", help="Letters instead of signs and lines.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--ascii", help="ASCII characters only.", rich_help_panel=OUTPUT)
     ] = False,
     no_motion: Annotated[
         bool, typer.Option("--no-motion", help="Nothing blinks or moves.", rich_help_panel=OUTPUT)
     ] = False,
     fps: Annotated[
-        float, typer.Option("--fps", metavar="N", min=0.2, max=10, help="Draw at most so often a second.", rich_help_panel=OUTPUT)
+        float, typer.Option("--fps", metavar="N", min=0.2, max=10, help="Largest number of updates a second.", rich_help_panel=OUTPUT)
     ] = 4.0,
     plain: Annotated[
         bool, typer.Option("--plain", help="A line for each change, for screen readers and pipes.", rich_help_panel=OUTPUT)
     ] = False,
     self_test: Annotated[
-        bool, typer.Option("--self-test", help="Try all screens without a terminal, and end.", rich_help_panel=WHAT)
+        bool, typer.Option("--self-test", help="Test all screens without a terminal, and exit.", rich_help_panel=WHAT)
     ] = False,
     data_dir: Annotated[
         str | None,
-        typer.Option("--data-dir", help="Of yak up: its brokers can be killed here.", metavar="DIR", rich_help_panel=CONNECTION),
+        typer.Option("--data-dir", help="The yak up directory whose brokers can be killed.", metavar="DIR", rich_help_panel=CONNECTION),
     ] = None,
-    web: Annotated[bool, typer.Option("--web", help="Serve the same app to browsers.", rich_help_panel=_WEB)] = False,
+    web: Annotated[bool, typer.Option("--web", help="Serve the UI to browsers.", rich_help_panel=_WEB)] = False,
     host: Annotated[
         str | None,
-        typer.Option("--host", metavar="HOST", help="Listen there; 127.0.0.1 if not given.", rich_help_panel=_WEB),
+        typer.Option("--host", metavar="HOST", help="Address to listen on; 127.0.0.1 if not given.", rich_help_panel=_WEB),
     ] = None,
     port: Annotated[
         int | None,
@@ -81,10 +81,10 @@ def ui(
     ] = None,
     token: Annotated[
         str | None,
-        typer.Option("--token", metavar="SECRET", help="Give nothing to who has it not; or YAK_UI_TOKEN.", rich_help_panel=_WEB),
+        typer.Option("--token", metavar="SECRET", help="Token that browsers need; or YAK_UI_TOKEN.", rich_help_panel=_WEB),
     ] = None,
 ) -> int | None:  # fmt: skip
-    """See and break the cluster on a screen, or in a browser."""
+    """Monitor and test a cluster in a terminal or browser."""
     from yak.tui import launch
 
     if self_test:

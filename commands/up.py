@@ -56,13 +56,15 @@ def up(
             "--leaders",
             metavar="M",
             min=1,
-            help="The first M have the role of a leader, the others follow.  [as before; 1]",
+            help="The first M brokers have the role leader, the others follower.  [as before; 1]",
             rich_help_panel=WHAT,
         ),
     ] = None,
     data_dir: Annotated[
         str | None,
-        typer.Option("--data-dir", metavar="DIR", help="Keep everything here.  [./yak-data]", rich_help_panel=WHAT),
+        typer.Option(
+            "--data-dir", metavar="DIR", help="Data directory of the cluster.  [./yak-data]", rich_help_panel=WHAT
+        ),
     ] = None,
     ephemeral: Annotated[
         bool, typer.Option("--ephemeral", help="Use a new directory, deleted at the end.", rich_help_panel=WHAT)
@@ -81,7 +83,7 @@ def up(
     seed_topic: Annotated[
         list[str] | None,
         typer.Option(
-            "--seed-topic", metavar="NAME[:N]", help="Make this topic with N partitions.", rich_help_panel=WHAT
+            "--seed-topic", metavar="NAME[:N]", help="Create this topic with N partitions.", rich_help_panel=WHAT
         ),
     ] = None,
     port: Annotated[
@@ -102,7 +104,7 @@ def up(
             metavar="PORT",
             min=0,
             max=65535,
-            help="The first answers HTTP here; 0 for any.  [8080, or any free]",
+            help="HTTP port of the first broker; 0 for any.  [8080, or any free]",
             rich_help_panel=START,
         ),
     ] = None,

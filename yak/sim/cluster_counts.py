@@ -19,7 +19,7 @@ _NOTICED = {
     "replica-append-refused": "damage refused by followers",
     "log-damaged": "damage found by brokers",
     "damaged-replica-resigned": "damaged replicas resigned",
-    "replica-resync-started": "replicas begun anew",
+    "replica-resync-started": "full resyncs",
     "group-log-unreadable": "damage noticed by coordinators",
 }
 """Log events of brokers that report damaged bytes."""

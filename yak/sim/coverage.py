@@ -93,7 +93,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "damage noticed by consumers",
         "damage noticed by coordinators",
         "damage mended by hand",
-        "replicas begun anew",
+        "full resyncs",
         "killed inside a write",
         "killed inside a start",
     ),
