@@ -205,6 +205,6 @@ def test_an_upload_that_cannot_go_on_says_how_far_it_came(cluster, topic):
         found = client.post(cluster.url(1, f"/topics/{topic}/csv"), content=file())
     body = found.json()
     assert found.status_code in (503, 504), found.text
-    assert "up to line" in body["hint"]
+    assert "all lines to" in body["hint"]
     assert body["written"] >= 500
     assert body["written"] + body["failed"] == body["rows"] < 1200

@@ -99,7 +99,7 @@ def test_a_topics_life_is_told(cluster, new_name):
         make_topic(cluster, topic, [[1, 2], [2, 3]])
         made = events.until("topic-created", topic=topic)
         assert (made["partitions"], made["replication_factor"], made["node_id"]) == (2, 2, 1)
-        assert made["message"] == f"topic {topic} is made: 2 partitions, 2 replicas each"
+        assert made["message"] == f"topic {topic} is created: 2 partitions, 2 replicas each"
         assert abs(made["time_ms"] - time.time() * 1000) < 10_000
         Admin(cluster.bootstrap).alter_configs("topic", topic, {"retention.ms": "5000"})
         assert events.until("config-changed", topic=topic)["changed"] == {"retention.ms": "5000"}

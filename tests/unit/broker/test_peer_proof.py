@@ -261,7 +261,7 @@ def test_process_that_says_it_is_another_broker_gets_no_proof(rig, monkeypatch):
     leader, follower = rig.leader("orders"), rig.followers("orders")[0]
     elsewhere = incarnation(rig, follower)
     monkeypatch.setattr(rig.nodes[leader - 1].broker.peers, "incarnation", lambda: elsewhere)
-    assert reconnect(rig, leader) == [f"the process at the address of broker {leader} says it is {follower}"]
+    assert reconnect(rig, leader) == [f"the process at the address of broker {leader} reports node id {follower}"]
 
 
 def test_process_of_an_earlier_incarnation_gets_no_proof(rig, monkeypatch):

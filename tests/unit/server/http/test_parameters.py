@@ -59,7 +59,7 @@ def test_a_parameter_comes_once_or_has_a_default():
     assert query_integer(asked(""), "n", 3) == 3
     assert refusal(lambda: query_integer(asked(""), "n")) == "n is missing"
     assert refusal(lambda: query_integer(asked("n="), "n", 3)).startswith("n=''")
-    assert refusal(lambda: query_text(asked("n=1&n=2"), "n")) == "n is given 2 times"
+    assert refusal(lambda: query_text(asked("n=1&n=2"), "n")) == "n appears 2 times"
     assert query_text(asked("n=%00%ff"), "n") == "\0\ufffd"
 
 

@@ -95,7 +95,7 @@ def test_a_null_value_and_other_bytes_are_shown_as_such():
         ({"payload": 1, "headers": [{"key": "a", "value": "b", "value_base64": "YQ=="}]}, "and value_base64"),
         ({"payload": 1, "headers": {str(n): "" for n in range(101)}}, "at most 100"),
         ({"payload": 1, "pay": 2}, "unknown field 'pay'"),
-        ({"payload": 1, "topic": "b"}, "named once"),
+        ({"payload": 1, "topic": "b"}, "name the topic once"),
     ],
 )
 def test_rows_that_cannot_be_say_why(row, what):

@@ -30,5 +30,5 @@ def test_as_many_as_the_bound_may_listen():
 
 
 def test_what_is_no_cursor_is_refused_before_the_stream_begins():
-    with pytest.raises(Problem, match="no cursor"):
+    with pytest.raises(Problem, match="not an event id"):
         EventStream(context_with(0), Asked(EVERYTHING, "yesterday"))
