@@ -292,7 +292,7 @@ class Log:
         self, data: Buffer, at: int, header: BatchHeader, expected: Offset, epoch: LeaderEpoch, epoch_max: LeaderEpoch
     ) -> None:
         if header.magic != MAGIC_V2 or header.last_offset_delta < 0:
-            raise ProtocolViolation(f"the leader sent the batch has message format {header.magic}")
+            raise ProtocolViolation(f"the leader sent a batch of message format {header.magic}")
         if header.base_offset < expected:
             raise ProtocolViolation(f"the leader sent offset {header.base_offset}, the log end offset is {expected}")
         if header.base_offset != expected and not self.may_have_gaps:
@@ -300,7 +300,9 @@ class Log:
         if header.partition_leader_epoch < epoch:
             raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} comes after {epoch}")
         if header.partition_leader_epoch > epoch_max:
-            raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} is above the leader's own epoch {epoch_max}")
+            raise ProtocolViolation(
+                f"leader epoch {header.partition_leader_epoch} is above the leader's own epoch {epoch_max}"
+            )
         if compute_crc(data, at, header.size_bytes) != header.crc:
             raise ProtocolViolation(f"the CRC-32C of the batch at offset {header.base_offset} does not match its bytes")
 

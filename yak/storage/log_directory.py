@@ -104,7 +104,7 @@ class LogDirectory:
                 raise StartRefused(
                     "data-dir-unmarked",
                     f"{self.path} holds partitions ({name}, ...) but no {META_PROPERTIES}",
-                    why="without it the node and cluster of this data are unknown; nothing was touched",
+                    why="without it the node and cluster of this data are unknown; nothing was changed",
                     try_=(f"restore {self.file(META_PROPERTIES)}", "name another, empty directory with --data-dir"),
                 )
 

@@ -750,7 +750,7 @@ def _check_agreement(directories: Sequence[LogDirectory], cluster_id: str | None
                 raise StartRefused(
                     "data-dir-duplicate-partition",
                     f"partition {name} is in {holders[name]} and in {directory.path}",
-                    why="it is not known which copy is right; nothing was touched",
+                    why="it is not known which copy is right; nothing was changed",
                     try_=(f"move one of the two folders {name} out of its data directory",),
                 )
             if name in holders:
