@@ -97,7 +97,7 @@ class CoordinatorLoader:
                 return data, read.segment_end if next_offset < 0 else next_offset
             except (NotCached, DamagedBatch, FileNotFoundError) as error:
                 # the segment is damaged, or was replaced during the read: then a retry reads its successor
-                raise ProtocolViolation(f"what follows cannot be read: {type(error).__name__} {error}") from error
+                raise ProtocolViolation(f"the next batch cannot be read: {type(error).__name__} {error}") from error
             except OSError as error:
                 raise LogDirectoryFailure(log.directory, error) from error
 
@@ -158,10 +158,10 @@ class CoordinatorLoader:
                     f"the CRC-32C of the batch at offset {header.base_offset} does not match its bytes"
                 )
             if header.base_offset < expected or header.last_offset < self._offset:
-                raise ProtocolViolation(f"offset {header.base_offset} comes behind {max(expected, self._offset) - 1}")
+                raise ProtocolViolation(f"offset {header.base_offset} comes after {max(expected, self._offset) - 1}")
             expected = header.next_offset
         if expected < 0:
-            raise ProtocolViolation("what follows is no whole batch")
+            raise ProtocolViolation("the log ends with an incomplete batch")
         if expected > end:
             raise ProtocolViolation(f"offset {expected - 1} comes before {end}")
 

@@ -79,7 +79,7 @@ class Reader:
         """A 32-bit number. Raises BadGroupRecord when it is below `least`."""
         value = self._number(_INT)
         if value < least:
-            raise BadGroupRecord(f"the number {value}, where at least {least} is needed")
+            raise BadGroupRecord(f"the number is {value}, the minimum is {least}")
         return value
 
     def int64(self) -> int:

@@ -16,7 +16,7 @@ def check_commit(group: ClassicGroup, member_id: str, instance_id: str | None, g
     if generation < 0 and group.state is ClassicState.EMPTY:
         return
     if generation < 0 and not member_id and instance_id is None:
-        raise PeerError(ErrorCode.unknown_member_id, "the group has members; only they commit")
+        raise PeerError(ErrorCode.unknown_member_id, "the group has members; only members may commit")
     member = known_member(group, member_id, instance_id)
     if generation != group.generation:
         raise PeerError(ErrorCode.illegal_generation)

@@ -294,7 +294,7 @@ class ClassicGroup(Roster):
             return
         for member in late:
             self.remove(member)
-        self.prepare_rebalance(f"{len(late)} members did not ask for their assignment", now_ms)
+        self.prepare_rebalance(f"{len(late)} members sent no SyncGroup in time", now_ms)
 
     @changes_state
     def ticket_lost(self, member: Member, ticket: Ticket, now_ms: int) -> None:

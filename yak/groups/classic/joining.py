@@ -93,7 +93,7 @@ def _check_words(group: ClassicGroup, request: Join) -> None:
         before = group.static_member(request.instance_id)
     present = group.said_bytes - (0 if before is None else bytes_of(before.protocols))
     if present + bytes_of(request.protocols) > GROUP_METADATA_BYTES_MAX:
-        raise PeerError(ErrorCode.group_max_size_reached, "the members of this group say too much")
+        raise PeerError(ErrorCode.group_max_size_reached, "the metadata of this group is too large")
 
 
 # ------------------------------------------------------------------------------------------------------ new members
@@ -158,7 +158,7 @@ def _replace(group: ClassicGroup, member: Member, request: Join, member_id: str,
         and subscribed_topics((member.metadata_of(group.protocol),)) == wanted
     )
     if not is_same:
-        _rejoin(group, member, ticket, f"static member {request.instance_id} is back", now_ms)
+        _rejoin(group, member, ticket, f"static member {request.instance_id} rejoins", now_ms)
         return
     group.heard_of(member, now_ms)
     generation = group.generation
@@ -188,7 +188,7 @@ def _join_known(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int)
     member_id = request.member_id
     if member_id in group.pending:
         if request.instance_id is not None:
-            raise PeerError(ErrorCode.unknown_member_id, "a static member does not ask twice")
+            raise PeerError(ErrorCode.unknown_member_id, "a static member cannot use a pending member id")
         _add(group, request, member_id, ticket, now_ms, knows_id=True)
         return
     member = known_member(group, member_id, request.instance_id)
@@ -202,7 +202,7 @@ def _join_known(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int)
             ticket.reply(joined(group, member))
         else:
             _update(group, member, request)
-            _rejoin(group, member, ticket, f"member {member_id} changed while others synced", now_ms)
+            _rejoin(group, member, ticket, f"member {member_id} changed its protocols during the rebalance", now_ms)
     elif group.state is ClassicState.STABLE:
         is_leader = group.leader_id == member_id
         if is_leader or member.protocols != request.protocols:
@@ -211,7 +211,7 @@ def _join_known(group: ClassicGroup, request: Join, ticket: Ticket, now_ms: int)
                 group,
                 member,
                 ticket,
-                f"leader {member_id} joins anew" if is_leader else f"member {member_id} asks for something else",
+                f"leader {member_id} rejoins" if is_leader else f"member {member_id} changed its protocols",
                 now_ms,
             )
         else:

@@ -79,10 +79,10 @@ def _check_members(protocol_type: str, protocol: str | None, members: tuple[Memb
     if members and not (protocol_type and protocol):
         raise BadGroupRecord("a group with members and without a protocol")
     if len({member.member_id for member in members}) < len(members):
-        raise BadGroupRecord("a member id that stands twice in one group")
+        raise BadGroupRecord("a duplicate member id in one group")
     instance_ids = [member.instance_id for member in members if member.instance_id is not None]
     if len(set(instance_ids)) < len(instance_ids):
-        raise BadGroupRecord("an instance id that stands twice in one group")
+        raise BadGroupRecord("a duplicate instance id in one group")
 
 
 def _read_member(reader: Reader, version: int, protocol: str | None) -> Member:

@@ -51,7 +51,7 @@ class Expression:
         try:
             self._regexp = re2.compile(expression.encode(), options)
         except UnicodeEncodeError:
-            raise self._refusal("it is no valid Unicode") from None
+            raise self._refusal("it is not valid Unicode") from None
         except re2.error as error:
             reason = error.args[0]
             raise self._refusal(reason.decode(errors="replace") if isinstance(reason, bytes) else reason) from None

@@ -51,7 +51,7 @@ class FieldReader:
         """Four bytes, signed. Raises UnreadableRecord when the number is below `least`."""
         value = self._number(_INT32)
         if value < least:
-            raise UnreadableRecord(f"the number {value}, where at least {least} is needed")
+            raise UnreadableRecord(f"the number is {value}, the minimum is {least}")
         return value
 
     def int64(self) -> int:
@@ -146,7 +146,7 @@ class FieldReader:
     def _take(self, length: int) -> bytes:
         end = self.position + length
         if length < 0 or end > len(self.data):
-            raise UnreadableRecord(f"{length} bytes wanted, {len(self.data) - self.position} left")
+            raise UnreadableRecord(f"{length} bytes needed, {len(self.data) - self.position} left")
         taken = self.data[self.position : end]
         self.position = end
         return taken
