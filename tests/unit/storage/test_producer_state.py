@@ -158,7 +158,10 @@ def test_a_log_that_cannot_tell_who_wrote_is_not_served(make_bench, position, da
     bench.disk.kill()
     store = bench.open()
     assert bench.partition not in store.logs
-    assert f"{why}; the segment was replayed because {snapshot} is damaged too" in store.unavailable[bench.partition].reason
+    assert (
+        f"{why}; the segment was replayed because {snapshot} is damaged too"
+        in store.unavailable[bench.partition].reason
+    )
 
 
 def test_without_its_snapshot_a_log_with_a_batch_that_a_checksum_refuses_is_served_again(make_bench):
