@@ -68,11 +68,15 @@ def check_batch(records: Buffer | None, version: int, max_message_bytes: int) ->
     header = read_header(records)
     batch_length = header.batch_length
     if batch_length < BATCH_LENGTH_MIN or header.size_bytes > size:
-        raise PeerError(ErrorCode.corrupt_message, f"the batch length is {batch_length}, the request carries {size} bytes")
+        raise PeerError(
+            ErrorCode.corrupt_message, f"the batch length is {batch_length}, the request carries {size} bytes"
+        )
     if header.size_bytes < size:
         raise PeerError(ErrorCode.invalid_record, "more than one record batch for a partition")
     if size > max_message_bytes:
-        raise PeerError(ErrorCode.message_too_large, f"the batch has {size} bytes, max.message.bytes={max_message_bytes}")
+        raise PeerError(
+            ErrorCode.message_too_large, f"the batch has {size} bytes, max.message.bytes={max_message_bytes}"
+        )
     if header.base_offset != 0:
         raise PeerError(ErrorCode.invalid_record, f"the base offset is {header.base_offset}; a client must send 0")
     if header.crc != compute_crc(records):
@@ -104,7 +108,9 @@ def _check_header(header: BatchHeader, version: int, size: int) -> None:
         raise PeerError(ErrorCode.invalid_record, f"{count} records cannot fit in {size - HEADER_BYTES} bytes")
     if header.producer_id >= 0:
         if header.base_sequence < 0 or header.producer_epoch < 0:
-            raise PeerError(ErrorCode.invalid_record, "a batch with a producer id needs a producer epoch and a sequence")
+            raise PeerError(
+                ErrorCode.invalid_record, "a batch with a producer id needs a producer epoch and a sequence"
+            )
     elif header.producer_id != NO_PRODUCER_ID:
         raise PeerError(ErrorCode.invalid_record, f"producer id {header.producer_id} is invalid")
 

@@ -24,7 +24,7 @@ def context_with(listeners):
 
 def test_as_many_as_the_bound_may_listen():
     assert EventStream(context_with(2), Asked(EVERYTHING)).media_type == "text/event-stream"
-    with pytest.raises(Problem, match="3 listen already") as refused:
+    with pytest.raises(Problem, match="maximum of 3 event streams") as refused:
         EventStream(context_with(3), Asked(EVERYTHING))
     assert (refused.value.status, refused.value.error) == (503, "too-many-listeners")
 
