@@ -129,13 +129,8 @@ class Broker:
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)
         self.offline_replicas.ask()
-        self._timed = (
-            self.metadata,
-            self.offline_replicas,
-            self.damaged_replicas,
-            self.replication,
-        )
-        """Components with timers, in the order in which `TimerDue` runs them."""
+        self._timed = (self.metadata, self.replication)
+        """Components that compute when they are due, in the order in which `TimerDue` runs them."""
         self._table = apis.DISPATCH
         self._handlers = self._handlers_by_event()
 

@@ -69,7 +69,6 @@ class DamagedReplicas:
         self._found: dict[Partition, Damage] = {}
         self._resigning: dict[Partition, None] = {}
         """Partitions that stopped fetching: about to leave the ISR, or without a definite answer to the request."""
-        self._due_ms: int | None = None
 
     def is_resigning(self, partition: Partition) -> bool:
         """Whether the local replica leaves the ISR or may have left it, and so must not fetch."""
@@ -126,7 +125,7 @@ class DamagedReplicas:
                 "served": True,
             }
             broker.emit(Notice("error", "log-damaged", fields, is_provoked=True))
-            self._due_ms = broker.now_ms
+            self._leave_after(0)
         return ErrorCode.kafka_storage_error if self._may_leave(partition) else ErrorCode.corrupt_message
 
     def _may_leave(self, partition: Partition) -> bool:
@@ -136,19 +135,19 @@ class DamagedReplicas:
 
     # ------------------------------------------------------------------------------------------------ leaving the ISR
 
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        return self._due_ms
+    def _leave_after(self, wait_ms: int) -> None:
+        self._broker.timers.arm(self, self._broker.now_ms + wait_ms, self._leave_all)
 
-    def on_timer(self) -> None:
+    def _leave_all(self) -> None:
         """Leave the ISRs where another replica may lead; retry the others later."""
         broker = self._broker
-        if self._due_ms is None or self._due_ms > broker.now_ms or broker.maintenance.is_stopping:
+        if broker.maintenance.is_stopping:
             return
         for partition in [each for each, damage in self._found.items() if not damage.is_of(each)]:
             del self._found[partition]
             self._stays(partition)
-        self._due_ms = broker.now_ms + RETRY_MS if self._found else None
+        if self._found:
+            self._leave_after(RETRY_MS)
         for partition, damage in self._found.items():
             if damage.is_asked:
                 continue
@@ -161,7 +160,7 @@ class DamagedReplicas:
                 broker.replication.changed(partition)
             if is_new or broker.replication.is_naming(partition):
                 # the leader may take that fetch after the resignation, and let this log into the ISR again
-                self._due_ms = broker.now_ms + ANSWER_MS
+                self._leave_after(ANSWER_MS)
             else:
                 self._leave(partition, damage)
 

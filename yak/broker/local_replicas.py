@@ -89,7 +89,6 @@ class LocalReplicas:
         """Number of local partitions of each topic."""
         self._released: dict[TopicPartition, tuple[Log, bool]] = {}
         """Logs of removed partitions whose folders are still to be moved aside, and whether their files are kept."""
-        self._release_due_ms: int | None = None
 
     def missing_logs(self, image: Image, delta: Delta) -> list[NewLog]:
         """The logs that `image` assigns to this broker and that it does not have yet."""
@@ -314,20 +313,12 @@ class LocalReplicas:
         if log is not None:
             self._released[partition.topic_partition] = (log, keep)
 
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        return self._release_due_ms
-
-    def on_timer(self) -> None:
-        """Move the next released logs aside."""
-        if self._release_due_ms is not None and self._release_due_ms <= self._broker.now_ms:
-            self.release_slice()
-
     def release_slice(self, most: int | None = RELEASED_A_SLICE) -> None:
         """Move this many released logs aside; all for None, before a stop: the next start would take them for strays."""
         for topic_partition in list(islice(self._released, most)):
             self._move_aside(*self._released.pop(topic_partition))
-        self._release_due_ms = self._broker.now_ms + RELEASE_GAP_MS if self._released else None
+        if self._released:
+            self._broker.timers.arm(self, self._broker.now_ms + RELEASE_GAP_MS, self.release_slice)
 
     def make_room(self, new: Sequence[NewLog]) -> None:
         """Move released logs aside at once where new logs of the same names are about to be created."""

@@ -151,17 +151,15 @@ class Metadata:
             self._persist_next()
 
     def on_timer(self) -> None:
-        """Run what is due: heartbeats, and releases of partitions."""
+        """Run what is due in the broker lifecycle: heartbeats, retries, the controller's work."""
         now_ms = self._broker.now_ms
         due_ms = self.lifecycle.next_due()
         if due_ms is not None and due_ms <= now_ms:
             self._carry_out(self.lifecycle.on_time(now_ms))
-        self.local_replicas.on_timer()
 
     def next_due(self) -> int | None:
         """When `on_timer` is due, in ms."""
-        dues = (self.lifecycle.next_due(), self.local_replicas.next_due())
-        return min((due_ms for due_ms in dues if due_ms is not None), default=None)
+        return self.lifecycle.next_due()
 
     def is_isolated(self, partition: Partition) -> bool:
         """Whether the store and all followers were silent for a session timeout: another broker may lead."""

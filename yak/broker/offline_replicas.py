@@ -38,16 +38,15 @@ class OfflineReplicas:
         self._broker = broker
         self._to_leave: dict[Partition, bool] = {}
         """Partition -> whether its records are lost."""
-        self._due_ms: int | None = None
         self._without_room: dict[TopicPartition, None] = {}
-        self._create_due_ms: int | None = None
 
     def lacks_room(self, topic_partition: TopicPartition, created: Any) -> None:
         """Schedule another attempt for a creation that failed with `created`, if only because the disk was full."""
         error = created.error if isinstance(created, LogDirectoryFailure) else created
         if isinstance(error, DiskFull):
             self._without_room[topic_partition] = None
-            self._create_due_ms = self._create_due_ms or self._broker.now_ms + NO_ROOM_PAUSE_MS
+            due_ms = self._broker.now_ms + NO_ROOM_PAUSE_MS
+            self._broker.timers.arm_at_the_latest((self, "create"), due_ms, self._create)
 
     def is_offline(self, partition: Partition) -> None:
         """The partition's log directory failed: leave its ISR. The records may be back after a restart."""
@@ -97,30 +96,21 @@ class OfflineReplicas:
         broker.group_coordinator.partition_changed(partition)
 
     def _wake_now(self) -> None:
-        self._due_ms = self._broker.now_ms
+        self._broker.timers.arm((self, "leave"), self._broker.now_ms, self.ask)
 
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        return min((due for due in (self._due_ms, self._create_due_ms) if due is not None), default=None)
-
-    def on_timer(self) -> None:
-        """Send the due ISR changes, and repeat the due creations."""
-        now_ms = self._broker.now_ms
-        if self._due_ms is not None and self._due_ms <= now_ms:
-            self.ask()
-        if self._create_due_ms is not None and self._create_due_ms <= now_ms:
-            self._create_due_ms = None
-            waiting, self._without_room = self._without_room, {}
-            partitions = [self._broker.partitions.get(each) for each in waiting]
-            wanted = self._new_logs([each for each in partitions if each is not None and each.log is None])
-            if wanted and not self._broker.maintenance.is_stopping:
-                local_replicas = self._broker.metadata.local_replicas
-                self._broker.jobs.run("image", lambda: local_replicas.create_all(wanted), self._made)
+    def _create(self) -> None:
+        """Repeat the creations that found no room."""
+        waiting, self._without_room = self._without_room, {}
+        partitions = [self._broker.partitions.get(each) for each in waiting]
+        wanted = self._new_logs([each for each in partitions if each is not None and each.log is None])
+        if wanted and not self._broker.maintenance.is_stopping:
+            local_replicas = self._broker.metadata.local_replicas
+            self._broker.jobs.run("image", lambda: local_replicas.create_all(wanted), self._made)
 
     def ask(self) -> None:
         """Leave the ISRs in the store. At a start this comes before any controller can unfence and elect this broker."""
         broker = self._broker
-        self._due_ms = None
+        broker.timers.disarm((self, "leave"))
         waiting = [item for item in self._to_leave.items() if item[0].log is None]
         self._to_leave.clear()
         for start in range(0, len(waiting), BATCH_MAX):
@@ -133,7 +123,7 @@ class OfflineReplicas:
 
     def _again(self, batch: Sequence[tuple[Partition, bool]]) -> None:
         self._to_leave.update(batch)
-        self._due_ms = self._broker.now_ms + RETRY_MS
+        self._broker.timers.arm((self, "leave"), self._broker.now_ms + RETRY_MS, self.ask)
 
     def _answered(
         self, batch: list[tuple[Partition, bool]], error: PeerError | None, values: tuple[dict[str, Any], ...]

@@ -136,8 +136,6 @@ class Replication:
     def next_due(self) -> int | None:
         """When `on_timer` is due, in ms."""
         dues = [due for fetcher in self._fetchers.values() if (due := fetcher.next_due()) is not None]
-        if (due := self.truncations.next_due()) is not None:
-            dues.append(due)
         if (due := self.serving.next_due()) is not None:
             dues.append(due)
         return min(dues, default=None)
@@ -146,7 +144,6 @@ class Replication:
         """Run what is due on both sides."""
         now_ms = self._broker.now_ms
         self.serving.on_timer()
-        self.truncations.on_timer()
         for fetcher in list(self._fetchers.values()):
             if (due_ms := fetcher.next_due()) is not None and due_ms <= now_ms:
                 fetcher.on_timer()

@@ -80,7 +80,6 @@ class Truncations:
         self._lowering: dict[str, None] = {}
         self._without_room: dict[Truncation, bool] = {}
         """Truncations that found no room on the disk -> whether their lowered recovery points are still to be written."""
-        self._retry_due_ms: int | None = None
 
     # ------------------------------------------------------------------------------------------------- decisions
 
@@ -122,15 +121,8 @@ class Truncations:
 
     # ------------------------------------------------------------------------------------------------- execution
 
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        return self._retry_due_ms
-
-    def on_timer(self) -> None:
+    def _repeat(self) -> None:
         """Repeat the truncations that found no room."""
-        if self._retry_due_ms is None or self._retry_due_ms > self._broker.now_ms:
-            return
-        self._retry_due_ms = None
         waiting, self._without_room = self._without_room, {}
         for truncation, must_lower in waiting.items():
             if not truncation.is_wanted:
@@ -142,8 +134,7 @@ class Truncations:
 
     def _repeat_later(self, truncation: Truncation, *, must_lower: bool) -> None:
         self._without_room[truncation] = must_lower
-        if self._retry_due_ms is None:
-            self._retry_due_ms = self._broker.now_ms + NO_ROOM_PAUSE_MS
+        self._broker.timers.arm_at_the_latest(self, self._broker.now_ms + NO_ROOM_PAUSE_MS, self._repeat)
 
     def _begin(self, truncation: Truncation) -> None:
         """Truncate now, or once the lowered recovery point is written."""
