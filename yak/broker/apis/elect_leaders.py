@@ -32,7 +32,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if not broker.metadata.lifecycle.is_controller:
         refusal = PeerError(ErrorCode.not_controller, "This is not the correct controller for this cluster.")
     elif election_type not in (PREFERRED, UNCLEAN):
-        refusal = PeerError(ErrorCode.invalid_request, f"Unknown election type {election_type}..")
+        refusal = PeerError(ErrorCode.invalid_request, f"Unknown election type {election_type}")
     if refusal is not None:
         results = {} if request.topic_partitions is None else dict.fromkeys(wanted, refusal)
         return _answer(call, results, refusal.error_code)
