@@ -80,8 +80,8 @@ def test_a_stored_value_that_means_nothing_counts_as_not_set():
         ("retention.ms", "soon", "whole number"),
         ("retention.ms", "-2", "below -1"),
         ("retention.ms", None, "Null"),
-        ("cleanup.policy", "compact", "compaction"),
-        ("cleanup.policy", "compact,delete", "compaction"),
+        ("cleanup.policy", "compact", "compacts internal topics only"),
+        ("cleanup.policy", "compact,delete", "compacts internal topics only"),
         ("cleanup.policy", "burn", "one of"),
         ("compression.type", "brotli", "one of"),
         ("min.insync.replicas", "0", "below 1"),
@@ -91,8 +91,8 @@ def test_a_stored_value_that_means_nothing_counts_as_not_set():
         ("unclean.leader.election.enable", "perhaps", "true nor false"),
         ("compression.gzip.level", "0", "between"),
         ("flush.messages", "0", "below 1"),
-        ("leader.replication.throttled.replicas", "0", "PARTITION:NODE"),
-        ("follower.replication.throttled.replicas", "0:1,*", "PARTITION:NODE"),
+        ("leader.replication.throttled.replicas", "0", "PARTITION:BROKER"),
+        ("follower.replication.throttled.replicas", "0:1,*", "PARTITION:BROKER"),
     ],
 )
 def test_a_wrong_value_is_refused_with_words(name, value, words):
@@ -147,7 +147,7 @@ def test_internal_topics_may_be_compacted(value):
 
 def test_nobody_makes_all_topics_compacted_by_default():
     assert not resolve_log_config({}, {}, {"log.cleanup.policy": "compact"}, {}).is_compacted
-    with pytest.raises(PeerError, match="compaction"):
+    with pytest.raises(PeerError, match="compacts internal topics only"):
         validate_broker_config("log.cleanup.policy", "compact", per_broker=False)
     with pytest.raises(PeerError, match="one of"):
         validate_topic_config("cleanup.policy", "burn", is_internal=True)

@@ -154,7 +154,7 @@ def test_what_was_trimmed_is_gone_and_the_first_state_that_is_left_is_told(make)
     history = make(FakeStore(records()[100:], base), [])
     assert at(history, offset=130) == (130, "130")
     assert at(history, offset=120) == (120, "120")
-    with pytest.raises(Problem, match="before record 120") as gone:
+    with pytest.raises(Problem, match="begins at record 120") as gone:
         at(history, offset=119)
     assert gone.value.status == 410
     without = make(FakeStore(records()[100:]), [])
@@ -177,7 +177,7 @@ def test_what_only_the_store_tells_waits_for_it(make):
 
 def test_a_log_that_does_not_fit_together_is_said_to_be_broken(make):
     broken = records(10) + records(COUNT - 10, first=11, previous="another")
-    with pytest.raises(Problem, match="do not fit together") as found:
+    with pytest.raises(Problem, match="are inconsistent") as found:
         at(make(FakeStore(broken), []), offset=20)
     assert found.value.status == 503
 
