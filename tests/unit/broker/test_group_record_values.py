@@ -123,7 +123,7 @@ def test_classic_group_in_last_generation_begins_again_with_one() -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (classic_record(-1), "number -1"),
+        (classic_record(-1), "the number is -1"),
         (classic_record(members=(("m", None), ("m", None))), "member id"),
         (classic_record(members=(("m", "i"), ("n", "i"))), "instance id"),
         (classic_record(protocol=None), "without a protocol"),

@@ -262,9 +262,7 @@ def test_topics_past_the_replicas_of_a_broker_return_policy_violation():
     assert create(rig, "first", partitions=6).error_code == ErrorCode.none
     refused = create(rig, "second", partitions=5)
     assert refused.error_code == ErrorCode.policy_violation
-    assert (
-        "Broker 1 holds 6 replicas and would get 5 more; yak.max.broker.partitions allows 10" in refused.error_message
-    )
+    assert "Broker 1 has 6 replicas and would get 5 more; yak.max.broker.partitions allows 10" in refused.error_message
     assert create(rig, "second", partitions=5, validate_only=True).error_code == ErrorCode.policy_violation
     assert create(rig, "second", partitions=4, validate_only=True).error_code == ErrorCode.none
     grown = [{"name": "first", "count": 11, "assignments": None}]
