@@ -129,6 +129,7 @@ class Broker:
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)
         self.offline_replicas.ask()
+        self._moved = self.metadata.moved
         self._timed = (self.metadata, self.replication)
         """Components that compute when they are due, in the order in which `TimerDue` runs them."""
         self._table = apis.DISPATCH
@@ -260,7 +261,10 @@ class Broker:
     def advanced(self, partition: Partition) -> None:
         """The high watermark, flushed end or log start moved: check delayed operations at the end of the turn."""
         self._advanced[partition] = None
-        self.metadata.note_moved(partition)
+        moved = self._moved
+        if not moved:
+            self.metadata.report_soon()
+        moved[partition] = None
         if partition.sessions:
             for session, member in partition.sessions.items():
                 session.mark_dirty(member)

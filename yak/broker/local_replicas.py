@@ -288,7 +288,7 @@ class LocalReplicas:
             if partition is None or partition.topic_id != topic.topic_id:
                 continue
             del broker.partitions[topic_partition]
-            self._metadata.forget_moved(partition)
+            self._metadata.moved.pop(partition, None)
             log, partition.log, partition.is_leader = partition.log, None, False
             broker.partition_deleted(partition)
             self._release(partition, log, keep=keep)
@@ -296,7 +296,7 @@ class LocalReplicas:
     def release(self, topic_partition: TopicPartition) -> None:
         """Remove a local replica, and its files, after a reassignment moved it to another broker."""
         partition = self._broker.partitions.pop(topic_partition)
-        self._metadata.forget_moved(partition)
+        self._metadata.moved.pop(partition, None)
         log, partition.log, partition.is_leader = partition.log, None, False
         self._broker.notice("info", "replica-removed", partition=str(topic_partition))
         self._broker.leadership_changed(partition)

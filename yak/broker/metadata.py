@@ -93,7 +93,7 @@ class Metadata:
         self._has_no_room = False
         """Whether a round found no room on the disk; a timer writes it again."""
         self._changes: dict[int, Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]] = {}
-        self._moved: dict[Partition, None] = {}
+        self.moved: dict[Partition, None] = {}
         """Partitions whose high watermark moved since the last report."""
         self.on_left: Callable[[], None] | None = None
         self.on_image: Callable[[Image, Image, Delta], None] | None = None
@@ -513,19 +513,13 @@ class Metadata:
         if error is not None:
             self._broker.notice("warning", "metadata-log-not-compacted", error=str(error))
 
-    def note_moved(self, partition: Partition) -> None:
-        """The partition's high watermark or a log end moved: the next report includes it."""
-        if not self._moved:
-            self._arm("report", REPORT_INTERVAL_MS, self._report)
-        self._moved[partition] = None
-
-    def forget_moved(self, partition: Partition) -> None:
-        """The partition was dropped: no report includes it."""
-        self._moved.pop(partition, None)
+    def report_soon(self) -> None:
+        """Report the moved high watermarks soon; call it before the first partition is put into `moved`."""
+        self._arm("report", REPORT_INTERVAL_MS, self._report)
 
     def _report(self) -> None:
-        moved = list(self._moved)
-        self._moved.clear()
+        moved = list(self.moved)
+        self.moved.clear()
         for partition in moved:
             if not partition.is_leader:
                 continue

@@ -91,7 +91,10 @@ class ReplicaReader:
         start_moved = item.log_start_offset > replica.log_start_offset
         was_regressed = replica.is_regressed
         if replica.fetched(session.broker_epoch, offset, item.log_start_offset, end, self._broker.now_ms):
-            self._broker.metadata.note_moved(partition)
+            metadata = self._broker.metadata
+            if not metadata.moved:
+                metadata.report_soon()
+            metadata.moved[partition] = None
             if partition.advance_high_watermark():
                 self._broker.advanced(partition)
             if may_join(partition, session.node_id):
