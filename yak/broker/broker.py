@@ -9,12 +9,12 @@ file dispatches events and keeps each connection's requests in order. `yak.broke
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from yak.broker import apis, wakeups
-from yak.broker.call import Call, Later, Now, Outcome, Prebuilt, Waiting
+from yak.broker import apis
+from yak.broker.call import Call, DelayedOperation, Later, Now, Outcome, Prebuilt
 from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
 from yak.broker.coordinator_partitions import CoordinatorPartitions
@@ -31,12 +31,12 @@ from yak.broker.metadata import Metadata
 from yak.broker.offline_replicas import OfflineReplicas
 from yak.broker.peers import Peers
 from yak.broker.producer_ids import ProducerIds
+from yak.broker.purgatory import Purgatory
 from yak.broker.record_deletions import RecordDeletions
 from yak.broker.replica_bound import ReplicaBound
 from yak.broker.replication import Replication
 from yak.broker.sessions import FetchSessions
 from yak.broker.suspects import Suspects
-from yak.broker.timeouts import Timeouts
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
@@ -64,7 +64,7 @@ from yak.seams.dice import Dice
 from yak.storage.log_store import LogStore
 
 API_VERSIONS_KEY = 18
-S = TypeVar("S", memoryview, Waiting)
+S = TypeVar("S", memoryview, DelayedOperation)
 """A request for `Broker.serve`: its frame, or its delayed operation."""
 
 
@@ -101,7 +101,7 @@ class Broker:
         """Bytes of copied requests: batches that wait for recompression, and large requests. The shell counts them as
         request memory."""
         self._effects: list[events.Effect] = []
-        self.timeouts = Timeouts()
+        self.purgatory = Purgatory(self)
         self.counters = Counters()
         self._note_answer = self.counters.answered.append
         self.jobs, self.timers = Jobs(self.emit), Timers()
@@ -112,7 +112,6 @@ class Broker:
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
         self.maintenance = Maintenance(self, now_ms)
         self.compacting = Compacting(self)
-        self._advanced: dict[Partition, None] = {}
         self._failure: FailStop | None = None
         self.peers = Peers(self)
         self.isr_changes = IsrChanges(self)
@@ -130,7 +129,7 @@ class Broker:
         self.metadata = Metadata(self, parts)
         self.offline_replicas.ask()
         self._moved = self.metadata.moved
-        self._timed = (self.metadata, self.replication)
+        self._timed = (self.purgatory, self.metadata, self.replication)
         """Components that compute when they are due, in the order in which `TimerDue` runs them."""
         self._table = apis.DISPATCH
         self._handlers = self._handlers_by_event()
@@ -169,8 +168,8 @@ class Broker:
                 self._on_frame(event)
             else:
                 self._handlers[type(event)](event)
-                if type(event) is not events.TurnEnd and self._advanced:
-                    self._wake_advanced()
+                if type(event) is not events.TurnEnd:
+                    self.purgatory.check_advanced()
         except FailStop as failure:
             self._failure = failure
             raise
@@ -184,8 +183,6 @@ class Broker:
     def next_due(self) -> int | None:
         """The time of the next `TimerDue`, in ms; None while no timer is set."""
         dues = [due for timed in self._timed if (due := timed.next_due()) is not None]
-        if (due := self.timeouts.next_due()) is not None:
-            dues.append(due)
         if (due := self.timers.next_due()) is not None:
             dues.append(due)
         return min(dues, default=None)
@@ -253,14 +250,9 @@ class Broker:
             raise PeerError(ErrorCode.not_leader_or_follower, f"broker {partition.leader_id} leads {topic_partition}")
         return partition
 
-    @property
-    def to_wake(self) -> Iterable[Partition]:
-        """Partitions that advanced in this turn: their delayed operations are checked at its end."""
-        return self._advanced
-
     def advanced(self, partition: Partition) -> None:
         """The high watermark, flushed end or log start moved: check delayed operations at the end of the turn."""
-        self._advanced[partition] = None
+        self.purgatory.advanced[partition] = None
         moved = self._moved
         if not moved:
             self.metadata.report_soon()
@@ -278,12 +270,12 @@ class Broker:
 
     def leadership_changed(self, partition: Partition) -> None:
         """The leader or leader epoch changed: delayed produces end with NOT_LEADER_OR_FOLLOWER."""
-        self.fail_waiting(partition, ErrorCode.not_leader_or_follower)
+        self.purgatory.fail(partition, ErrorCode.not_leader_or_follower)
         self.group_coordinator.partition_changed(partition)
 
     def partition_deleted(self, partition: Partition) -> None:
         """The partition was deleted: delayed produces end with UNKNOWN_TOPIC_OR_PARTITION."""
-        self.fail_waiting(partition, ErrorCode.unknown_topic_or_partition)
+        self.purgatory.fail(partition, ErrorCode.unknown_topic_or_partition)
         self.compacting.forget(partition)
         self.group_coordinator.partition_changed(partition)
 
@@ -309,32 +301,11 @@ class Broker:
         self._effects.append(events.Ready())
         self.producer_ids.refill()
 
-    def fail_waiting(self, partition: Partition, error_code: ErrorCode) -> None:
-        """Complete the partition's delayed operations: produces with the error, fetches with what they can read."""
-        wakeups.fail_waiting(self, partition, error_code)
-
     def close_connection(self, connection: Connection, reason: str) -> None:
         """Close after the answers given so far; no further request of this connection is stepped."""
         if connection.is_open:
             connection.is_open = False
             self._effects.append(events.CloseConnection(connection.connection_id, reason))
-
-    def park(self, waiting: Waiting) -> None:
-        """Put a delayed operation into purgatory until it completes or times out."""
-        waiting.call.waiting = waiting
-        self.timeouts.add(waiting, self.now_ms)
-
-    def finish(self, waiting: Waiting) -> None:
-        """Complete a delayed operation, once; a second call does nothing."""
-        if not waiting.finished:
-            self._stop_waiting(waiting)
-            self.serve(waiting.call.connection, waiting, self._answer)
-
-    def look_again(self, waiting: Waiting) -> None:
-        """Complete a delayed operation if it can be answered now."""
-        connection = waiting.call.connection
-        if connection.is_open and not waiting.finished:
-            self.serve(connection, waiting, self._look)
 
     def serve(self, connection: Connection, request: S, action: Callable[[Connection, S], None]) -> None:
         """Run `action` for one request: an unexpected exception closes its connection, and everything else goes on.
@@ -409,7 +380,7 @@ class Broker:
         if type(outcome) is Later:
             call.came_ns = self.counters.turn_ns
             connection.calls.append(call)
-            self._wait(outcome.waiting)
+            self.purgatory.add(outcome.operation)
             return
         self._note_answer(call.api_key)
         if outcome is None:
@@ -421,19 +392,17 @@ class Broker:
         else:
             self._effects.append(events.Reply(connection.connection_id, parts))
 
-    def _wait(self, waiting: Waiting) -> None:
-        if waiting.is_done():
-            self.finish(waiting)
-        else:
-            self.park(waiting)
-
     def settle_large(self, call: Call, outcome: Outcome) -> None:
         """Delay or release the answer of a large request that was served."""
         if type(outcome) is Later:
             # no bytes: this makes the shell read the connection again
             self._effects.append(events.Reply(call.connection.connection_id, []))
-            self._wait(outcome.waiting)
+            self.purgatory.add(outcome.operation)
             return
+        self.answer_late(call, outcome)
+
+    def answer_late(self, call: Call, outcome: Outcome) -> None:
+        """Encode an answer that was delayed, and send it after the earlier answers of its connection."""
         self.counters.waited.append((call.api_key, call.came_ns))
         call.parts = [] if outcome is None else self._encode(call, outcome)
         call.connection.release_answers(self._effects)
@@ -444,36 +413,6 @@ class Broker:
         assert type(outcome) is Now
         self.counters.note_errors(call.api_key, outcome.fields)
         return encode_response(call.api_key, call.version, call.correlation_id, outcome.fields)
-
-    def _stop_waiting(self, waiting: Waiting) -> None:
-        waiting.finished = True
-        self.timeouts.remove(waiting)
-        waiting.call.waiting = None
-
-    def _answer(self, _connection: Connection, waiting: Waiting) -> None:
-        self._give(waiting, waiting.answer)
-
-    def _expire(self, _connection: Connection, waiting: Waiting) -> None:
-        self._give(waiting, waiting.on_expiry)
-
-    def _leave(self, _connection: Connection, waiting: Waiting) -> None:
-        waiting.leave(self)
-
-    def _look(self, _connection: Connection, waiting: Waiting) -> None:
-        waiting.look(self)
-
-    def _give(self, waiting: Waiting, answer: Callable[[Broker], Outcome]) -> None:
-        waiting.leave(self)
-        call = waiting.call
-        if not call.connection.is_open:
-            return
-        outcome = answer(self)
-        if type(outcome) is Later:
-            self.park(outcome.waiting)
-            return
-        self.counters.waited.append((call.api_key, call.came_ns))
-        call.parts = self._encode(call, outcome)
-        call.connection.release_answers(self._effects)
 
     def _on_opened(self, event: events.ConnectionOpened) -> None:
         self.connections[event.connection_id] = Connection(
@@ -486,10 +425,8 @@ class Broker:
             return
         connection.is_open = False
         for call in connection.calls:
-            waiting = call.waiting
-            if waiting is not None and not waiting.finished:
-                self._stop_waiting(waiting)
-                self.serve(connection, waiting, self._leave)
+            if call.delayed is not None:
+                self.purgatory.cancel(call.delayed)
         connection.calls.clear()
         self.replication.serving.forget_connection(connection)
 
@@ -498,38 +435,24 @@ class Broker:
         self.notice("warning", "wall-clock-moved", by_ms=moved_ms)
 
     def _on_turn_end(self, event: events.TurnEnd) -> None:  # noqa: ARG002
-        if self._advanced:
-            self._wake_advanced()
+        purgatory = self.purgatory
+        purgatory.check_advanced()
         self.replication.run()
         self.isr_changes.run()
-        if self._advanced:
-            self._wake_advanced()
+        purgatory.check_advanced()
         self.flusher.start_wanted()
 
     def _on_timer(self, event: events.TimerDue) -> None:  # noqa: ARG002
-        for waiting in self.timeouts.take_expired(self.now_ms):
-            if not waiting.finished:
-                self._stop_waiting(waiting)
-                self.serve(waiting.call.connection, waiting, self._expire)
         for timed in self._timed:
             timed.on_timer()
         self.timers.run_due(self.now_ms)
         self.isr_changes.run()
         self.flusher.start_wanted()
 
-    # ------------------------------------------------------------------------------------- delayed operations
 
-    def _wake_advanced(self) -> None:
-        while self._advanced:
-            advanced = list(self._advanced)
-            self._advanced.clear()
-            for partition in advanced:
-                wakeups.wake(self, partition)
-
-
-def _api_of(request: memoryview | Waiting) -> str:
+def _api_of(request: memoryview | DelayedOperation) -> str:
     """The name of a request's API, for the log."""
-    if isinstance(request, Waiting):
+    if isinstance(request, DelayedOperation):
         return apis.NAMES.get(request.call.api_key, str(request.call.api_key))
     key = int.from_bytes(request[:2], "big")
     return apis.NAMES.get(key, str(key))

@@ -32,11 +32,11 @@ class Call:
         "client_id",
         "connection",
         "correlation_id",
+        "delayed",
         "now_ms",
         "parts",
         "request",
         "version",
-        "waiting",
     )
 
     def __init__(
@@ -58,7 +58,7 @@ class Call:
         self.request: Any = None
         self.parts: list[Part] | None = None
         """The encoded answer, None until there is one; it is sent after all earlier answers of its connection."""
-        self.waiting: Waiting | None = None
+        self.delayed: DelayedOperation | None = None
 
 
 @dataclass(slots=True)
@@ -75,11 +75,11 @@ class Prebuilt:
     parts: list[Part]
 
 
-class Waiting:
-    """A delayed operation: a request that cannot be answered yet (Kafka's DelayedOperation).
+class DelayedOperation:
+    """A request that cannot be answered yet (Kafka's DelayedOperation).
 
-    The component that it waits for refers to it and calls `Broker.finish` when `is_done` turns true; a time-out calls
-    `on_expiry`. In both cases `leave` removes it from every component that refers to it.
+    The component that it waits for refers to it and calls `Purgatory.complete` when `is_done` turns true; a time-out
+    calls `on_expiration`. In both cases `leave` removes it from every component that refers to it.
     """
 
     __slots__ = ("call", "finished", "timeout_ms")
@@ -97,14 +97,14 @@ class Waiting:
         """The answer after `is_done`; a fetch that needs the disk answers `Later` once more."""
         raise NotImplementedError
 
-    def on_expiry(self, broker: Broker) -> Outcome:
+    def on_expiration(self, broker: Broker) -> Outcome:
         """The answer after a time-out."""
         raise NotImplementedError
 
-    def look(self, broker: Broker) -> None:
-        """Complete the request if it is done now (Kafka's DelayedOperation.tryComplete)."""
+    def try_complete(self, broker: Broker) -> None:
+        """Complete the request if it is done now."""
         if self.is_done():
-            broker.finish(self)
+            broker.purgatory.complete(self)
 
     def leave(self, broker: Broker) -> None:
         """Remove this request from every component that refers to it."""
@@ -112,9 +112,9 @@ class Waiting:
 
 @dataclass(slots=True)
 class Later:
-    """The answer is delayed: `waiting` gives it."""
+    """The answer is delayed: `operation` gives it."""
 
-    waiting: Waiting
+    operation: DelayedOperation
 
 
 Outcome: TypeAlias = Now | Prebuilt | Later | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from yak.broker.call import Call, Outcome, Waiting
+from yak.broker.call import Call, DelayedOperation, Outcome
 from yak.broker.reading import Reading
 from yak.errors import LogDirectoryFailure
 
@@ -23,7 +23,7 @@ class Buildable(Protocol):
         """The answer with the bytes read."""
 
 
-class ColdFetch(Waiting):
+class ColdFetch(DelayedOperation):
     """A delayed fetch: some of its bytes are not in the page cache, and a job reads them."""
 
     __slots__ = ("_error", "_fetch", "_is_read", "_reading", "_result")
@@ -45,7 +45,7 @@ class ColdFetch(Waiting):
             self._result, self._error = result, error
             if isinstance(error, LogDirectoryFailure):
                 broker.directory_failed(error)
-            broker.finish(self)
+            broker.purgatory.complete(self)
 
         broker.jobs.run("read", work, done)
 
@@ -58,6 +58,6 @@ class ColdFetch(Waiting):
         self._reading.take(broker, self._result, self._error)
         return self._fetch.build(broker, self._reading)
 
-    def on_expiry(self, broker: Broker) -> Outcome:
+    def on_expiration(self, broker: Broker) -> Outcome:
         """The device takes too long: answer with the cached bytes; the client fetches the others again."""
         return self._fetch.build(broker, self._reading)

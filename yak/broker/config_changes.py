@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.changes_waiting import ChangesWaiting
 from yak.broker.config_resources import TOPIC, BrokerResource, TopicResource, resource_of
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_configs
 from yak.errors import ErrorCode, PeerError
 
@@ -31,7 +31,7 @@ def change_configs(
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         return Now({"responses": [_answer(asked, results.get(index)) for index, asked in enumerate(resources)]})
 
-    waiting = ChangesWaiting(call, _TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(call, _TIMEOUT_MS, build)
     times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
     for index, asked in enumerate(resources):
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
+from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
 from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ AS_LONG_AS_IT_TAKES_MS: Final = 86_400_000
 """The group's own timers end a rebalance; this only bounds the effect of a bug."""
 
 
-class GroupWaiting(Waiting):
+class GroupWaiting(DelayedOperation):
     """A delayed request, answered with `fields` once they are set, or with `late()` when it times out."""
 
     __slots__ = ("_broker", "fields", "late")
@@ -32,8 +32,8 @@ class GroupWaiting(Waiting):
         """Answer the request; only the first call counts."""
         if self.fields is None and not self.finished:
             self.fields = fields
-            if self.call.waiting is self:
-                self._broker.finish(self)
+            if self.call.delayed is self:
+                self._broker.purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Whether `fields` are set."""
@@ -44,7 +44,7 @@ class GroupWaiting(Waiting):
         assert self.fields is not None
         return Now(self.fields)
 
-    def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
         """Answer with `late()`."""
         return Now(self.late())
 

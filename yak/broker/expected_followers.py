@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from yak.broker.call import Call, Outcome, Waiting
+from yak.broker.call import Call, DelayedOperation, Outcome
 from yak.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:
@@ -91,10 +91,10 @@ class ExpectedFollowers:
         self._due_ms = None
         self._broker.timers.disarm(self)
         for waiting in list(self._waiting):
-            self._broker.finish(waiting)
+            self._broker.purgatory.complete(waiting)
 
 
-class FollowersWaiting(Waiting):
+class FollowersWaiting(DelayedOperation):
     """A delayed request for replicated topics: it starts when the wait for followers ends.
 
     It also starts when its own time is over, and is refused then (`ExpectedFollowers.check`).
@@ -115,7 +115,7 @@ class FollowersWaiting(Waiting):
         """The outcome of the request, which starts now."""
         return self._begin(broker, self.call)
 
-    def on_expiry(self, broker: Broker) -> Outcome:
+    def on_expiration(self, broker: Broker) -> Outcome:
         """The outcome of the request after its time-out: it starts all the same."""
         broker.expected_followers.end_when_due()
         return self._begin(broker, self.call)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.broker import apis
-from yak.broker.call import Call, Now, Outcome, Prebuilt, Waiting
+from yak.broker.call import Call, DelayedOperation, Now, Outcome, Prebuilt
 from yak.limits import REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.protocol.codec import decode_in_slices, encode_in_slices
 
@@ -24,7 +24,7 @@ SLICE_GAP_MS = 1
 Handler = Callable[["Broker", Call], Outcome]
 
 
-class LargeRequest(Waiting):
+class LargeRequest(DelayedOperation):
     """One request of many elements. `work` runs its next slice; the last slice returns the outcome."""
 
     __slots__ = ("frame", "work")
@@ -56,7 +56,7 @@ class LargeRequests:
         large = LargeRequest(broker, call, handle, bytes(frame), offset)
         broker.held_bytes += len(large.frame)
         call.came_ns = broker.counters.turn_ns
-        call.waiting = large
+        call.delayed = large
         connection.calls.append(call)
         connection.frames_behind_large = []
         self._queue[large] = None
@@ -93,7 +93,7 @@ class LargeRequests:
             break
         self._arm()
 
-    def _advance(self, connection: Connection, large: Waiting) -> None:
+    def _advance(self, connection: Connection, large: DelayedOperation) -> None:
         assert isinstance(large, LargeRequest)
         try:
             next(large.work)
@@ -105,7 +105,7 @@ class LargeRequests:
         del self._queue[large]
         self._broker.held_bytes -= len(large.frame) + sum(map(len, behind))
         large.finished = True
-        large.call.waiting = None
+        large.call.delayed = None
         self._broker.settle_large(large.call, outcome)
         for frame in behind:
             # A request is kept again when one of those before it is large too.

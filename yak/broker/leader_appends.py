@@ -39,7 +39,7 @@ from yak.storage.log import Log
 from yak.storage.producer_state import Duplicate, EarlierUnread
 
 if TYPE_CHECKING:
-    from yak.broker.apis.produce import ProduceWaiting
+    from yak.broker.apis.produce import DelayedProduce
     from yak.broker.broker import Broker
     from yak.protocol.hot import ProducePartitionAnswer
 
@@ -91,7 +91,7 @@ class LogAppendInfo:
             return False
         return not self.wants_flush or partition.log.recovery_point >= self.end_offset
 
-    def wait_with(self, waiting: ProduceWaiting, answer: ProducePartitionAnswer) -> None:
+    def wait_with(self, waiting: DelayedProduce, answer: ProducePartitionAnswer) -> None:
         """Put `waiting` into the partition's queue of the next condition: first the high watermark, then the flush."""
         partition, entry = self.partition, (self, waiting, answer)
         if self.wants_isr and partition.high_watermark < self.end_offset:
@@ -341,9 +341,9 @@ class PendingAppend(LogAppendInfo):
         self.records = records
         self.acks = acks
         self.keys_checked = False
-        self.waiting: tuple[ProduceWaiting, ProducePartitionAnswer] | None = None
+        self.waiting: tuple[DelayedProduce, ProducePartitionAnswer] | None = None
 
-    def wait_with(self, waiting: ProduceWaiting, answer: ProducePartitionAnswer) -> None:
+    def wait_with(self, waiting: DelayedProduce, answer: ProducePartitionAnswer) -> None:
         """Keep the request until the batch is in the log."""
         if self.end_offset < 0:
             self.waiting = waiting, answer

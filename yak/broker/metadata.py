@@ -33,7 +33,7 @@ from yak.seams.metadata_store import StoreRequest, TailedRecord
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker, Parts
-    from yak.broker.changes_waiting import ChangesWaiting
+    from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 
 PARTITIONS_A_SLICE = 200
 """Partitions that one turn opens, configures or drops: about 2 ms."""
@@ -211,7 +211,7 @@ class Metadata:
 
     # ------------------------------------------------------------------------------------------------ changes
 
-    def begin(self, waiting: ChangesWaiting, key: object, requests: Sequence[StoreRequest]) -> None:
+    def begin(self, waiting: DelayedMetadataChanges, key: object, requests: Sequence[StoreRequest]) -> None:
         """Send one change for `waiting`. Raises PeerError with a retriable code when the store is away or frozen."""
 
         def done(error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:

@@ -91,7 +91,7 @@ class OfflineReplicas:
     def _close(self, partition: Partition) -> None:
         broker = self._broker
         partition.log = None
-        broker.fail_waiting(partition, ErrorCode.kafka_storage_error)
+        broker.purgatory.fail(partition, ErrorCode.kafka_storage_error)
         broker.replication.changed(partition)
         broker.group_coordinator.partition_changed(partition)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Outcome, Waiting
+from yak.broker.call import Call, DelayedOperation, Outcome
 from yak.cluster.elections import MAX_PARTITIONS_PER_CALL
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
@@ -27,7 +27,7 @@ Plan = Callable[[TopicPartition], "dict[str, object] | None"]
 Results = Mapping[TopicPartition, "PeerError | None"]
 
 
-class PartitionChanges(Waiting):
+class PartitionChanges(DelayedOperation):
     """Partition changes under way; answered when each is in the image, or refused."""
 
     __slots__ = ("_already", "_build", "_codes", "_pending", "_plan", "_script", "results")
@@ -79,7 +79,7 @@ class PartitionChanges(Waiting):
             self._pending.pop(change_id, None)
             self._take(broker, asked, error, values, attempt)
             if self.is_done():
-                broker.finish(self)
+                broker.purgatory.complete(self)
 
         try:
             request = StoreRequest(self._script, {"partitions": list(batch.values())})
@@ -120,7 +120,7 @@ class PartitionChanges(Waiting):
         """The answer that the handler builds from each partition's result."""
         return self._build(self.results)
 
-    def on_expiry(self, broker: Broker) -> Outcome:
+    def on_expiration(self, broker: Broker) -> Outcome:
         """Answer REQUEST_TIMED_OUT for changes still under way: they may still happen."""
         late = PeerError(
             ErrorCode.request_timed_out, "the metadata store did not confirm in time; the result is unknown"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from yak.broker.call import Waiting
+from yak.broker.call import DelayedOperation
 from yak.cluster.topic_changes import plan_producer_ids
 from yak.errors import PeerError
 
 if TYPE_CHECKING:
-    from yak.broker.apis.init_producer_id import ProducerIdWaiting
+    from yak.broker.apis.init_producer_id import DelayedInitProducerId
     from yak.broker.broker import Broker
 
 REFILL_BELOW = 500
@@ -28,10 +28,10 @@ class ProducerIds:
         self._next = 0
         self._end = 0
         self._spare: tuple[int, int] | None = None
-        self._waiting: deque[ProducerIdWaiting] = deque()
+        self._waiting: deque[DelayedInitProducerId] = deque()
         self._is_asking = False
 
-    def take(self, waiting: ProducerIdWaiting) -> None:
+    def take(self, waiting: DelayedInitProducerId) -> None:
         """Assign an id to `waiting` now or when a block arrives; fail it when no block can come."""
         if self._next == self._end and self._spare is not None:
             (self._next, self._end), self._spare = self._spare, None
@@ -76,6 +76,6 @@ class ProducerIds:
             held.error = error
             self._finish(held)
 
-    def _finish(self, held: Waiting) -> None:
-        if held.call.waiting is held:
-            self._broker.finish(held)
+    def _finish(self, held: DelayedOperation) -> None:
+        if held.call.delayed is held:
+            self._broker.purgatory.complete(held)

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from yak.broker.call import Call, Outcome, Waiting
+from yak.broker.call import Call, DelayedOperation, Outcome
 from yak.ids import MetadataOffset, NodeId, PeerId
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _compact(text: bytes) -> bytes:
     return bytes([len(text) + 1]) + text
 
 
-class CatchUpWaiting(Waiting):
+class CatchUpWaiting(DelayedOperation):
     """Another broker's probe, delayed until this broker's image is as new as the prober's."""
 
     __slots__ = ("_answer", "_broker", "_offset")
@@ -143,7 +143,7 @@ class CatchUpWaiting(Waiting):
         """Alive, and up to date."""
         return self._answer()
 
-    def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
         """Alive at least."""
         return self._answer()
 
@@ -152,7 +152,7 @@ class CatchUpWaiting(Waiting):
         broker.suspects.forget(self)
 
 
-class PulseWaiting(Waiting):
+class PulseWaiting(DelayedOperation):
     """A request whose answer names brokers, delayed until each answered a probe or lost its connection."""
 
     __slots__ = ("_broker", "_decide", "_pulses", "_unheard")
@@ -170,7 +170,7 @@ class PulseWaiting(Waiting):
         """One broker answered, or lost its connection."""
         self._unheard.pop(node_id, None)
         if not self._unheard:
-            self._broker.finish(self)
+            self._broker.purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Whether no probe is outstanding."""
@@ -180,7 +180,7 @@ class PulseWaiting(Waiting):
         """Answer from the current state."""
         return self._decide()
 
-    def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
         """A connected broker is silent: answer from the current state."""
         return self._decide()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from yak.broker.call import Call, Fields, Now, Outcome, Waiting
+from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome
 from yak.broker.liveness import is_serving
 from yak.errors import ErrorCode, PeerError
 from yak.ids import Offset
@@ -42,23 +42,23 @@ class RecordDeletions:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._waiting: dict[Partition, dict[DeletionWaiting, None]] = {}
+        self._waiting: dict[Partition, dict[DelayedDeleteRecords, None]] = {}
 
     def on_log_start(self, partition: Partition) -> None:
         """A replica's log start moved, or the partition has another leader or none."""
         for waiting in list(self._waiting.get(partition, ())):
-            self._broker.look_again(waiting)
+            self._broker.purgatory.try_complete(waiting)
 
     def on_brokers(self) -> None:
         """The live brokers changed: deletions no longer wait for a fenced replica."""
         for partition in list(self._waiting):
             self.on_log_start(partition)
 
-    def add(self, partition: Partition, waiting: DeletionWaiting) -> None:
+    def add(self, partition: Partition, waiting: DelayedDeleteRecords) -> None:
         """Register `waiting` with the partition."""
         self._waiting.setdefault(partition, {})[waiting] = None
 
-    def remove(self, waiting: DeletionWaiting) -> None:
+    def remove(self, waiting: DelayedDeleteRecords) -> None:
         """Remove `waiting` from all partitions."""
         for partition, held in list(self._waiting.items()):
             held.pop(waiting, None)
@@ -66,7 +66,7 @@ class RecordDeletions:
                 del self._waiting[partition]
 
 
-class DeletionWaiting(Waiting):
+class DelayedDeleteRecords(DelayedOperation):
     """A DeleteRecords request with partitions whose replicas still hold the records."""
 
     __slots__ = ("_fields", "_held")
@@ -82,11 +82,11 @@ class DeletionWaiting(Waiting):
         for partition, _offset, _answer in self._held:
             broker.record_deletions.add(partition, self)
 
-    def look(self, broker: Broker) -> None:
+    def try_complete(self, broker: Broker) -> None:
         """Settle the partitions that are done, and answer after the last one."""
         self._held = [held for held in self._held if not _settle(broker, *held)]
         if not self._held:
-            broker.finish(self)
+            broker.purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Whether no partition is outstanding."""
@@ -96,7 +96,7 @@ class DeletionWaiting(Waiting):
         """Answer with the results of all partitions."""
         return Now(self._fields)
 
-    def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
         """Answer REQUEST_TIMED_OUT for late replicas; readers of the leader no longer see the records."""
         for _partition, _offset, answer in self._held:
             answer["error_code"] = ErrorCode.request_timed_out

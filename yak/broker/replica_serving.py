@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Later, Outcome, Prebuilt, Waiting
+from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt
 from yak.broker.cold_fetch import ColdFetch
 from yak.broker.counters import FOLLOWER_FETCH
 from yak.broker.reading import Reading
@@ -65,14 +65,14 @@ class ReplicaServing:
         for session, item in (partition.replica_sessions or {}).items():
             if not item.waits_for_follower:
                 session.dirty[item] = None
-                if session.parked is not None:
+                if session.delayed_fetch is not None:
                     self._appended[session] = None
 
     def watermark_moved(self, partition: Partition) -> None:
         """The high watermark or the log start moved: followers get it within `WATERMARK_NEWS_MS`."""
         for session, item in (partition.replica_sessions or {}).items():
             session.mark_dirty(item)
-            if session.parked is not None and session not in self._news_due:
+            if session.delayed_fetch is not None and session not in self._news_due:
                 self._news_due[session] = self._broker.now_ms + WATERMARK_NEWS_MS
 
     def news_travel(self, session: ReplicaSession) -> None:
@@ -83,7 +83,7 @@ class ReplicaServing:
         """The leader, its epoch, or the log changed: complete the waiting fetches, which read again."""
         for session, item in (partition.replica_sessions or {}).items():
             session.mark_dirty(item)
-            if session.parked is not None:
+            if session.delayed_fetch is not None:
                 self._appended[session] = None
 
     def wake(self) -> None:
@@ -91,8 +91,8 @@ class ReplicaServing:
         while self._appended:
             appended, self._appended = self._appended, {}
             for session in appended:
-                if session.parked is not None:
-                    self._broker.finish(session.parked)
+                if session.delayed_fetch is not None:
+                    self._broker.purgatory.complete(session.delayed_fetch)
 
     def next_due(self) -> int | None:
         """When `on_timer` is due, in ms."""
@@ -108,12 +108,12 @@ class ReplicaServing:
             if self._news_due[session] > now_ms:
                 break
             del self._news_due[session]
-            if session.parked is not None:
-                self._broker.finish(session.parked)
+            if session.delayed_fetch is not None:
+                self._broker.purgatory.complete(session.delayed_fetch)
         for session, item in self.throttle.take_due(now_ms):
             session.mark_dirty(item)
-            if session.parked is not None:
-                self._broker.finish(session.parked)
+            if session.delayed_fetch is not None:
+                self._broker.purgatory.complete(session.delayed_fetch)
 
     # ------------------------------------------------------------------------------------------------- sessions
 
@@ -164,8 +164,8 @@ class ReplicaServing:
             session.may_learn = session.pattern is None
         session.image = self._broker.image
         session.request_wait_ms, session.request_bytes_max = max(0, request.max_wait_ms), request.max_bytes
-        if session.parked is not None:
-            self._broker.finish(session.parked)
+        if session.delayed_fetch is not None:
+            self._broker.purgatory.complete(session.delayed_fetch)
         self._update(session, request)
         return self._give_or_wait(session, call, must_answer=request.session_epoch == INITIAL_EPOCH)
 
@@ -187,8 +187,8 @@ class ReplicaServing:
             return None
         self.heard_ms[session.node_id] = broker.now_ms
         session.epoch = epoch % EPOCH_MAX + 1
-        if session.parked is not None:
-            broker.finish(session.parked)
+        if session.delayed_fetch is not None:
+            broker.purgatory.complete(session.delayed_fetch)
         item.ask(offset, last_epoch, leader_epoch, start_offset, bytes_max)
         session.dirty[item] = None
         call = Call(session.connection, FOLLOWER_FETCH, VERSION, correlation_id, None, broker.now_ms)
@@ -200,7 +200,7 @@ class ReplicaServing:
         reading = fetch.read(with_news=must_answer)
         if reading.answers or must_answer:
             return fetch.reply(self._broker, reading)
-        session.parked = fetch
+        session.delayed_fetch = fetch
         if session.dirty:
             self._news_due[session] = self._broker.now_ms + WATERMARK_NEWS_MS
         return Later(fetch)
@@ -290,11 +290,11 @@ class ReplicaServing:
             self._drop(session, item)
         session.items.clear()
         session.named.clear()
-        if session.parked is not None:
-            self._broker.finish(session.parked)
+        if session.delayed_fetch is not None:
+            self._broker.purgatory.complete(session.delayed_fetch)
 
 
-class ReplicaFetch(Waiting):
+class ReplicaFetch(DelayedOperation):
     """A follower's fetch (Kafka's DelayedFetch): completed by an append, a change, or its time-out."""
 
     __slots__ = ("_max_bytes", "_serving", "_session")
@@ -378,14 +378,14 @@ class ReplicaFetch(Waiting):
         """Read again, and answer."""
         return self.reply(broker, self.read(with_news=True))
 
-    def on_expiry(self, broker: Broker) -> Outcome:
+    def on_expiration(self, broker: Broker) -> Outcome:
         """Answer after `max_wait_ms` without an append."""
         return self.answer(broker)
 
     def leave(self, broker: Broker) -> None:  # noqa: ARG002
         """Remove this fetch from its session."""
-        if self._session.parked is self:
-            self._session.parked = None
+        if self._session.delayed_fetch is self:
+            self._session.delayed_fetch = None
 
 
 def _has_something(answer: FetchPartitionAnswer) -> bool:

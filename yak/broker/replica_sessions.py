@@ -83,6 +83,7 @@ class ReplicaSession:
     __slots__ = (
         "broker_epoch",
         "connection",
+        "delayed_fetch",
         "dirty",
         "epoch",
         "image",
@@ -90,7 +91,6 @@ class ReplicaSession:
         "may_learn",
         "named",
         "node_id",
-        "parked",
         "pattern",
         "request_bytes_max",
         "request_wait_ms",
@@ -105,7 +105,7 @@ class ReplicaSession:
         self.epoch = 1
         self.items: dict[tuple[uuid.UUID, int], ReplicaItem] = {}
         self.dirty: dict[ReplicaItem, None] = {}
-        self.parked: Any = None
+        self.delayed_fetch: Any = None
         """The fetch of this session that waits (a ReplicaFetch), or None."""
         self.request_wait_ms = self.request_bytes_max = 0
         """Longest wait and largest answer, from the last request."""

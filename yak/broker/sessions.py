@@ -58,7 +58,16 @@ class FetchItem:
 class FetchSession:
     """The partitions of one client, and those that may have something new."""
 
-    __slots__ = ("connection", "dirty", "epoch", "items", "last_used_ms", "parked", "session_id", "uses_topic_ids")
+    __slots__ = (
+        "connection",
+        "delayed_fetch",
+        "dirty",
+        "epoch",
+        "items",
+        "last_used_ms",
+        "session_id",
+        "uses_topic_ids",
+    )
 
     def __init__(self, session_id: int, connection: Connection, now_ms: int, *, uses_topic_ids: bool) -> None:
         self.session_id = session_id
@@ -69,7 +78,7 @@ class FetchSession:
         self.last_used_ms = now_ms
         self.items: dict[tuple[Any, int], FetchItem] = {}
         self.dirty: dict[FetchItem, None] = {}
-        self.parked: Any = None
+        self.delayed_fetch: Any = None
         """The fetch of this session that waits, or None."""
 
     def mark_dirty(self, item: FetchItem) -> None:

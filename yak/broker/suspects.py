@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from yak.broker.call import Call, Later, Outcome, Waiting
+from yak.broker.call import Call, DelayedOperation, Later, Outcome
 from yak.broker.pulse import PulseWaiting
 from yak.cluster.image import TopicInfo
 from yak.ids import BrokerEpoch, NodeId
@@ -34,7 +34,7 @@ class Suspects:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._since: dict[NodeId, tuple[BrokerEpoch, int]] = {}
-        self._waiting: dict[Waiting, None] = {}
+        self._waiting: dict[DelayedOperation, None] = {}
 
     def add(self, node_id: NodeId) -> None:
         """Suspect a broker whose connection broke."""
@@ -68,13 +68,13 @@ class Suspects:
         """Complete decided requests, after a new image or an answer of a suspected broker."""
         for waiting in list(self._waiting):
             if waiting.is_done():
-                self._broker.finish(waiting)
+                self._broker.purgatory.complete(waiting)
 
-    def wait(self, waiting: Waiting) -> None:
+    def wait(self, waiting: DelayedOperation) -> None:
         """Register a request for `wake`."""
         self._waiting[waiting] = None
 
-    def forget(self, waiting: Waiting) -> None:
+    def forget(self, waiting: DelayedOperation) -> None:
         """Remove a request from the waiters."""
         self._waiting.pop(waiting, None)
 
@@ -122,7 +122,7 @@ class _Question:
         return self.look() if self._is_open() and not is_late else self._answer()
 
 
-class DecisionWaiting(Waiting):
+class DecisionWaiting(DelayedOperation):
     """A request for leaders of which one is suspected, until `is_open` turns false."""
 
     __slots__ = ("_answer", "_is_open", "_look_again")
@@ -149,7 +149,7 @@ class DecisionWaiting(Waiting):
         """Decided: probe the new leaders, whose images may be older."""
         return self._look_again()
 
-    def on_expiry(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
         """Answer after the time-out; the answer names no suspected leader."""
         return self._answer()
 

@@ -19,7 +19,7 @@ from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.changes_waiting import ChangesWaiting
+    from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 
 DEFAULT_LOG = "yak"
 """The default topic of clients that name none. It has a single partition, so that its records have one order."""
@@ -70,7 +70,7 @@ def named_twice(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, count in Counter(names).items() if count > 1)
 
 
-def send_plan(broker: Broker, waiting: ChangesWaiting, name: str, requests: Sequence[StoreRequest]) -> None:
+def send_plan(broker: Broker, waiting: DelayedMetadataChanges, name: str, requests: Sequence[StoreRequest]) -> None:
     """Send the requests that create a topic or partitions, and count their replicas; a refusal becomes the result."""
     waiting.change(broker, name, requests)
     if name in waiting.pending:

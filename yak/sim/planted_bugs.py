@@ -117,7 +117,7 @@ class PlantedBugs:
         broker._table = _Handlers(broker._table, wrap)  # type: ignore[assignment]  # noqa: SLF001
 
     def _in_delayed(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
-        _put(broker, dice.choice(("_give", "_look")), wrap)
+        _put(broker.purgatory, dice.choice(("_give", "_try")), wrap)
 
     def _in_timer(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
         _put(dice.choice(broker._timed), "on_timer", wrap)  # noqa: SLF001

@@ -90,7 +90,7 @@ def test_delayed_operation_that_raises_at_its_expiry_leaves_others_of_that_tick_
 ) -> None:
     seen = Watched(rig)
     fetches = [begin_fetch(rig, 500) for _ in range(3)]
-    expire, calls = Fetch.on_expiry, []
+    expire, calls = Fetch.on_expiration, []
 
     def first_fails(self, broker):
         calls.append(self)
@@ -98,7 +98,7 @@ def test_delayed_operation_that_raises_at_its_expiry_leaves_others_of_that_tick_
             raise Bug
         return expire(self, broker)
 
-    monkeypatch.setattr(Fetch, "on_expiry", first_fails)
+    monkeypatch.setattr(Fetch, "on_expiration", first_fails)
     rig.run_for(600)
     assert sum(fetch.is_lost for fetch in fetches) == 1
     assert all(fetch.is_done for fetch in fetches)
@@ -111,7 +111,7 @@ def test_wake_up_of_a_delayed_fetch_that_raises_leaves_others_of_that_turn_woken
 ) -> None:
     seen = Watched(rig)
     fetches = [begin_fetch(rig, 60_000) for _ in range(3)]
-    look, calls = Fetch.look, []
+    look, calls = Fetch.try_complete, []
 
     def first_fails(self, broker):
         calls.append(self)
@@ -119,7 +119,7 @@ def test_wake_up_of_a_delayed_fetch_that_raises_leaves_others_of_that_turn_woken
             raise Bug
         look(self, broker)
 
-    monkeypatch.setattr(Fetch, "look", first_fails)
+    monkeypatch.setattr(Fetch, "try_complete", first_fails)
     assert rig.produce("orders", [b"a"]).error_code == ErrorCode.none
     rig.run_for(10)
     assert sum(fetch.is_lost for fetch in fetches) == 1

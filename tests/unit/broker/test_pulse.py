@@ -64,6 +64,7 @@ def make_broker() -> Any:
         image=SimpleNamespace(controller_id=LEADER, brokers=infos, offset=7),
         maintenance=SimpleNamespace(is_stopping=False),
         peers=FakePeers(),
+        purgatory=SimpleNamespace(),
         dice=SimpleNamespace(below=lambda bound: 0),
         notice=lambda *words, **fields: None,
         metadata=SimpleNamespace(peer_is_dead=lambda *who: None),
@@ -318,7 +319,7 @@ def test_who_asks_for_what_we_lead_is_answered_at_once_without_a_question():
 def test_each_leader_is_asked_once_however_much_it_leads():
     broker, watch = watching()
     finished: list[Any] = []
-    broker.finish = finished.append
+    broker.purgatory.complete = finished.append
     before = len(broker.peers.sent)
     later = answer_when_decided(
         broker,
@@ -330,4 +331,4 @@ def test_each_leader_is_asked_once_however_much_it_leads():
     watch.on_answer(1, answer_of(2))
     assert finished == []
     watch.on_answer(2, answer_of(2))
-    assert finished == [later.waiting]  # type: ignore[union-attr]
+    assert finished == [later.operation]  # type: ignore[union-attr]

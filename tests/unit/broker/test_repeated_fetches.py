@@ -97,7 +97,7 @@ def test_it_counts_as_any_other(rig, fetches_decoded):
     end = replica.log_end_offset
     assert fetch.send() == []
     assert replica.log_end_offset == end + 1 == fetch.partition.log.log_end_offset
-    assert fetch.session.parked is not None
+    assert fetch.session.delayed_fetch is not None
     assert fetches_decoded == []
 
 

@@ -96,7 +96,7 @@ def garbage_of(act: Callable[[], object]) -> list[str]:
         for _ in range(3):
             act()
         gc.collect()
-        return [type(each).__name__ for each in gc.garbage if type(each).__name__ in ("Call", "ChangesWaiting")]
+        return [type(each).__name__ for each in gc.garbage if type(each).__name__ in ("Call", "DelayedMetadataChanges")]
     finally:
         gc.set_debug(0)
         gc.garbage.clear()

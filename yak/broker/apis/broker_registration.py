@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.changes_waiting import ChangesWaiting
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.external_brokers import (
     SECURITY_PROTOCOLS,
     Address,
@@ -41,7 +41,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             return Now(_answer(error.error_code))
         return Now(_answer(ErrorCode.none, waiting.values[node_id][0]["broker_epoch"]))
 
-    waiting = ChangesWaiting(call, _TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(call, _TIMEOUT_MS, build)
     try:
         waiting.change(broker, node_id, _plan(broker, call.request))
     except PeerError as error:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Now, Outcome
-from yak.broker.changes_waiting import ChangesWaiting
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.broker.expected_followers import FollowersWaiting
 from yak.broker.offline_replicas import full_brokers
 from yak.broker.topic_creation import named_twice, refuse_many_partitions, send_plan
@@ -54,7 +54,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             )
         return Now({"results": answers})
 
-    waiting = ChangesWaiting(call, _timeout_ms(call), build)
+    waiting = DelayedMetadataChanges(call, _timeout_ms(call), build)
     twice = named_twice(topic.name for topic in asked)
     refusal, full = _refusal(broker, asked), full_brokers(broker)
     for topic in asked:

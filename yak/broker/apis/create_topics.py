@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.changes_waiting import ChangesWaiting
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.broker.expected_followers import FollowersWaiting
 from yak.broker.offline_replicas import full_brokers
 from yak.broker.topic_creation import named_twice, plan_topic, refuse_many_partitions, replication_factor, send_plan
@@ -62,7 +62,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
         answers = [_answer(broker, call, name, plans.get(name), results.get(name), alike) for name in names]
         return Now({"topics": answers})
 
-    waiting = ChangesWaiting(call, _timeout_ms(call), build)
+    waiting = DelayedMetadataChanges(call, _timeout_ms(call), build)
     twice = named_twice(topic.name for topic in asked)
     refusal, full = _refusal(broker, asked), full_brokers(broker)
     for topic in asked:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
-from yak.broker.record_deletions import NO_LOW_WATERMARK, DeletionWaiting, Held, low_watermark
+from yak.broker.record_deletions import NO_LOW_WATERMARK, DelayedDeleteRecords, Held, low_watermark
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import Offset, TopicPartition
@@ -35,7 +35,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     """Move the log start offsets in slices, then wait for all followers."""
     topics: list[Fields] = []
     fields: Fields = {"topics": topics}
-    waiting = DeletionWaiting(call, max(0, int(call.request.timeout.total_seconds() * 1000)), fields)
+    waiting = DelayedDeleteRecords(call, max(0, int(call.request.timeout.total_seconds() * 1000)), fields)
     held: list[Held] = []
     passed = 0
     for topic in call.request.topics:

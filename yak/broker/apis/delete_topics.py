@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
-from yak.broker.changes_waiting import ChangesWaiting
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.broker.internal_topics import is_kept_from
 from yak.cluster.topic_changes import plan_delete_topic
 from yak.errors import ErrorCode, PeerError
@@ -54,7 +54,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         return at_once(describe(results))
 
-    waiting = ChangesWaiting(call, max(1, int(request.timeout.total_seconds() * 1000)), build)
+    waiting = DelayedMetadataChanges(call, max(1, int(request.timeout.total_seconds() * 1000)), build)
     for index, (name, topic_id) in enumerate(asked):
         try:
             if times[name, topic_id] > 1:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Later, Outcome, Prebuilt, Slices, Waiting
+from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
 from yak.broker.cold_fetch import ColdFetch
 from yak.broker.leader_hints import add_hints
 from yak.broker.read_replicas import chooses_by_rack
@@ -71,7 +71,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     reading = fetch.read(broker)
     if fetch.is_enough(broker, reading) or not fetch.may_wait(broker):
         return fetch.reply(broker, reading)
-    fetch.park(broker, reading)
+    fetch.delay(broker, reading)
     return Later(fetch)
 
 
@@ -104,7 +104,7 @@ def slices(broker: Broker, call: Call) -> Slices:
         # commits since a partition was read would not wake this fetch
         reading = fetch.read(broker)
         if not fetch.is_enough(broker, reading):
-            fetch.park(broker, reading)
+            fetch.delay(broker, reading)
             return Later(fetch)
     return fetch.reply(broker, reading) if reading.pending else (yield from fetch.build_in_slices(broker, reading))
 
@@ -174,7 +174,7 @@ def _goes_on(partition: Partition, item: FetchItem) -> bool:
     return log is not None and ends_with_segment(log, item.fetch_offset, partition.high_watermark)
 
 
-class Fetch(Waiting):
+class Fetch(DelayedOperation):
     """A fetch, delayed until it has enough bytes (Kafka's DelayedFetch)."""
 
     __slots__ = (
@@ -343,11 +343,11 @@ class Fetch(Waiting):
 
     # ------------------------------------------------------------------------------------------------- waiting
 
-    def park(self, broker: Broker, reading: Reading) -> None:
+    def delay(self, broker: Broker, reading: Reading) -> None:
         """Register this fetch with its partitions, which then wake it."""
         self._bytes_seen = reading.bytes_count
         if self._session is not None:
-            self._session.parked = self
+            self._session.delayed_fetch = self
             if self._is_incremental:
                 for item in self._session.dirty:
                     broker.sessions.attach(broker, self._session, item)
@@ -364,14 +364,14 @@ class Fetch(Waiting):
 
     def _leave_out_what_was_read(self, broker: Broker) -> None:
         """Subtract bytes committed earlier in this turn: they were read, and the turn's end counts them again."""
-        for partition in broker.to_wake:
+        for partition in broker.purgatory.advanced:
             if self in (partition.waiting_fetches or ()) or self._session in (partition.sessions or ()):
                 self._bytes_seen -= partition.committed_bytes - partition.notified_bytes
 
     def leave(self, broker: Broker) -> None:
         """Remove this fetch from its session and its partitions."""
-        if self._session is not None and self._session.parked is self:
-            self._session.parked = None
+        if self._session is not None and self._session.delayed_fetch is self:
+            self._session.delayed_fetch = None
         if not self._is_incremental:
             broker.sessions.delay(self.call.connection, -len(self._items))
             for item in self._items:
@@ -380,23 +380,23 @@ class Fetch(Waiting):
                     partition.waiting_fetches.pop(self, None)
 
     def note_growth(self, partition: Partition, item: FetchItem, grown_bytes: int) -> None:
-        """Note that a partition has `grown_bytes` more committed bytes, or changed; `look` is called next."""
+        """Note that a partition has `grown_bytes` more committed bytes, or changed; `try_complete` is called next."""
         self._bytes_seen += grown_bytes
         self._has_enough = self._min_bytes <= 1 or self._bytes_seen >= self._min_bytes or _goes_on(partition, item)
 
-    def look(self, broker: Broker) -> None:
+    def try_complete(self, broker: Broker) -> None:
         """Finish the fetch if it has enough."""
         if self._has_enough:
-            broker.finish(self)
+            broker.purgatory.complete(self)
 
     def is_done(self) -> bool:
-        """Never: `look` finishes a delayed fetch."""
+        """Never: `try_complete` completes a delayed fetch."""
         return False
 
     def answer(self, broker: Broker) -> Outcome:
         """Read again, and answer with the bytes available."""
         return self.reply(broker, self.read(broker))
 
-    def on_expiry(self, broker: Broker) -> Outcome:
+    def on_expiration(self, broker: Broker) -> Outcome:
         """Answer with the bytes available, even if too few."""
         return self.answer(broker)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
-from yak.broker.changes_waiting import ChangesWaiting
+from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.broker.liveness import is_serving
 from yak.broker.suspects import answer_when_decided
 from yak.broker.topic_creation import plan_offsets_topic
@@ -51,10 +51,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
             return _when_decided(broker, call)
         if refusal is not None and refusal.error_code == ErrorCode.topic_already_exists:
             # another broker created it a moment ago; the image does not have it yet
-            return Later(TopicWaiting(broker, call))
+            return Later(DelayedFindCoordinator(broker, call))
         return _answer(broker, call, refusal)
 
-    waiting = ChangesWaiting(call, _CREATE_TIMEOUT_MS, made)
+    waiting = DelayedMetadataChanges(call, _CREATE_TIMEOUT_MS, made)
     try:
         waiting.change(broker, OFFSETS_TOPIC, plan_offsets_topic(broker))
     except PeerError as refusal:
@@ -62,14 +62,14 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return made(waiting.results) if waiting.is_done() else Later(waiting)
 
 
-class TopicWaiting(Waiting):
+class DelayedFindCoordinator(DelayedOperation):
     """A delayed FindCoordinator: `__consumer_offsets` exists, but the image does not have it yet."""
 
     __slots__ = ()
 
     def __init__(self, broker: Broker, call: Call) -> None:
         super().__init__(call, _CREATE_TIMEOUT_MS)
-        broker.group_coordinator.awaiting_topic[self] = lambda: broker.finish(self)
+        broker.group_coordinator.awaiting_topic[self] = lambda: broker.purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Never: the coordinator finishes this request."""
@@ -79,7 +79,7 @@ class TopicWaiting(Waiting):
         """Answer with the present leader."""
         return _when_decided(broker, self.call)
 
-    def on_expiry(self, broker: Broker) -> Outcome:
+    def on_expiration(self, broker: Broker) -> Outcome:
         """Answer COORDINATOR_NOT_AVAILABLE."""
         return _answer(broker, self.call, None)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Waiting
+from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
 from yak.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     epoch = getattr(request, "producer_epoch", -1)
     if (producer_id == -1) != (epoch == -1) or producer_id < -1 or epoch < -1:
         return Now(_refused(ErrorCode.invalid_request))
-    waiting = ProducerIdWaiting(call)
+    waiting = DelayedInitProducerId(call)
     broker.producer_ids.take(waiting)
     return Later(waiting)
 
@@ -44,7 +44,7 @@ def _refused(error_code: ErrorCode) -> Fields:
     return {"error_code": error_code, "producer_id": -1, "producer_epoch": -1}
 
 
-class ProducerIdWaiting(Waiting):
+class DelayedInitProducerId(DelayedOperation):
     """A delayed InitProducerId; mostly the current block has an id at once."""
 
     __slots__ = ("error", "producer_id")
@@ -65,7 +65,7 @@ class ProducerIdWaiting(Waiting):
             return Now(_refused(self.error.error_code))
         return Now({"error_code": ErrorCode.none, "producer_id": self.producer_id, "producer_epoch": 0})
 
-    def on_expiry(self, broker: Broker) -> Outcome:
+    def on_expiration(self, broker: Broker) -> Outcome:
         """Answer with a retriable error: no block of ids came in time."""
         del broker
         return Now(_refused(ErrorCode.coordinator_load_in_progress))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, Waiting, at_once
+from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
 from yak.broker.read_replicas import hosted
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.ids import Offset, TopicPartition
@@ -119,7 +119,7 @@ def _check_end(call: Call, partition: Partition) -> None:
         raise PeerError(ErrorCode.offset_not_available if is_known else ErrorCode.leader_not_available)
 
 
-class OffsetSearch(Waiting):
+class OffsetSearch(DelayedOperation):
     """A delayed ListOffsets: one job searches the batches of its partitions."""
 
     __slots__ = ("_error", "_fields", "_found", "_is_found", "_searches")
@@ -145,7 +145,7 @@ class OffsetSearch(Waiting):
                     broker.directory_failed(found)
                 elif isinstance(found, OSError) and partition.log is not None:
                     broker.directory_failed(LogDirectoryFailure(partition.log.directory, found))
-            broker.finish(self)
+            broker.purgatory.complete(self)
 
         broker.jobs.run("read", work, done)
 
@@ -162,7 +162,7 @@ class OffsetSearch(Waiting):
             _fill(self.call, answer, partition, found)
         return Now(self._fields)
 
-    def on_expiry(self, broker: Broker) -> Outcome:
+    def on_expiration(self, broker: Broker) -> Outcome:
         """Answer the searched partitions with REQUEST_TIMED_OUT, which is retriable."""
         del broker
         for answer, _partition, _search in self._searches:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
-from yak.broker.changes_waiting import ChangesWaiting
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.broker.liveness import is_serving, serving_brokers
 from yak.broker.suspects import answer_when_decided
 from yak.broker.topic_creation import plan_auto_creation, send_plan
@@ -99,7 +99,7 @@ def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[
     may_create = broker.config.auto_create_topics_enable and (
         call.version < _CREATION_FLAG_VERSION or call.request.allow_auto_topic_creation
     )
-    waiting = ChangesWaiting(call, _AUTO_CREATE_TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(call, _AUTO_CREATE_TIMEOUT_MS, build)
     if may_create:
         named = dict.fromkeys(name for name, topic_id in wanted if topic_id is None and name is not None)
         absent = [name for name in named if name not in broker.image.topics]

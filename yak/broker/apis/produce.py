@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.batch_validation import record_errors_of
-from yak.broker.call import Call, Later, Outcome, Prebuilt, Slices, Waiting
+from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
 from yak.broker.internal_topics import is_kept_from
 from yak.broker.leader_appends import LogAppendInfo, append_records, note_refusal
 from yak.broker.leader_hints import add_hints
@@ -56,7 +56,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     """Append the batches in slices; one answer covers all of them."""
     request = call.request
     topics: _Topics = []
-    wait: ProduceWaiting | None = None
+    wait: DelayedProduce | None = None
     has_error, passed = False, 0
     for topic_data in request.topic_data:
         batches = topic_data.partition_data
@@ -101,8 +101,8 @@ def _refusal(request: Any) -> tuple[ErrorCode, str] | None:
 
 
 def _append(
-    broker: Broker, call: Call, request: Any, topic_data_list: list[Any], topics: _Topics, wait: ProduceWaiting | None
-) -> tuple[ProduceWaiting | None, bool]:
+    broker: Broker, call: Call, request: Any, topic_data_list: list[Any], topics: _Topics, wait: DelayedProduce | None
+) -> tuple[DelayedProduce | None, bool]:
     """Append the batches of some topics. Returns the delayed request, if any, and whether a batch was refused."""
     acks = request.acks
     refusal = None if acks in (-1, 0, 1) and request.transactional_id is None else _refusal(request)
@@ -139,7 +139,7 @@ def _append(
             # acks=0 waits only for recompression, so that the connection's bound holds for it too
             if info.must_wait and (acks != 0 or info.end_offset < 0):
                 if wait is None:
-                    wait = ProduceWaiting(call, topics)
+                    wait = DelayedProduce(call, topics)
                 wait.hold(info, answer)
     return wait, has_error
 
@@ -178,7 +178,7 @@ def _close_on_error(broker: Broker, call: Call, topics: _Topics) -> None:
                 return
 
 
-class ProduceWaiting(Waiting):
+class DelayedProduce(DelayedOperation):
     """A produce that waits for the high watermark, a flush or recompression (Kafka's DelayedProduce).
 
     It drops the decoded request: the records in it are views of a receive buffer that is given back after the step.
@@ -207,7 +207,7 @@ class ProduceWaiting(Waiting):
         """One batch may be acknowledged, or failed; after the last one the answer is sent."""
         self.remaining -= 1
         if self.remaining == 0:
-            broker.finish(self)
+            broker.purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Whether no batch waits any more."""
@@ -223,7 +223,7 @@ class ProduceWaiting(Waiting):
                 self.has_error = True
         return _answer(broker, self.call, self._topics, has_error=self.has_error)
 
-    def on_expiry(self, broker: Broker) -> Outcome:
+    def on_expiration(self, broker: Broker) -> Outcome:
         """Answer batches that still wait with REQUEST_TIMED_OUT: they are appended all the same."""
         for info, answer in self._held:
             if not info.may_acknowledge():

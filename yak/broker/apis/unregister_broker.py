@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Now, Outcome
-from yak.broker.changes_waiting import ChangesWaiting
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.external_brokers import plan_close_external_broker
 from yak.cluster.topic_changes import plan_unregister_broker
 from yak.errors import ErrorCode, PeerError
@@ -37,7 +37,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             }
         )
 
-    waiting = ChangesWaiting(call, _TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(call, _TIMEOUT_MS, build)
     try:
         requests = _plan(broker, node_id)
         if requests:

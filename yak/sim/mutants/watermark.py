@@ -6,6 +6,7 @@ from typing import Any
 
 from yak.broker import leader_appends
 from yak.broker.broker import Broker
+from yak.broker.purgatory import Purgatory
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.replication.partition import Partition
 from yak.sim.checks import strong_isr
@@ -84,8 +85,8 @@ def _sync_again(swaps: Swaps) -> None:
 
 
 def _ack_a_failed_flush(swaps: Swaps) -> None:
-    real = Broker.fail_waiting
-    swaps.put(Broker, "fail_waiting", lambda self, partition, _code: real(self, partition, ErrorCode.none))
+    real = Purgatory.fail
+    swaps.put(Purgatory, "fail", lambda self, partition, _code: real(self, partition, ErrorCode.none))
 
 
 def _ack_a_repeat_at_once(swaps: Swaps) -> None:

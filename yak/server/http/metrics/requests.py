@@ -136,7 +136,7 @@ def _connections(context: Context, samples: Samples) -> None:
         samples.add(BAD_REQUESTS, count, kind=kind)
     samples.add(BUGS, counters.bugs)
     samples.add(RECEIVED, counters.received_bytes)
-    samples.add(WAITING, len(context.broker.timeouts))
+    samples.add(WAITING, len(context.broker.purgatory))
     samples.add(CONNECTIONS, len(shell.connections))
     samples.add(CONNECTIONS_LIMIT, shell.limits.connections_max)
     samples.add(HTTP_CONNECTIONS, context.connections())

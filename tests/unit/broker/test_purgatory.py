@@ -3,12 +3,12 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yak.broker.call import Waiting
-from yak.broker.timeouts import QUEUES_MAX, Timeouts
+from yak.broker.call import DelayedOperation
+from yak.broker.purgatory import QUEUES_MAX, Timeouts
 
 
-def waiting(timeout_ms: int) -> Waiting:
-    return Waiting(call=None, timeout_ms=timeout_ms)  # type: ignore[arg-type]
+def waiting(timeout_ms: int) -> DelayedOperation:
+    return DelayedOperation(call=None, timeout_ms=timeout_ms)  # type: ignore[arg-type]
 
 
 @settings(deadline=None)

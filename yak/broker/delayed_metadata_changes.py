@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Outcome, Waiting
+from yak.broker.call import Call, DelayedOperation, Outcome
 from yak.errors import ErrorCode, PeerError
 from yak.seams.metadata_store import StoreRequest
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 
-class ChangesWaiting(Waiting):
+class DelayedMetadataChanges(DelayedOperation):
     """A delayed request that changes the metadata: answered when each change is in the image or refused."""
 
     __slots__ = ("_build", "pending", "results", "values")
@@ -46,7 +46,7 @@ class ChangesWaiting(Waiting):
         self.results[key] = error
         self.values[key] = values
         if not self.pending:
-            broker.finish(self)
+            broker.purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Whether every change has its result."""
@@ -56,7 +56,7 @@ class ChangesWaiting(Waiting):
         """The answer that the handler builds from the results by key."""
         return self._build(self.results)
 
-    def on_expiry(self, broker: Broker) -> Outcome:
+    def on_expiration(self, broker: Broker) -> Outcome:
         """Pending changes are answered with REQUEST_TIMED_OUT: they may still happen."""
         late = PeerError(
             ErrorCode.request_timed_out, "the metadata store did not confirm in time; the result is unknown"

@@ -1,0 +1,220 @@
+"""The delayed operations of this broker (Kafka's DelayedOperationPurgatory).
+
+An operation completes when the partition or component that it waits for says so, or when it times out.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from yak.broker.call import DelayedOperation, Later, Outcome
+from yak.errors import ErrorCode
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.broker.connections import Connection
+
+QUEUES_MAX = 64
+"""Distinct time-out values; beyond them values are rounded up, so that a client cannot create many."""
+
+
+class Purgatory:
+    """Delayed operations until they complete or time out."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._timeouts = Timeouts()
+        self.advanced: dict[Partition, None] = {}
+        """Partitions that advanced in this turn: their operations are checked at its end."""
+
+    def __len__(self) -> int:
+        return len(self._timeouts)
+
+    def add(self, operation: DelayedOperation) -> None:
+        """Complete an operation that is done, and delay any other."""
+        if operation.is_done():
+            self.complete(operation)
+        else:
+            self._delay(operation)
+
+    def complete(self, operation: DelayedOperation) -> None:
+        """Complete an operation, once; a second call does nothing."""
+        if not operation.finished:
+            self._remove(operation)
+            self._broker.serve(operation.call.connection, operation, self._answer)
+
+    def try_complete(self, operation: DelayedOperation) -> None:
+        """Complete an operation if it can be answered now."""
+        connection = operation.call.connection
+        if connection.is_open and not operation.finished:
+            self._broker.serve(connection, operation, self._try)
+
+    def cancel(self, operation: DelayedOperation) -> None:
+        """Remove an operation whose connection was closed."""
+        if not operation.finished:
+            self._remove(operation)
+            self._broker.serve(operation.call.connection, operation, self._leave)
+
+    def check_advanced(self) -> None:
+        """Check the operations of all partitions that advanced, and of those that advance meanwhile."""
+        while self.advanced:
+            advanced = list(self.advanced)
+            self.advanced.clear()
+            for partition in advanced:
+                self._check_produces(partition)
+                self._check_fetches(partition)
+
+    def fail(self, partition: Partition, error_code: ErrorCode) -> None:
+        """Complete the operations of a partition: produces with the error, fetches with what they can read."""
+        broker = self._broker
+        if partition.pending_appends is not None:
+            partition.pending_appends.fail(error_code)
+        for queue in (partition.waiting_produces, partition.waiting_flushes):
+            while queue:
+                _info, produce, answer = queue.popleft()
+                answer.error_code = error_code
+                answer.base_offset = -1
+                produce.resolve(broker)
+        broker.record_deletions.on_log_start(partition)
+        for fetch in list(partition.waiting_fetches or ()):
+            self.complete(fetch)
+        for session, item in (partition.sessions or {}).items():
+            session.mark_dirty(item)
+            if session.delayed_fetch is not None:
+                self.complete(session.delayed_fetch)
+
+    def next_due(self) -> int | None:
+        """The earliest time-out, in ms."""
+        return self._timeouts.next_due()
+
+    def on_timer(self) -> None:
+        """Complete the operations whose time is over."""
+        broker = self._broker
+        for operation in self._timeouts.take_expired(broker.now_ms):
+            if not operation.finished:
+                self._remove(operation)
+                broker.serve(operation.call.connection, operation, self._expire)
+
+    def _check_produces(self, partition: Partition) -> None:
+        """Complete produces after the high watermark or the recovery point moved."""
+        broker = self._broker
+        queue = partition.waiting_produces
+        if queue:
+            while queue and queue[0][0].end_offset <= partition.high_watermark:
+                info, produce, answer = queue.popleft()
+                if info.may_acknowledge():
+                    produce.resolve(broker)
+                else:
+                    info.wait_with(produce, answer)
+        queue = partition.waiting_flushes
+        if queue and partition.log is not None:
+            while queue and queue[0][0].end_offset <= partition.log.recovery_point:
+                queue.popleft()[1].resolve(broker)
+
+    def _check_fetches(self, partition: Partition) -> None:
+        """Complete fetches after the high watermark or the log start moved."""
+        grown_bytes = partition.committed_bytes - partition.notified_bytes
+        partition.notified_bytes = partition.committed_bytes
+        if partition.waiting_fetches:
+            for fetch, item in list(partition.waiting_fetches.items()):
+                fetch.note_growth(partition, item, grown_bytes)
+                self.try_complete(fetch)
+        if partition.sessions:
+            for session, item in partition.sessions.items():
+                fetch = session.delayed_fetch
+                # A fetch that opened its session is in `waiting_fetches`.
+                if fetch is not None and fetch not in (partition.waiting_fetches or ()):
+                    fetch.note_growth(partition, item, grown_bytes)
+                    self.try_complete(fetch)
+
+    def _delay(self, operation: DelayedOperation) -> None:
+        operation.call.delayed = operation
+        self._timeouts.add(operation, self._broker.now_ms)
+
+    def _remove(self, operation: DelayedOperation) -> None:
+        operation.finished = True
+        self._timeouts.remove(operation)
+        operation.call.delayed = None
+
+    def _answer(self, _connection: Connection, operation: DelayedOperation) -> None:
+        self._give(operation, operation.answer)
+
+    def _expire(self, _connection: Connection, operation: DelayedOperation) -> None:
+        self._give(operation, operation.on_expiration)
+
+    def _leave(self, _connection: Connection, operation: DelayedOperation) -> None:
+        operation.leave(self._broker)
+
+    def _try(self, _connection: Connection, operation: DelayedOperation) -> None:
+        operation.try_complete(self._broker)
+
+    def _give(self, operation: DelayedOperation, answer: Callable[[Broker], Outcome]) -> None:
+        operation.leave(self._broker)
+        call = operation.call
+        if not call.connection.is_open:
+            return
+        outcome = answer(self._broker)
+        if type(outcome) is Later:
+            self._delay(outcome.operation)
+        else:
+            self._broker.answer_late(call, outcome)
+
+
+class Timeouts:
+    """Delayed operations by expiry time: one ordered queue for each time-out value.
+
+    Operations with the same time-out expire in order of arrival, so no heap is needed. A heap with lazy deletion kept
+    tens of megabytes of finished operations behind one live entry.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[int, OrderedDict[DelayedOperation, int]] = {}
+
+    def add(self, operation: DelayedOperation, now_ms: int) -> None:
+        """Start the time-out of an operation; `timeout_ms` may be rounded up by at most an eighth."""
+        timeout_ms = max(0, operation.timeout_ms)
+        queue = self._queues.get(timeout_ms)
+        if queue is None:
+            if len(self._queues) >= QUEUES_MAX:
+                timeout_ms = _round_up(timeout_ms)
+            queue = self._queues.setdefault(timeout_ms, OrderedDict())
+        operation.timeout_ms = timeout_ms
+        queue[operation] = now_ms + timeout_ms
+
+    def remove(self, operation: DelayedOperation) -> None:
+        """Cancel the time-out of an operation; does nothing when there is none."""
+        queue = self._queues.get(operation.timeout_ms)
+        if queue is not None and queue.pop(operation, None) is not None and not queue:
+            del self._queues[operation.timeout_ms]
+
+    def next_due(self) -> int | None:
+        """The earliest expiry in ms; None when nothing waits."""
+        return min((queue[next(iter(queue))] for queue in self._queues.values()), default=None)
+
+    def take_expired(self, now_ms: int) -> list[DelayedOperation]:
+        """Remove and return all expired operations, earliest first."""
+        expired: list[tuple[int, DelayedOperation]] = []
+        for timeout_ms in list(self._queues):
+            queue = self._queues[timeout_ms]
+            while queue:
+                operation = next(iter(queue))
+                due_ms = queue[operation]
+                if due_ms > now_ms:
+                    break
+                del queue[operation]
+                expired.append((due_ms, operation))
+            if not queue:
+                del self._queues[timeout_ms]
+        expired.sort(key=lambda item: item[0])
+        return [operation for _due_ms, operation in expired]
+
+    def __len__(self) -> int:
+        return sum(len(queue) for queue in self._queues.values())
+
+
+def _round_up(timeout_ms: int) -> int:
+    step = 1 << max(0, timeout_ms.bit_length() - 4)
+    return -(-timeout_ms // step) * step
