@@ -22,6 +22,7 @@ from yak.broker.counters import Counters
 from yak.broker.damaged_replicas import DamagedReplicas
 from yak.broker.expected_followers import ExpectedFollowers
 from yak.broker.failure_watch import FailureWatch
+from yak.broker.fetch_sessions import ConsumerSessions
 from yak.broker.flushing import Flusher
 from yak.broker.isr_changes import IsrChanges
 from yak.broker.large_requests import LargeRequests
@@ -35,7 +36,6 @@ from yak.broker.purgatory import Purgatory
 from yak.broker.record_deletions import RecordDeletions
 from yak.broker.replica_bound import ReplicaBound
 from yak.broker.replication import Replication
-from yak.broker.sessions import FetchSessions
 from yak.broker.suspects import Suspects
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
@@ -109,7 +109,7 @@ class Broker:
         self.context = Context(self._clock, parts.config, parts.image, self.emit, self.jobs, self.timers)
         self.flusher = Flusher(self)
         self.large_requests = LargeRequests(self)
-        self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
+        self.sessions = ConsumerSessions(self.config.max_incremental_fetch_session_cache_slots)
         self.maintenance = Maintenance(self, now_ms)
         self.compacting = Compacting(self)
         self._failure: FailStop | None = None
@@ -261,7 +261,7 @@ class Broker:
             for session, member in partition.sessions.items():
                 session.mark_dirty(member)
         if partition.replica_sessions:
-            self.replication.serving.watermark_moved(partition)
+            self.replication.follower_sessions.watermark_moved(partition)
 
     @changes_state
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
@@ -285,7 +285,7 @@ class Broker:
             for session, item in partition.sessions.items():
                 session.mark_dirty(item)
         if partition.replica_sessions:
-            self.replication.serving.watermark_moved(partition)
+            self.replication.follower_sessions.watermark_moved(partition)
 
     def replica_log_start_moved(self, partition: Partition) -> None:
         """A follower's log start offset moved up: delayed DeleteRecords requests may be complete."""
@@ -337,7 +337,7 @@ class Broker:
 
     def _handle(self, connection: Connection, frame: memoryview) -> None:
         session = connection.replica_session
-        if session is not None and (repeated := self.replication.serving.handle_repeated(session, frame)) is not None:
+        if session is not None and (repeated := apis.fetch.handle_repeated(self, session, frame)) is not None:
             self._settle(*repeated)
             return
         header = read_request_header(frame)
@@ -428,7 +428,7 @@ class Broker:
             if call.delayed is not None:
                 self.purgatory.cancel(call.delayed)
         connection.calls.clear()
-        self.replication.serving.forget_connection(connection)
+        self.replication.follower_sessions.forget_connection(connection)
 
     def _on_wall_clock_moved(self, event: events.WallClockMoved) -> None:
         moved_ms, self._clock.ahead_ms = event.ahead_ms - self._clock.ahead_ms, event.ahead_ms

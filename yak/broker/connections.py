@@ -16,7 +16,7 @@ from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
 from yak.protocol.peer_proof import Exchange, Incarnation
 
 if TYPE_CHECKING:
-    from yak.broker.replica_sessions import ReplicaSession
+    from yak.broker.fetch_sessions import FollowerSession
 
 
 class Proving:
@@ -71,7 +71,7 @@ class Connection:
         """Picks the partition at which the next fetch of many starts reading, so that none of them starves."""
         self.frames_behind_large: list[bytes] | None = None
         """Requests that came after a large one (`yak.broker.large_requests`); None while no large one is under way."""
-        self.replica_session: ReplicaSession | None = None
+        self.replica_session: FollowerSession | None = None
         """Set while a follower fetches over this connection."""
 
     def release_answers(self, effects: list[Effect]) -> None:

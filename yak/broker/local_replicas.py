@@ -191,7 +191,7 @@ class LocalReplicas:
                 broker.leadership_changed(partition)
             broker.replication.changed(partition)
         elif partition.is_leader and len(info.replicas) > 1:
-            broker.replication.serving.ask_anew(partition)
+            broker.replication.follower_sessions.request_full_fetches(partition)
             broker.isr_changes.look(partition)
         if log is not None and partition.is_leader:
             broker.advanced(partition)

@@ -178,7 +178,7 @@ class Maintenance:
         for partition in broker.partitions.values():
             if partition.pending_appends is not None:
                 partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
-            broker.replication.serving.changed(partition)
+            broker.replication.follower_sessions.changed(partition)
         broker.failure_watch.stop()
         broker.group_coordinator.runtime.stop()
         broker.metadata.leave(self._on_left)

@@ -166,7 +166,7 @@ class Metadata:
         if self.store_lost_ms is None or not partition.replica_states:
             return False
         since_ms = self._broker.now_ms - self._session_timeout_ms
-        heard_ms = self._broker.replication.serving.heard_ms
+        heard_ms = self._broker.replication.follower_sessions.heard_ms
         return self.store_lost_ms <= since_ms and all(
             heard_ms.get(node_id, 0) <= since_ms for node_id in partition.replica_states
         )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.broker.fetch_reads import FollowerReader
+from yak.broker.fetch_sessions import FollowerSessions
 from yak.broker.replica_fetcher import ReplicaFetcher
-from yak.broker.replica_serving import ReplicaServing
 from yak.broker.replica_throttle import Throttle
 from yak.broker.truncation import Truncations
 from yak.cluster.image import Delta
@@ -26,7 +27,8 @@ class Replication:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.serving = ReplicaServing(broker)
+        self.follower_sessions = FollowerSessions(broker)
+        self.follower_reader = FollowerReader(broker, self.follower_sessions.throttle)
         self.truncations = Truncations(broker)
         self._throttle = Throttle(broker.config.follower_replication_throttled_rate)
         self._fetchers: dict[NodeId, ReplicaFetcher] = {}
@@ -39,7 +41,7 @@ class Replication:
     def changed(self, partition: Partition) -> None:
         """The leader, epoch, log or assignment of a partition changed; handled at the end of the turn."""
         self._changed[partition] = None
-        self.serving.changed(partition)
+        self.follower_sessions.changed(partition)
 
     def image_changed(self, delta: Delta) -> None:
         """Restart the fetchers in a new broker epoch, and retry leaders whose registration changed."""
@@ -60,7 +62,7 @@ class Replication:
 
     def configs_changed(self) -> None:
         """Apply new throttle rates and lists of throttled replicas."""
-        self.serving.throttle.rate = self._rate("leader.replication.throttled.rate")
+        self.follower_sessions.throttle.rate = self._rate("leader.replication.throttled.rate")
         self._throttle.rate = self._rate("follower.replication.throttled.rate")
         for fetcher in self._fetchers.values():
             fetcher.hurry()
@@ -100,7 +102,7 @@ class Replication:
                 else:
                     fetcher.close()
                     del self._fetchers[node_id]
-        self.serving.wake()
+        self.follower_sessions.wake()
         self.truncations.start_wanted()
 
     def _assign(self, partition: Partition, touched: dict[NodeId, None]) -> None:
@@ -136,14 +138,14 @@ class Replication:
     def next_due(self) -> int | None:
         """When `on_timer` is due, in ms."""
         dues = [due for fetcher in self._fetchers.values() if (due := fetcher.next_due()) is not None]
-        if (due := self.serving.next_due()) is not None:
+        if (due := self.follower_sessions.next_due()) is not None:
             dues.append(due)
         return min(dues, default=None)
 
     def on_timer(self) -> None:
         """Run what is due on both sides."""
         now_ms = self._broker.now_ms
-        self.serving.on_timer()
+        self.follower_sessions.on_timer()
         for fetcher in list(self._fetchers.values()):
             if (due_ms := fetcher.next_due()) is not None and due_ms <= now_ms:
                 fetcher.on_timer()

@@ -16,7 +16,7 @@ from typing import Any
 from kio.index import load_response_schema
 from kio.serial import entity_writer
 
-from yak.broker import replica_fetcher, replica_serving
+from yak.broker import delayed_fetch, replica_fetcher
 from yak.broker.apis import fetch, produce
 from yak.errors import ErrorCode
 from yak.protocol.hot import FetchPartitionAnswer, ProducePartitionAnswer
@@ -34,7 +34,7 @@ def kio_encodes() -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [
         (produce, "produce_response", _produce_response),
         (fetch, "fetch_response", _fetch_response),
-        (replica_serving, "fetch_response", _fetch_response),
+        (delayed_fetch, "fetch_response", _fetch_response),
         (replica_fetcher, "replica_fetch_request", _replica_fetch_request),
     ]
     by_hand = [getattr(module, name) for module, name, _ in replaced]

@@ -7,7 +7,7 @@ from typing import NoReturn
 import pytest
 
 from tests.unit.broker.groups_rig import GroupsRig
-from yak.broker.apis.fetch import Fetch
+from yak.broker.delayed_fetch import ConsumerFetch
 from yak.core import events
 from yak.errors import ErrorCode, FailStop, PeerError
 from yak.fail_stop import changes_state
@@ -90,7 +90,7 @@ def test_delayed_operation_that_raises_at_its_expiry_leaves_others_of_that_tick_
 ) -> None:
     seen = Watched(rig)
     fetches = [begin_fetch(rig, 500) for _ in range(3)]
-    expire, calls = Fetch.on_expiration, []
+    expire, calls = ConsumerFetch.on_expiration, []
 
     def first_fails(self, broker):
         calls.append(self)
@@ -98,7 +98,7 @@ def test_delayed_operation_that_raises_at_its_expiry_leaves_others_of_that_tick_
             raise Bug
         return expire(self, broker)
 
-    monkeypatch.setattr(Fetch, "on_expiration", first_fails)
+    monkeypatch.setattr(ConsumerFetch, "on_expiration", first_fails)
     rig.run_for(600)
     assert sum(fetch.is_lost for fetch in fetches) == 1
     assert all(fetch.is_done for fetch in fetches)
@@ -111,7 +111,7 @@ def test_wake_up_of_a_delayed_fetch_that_raises_leaves_others_of_that_turn_woken
 ) -> None:
     seen = Watched(rig)
     fetches = [begin_fetch(rig, 60_000) for _ in range(3)]
-    look, calls = Fetch.try_complete, []
+    look, calls = ConsumerFetch.try_complete, []
 
     def first_fails(self, broker):
         calls.append(self)
@@ -119,7 +119,7 @@ def test_wake_up_of_a_delayed_fetch_that_raises_leaves_others_of_that_turn_woken
             raise Bug
         look(self, broker)
 
-    monkeypatch.setattr(Fetch, "try_complete", first_fails)
+    monkeypatch.setattr(ConsumerFetch, "try_complete", first_fails)
     assert rig.produce("orders", [b"a"]).error_code == ErrorCode.none
     rig.run_for(10)
     assert sum(fetch.is_lost for fetch in fetches) == 1

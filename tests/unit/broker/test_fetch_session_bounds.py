@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker import sessions as fetch_sessions
-from yak.broker.sessions import FetchSessions
+from yak.broker import fetch_sessions
+from yak.broker.fetch_sessions import ConsumerSessions
 from yak.sim.clients import Channel
 from yak.sim.rig import Pending, Rig, fetch_fields
 
@@ -22,7 +22,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
     return rig
 
 
-def held(rig: Rig) -> FetchSessions:
+def held(rig: Rig) -> ConsumerSessions:
     assert rig.node.broker is not None
     return rig.node.broker.sessions
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from yak.broker.fetch_reads import FollowerReader
 from yak.broker.local_replicas import LocalReplicas
 from yak.broker.replica_fetcher import ReplicaFetcher
-from yak.broker.replica_reading import ReplicaReader
 from yak.replication.partition import Partition
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.log import Log
@@ -27,17 +27,17 @@ def _cut_to_the_watermark(swaps: Swaps) -> None:
 
 def _look_for_no_divergence(swaps: Swaps) -> None:
     """Treat every follower as an old version, which sends no last fetched epoch."""
-    real = ReplicaReader._take_progress  # noqa: SLF001
+    real = FollowerReader._take_progress  # noqa: SLF001
 
     def take_progress(self: Any, session: Any, partition: Any, item: Any) -> Any:
         item.last_fetched_epoch = -1
         return real(self, session, partition, item)
 
-    swaps.put(ReplicaReader, "_take_progress", take_progress)
+    swaps.put(FollowerReader, "_take_progress", take_progress)
 
 
 def _count_any_fetch(swaps: Swaps) -> None:
-    real = ReplicaReader._readable  # noqa: SLF001
+    real = FollowerReader._readable  # noqa: SLF001
 
     def readable(self: Any, item: Any) -> Any:
         if item.partition is not None and item.partition.is_leader:
@@ -46,7 +46,7 @@ def _count_any_fetch(swaps: Swaps) -> None:
             item.fetch_offset = min(item.fetch_offset, item.partition.log_end_offset)
         return real(self, item)
 
-    swaps.put(ReplicaReader, "_readable", readable)
+    swaps.put(FollowerReader, "_readable", readable)
 
 
 def _write_in_the_last_epoch(swaps: Swaps) -> None:

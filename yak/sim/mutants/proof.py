@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker.replica_serving import ReplicaServing
+from yak.broker.fetch_sessions import FollowerSessions
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
 from yak.sim.mutants.mutant import Mutant, Swaps
 
 
 def _believe_the_fetch(swaps: Swaps) -> None:
-    real = vars(ReplicaServing)["_refusal"]
+    real = vars(FollowerSessions)["_check_sender"]
 
-    def refusal(self: Any, connection: Any, request: Any) -> Any:
+    def check_sender(self: Any, connection: Any, request: Any) -> Any:
         known = self._broker.image.brokers.get(request.replica_id)
         if connection.proven is not None or known is None:
             return real(self, connection, request)
@@ -22,7 +22,7 @@ def _believe_the_fetch(swaps: Swaps) -> None:
         finally:
             connection.proven = None
 
-    swaps.put(ReplicaServing, "_refusal", refusal)
+    swaps.put(FollowerSessions, "_check_sender", check_sender)
 
 
 def _believe_the_proof(swaps: Swaps) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from yak.broker.fetch_sessions import ConsumerSession
 from yak.broker.replica_fetcher import ReplicaFetcher
-from yak.broker.sessions import FetchSession
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage import producer_state
 from yak.storage.log import Log
@@ -93,7 +93,7 @@ def _read_nothing_cold(swaps: Swaps) -> None:
 
 
 def _tell_sessions_nothing(swaps: Swaps) -> None:
-    swaps.put(FetchSession, "mark_dirty", lambda _self, _item: None)
+    swaps.put(ConsumerSession, "mark_dirty", lambda _self, _item: None)
 
 
 MUTANTS = (
