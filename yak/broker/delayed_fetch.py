@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
 from yak.broker.counters import FOLLOWER_FETCH
 from yak.broker.fetch_reads import NO_ROOM, FetchParams, FetchRead, FollowerReader, must_act, read_in_slices, read_items
-from yak.broker.fetch_sessions import ConsumerItem, ConsumerSession, FetchSession, FollowerItem, FollowerSession
+from yak.broker.fetch_sessions import ConsumerItem, ConsumerSession, FollowerItem, FollowerSession
 from yak.broker.leader_hints import add_hints
 from yak.broker.read_replicas import chooses_by_rack
 from yak.errors import ErrorCode, LogDirectoryFailure
@@ -37,10 +37,8 @@ class DelayedFetch(DelayedOperation):
     """A fetch until its answer: read again when it completes."""
 
     __slots__ = ("_session",)
-
-    def __init__(self, call: Call, timeout_ms: int, session: FetchSession | None) -> None:
-        super().__init__(call, timeout_ms)
-        self._session: Any = session
+    _session: Any
+    """Its ConsumerSession or FollowerSession, or None. A subclass sets it."""
 
     def read(self, broker: Broker) -> FetchRead:
         """Read the bytes available now."""
@@ -97,7 +95,8 @@ class ConsumerFetch(DelayedFetch):
         is_incremental: bool,
     ) -> None:
         request = call.request
-        super().__init__(call, max(0, request.max_wait_ms), session)
+        super().__init__(call, max(0, request.max_wait_ms))
+        self._session = session
         self._items = items
         self._is_incremental = is_incremental
         aim_bytes = call.connection.fetch_aim_bytes
@@ -124,16 +123,17 @@ class ConsumerFetch(DelayedFetch):
 
     def read(self, broker: Broker) -> FetchRead:
         """Read the bytes available now."""
-        return read_items(broker, self._candidates(), *self._limits())
+        connection = self.call.connection
+        connection.fetch_rotation += 1
+        rotation, params = connection.fetch_rotation, self._params
+        return read_items(broker, self._candidates(), self._max_bytes, rotation, self._sliced_max_bytes, params)
 
     def read_in_slices(self, broker: Broker) -> Generator[None, None, FetchRead]:
         """`read` in slices."""
-        return read_in_slices(broker, self._candidates(), *self._limits())
-
-    def _limits(self) -> tuple[int, int, int, FetchParams]:
         connection = self.call.connection
         connection.fetch_rotation += 1
-        return self._max_bytes, connection.fetch_rotation, self._sliced_max_bytes, self._params
+        rotation, params = connection.fetch_rotation, self._params
+        return read_in_slices(broker, self._candidates(), self._max_bytes, rotation, self._sliced_max_bytes, params)
 
     def is_enough(self, broker: Broker, reading: FetchRead) -> bool:
         """Whether to answer now: enough bytes, an error, no wait time, no partitions, or a read to a segment's end."""
@@ -276,7 +276,8 @@ class FollowerFetch(DelayedFetch):
     __slots__ = ("_max_bytes", "_reader")
 
     def __init__(self, reader: FollowerReader, session: FollowerSession, call: Call) -> None:
-        super().__init__(call, session.request_wait_ms, session)
+        super().__init__(call, session.request_wait_ms)
+        self._session = session
         self._reader = reader
         self._max_bytes = session.request_bytes_max
 
