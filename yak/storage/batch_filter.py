@@ -6,12 +6,12 @@ offset delta of a batch never change, and so the producer's sequences do not eit
 """
 
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
 
 from yak.errors import ProtocolViolation
-from yak.ids import Offset, ProducerId
+from yak.ids import Offset
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import (
     COMPRESSION_MASK,
@@ -52,8 +52,8 @@ class _Left(NamedTuple):
 class BatchFilter:
     """Filters the batches of one round of compaction, and counts.
 
-    Three kinds of batches stay, without records if need be. The newest batch of an active producer (`last_offsets`)
-    holds its last sequence. A batch that begins at one of `epoch_starts` shows replicas where a leader epoch begins,
+    Three kinds of batches stay, without records if need be. A replica that copies the log recognises a producer's
+    repeated batches by those of `remembered_offsets` (Kafka keeps only the newest of them). A batch that begins at one of `epoch_starts` shows replicas where a leader epoch begins,
     and so where logs diverge. The batch that ends at `end_offset` ends its segment: without it a start could not
     distinguish a compaction gap from crash loss. (Kafka keeps only the last batch of a round.)
     """
@@ -61,13 +61,13 @@ class BatchFilter:
     def __init__(
         self,
         offsets: OffsetMap,
-        last_offsets: Mapping[ProducerId, Offset],
+        remembered_offsets: Collection[Offset],
         now_ms: int,
         delete_retention_ms: int,
         epoch_starts: Collection[Offset] = (),
     ) -> None:
         self._offsets = offsets
-        self._last_offsets = last_offsets
+        self._remembered_offsets = remembered_offsets
         self._epoch_starts = epoch_starts
         self.end_offset: Offset = -1
         self._now_ms = now_ms
@@ -120,7 +120,7 @@ class BatchFilter:
         return (
             header.next_offset == self.end_offset
             or header.base_offset in self._epoch_starts
-            or self._last_offsets.get(header.producer_id) == header.last_offset
+            or header.last_offset in self._remembered_offsets
         )
 
 

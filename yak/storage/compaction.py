@@ -182,7 +182,7 @@ class Compaction:
         ends = [segment.base_offset for segment in self._segments[1:]] + [scope.end_offset]
         self._ends = {segment.base_offset: end for segment, end in zip(self._segments, ends, strict=False)}
         """The end offset of each segment of the round, by its base offset."""
-        self._last_offsets = log.producers.last_offsets()
+        self._remembered_offsets = log.producers.remembered_offsets()
         self._epochs = EpochCache(list(log.epochs.entries))
         self._epoch_starts = frozenset(start for _epoch, start in log.epochs.entries)
         self._offsets = OffsetMap(map_bytes)
@@ -201,7 +201,7 @@ class Compaction:
         """
         yield from self._read_keys()
         filter_ = BatchFilter(
-            self._offsets, self._last_offsets, self._now_ms, self._config.delete_retention_ms, self._epoch_starts
+            self._offsets, self._remembered_offsets, self._now_ms, self._config.delete_retention_ms, self._epoch_starts
         )
         result = self.result
         for group, filter_.end_offset in self._groups():

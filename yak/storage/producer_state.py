@@ -203,10 +203,9 @@ class ProducerState:
             del batches[0]
         batches.append((header.base_sequence, header.last_sequence, base_offset, last_offset, header.max_timestamp))
 
-    def last_offsets(self) -> dict[ProducerId, Offset]:
-        """Last offset of the newest batch of each producer."""
-        producers = self._producers or {}
-        return {producer_id: producer.batches[-1][3] for producer_id, producer in producers.items() if producer.batches}
+    def remembered_offsets(self) -> frozenset[Offset]:
+        """Last offset of each batch by which a repeated one is recognised."""
+        return frozenset(batch[3] for producer in (self._producers or {}).values() for batch in producer.batches)
 
     def search_plan(self, segments: Sequence[Segment], before: Offset) -> Callable[[], list[BatchHeader]]:
         """A job that searches the log for batches below `before`; its result goes to `earlier_read`.
