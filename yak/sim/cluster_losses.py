@@ -222,8 +222,8 @@ class Losses:
     def forfeit_the_unsound(self, moved: Set[tuple[str, int]] = frozenset()) -> None:
         """Forfeit partitions without guarantees whose members all lost data, as a late call may cause.
 
-        The same holds for a partition that an administrator `moved` away from its last sound replica, when the other
-        had lost its disk undetected.
+        The same holds for a partition that was `moved` away from its last sound replica, by an administrator or since
+        that replica read damage, when the others had lost their disks undetected.
         """
         history, state = self._cluster.history, self._cluster.store.state
         for place in state.partitions.keys() - self._made:

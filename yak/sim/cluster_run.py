@@ -364,8 +364,8 @@ class _Forfeits(Watcher):
         self._faults = faults
 
     def store_changed(self, request: Any, outcome: Any) -> None:  # noqa: ARG002
-        """A reassignment may have removed the last sound member of an ISR."""
-        moved = request.arguments["partitions"] if request.script == "alter_replicas" else ()
+        """A reassignment, or damage that a replica found in its log, may have removed the last sound member of an ISR."""
+        moved = request.arguments["partitions"] if request.script in ("alter_replicas", "leave_isr") else ()
         self._faults.losses.forfeit_the_unsound({(each["topic_id"], each["partition"]) for each in moved})
 
 
