@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, DelayedOperation, Outcome
-from yak.cluster.elections import MAX_PARTITIONS_PER_CALL
+from yak.cluster.leader_elections import MAX_PARTITIONS_PER_CALL
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 from yak.seams.metadata_store import StoreRequest

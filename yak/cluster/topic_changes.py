@@ -9,8 +9,8 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from yak.cluster.elections import MAX_PARTITIONS_PER_CALL
 from yak.cluster.image import BrokerInfo, Image, PendingTopic, TopicInfo
+from yak.cluster.leader_elections import MAX_PARTITIONS_PER_CALL
 from yak.cluster.payload import format_nodes
 from yak.cluster.placement import place
 from yak.cluster.records import BrokerState

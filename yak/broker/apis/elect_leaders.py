@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.partition_changes import PartitionChanges, Results
-from yak.cluster.elections import plan_requested_election
+from yak.cluster.leader_elections import plan_requested_election
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from yak.cluster.elections import Cause
-from yak.cluster.leader_elections import BOUNDS_MS
+from yak.cluster.leader_elections import BOUNDS_MS, Cause
 from yak.replication.traffic import Traffic
 from yak.server.http.metrics.text import Family, Samples, escaped
 
