@@ -30,7 +30,6 @@ from yak.broker.liveness import Departed
 from yak.broker.maintenance import Maintenance
 from yak.broker.metadata import Metadata
 from yak.broker.offline_replicas import OfflineReplicas
-from yak.broker.peers import Peers
 from yak.broker.producer_ids import ProducerIds
 from yak.broker.purgatory import Purgatory
 from yak.broker.record_deletions import RecordDeletions
@@ -47,6 +46,7 @@ from yak.coordination.group_coordinator import GroupCoordinator
 from yak.core import events
 from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs
+from yak.core.peers import Peers
 from yak.core.timers import Timers
 from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, PeerError, ProtocolViolation, TooManyElements
 from yak.fail_stop import changes_state
@@ -59,6 +59,7 @@ from yak.limits import (
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
 )
 from yak.protocol.codec import decode_request, encode_response, read_request_header
+from yak.protocol.peer_proof import Incarnation
 from yak.replication.partition import Partition
 from yak.seams.dice import Dice
 from yak.storage.log_store import LogStore
@@ -113,7 +114,7 @@ class Broker:
         self.maintenance = Maintenance(self, now_ms)
         self.compacting = Compacting(self)
         self._failure: FailStop | None = None
-        self.peers = Peers(self)
+        self.peers = Peers(self.context, parts.dice, self._incarnation)
         self.isr_changes = IsrChanges(self)
         self.replication = Replication(self)
         self.offline_replicas = OfflineReplicas(self)
@@ -152,6 +153,9 @@ class Broker:
             events.WallClockMoved: self._on_wall_clock_moved,
             events.StopRequested: self.maintenance.on_stop_requested,
         }
+
+    def _incarnation(self) -> Incarnation:
+        return Incarnation(self.node_id, self.metadata.lifecycle.broker_epoch, self.identity.boot_id)
 
     # ---------------------------------------------------------------------------------------- events in, effects out
 

@@ -8,19 +8,19 @@ the other broker's proof is checked. So the proof costs one round trip.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from yak.cluster.image import BrokerInfo
 from yak.core import events
+from yak.core.context import Context
 from yak.errors import ErrorCode, ProtocolViolation
 from yak.ids import BrokerEpoch, NodeId, PeerId
 from yak.protocol.codec import decode_response, encode_request
 from yak.protocol.peer_proof import MECHANISM, NONCE_BYTES, ClusterSecret, Exchange, Hello, Incarnation
 from yak.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from yak.seams.dice import Dice
 from yak.seams.disk import Part
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
 
 CLIENT_ID: Final = "yak-peer"
 _HANDSHAKE_VERSION: Final = 1
@@ -67,10 +67,15 @@ _ANSWERS: Final = 3
 
 
 class Peers:
-    """All connections to other brokers. An id is never reused, so a late event finds no owner."""
+    """All connections to other brokers. An id is never reused, so a late event finds no owner.
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    `incarnation` returns node id, broker epoch and incarnation id of this broker.
+    """
+
+    def __init__(self, context: Context, dice: Dice, incarnation: Callable[[], Incarnation]) -> None:
+        self._context = context
+        self._dice = dice
+        self.incarnation = incarnation
         self._peers: dict[PeerId, _Peer] = {}
         self._last_id = 0
         self.secret: ClusterSecret | None = None
@@ -82,17 +87,17 @@ class Peers:
         """Begin to connect to this broker; the owner receives the result as an event."""
         self._last_id += 1
         self._peers[self._last_id] = _Peer(owner, info.node_id, info.broker_epoch)
-        self._broker.emit(events.ConnectPeer(self._last_id, info.host, info.port))
+        self._context.emit(events.ConnectPeer(self._last_id, info.host, info.port))
         return self._last_id
 
     def send(self, peer_id: PeerId, parts: list[Part]) -> None:
         """Send one whole request."""
-        self._broker.emit(events.SendPeer(peer_id, parts))
+        self._context.emit(events.SendPeer(peer_id, parts))
 
     def close(self, peer_id: PeerId) -> None:
         """Close a connection; its owner receives no further event."""
         if self._peers.pop(peer_id, None) is not None:
-            self._broker.emit(events.ClosePeer(peer_id))
+            self._context.emit(events.ClosePeer(peer_id))
 
     def agree_on(self, secret: ClusterSecret) -> None:
         """Take the cluster's secret after registration, and begin the proof of the connections that wait for it."""
@@ -101,11 +106,6 @@ class Peers:
             if peer.is_held:
                 peer.is_held = False
                 self._greet(peer_id, peer)
-
-    def incarnation(self) -> Incarnation:
-        """Node id, broker epoch and incarnation id of this broker."""
-        broker = self._broker
-        return Incarnation(broker.node_id, broker.metadata.lifecycle.broker_epoch, broker.identity.boot_id)
 
     # ---------------------------------------------------------------------------------------------------- events
 
@@ -145,7 +145,7 @@ class Peers:
     # ------------------------------------------------------------------------------------------------- the proof
 
     def _greet(self, peer_id: PeerId, peer: _Peer) -> None:
-        peer.hello = Hello(self.incarnation(), self._broker.dice.secret_bytes(NONCE_BYTES)).encode()
+        peer.hello = Hello(self.incarnation(), self._dice.secret_bytes(NONCE_BYTES)).encode()
         handshake = _framed(SASL_HANDSHAKE, _HANDSHAKE_VERSION, {"mechanism": MECHANISM})
         self.send(peer_id, [handshake])
         self.send(peer_id, [_framed(SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, {"auth_bytes": peer.hello})])
@@ -165,7 +165,7 @@ class Peers:
             return
         if peer.exchange is None:
             self._check_hello(peer, answer.auth_bytes)
-            peer.exchange = Exchange(self._broker.image.cluster_id, peer.hello, answer.auth_bytes)
+            peer.exchange = Exchange(self._context.image.cluster_id, peer.hello, answer.auth_bytes)
             proof = secret.prove_caller(peer.exchange)
             self.send(peer_id, [_framed(SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, {"auth_bytes": proof})])
             peer.owner.on_proven(peer_id)
@@ -189,7 +189,7 @@ class Peers:
     def _fail(self, peer_id: PeerId, peer: _Peer, reason: str) -> None:
         if self._failures.get(peer.node_id) != reason:
             self._failures[peer.node_id] = reason
-            self._broker.notice("warning", "peer-proof-failed", node_id=peer.node_id, reason=reason)
+            self._context.notice("warning", "peer-proof-failed", node_id=peer.node_id, reason=reason)
         self.close(peer_id)
         peer.owner.on_lost(peer_id, "unreachable", reason)
 
