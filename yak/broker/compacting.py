@@ -104,6 +104,8 @@ class Compacting:
         assert log is not None
         compaction = Compaction(log, scope, self._broker.config.log_cleaner_dedupe_buffer_size, self._broker.wall_ms)
         self._round = _Round(partition, compaction, now_ms)
+        # judging the others armed it for the next examination, which waits for the end of this round
+        self._broker.timers.disarm(self)
         self._run_piece(self._round)
 
     def _end_round(self) -> None:

@@ -71,6 +71,27 @@ def run_until_compacting(rig: Rig) -> None:
     )
 
 
+def test_no_second_round_begins_while_a_slow_one_is_under_way() -> None:
+    """Seed 926520 of three brokers: the timer for a log that was not worth it yet ended the round of another."""
+    rig = compacted_rig()
+    rig.create_topic("later", **COMPACTED, min_compaction_lag_ms="2500")
+    jobs = rig.node.broker.jobs
+    run, held = jobs.run, []
+    jobs.run = lambda kind, *rest: held.append((kind, *rest)) if kind == "compact" else run(kind, *rest)  # type: ignore[method-assign]
+    for topic in (TOPIC, "later"):
+        for number in range(60):
+            rig.produce(topic, [b"%d" % number + b"x" * 50], keys=[b"k%d" % (number % 3)])
+    broker = rig.node.broker
+    for partition in broker.partitions.values():
+        broker.compacting._look_at(partition, rig.world.now_ms)  # both in the same examination
+    rig.run_for(10_000)
+    assert len(held) == 1
+    jobs.run = run  # type: ignore[method-assign]
+    run(*held[0])
+    rig.run_for(10_000)
+    assert {notice["partition"] for notice in notices(rig, "log-compacted")} == {f"{TOPIC}-0", "later-0"}
+
+
 def test_a_closed_segment_is_compacted_soon_and_consumers_go_on() -> None:
     rig = compacted_rig()
     commit(rig, range(60))
