@@ -233,11 +233,11 @@ class SimDisk:
         return self._names.files
 
     def unsynced_logs(self) -> list[str]:
-        """Segment files with unsynced bytes."""
+        """Segment files that a power loss may shorten or take away."""
         return [
             path
-            for path in self._names.files
-            if path.endswith(".log") and self._names.files[path].synced < len(self._names.files[path].data)
+            for path, content in self._names.files.items()
+            if path.endswith(".log") and (content.synced < len(content.data) or self._names.may_vanish(path))
         ]
 
     def corrupt(self, path: str, position: int, value: int) -> None:

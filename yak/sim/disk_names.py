@@ -86,6 +86,13 @@ class Names:
         self._move(old, new)
         self._note(Change.RENAMED, new, before, old)
 
+    def may_vanish(self, path: str) -> bool:
+        """Whether a power loss may take away this name, or that of a directory above it."""
+        made = (Change.MADE, Change.MADE_DIRECTORY, Change.RENAMED)
+        return any(
+            entry.change in made and (path == entry.path or path.startswith(entry.path + "/")) for entry in self._journal
+        )
+
     def settle(self, directory: str) -> None:
         """The changes in one directory are on the device."""
         kept: list[_Entry] = []
