@@ -90,7 +90,8 @@ class Names:
         """Whether a power loss may take away this name, or that of a directory above it."""
         made = (Change.MADE, Change.MADE_DIRECTORY, Change.RENAMED)
         return any(
-            entry.change in made and (path == entry.path or path.startswith(entry.path + "/")) for entry in self._journal
+            entry.change in made and (path == entry.path or path.startswith(entry.path + "/"))
+            for entry in self._journal
         )
 
     def settle(self, directory: str) -> None:
