@@ -21,12 +21,10 @@ from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.counters import Counters
 from yak.broker.damaged_replicas import DamagedReplicas
 from yak.broker.expected_followers import ExpectedFollowers
-from yak.broker.failure_watch import FailureWatch
 from yak.broker.fetch_sessions import ConsumerSessions
 from yak.broker.flushing import Flusher
 from yak.broker.isr_changes import IsrChanges
 from yak.broker.large_requests import LargeRequests
-from yak.broker.liveness import Departed
 from yak.broker.maintenance import Maintenance
 from yak.broker.metadata import Metadata
 from yak.broker.offline_replicas import OfflineReplicas
@@ -35,7 +33,6 @@ from yak.broker.purgatory import Purgatory
 from yak.broker.record_deletions import RecordDeletions
 from yak.broker.replica_bound import ReplicaBound
 from yak.broker.replication import Replication
-from yak.broker.suspects import Suspects
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
@@ -50,7 +47,9 @@ from yak.core.peers import Peers
 from yak.core.timers import Timers
 from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, PeerError, ProtocolViolation, TooManyElements
 from yak.fail_stop import changes_state
-from yak.ids import ConnectionId, TopicPartition
+from yak.ids import BrokerEpoch, ConnectionId, NodeId, TopicPartition
+from yak.lifecycle.failure_watch import FailureWatch, Suspects
+from yak.lifecycle.liveness import Departed
 from yak.limits import (
     BROKER_REQUEST_ELEMENTS_MAX,
     LARGE_REQUEST_BYTES_MAX,
@@ -119,9 +118,11 @@ class Broker:
         self.replication = Replication(self)
         self.offline_replicas = OfflineReplicas(self)
         self.damaged_replicas = DamagedReplicas(self)
-        self.suspects = Suspects(self)
-        self.departed = Departed(self)
-        self.failure_watch = FailureWatch(self)
+        self.suspects = Suspects(self.context, self.purgatory.complete)
+        self.departed = Departed(self.context)
+        self.failure_watch = FailureWatch(
+            self.context, self.node_id, self.peers, self.dice, self.suspects, self._on_broker_dead
+        )
         self.producer_ids = ProducerIds(self)
         self.record_deletions = RecordDeletions(self)
         self.replica_bound = ReplicaBound(parts.config.yak_max_broker_partitions)
@@ -153,6 +154,9 @@ class Broker:
             events.WallClockMoved: self._on_wall_clock_moved,
             events.StopRequested: self.maintenance.on_stop_requested,
         }
+
+    def _on_broker_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
+        self.metadata.peer_is_dead(node_id, broker_epoch)
 
     def _incarnation(self) -> Incarnation:
         return Incarnation(self.node_id, self.metadata.lifecycle.broker_epoch, self.identity.boot_id)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.broker.liveness import is_serving
 from yak.cluster.image import Image
 from yak.errors import ErrorCode
 from yak.ids import NodeId
+from yak.lifecycle.liveness import is_serving
 from yak.protocol.hot import FetchPartitionAnswer, LeaderHint, NodeEndpoint, ProducePartitionAnswer
 
 if TYPE_CHECKING:

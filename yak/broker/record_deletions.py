@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome
-from yak.broker.liveness import is_serving
 from yak.errors import ErrorCode, PeerError
 from yak.ids import Offset
+from yak.lifecycle.liveness import is_serving
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:

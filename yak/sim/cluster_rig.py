@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from yak.broker.liveness import serving_brokers
 from yak.cluster.image import PartitionInfo
 from yak.cluster.settings import ClusterSettings
 from yak.ids import NodeId, TopicPartition
+from yak.lifecycle.liveness import serving_brokers
 from yak.replication.partition import Partition
 from yak.seams.metadata_store import StoreRequest
 from yak.sim.cluster import Cluster

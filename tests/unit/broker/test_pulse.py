@@ -6,12 +6,18 @@ from typing import Any
 
 import pytest
 
-from yak.broker.failure_watch import RECONNECT_FIRST_MS, RECONNECT_MS, FailureWatch
-from yak.broker.pulse import PULSE_MS_MAX, Pulse, question
-from yak.broker.suspects import answer_when_decided
+from yak.broker.delayed_leader_requests import answer_when_decided
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.core.timers import Timers
+from yak.lifecycle.failure_watch import (
+    PULSE_MS_MAX,
+    RECONNECT_FIRST_MS,
+    RECONNECT_MS,
+    FailureWatch,
+    Pulse,
+    question,
+)
 from yak.protocol.codec import decode_request, read_request_header
 from yak.protocol.peer_proof import Incarnation
 from yak.sim.rig import Rig
@@ -62,26 +68,41 @@ def make_broker() -> Any:
         node_id=HERE,
         now_ms=1_000,
         image=SimpleNamespace(controller_id=LEADER, brokers=infos, offset=7),
-        maintenance=SimpleNamespace(is_stopping=False),
         peers=FakePeers(),
         purgatory=SimpleNamespace(),
         dice=SimpleNamespace(below=lambda bound: 0),
         notice=lambda *words, **fields: None,
-        metadata=SimpleNamespace(peer_is_dead=lambda *who: None),
+        dead=[],
         timers=Timers(),
+    )
+
+
+def context_of(broker: Any) -> Any:
+    return SimpleNamespace(clock=broker, image=broker.image, timers=broker.timers, notice=broker.notice)
+
+
+def watch_of(broker: Any) -> FailureWatch:
+    return FailureWatch(
+        context_of(broker),
+        broker.node_id,
+        broker.peers,
+        broker.dice,
+        broker.suspects,
+        lambda node_id, _epoch: broker.dead.append(node_id),
     )
 
 
 @pytest.fixture
 def pulse() -> Pulse:
-    pulse = Pulse(make_broker(), LEADER)
+    broker = make_broker()
+    pulse = Pulse(context_of(broker), broker.peers, LEADER)
     pulse.begin(7)
     return pulse
 
 
 def asked(pulse: Pulse) -> list[int]:
     """The numbers of the questions so far."""
-    return [number for _peer_id, number in pulse._broker.peers.sent]
+    return [number for _peer_id, number in pulse._peers.sent]
 
 
 def test_who_comes_while_a_question_is_under_way_waits_for_the_next_one(pulse):
@@ -139,9 +160,9 @@ def test_the_answer_to_an_earlier_connection_is_not_the_answer_to_this_one(pulse
 
 def test_a_silent_broker_is_waited_for_once_and_again_when_it_answered(pulse):
     pulse.feel(Hearer())
-    pulse._broker.now_ms += PULSE_MS_MAX - 1
+    pulse._context.clock.now_ms += PULSE_MS_MAX - 1
     assert pulse.is_prompt()
-    pulse._broker.now_ms += 1
+    pulse._context.clock.now_ms += 1
     assert not pulse.is_prompt()
     pulse.on_answer(answer_of(1))
     assert pulse.is_prompt()
@@ -202,7 +223,7 @@ def test_an_answer_waits_until_we_know_as_much_as_who_asks():
 
 @pytest.mark.parametrize("version", ["9" * 19, "9" * 5_000, "1.2"])
 def test_a_version_that_no_offset_will_reach_keeps_nobody_for_ever(version, monkeypatch):
-    monkeypatch.setattr("yak.broker.pulse.CATCH_UP_MS_MAX", 500)
+    monkeypatch.setattr("yak.broker.delayed_leader_requests.CATCH_UP_MS_MAX", 500)
     rig = Rig()
     rig.ask(18, 0)
     as_broker(rig)
@@ -237,7 +258,7 @@ def watching() -> tuple[Any, FailureWatch]:
     """A watch that is connected to both other brokers, and was greeted by both."""
     broker = make_broker()
     broker.suspects = FakeSuspects()
-    broker.failure_watch = watch = FailureWatch(broker)
+    broker.failure_watch = watch = watch_of(broker)
     watch.image_changed(SimpleNamespace(brokers_changed={1}, controller_changed=True))  # type: ignore[arg-type]
     assert broker.peers.opened == 2
     for peer_id in (1, 2):
@@ -281,8 +302,6 @@ def test_an_answer_that_left_before_the_cut_clears_nobody():
 
 def test_a_dead_broker_is_for_the_controller_to_declare_dead():
     broker, watch = watching()
-    dead: list[int] = []
-    broker.metadata.peer_is_dead = lambda node_id, _epoch: dead.append(node_id)
     watch.on_lost(2, "closed", "")
     watch.on_lost(3, "refused", "")
     assert broker.timers.next_due() == broker.now_ms + RECONNECT_FIRST_MS
@@ -293,7 +312,7 @@ def test_a_dead_broker_is_for_the_controller_to_declare_dead():
     broker.now_ms = broker.timers.next_due()
     broker.timers.run_due(broker.now_ms)
     watch.on_lost(5, "refused", "")
-    assert dead == [OTHER]
+    assert broker.dead == [OTHER]
 
 
 def test_only_connected_brokers_are_waited_for_and_never_we_ourselves():

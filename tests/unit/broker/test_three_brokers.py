@@ -5,9 +5,9 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker.liveness import LISTED_MS
-from yak.broker.pulse import PULSE_MS_MAX
-from yak.broker.suspects import DECISION_MS_MAX
+from yak.broker.delayed_leader_requests import DECISION_MS_MAX
+from yak.lifecycle.failure_watch import PULSE_MS_MAX
+from yak.lifecycle.liveness import LISTED_MS
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 

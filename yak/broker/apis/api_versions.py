@@ -9,8 +9,9 @@ import re
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.pulse import WATCH_SOFTWARE, CatchUpWaiting
+from yak.broker.delayed_leader_requests import CatchUpWaiting
 from yak.errors import ErrorCode
+from yak.lifecycle.failure_watch import WATCH_SOFTWARE
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -30,7 +31,7 @@ _SOFTWARE_VERSION = 3
 def handle(broker: Broker, call: Call) -> Outcome:
     """Answer with the table, or INVALID_REQUEST if the client's software name or version is malformed (KIP-511).
 
-    A liveness probe of another broker is answered once the image is as new as the probe's (`yak.broker.pulse`).
+    A liveness probe of another broker is answered once the image is as new as the probe's (`yak.lifecycle.failure_watch`).
     """
     if call.version >= _SOFTWARE_VERSION:
         request = call.request

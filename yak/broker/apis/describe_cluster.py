@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from yak.broker.apis.metadata import CLUSTER_OPERATIONS, controller_of
 from yak.broker.call import Call, Now, Outcome
-from yak.broker.liveness import is_serving
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
+from yak.lifecycle.liveness import is_serving
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

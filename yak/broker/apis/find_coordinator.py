@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
+from yak.broker.delayed_leader_requests import answer_when_decided
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
-from yak.broker.liveness import is_serving
-from yak.broker.suspects import answer_when_decided
 from yak.broker.topic_creation import plan_offsets_topic
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
+from yak.lifecycle.liveness import is_serving
 from yak.limits import GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
+from yak.broker.delayed_leader_requests import answer_when_decided
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
-from yak.broker.liveness import is_serving, serving_brokers
-from yak.broker.suspects import answer_when_decided
 from yak.broker.topic_creation import plan_auto_creation, send_plan
 from yak.errors import ErrorCode, PeerError
+from yak.lifecycle.liveness import is_serving, serving_brokers
 from yak.limits import SLICE_ELEMENTS, TOPICS_PER_CREATE_MAX
 from yak.protocol.topic_names import is_internal, validate_topic_name
 

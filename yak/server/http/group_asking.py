@@ -12,13 +12,13 @@ from typing import Any, Final
 import trio
 
 from yak.broker.apis import consumer_group_describe, describe_groups, list_groups, list_offsets, offset_fetch
-from yak.broker.liveness import serving_brokers
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode
 from yak.groups.classic.assignment import assigned_partitions
 from yak.groups.classic.subscription import subscribed_topics
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import NodeId, Offset, TopicPartition
+from yak.lifecycle.liveness import serving_brokers
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
 

@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 
 import trio
 
-from yak.broker.liveness import is_serving
 from yak.broker.views.replicas import Row, Wanted, rows
 from yak.ids import NodeId
+from yak.lifecycle.liveness import is_serving
 from yak.server.http.context import Context
 from yak.server.http.other_brokers import ask_broker
 from yak.server.http.problems import Problem

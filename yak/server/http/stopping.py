@@ -6,9 +6,9 @@ from typing import Final
 
 import trio
 
-from yak.broker.liveness import is_serving
 from yak.cluster.image import BrokerInfo
 from yak.ids import NodeId
+from yak.lifecycle.liveness import is_serving
 from yak.server.http.context import Context
 from yak.server.http.other_brokers import OtherAnswer, ask_broker
 from yak.server.http.problems import Problem

@@ -6,9 +6,9 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.broker.liveness import is_serving
 from yak.broker.views.replicas import Wanted, detail
 from yak.cluster.image import PartitionInfo, TopicInfo
+from yak.lifecycle.liveness import is_serving
 from yak.server.http.answers import answer, list_answer
 from yak.server.http.bodies import checked_integer, query_flag, query_text, refuse_unknown_query
 from yak.server.http.context import Context

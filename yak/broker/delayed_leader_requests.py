@@ -1,4 +1,4 @@
-"""Suspected brokers: a connection to the broker broke, and the cluster has not fenced it yet.
+"""Requests whose answer names leaders: they wait until suspected brokers are fenced or cleared.
 
 A client whose leader died asks another broker for Metadata at once. An answer with the old leader would send it back to
 a closed port, and librdkafka then waits a second before it asks again. So the answer waits for the election, for at
@@ -6,7 +6,7 @@ most `DECISION_MS_MAX`. After that it names no leader, and every client retries 
 
 The kernel of a killed process closes its connections one by one, so a client may ask before our connection breaks. So
 an answer names another broker only after that broker answered a liveness probe sent since the request, or lost its
-connection (`yak.broker.pulse`). Its image must be as new as ours: a new leader that does not know it yet would send the
+connection (`yak.lifecycle.failure_watch`). Its image must be as new as ours: a new leader that does not know it yet would send the
 client away.
 """
 
@@ -16,67 +16,16 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, DelayedOperation, Later, Outcome
-from yak.broker.pulse import PulseWaiting
 from yak.cluster.image import TopicInfo
-from yak.ids import BrokerEpoch, NodeId
+from yak.ids import MetadataOffset, NodeId
+from yak.lifecycle.failure_watch import PULSE_MS_MAX, Pulse
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 DECISION_MS_MAX = 300
-SUSPECTED_MS_MAX = 2_000
-"""A broker that is not fenced by then is left to its session: perhaps only this broker cannot reach it."""
-
-
-class Suspects:
-    """Brokers whose connection to this broker broke, and the requests that wait for the outcome."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._since: dict[NodeId, tuple[BrokerEpoch, int]] = {}
-        self._waiting: dict[DelayedOperation, None] = {}
-
-    def add(self, node_id: NodeId) -> None:
-        """Suspect a broker whose connection broke."""
-        info = self._broker.image.brokers.get(node_id)
-        if info is not None and not self._broker.maintenance.is_stopping:
-            self._since.setdefault(node_id, (info.broker_epoch, self._broker.now_ms))
-
-    def clear(self, node_id: NodeId) -> None:
-        """Clear a broker that answered."""
-        if self._since.pop(node_id, None) is not None:
-            self.wake()
-
-    def has(self, node_id: NodeId) -> bool:
-        """Whether this broker, in its current incarnation, is suspected."""
-        held = self._since.get(node_id) if self._since else None
-        if held is None:
-            return False
-        broker_epoch, since_ms = held
-        info = self._broker.image.brokers.get(node_id)
-        if info is None or info.broker_epoch != broker_epoch or self._broker.now_ms - since_ms >= SUSPECTED_MS_MAX:
-            del self._since[node_id]
-            return False
-        return True
-
-    def lead(self, topics: Iterable[TopicInfo]) -> bool:
-        """Whether a suspected broker leads a partition of these topics."""
-        suspected = [node_id for node_id in list(self._since) if self.has(node_id)]
-        return bool(suspected) and any(info.leader in suspected for topic in topics for info in topic.partitions)
-
-    def wake(self) -> None:
-        """Complete decided requests, after a new image or an answer of a suspected broker."""
-        for waiting in list(self._waiting):
-            if waiting.is_done():
-                self._broker.purgatory.complete(waiting)
-
-    def wait(self, waiting: DelayedOperation) -> None:
-        """Register a request for `wake`."""
-        self._waiting[waiting] = None
-
-    def forget(self, waiting: DelayedOperation) -> None:
-        """Remove a request from the waiters."""
-        self._waiting.pop(waiting, None)
+CATCH_UP_MS_MAX = 5_000
+"""A broker that lags for longer is cut off from the metadata; no request waits for its answer."""
 
 
 def answer_when_decided(
@@ -156,3 +105,70 @@ class DecisionWaiting(DelayedOperation):
     def leave(self, broker: Broker) -> None:
         """Remove this request from the waiters."""
         broker.suspects.forget(self)
+
+
+class CatchUpWaiting(DelayedOperation):
+    """Another broker's probe, delayed until this broker's image is as new as the prober's."""
+
+    __slots__ = ("_answer", "_broker", "_offset")
+
+    def __init__(self, broker: Broker, call: Call, offset: MetadataOffset, answer: Callable[[], Outcome]) -> None:
+        super().__init__(call, CATCH_UP_MS_MAX)
+        self._broker = broker
+        self._offset = offset
+        self._answer = answer
+        broker.suspects.wait(self)
+
+    def is_done(self) -> bool:
+        """Whether the image is as new."""
+        return self._broker.image.offset >= self._offset
+
+    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """Alive, and up to date."""
+        return self._answer()
+
+    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """Alive at least."""
+        return self._answer()
+
+    def leave(self, broker: Broker) -> None:
+        """Remove this probe from the waiters."""
+        broker.suspects.forget(self)
+
+
+class PulseWaiting(DelayedOperation):
+    """A request whose answer names brokers, delayed until each answered a probe or lost its connection."""
+
+    __slots__ = ("_broker", "_decide", "_pulses", "_unheard")
+
+    def __init__(self, broker: Broker, call: Call, pulses: list[Pulse], decide: Callable[[], Outcome]) -> None:
+        super().__init__(call, PULSE_MS_MAX)
+        self._broker = broker
+        self._decide = decide
+        self._pulses = pulses
+        self._unheard = {pulse.node_id: None for pulse in pulses}
+        for pulse in pulses:
+            pulse.feel(self)
+
+    def heard(self, node_id: NodeId, *, lives: bool) -> None:  # noqa: ARG002
+        """One broker answered, or lost its connection."""
+        self._unheard.pop(node_id, None)
+        if not self._unheard:
+            self._broker.purgatory.complete(self)
+
+    def is_done(self) -> bool:
+        """Whether no probe is outstanding."""
+        return not self._unheard
+
+    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """Answer from the current state."""
+        return self._decide()
+
+    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """A connected broker is silent: answer from the current state."""
+        return self._decide()
+
+    def leave(self, broker: Broker) -> None:  # noqa: ARG002
+        """Remove this request from the probes."""
+        for pulse in self._pulses:
+            pulse.forget(self)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from yak.cluster.image import BrokerInfo, Delta, Image
 from yak.cluster.records import BrokerState
+from yak.core.context import Context
 from yak.ids import NodeId
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
 
 LISTED_MS = 5_000
 """How long a fenced broker stays listed. A client that lost its connection asks within a few hundred ms; one that backs
@@ -43,8 +39,8 @@ class Departed:
     its bootstrap servers when none of its known brokers answers (KIP-899, KIP-1102).
     """
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._serving: dict[NodeId, None] = {}
         self._since_ms: dict[NodeId, int] = {}
 
@@ -53,20 +49,20 @@ class Departed:
         if not delta.brokers_changed:
             return
         before = self._serving
-        self._serving = {info.node_id: None for info in serving_brokers(self._broker.image)}
+        self._serving = {info.node_id: None for info in serving_brokers(self._context.image)}
         for node_id in before:
             if node_id not in self._serving:
-                self._since_ms[node_id] = self._broker.now_ms
+                self._since_ms[node_id] = self._context.clock.now_ms
 
     def listed(self, client_software: str) -> list[BrokerInfo]:
         """All brokers that serve, by node id; for a client on librdkafka also the recently fenced ones.
 
         `client_software` is the client's name and version from ApiVersions (KIP-511).
         """
-        image = self._broker.image
+        image = self._context.image
         if not self._since_ms or not is_librdkafka(client_software):
             return serving_brokers(image)
-        after_ms = self._broker.now_ms - LISTED_MS
+        after_ms = self._context.clock.now_ms - LISTED_MS
         self._since_ms = {node_id: at_ms for node_id, at_ms in self._since_ms.items() if at_ms > after_ms}
         return [
             info for node_id, info in sorted(image.brokers.items()) if is_serving(info) or node_id in self._since_ms

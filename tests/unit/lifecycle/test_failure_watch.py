@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 from typing import Any
 
-from yak.broker.failure_watch import RECONNECT_MS, FailureWatch
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.core.timers import Timers
+from yak.lifecycle.failure_watch import RECONNECT_MS, FailureWatch
 
 
 class FakePeers:
@@ -27,21 +27,34 @@ def make() -> Any:
         node_id=2,
         now_ms=1_000,
         image=SimpleNamespace(controller_id=1, brokers={1: controller}, offset=7),
-        maintenance=SimpleNamespace(is_stopping=False),
         peers=FakePeers(),
         suspects=SimpleNamespace(add=lambda node: None, clear=lambda node: None),
         dice=SimpleNamespace(below=lambda bound: 0),
         timers=Timers(),
         notice=lambda *words, **fields: broker.noticed.append(words[1]),
-        metadata=SimpleNamespace(peer_is_dead=lambda *who: broker.dead.append(who)),
         noticed=[],
         dead=[],
     )
     return broker
 
 
+def context_of(broker: Any) -> Any:
+    return SimpleNamespace(clock=broker, image=broker.image, timers=broker.timers, notice=broker.notice)
+
+
+def watch_of(broker: Any) -> FailureWatch:
+    return FailureWatch(
+        context_of(broker),
+        broker.node_id,
+        broker.peers,
+        broker.dice,
+        broker.suspects,
+        lambda *who: broker.dead.append(who),
+    )
+
+
 def started(broker: Any) -> FailureWatch:
-    watch = FailureWatch(broker)
+    watch = watch_of(broker)
     watch.image_changed(SimpleNamespace(brokers_changed={1}, controller_changed=True))  # type: ignore[arg-type]
     watch.on_connected(broker.peers.opened)
     watch.on_proven(broker.peers.opened)

@@ -1,0 +1,5 @@
+"""Which brokers live, and how this broker learns it.
+
+Other packages call `failure_watch.FailureWatch`, `failure_watch.Suspects`, `liveness.Departed` and the functions of
+`liveness`. This package imports nothing of `yak.broker`.
+"""
