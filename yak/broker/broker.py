@@ -48,8 +48,8 @@ from yak.core.timers import Timers
 from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, PeerError, ProtocolViolation, TooManyElements
 from yak.fail_stop import changes_state
 from yak.ids import BrokerEpoch, ConnectionId, NodeId, TopicPartition
-from yak.lifecycle.failure_watch import FailureWatch, Suspects
-from yak.lifecycle.liveness import Departed
+from yak.lifecycle.failure_watch import FailureWatch, SuspectedBrokers
+from yak.lifecycle.liveness import RecentlyFenced
 from yak.limits import (
     BROKER_REQUEST_ELEMENTS_MAX,
     LARGE_REQUEST_BYTES_MAX,
@@ -118,10 +118,10 @@ class Broker:
         self.replication = Replication(self)
         self.offline_replicas = OfflineReplicas(self)
         self.damaged_replicas = DamagedReplicas(self)
-        self.suspects = Suspects(self.context, self.purgatory.complete)
-        self.departed = Departed(self.context)
+        self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
+        self.recently_fenced = RecentlyFenced(self.context)
         self.failure_watch = FailureWatch(
-            self.context, self.node_id, self.peers, self.dice, self.suspects, self._on_broker_dead
+            self.context, self.node_id, self.peers, self.dice, self.suspected_brokers, self._on_broker_dead
         )
         self.producer_ids = ProducerIds(self)
         self.record_deletions = RecordDeletions(self)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from yak.broker.call import Call, DelayedOperation, Later, Outcome
 from yak.cluster.image import TopicInfo
 from yak.ids import MetadataOffset, NodeId
-from yak.lifecycle.failure_watch import PULSE_MS_MAX, Pulse
+from yak.lifecycle.failure_watch import PROBE_MS_MAX, LivenessProbes
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -31,7 +31,7 @@ CATCH_UP_MS_MAX = 5_000
 def answer_when_decided(
     broker: Broker, call: Call, topics: Callable[[], Iterable[TopicInfo]], answer: Callable[[], Outcome]
 ) -> Outcome:
-    """Answer with the leaders of these topics, once suspects are fenced or cleared and named brokers probed."""
+    """Answer with the leaders of these topics, once suspected brokers are fenced or cleared and named brokers probed."""
 
     return _Question(broker, call, topics, answer).look()
 
@@ -58,20 +58,20 @@ class _Question:
         answer."""
         broker, call = self._broker, self._call
         if self._is_open():
-            return Later(DecisionWaiting(broker, call, self._is_open, self.look, self._answer))
+            return Later(DelayedByElection(broker, call, self._is_open, self.look, self._answer))
         leaders = dict.fromkeys(info.leader for topic in self._topics() for info in topic.partitions)
-        pulses = broker.failure_watch.pulses(leaders)
-        return Later(PulseWaiting(broker, call, pulses, self._judge)) if pulses else self._answer()
+        probes = broker.failure_watch.probes(leaders)
+        return Later(DelayedByProbes(broker, call, probes, self._judge)) if probes else self._answer()
 
     def _is_open(self) -> bool:
-        return self._broker.suspects.lead(self._topics())
+        return self._broker.suspected_brokers.lead(self._topics())
 
     def _judge(self) -> Outcome:
         is_late = self._broker.now_ms - self._call.now_ms >= DECISION_MS_MAX
         return self.look() if self._is_open() and not is_late else self._answer()
 
 
-class DecisionWaiting(DelayedOperation):
+class DelayedByElection(DelayedOperation):
     """A request for leaders of which one is suspected, until `is_open` turns false."""
 
     __slots__ = ("_answer", "_is_open", "_look_again")
@@ -88,7 +88,7 @@ class DecisionWaiting(DelayedOperation):
         self._is_open = is_open
         self._look_again = look_again
         self._answer = answer
-        broker.suspects.wait(self)
+        broker.suspected_brokers.wait(self)
 
     def is_done(self) -> bool:
         """Whether no requested leader is suspected any more."""
@@ -104,10 +104,10 @@ class DecisionWaiting(DelayedOperation):
 
     def leave(self, broker: Broker) -> None:
         """Remove this request from the waiters."""
-        broker.suspects.forget(self)
+        broker.suspected_brokers.forget(self)
 
 
-class CatchUpWaiting(DelayedOperation):
+class DelayedProbeAnswer(DelayedOperation):
     """Another broker's probe, delayed until this broker's image is as new as the prober's."""
 
     __slots__ = ("_answer", "_broker", "_offset")
@@ -117,7 +117,7 @@ class CatchUpWaiting(DelayedOperation):
         self._broker = broker
         self._offset = offset
         self._answer = answer
-        broker.suspects.wait(self)
+        broker.suspected_brokers.wait(self)
 
     def is_done(self) -> bool:
         """Whether the image is as new."""
@@ -133,32 +133,32 @@ class CatchUpWaiting(DelayedOperation):
 
     def leave(self, broker: Broker) -> None:
         """Remove this probe from the waiters."""
-        broker.suspects.forget(self)
+        broker.suspected_brokers.forget(self)
 
 
-class PulseWaiting(DelayedOperation):
+class DelayedByProbes(DelayedOperation):
     """A request whose answer names brokers, delayed until each answered a probe or lost its connection."""
 
-    __slots__ = ("_broker", "_decide", "_pulses", "_unheard")
+    __slots__ = ("_broker", "_decide", "_outstanding", "_probes")
 
-    def __init__(self, broker: Broker, call: Call, pulses: list[Pulse], decide: Callable[[], Outcome]) -> None:
-        super().__init__(call, PULSE_MS_MAX)
+    def __init__(self, broker: Broker, call: Call, probes: list[LivenessProbes], decide: Callable[[], Outcome]) -> None:
+        super().__init__(call, PROBE_MS_MAX)
         self._broker = broker
         self._decide = decide
-        self._pulses = pulses
-        self._unheard = {pulse.node_id: None for pulse in pulses}
-        for pulse in pulses:
-            pulse.feel(self)
+        self._probes = probes
+        self._outstanding = {each.node_id: None for each in probes}
+        for each in probes:
+            each.send(self)
 
-    def heard(self, node_id: NodeId, *, lives: bool) -> None:  # noqa: ARG002
+    def on_probed(self, node_id: NodeId, *, lives: bool) -> None:  # noqa: ARG002
         """One broker answered, or lost its connection."""
-        self._unheard.pop(node_id, None)
-        if not self._unheard:
+        self._outstanding.pop(node_id, None)
+        if not self._outstanding:
             self._broker.purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Whether no probe is outstanding."""
-        return not self._unheard
+        return not self._outstanding
 
     def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
         """Answer from the current state."""
@@ -170,5 +170,5 @@ class PulseWaiting(DelayedOperation):
 
     def leave(self, broker: Broker) -> None:  # noqa: ARG002
         """Remove this request from the probes."""
-        for pulse in self._pulses:
-            pulse.forget(self)
+        for each in self._probes:
+            each.forget(self)

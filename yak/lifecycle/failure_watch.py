@@ -36,7 +36,7 @@ from yak.seams.dice import Dice
 
 WATCH_CLIENT_ID = b"yak-watch"
 WATCH_SOFTWARE = WATCH_CLIENT_ID.decode()
-PULSE_MS_MAX = 100
+PROBE_MS_MAX = 100
 """A killed broker is noticed within a few ms. A busy one, or one that syncs the same metadata, answers within tens. A
 broker that is silent for longer hangs: its session decides, and no request waits for it until it answers."""
 SUSPECTED_MS_MAX = 2_000
@@ -52,17 +52,17 @@ _CORRELATION_ID = struct.Struct(">i")
 _NUMBER_MAX = 2**31 - 1
 
 
-class Hearer(Protocol):
+class ProbeWaiter(Protocol):
     """A request that waits for the result of a liveness probe."""
 
-    def heard(self, node_id: NodeId, *, lives: bool) -> None:
+    def on_probed(self, node_id: NodeId, *, lives: bool) -> None:
         """The broker answered a probe sent after the request came; or its connection is lost, which proves nothing."""
 
 
-class Pulse:
+class LivenessProbes:
     """The liveness probes of one broker over one connection, and the requests that wait for them."""
 
-    __slots__ = ("_asked_ms", "_context", "_next", "_number", "_peer_id", "_peers", "_waiting", "node_id")
+    __slots__ = ("_context", "_next", "_number", "_peer_id", "_peers", "_sent_ms", "_waiting", "node_id")
 
     def __init__(self, context: Context, peers: Peers, node_id: NodeId) -> None:
         self.node_id = node_id
@@ -70,22 +70,22 @@ class Pulse:
         self._peers = peers
         self._peer_id: PeerId | None = None
         self._number = 0
-        self._asked_ms: int | None = None
+        self._sent_ms: int | None = None
         """When the probe under way was sent."""
-        self._waiting: dict[Hearer, None] = {}
-        self._next: dict[Hearer, None] = {}
+        self._waiting: dict[ProbeWaiter, None] = {}
+        self._next: dict[ProbeWaiter, None] = {}
 
     def begin(self, peer_id: PeerId) -> None:
         """The connection is established."""
         self._peer_id = peer_id
 
     def end(self) -> None:
-        """The connection is lost. If that makes the broker suspected, the caller adds it to the suspects first."""
-        self._peer_id = self._asked_ms = None
-        hearers = [*self._waiting, *self._next]
+        """The connection is lost. If that makes the broker suspected, the caller suspects it first."""
+        self._peer_id = self._sent_ms = None
+        waiters = [*self._waiting, *self._next]
         self._waiting, self._next = {}, {}
-        for each in hearers:
-            each.heard(self.node_id, lives=False)
+        for each in waiters:
+            each.on_probed(self.node_id, lives=False)
 
     @property
     def is_connected(self) -> bool:
@@ -96,40 +96,40 @@ class Pulse:
         """Whether an answer can be expected: there is a connection, and no probe on it is overdue."""
         if self._peer_id is None:
             return False
-        return self._asked_ms is None or self._context.clock.now_ms - self._asked_ms < PULSE_MS_MAX
+        return self._sent_ms is None or self._context.clock.now_ms - self._sent_ms < PROBE_MS_MAX
 
-    def feel(self, hearer: Hearer) -> None:
-        """Notify `hearer` of the answer to a probe that is sent from now on. Only while connected."""
-        if self._asked_ms is None:
-            self._waiting[hearer] = None
-            self._ask()
+    def send(self, waiter: ProbeWaiter) -> None:
+        """Notify `waiter` of the answer to a probe that is sent from now on. Only while connected."""
+        if self._sent_ms is None:
+            self._waiting[waiter] = None
+            self._send_next()
         else:
-            self._next[hearer] = None
+            self._next[waiter] = None
 
-    def forget(self, hearer: Hearer) -> None:
+    def forget(self, waiter: ProbeWaiter) -> None:
         """Remove a request from the waiters."""
-        self._waiting.pop(hearer, None)
-        self._next.pop(hearer, None)
+        self._waiting.pop(waiter, None)
+        self._next.pop(waiter, None)
 
     def on_answer(self, frame: memoryview) -> None:
         """The broker was alive when the probe reached it. The content does not matter."""
         if len(frame) < _CORRELATION_ID.size or _CORRELATION_ID.unpack_from(frame)[0] != self._number:
             return
-        hearers, self._waiting, self._next = list(self._waiting), self._next, {}
-        self._asked_ms = None
+        waiters, self._waiting, self._next = list(self._waiting), self._next, {}
+        self._sent_ms = None
         if self._waiting:
-            self._ask()
-        for each in hearers:
-            each.heard(self.node_id, lives=True)
+            self._send_next()
+        for each in waiters:
+            each.on_probed(self.node_id, lives=True)
 
-    def _ask(self) -> None:
+    def _send_next(self) -> None:
         assert self._peer_id is not None
         self._number = self._number % _NUMBER_MAX + 1
-        self._asked_ms = self._context.clock.now_ms
-        self._peers.send(self._peer_id, [question(self._number, self._context.image.offset)])
+        self._sent_ms = self._context.clock.now_ms
+        self._peers.send(self._peer_id, [probe_request(self._number, self._context.image.offset)])
 
 
-def question(number: int, offset: MetadataOffset) -> bytes:
+def probe_request(number: int, offset: MetadataOffset) -> bytes:
     """The framed request: ApiVersions v3 by the software `yak-watch`, with the offset as its version."""
     header = _HEADER.pack(_API_VERSIONS, _VERSION, number, len(WATCH_CLIENT_ID), WATCH_CLIENT_ID)
     body = b"".join(_compact(text) for text in (WATCH_CLIENT_ID, b"%d" % offset)) + b"\0"
@@ -150,7 +150,7 @@ class Undecided(Protocol):
 W = TypeVar("W", bound=Undecided)
 
 
-class Suspects(Generic[W]):
+class SuspectedBrokers(Generic[W]):
     """Brokers whose connection to this broker broke, and the requests that wait for the outcome.
 
     A suspected broker is not fenced yet by the cluster. `complete` is called with each request that is done.
@@ -218,11 +218,11 @@ class _State(Enum):
 class _Watched:
     """One incarnation of a broker, and the connection to it."""
 
-    __slots__ = ("broker_epoch", "info", "pause_ms", "peer_id", "pulse", "refusals", "since_ms", "state")
+    __slots__ = ("broker_epoch", "info", "pause_ms", "peer_id", "probes", "refusals", "since_ms", "state")
 
-    def __init__(self, info: BrokerInfo, pulse: Pulse) -> None:
+    def __init__(self, info: BrokerInfo, probes: LivenessProbes) -> None:
         self.info = info
-        self.pulse = pulse
+        self.probes = probes
         self.broker_epoch = info.broker_epoch
         self.peer_id: PeerId | None = None
         self.state = _State.CONNECTING
@@ -241,14 +241,14 @@ class FailureWatch:
         node_id: NodeId,
         peers: Peers,
         dice: Dice,
-        suspects: Suspects[Any],
+        suspected_brokers: SuspectedBrokers[Any],
         on_dead: Callable[[NodeId, BrokerEpoch], None],
     ) -> None:
         self._context = context
         self._node_id = node_id
         self._peers = peers
         self._dice = dice
-        self._suspects = suspects
+        self._suspected_brokers = suspected_brokers
         self._on_dead = on_dead
         self._is_stopped = False
         self._watched: dict[NodeId, _Watched] = {}
@@ -259,15 +259,15 @@ class FailureWatch:
             return
         wanted = self._wanted()
         for node_id in [n for n, w in self._watched.items() if n not in wanted]:
-            self._let_go(node_id)
+            self._unwatch(node_id)
         for node_id, info in wanted.items():
             held = self._watched.get(node_id)
             if held is not None and held.broker_epoch == info.broker_epoch:
                 held.info = info
                 continue
             if held is not None:
-                self._let_go(node_id)
-            watched = self._watched[node_id] = _Watched(info, Pulse(self._context, self._peers, node_id))
+                self._unwatch(node_id)
+            watched = self._watched[node_id] = _Watched(info, LivenessProbes(self._context, self._peers, node_id))
             self._connect(watched)
         if delta.controller_changed:
             for watched in self._watched.values():
@@ -287,37 +287,37 @@ class FailureWatch:
         """Whether this broker may declare the watched one dead: one of the two is the controller."""
         return self._context.image.controller_id in (self._node_id, watched.info.node_id)
 
-    def pulses(self, node_ids: Iterable[NodeId]) -> list[Pulse]:
+    def probes(self, node_ids: Iterable[NodeId]) -> list[LivenessProbes]:
         """The liveness probes of these brokers, without those that will not answer soon."""
         watched = [self._watched[node_id] for node_id in node_ids if node_id in self._watched]
-        return [each.pulse for each in watched if each.pulse.is_prompt()]
+        return [each.probes for each in watched if each.probes.is_prompt()]
 
     def suspect(self, node_id: NodeId) -> None:
         """Another connection to this broker broke: suspect it until it answers a liveness probe."""
         if self._is_stopped:
             return
-        self._suspects.add(node_id)
+        self._suspected_brokers.add(node_id)
         watched = self._watched.get(node_id)
-        if watched is not None and watched.pulse.is_connected:
-            watched.pulse.feel(self)
+        if watched is not None and watched.probes.is_connected:
+            watched.probes.send(self)
 
-    def heard(self, node_id: NodeId, *, lives: bool) -> None:
+    def on_probed(self, node_id: NodeId, *, lives: bool) -> None:
         """A liveness probe ended: a broker that lives is no longer suspected."""
         if lives:
-            self._suspects.clear(node_id)
+            self._suspected_brokers.clear(node_id)
 
     def stop(self) -> None:
         """Close all watched connections, and watch no more: this broker is stopping."""
         self._is_stopped = True
         for node_id in list(self._watched):
-            self._let_go(node_id)
+            self._unwatch(node_id)
 
-    def _let_go(self, node_id: NodeId) -> None:
+    def _unwatch(self, node_id: NodeId) -> None:
         watched = self._watched.pop(node_id)
         self._context.timers.disarm(watched)
         if watched.peer_id is not None:
             self._peers.close(watched.peer_id)
-        watched.pulse.end()
+        watched.probes.end()
 
     def _connect(self, watched: _Watched) -> None:
         self._context.timers.disarm(watched)
@@ -342,14 +342,14 @@ class FailureWatch:
         watched = self._find(peer_id)
         if watched is not None:
             watched.pause_ms = RECONNECT_FIRST_MS
-            watched.pulse.begin(peer_id)
-            watched.pulse.feel(self)
+            watched.probes.begin(peer_id)
+            watched.probes.send(self)
 
     def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:
         """Pass an answer to the broker's liveness probe."""
         watched = self._find(peer_id)
         if watched is not None:
-            watched.pulse.on_answer(frame)
+            watched.probes.on_answer(frame)
 
     def on_lost(self, peer_id: PeerId, how: PeerEnd, reason: str) -> None:  # noqa: ARG002
         """A connection broke or failed: suspect the broker, declare it dead, or retry later."""
@@ -361,13 +361,13 @@ class FailureWatch:
         if watched.state is _State.ESTABLISHED and how in ("reset", "closed"):
             lasted_ms = now_ms - watched.since_ms
             watched.state, watched.refusals, watched.since_ms = _State.PROBING, 0, now_ms
-            self._suspects.add(watched.info.node_id)
+            self._suspected_brokers.add(watched.info.node_id)
             if lasted_ms < RECONNECT_MS:
                 # a load balancer may accept and drop connections for a broker that is gone: avoid a busy loop
                 self._connect_after(watched, self._pause_ms())
             else:
                 self._connect(watched)
-            watched.pulse.end()
+            watched.probes.end()
         elif how == "refused" and self._is_for_us(watched) and self._is_suspected(watched):
             if watched.state is not _State.PROBING:
                 watched.state, watched.refusals, watched.since_ms = _State.PROBING, 0, now_ms
@@ -380,10 +380,10 @@ class FailureWatch:
             watched.state = _State.CONNECTING
             self._connect_after(watched, watched.pause_ms)
             watched.pause_ms = min(2 * watched.pause_ms, RECONNECT_MS)
-            watched.pulse.end()
+            watched.probes.end()
 
     def _is_suspected(self, watched: _Watched) -> bool:
-        return watched.state is _State.PROBING or self._suspects.has(watched.info.node_id)
+        return watched.state is _State.PROBING or self._suspected_brokers.has(watched.info.node_id)
 
     def _pause_ms(self) -> int:
         return PROBE_PAUSE_FIRST_MS + self._dice.below(PROBE_PAUSE_SPREAD_MS)

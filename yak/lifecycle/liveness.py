@@ -28,7 +28,7 @@ def serving_brokers(image: Image) -> list[BrokerInfo]:
     return [info for _node_id, info in sorted(image.brokers.items()) if is_serving(info)]
 
 
-class Departed:
+class RecentlyFenced:
     """Recently fenced brokers: Metadata still lists them for clients on librdkafka.
 
     Since 2.10 librdkafka drops its state for a broker that Metadata lists no more. It does so in another thread than

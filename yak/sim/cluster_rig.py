@@ -66,7 +66,7 @@ class ClusterRig:
         if node.broker is None or len(serving_brokers(node.broker.image)) < len(self.nodes):
             return False
         others = [other.node_id for other in self.nodes if other is not node]
-        return len(node.broker.failure_watch.pulses(others)) == len(others)
+        return len(node.broker.failure_watch.probes(others)) == len(others)
 
     # ----------------------------------------------------------------------------------------------------- time
 

@@ -28,7 +28,7 @@ def make() -> Any:
         now_ms=1_000,
         image=SimpleNamespace(controller_id=1, brokers={1: controller}, offset=7),
         peers=FakePeers(),
-        suspects=SimpleNamespace(add=lambda node: None, clear=lambda node: None),
+        suspected_brokers=SimpleNamespace(add=lambda node: None, clear=lambda node: None),
         dice=SimpleNamespace(below=lambda bound: 0),
         timers=Timers(),
         notice=lambda *words, **fields: broker.noticed.append(words[1]),
@@ -48,7 +48,7 @@ def watch_of(broker: Any) -> FailureWatch:
         broker.node_id,
         broker.peers,
         broker.dice,
-        broker.suspects,
+        broker.suspected_brokers,
         lambda *who: broker.dead.append(who),
     )
 
@@ -61,7 +61,7 @@ def started(broker: Any) -> FailureWatch:
     return watch
 
 
-def test_a_connection_that_lasted_is_probed_at_once_and_two_refusals_are_a_death():
+def test_failure_watch_two_refused_connects_declare_the_broker_dead():
     broker = make()
     watch = started(broker)
     broker.now_ms += RECONNECT_MS
@@ -74,7 +74,7 @@ def test_a_connection_that_lasted_is_probed_at_once_and_two_refusals_are_a_death
     assert broker.dead == [(1, 5)]
 
 
-def test_connections_that_are_dropped_as_soon_as_they_are_made_are_tried_at_leisure():
+def test_failure_watch_dropped_connections_are_retried_with_pauses():
     broker = make()
     watch = started(broker)
     began_ms, opened = broker.now_ms, broker.peers.opened

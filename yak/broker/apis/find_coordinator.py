@@ -127,7 +127,7 @@ def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fie
     if (
         info is None
         or not is_serving(info)
-        or broker.suspects.has(info.node_id)
+        or broker.suspected_brokers.has(info.node_id)
         or broker.metadata.is_isolated_leader(OFFSETS_TOPIC, partition)
     ):
         return _refused(ErrorCode.coordinator_not_available, "the group's partition has no leader now")

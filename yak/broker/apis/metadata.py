@@ -124,7 +124,9 @@ def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[
 
 def _of_topics(broker: Broker, call: Call, topics: list[Fields]) -> Outcome:
     # A request without topics asks for the cluster, so it gets live brokers only.
-    brokers = broker.departed.listed(call.connection.client_software) if topics else serving_brokers(broker.image)
+    brokers = (
+        broker.recently_fenced.listed(call.connection.client_software) if topics else serving_brokers(broker.image)
+    )
     return Now(_answer(broker, call, topics, brokers))
 
 
@@ -235,7 +237,7 @@ def describe_partitions(broker: Broker, topic: TopicInfo) -> list[Fields]:
         has_leader = (
             info.leader in alive
             and info.leader not in offline
-            and not broker.suspects.has(info.leader)
+            and not broker.suspected_brokers.has(info.leader)
             and not broker.metadata.is_isolated_leader(topic.name, info)
         )
         answers.append(

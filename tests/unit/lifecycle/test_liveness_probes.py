@@ -1,4 +1,4 @@
-"""Signs of life: who is told of which answer, how many questions that takes, and what a silent broker costs."""
+"""Liveness probes: which waiters an answer completes, how many requests that takes, and what a silent broker costs."""
 
 import struct
 from types import SimpleNamespace
@@ -11,12 +11,12 @@ from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.core.timers import Timers
 from yak.lifecycle.failure_watch import (
-    PULSE_MS_MAX,
+    PROBE_MS_MAX,
     RECONNECT_FIRST_MS,
     RECONNECT_MS,
     FailureWatch,
-    Pulse,
-    question,
+    LivenessProbes,
+    probe_request,
 )
 from yak.protocol.codec import decode_request, read_request_header
 from yak.protocol.peer_proof import Incarnation
@@ -44,13 +44,13 @@ class FakePeers:
     def close(self, peer_id: int) -> None: ...
 
 
-class Hearer:
-    """Remembers what it was told."""
+class ProbeWaiter:
+    """Records its results."""
 
     def __init__(self) -> None:
         self.told: list[bool] = []
 
-    def heard(self, node_id: int, *, lives: bool) -> None:
+    def on_probed(self, node_id: int, *, lives: bool) -> None:
         assert node_id == LEADER
         self.told.append(lives)
 
@@ -87,100 +87,100 @@ def watch_of(broker: Any) -> FailureWatch:
         broker.node_id,
         broker.peers,
         broker.dice,
-        broker.suspects,
+        broker.suspected_brokers,
         lambda node_id, _epoch: broker.dead.append(node_id),
     )
 
 
 @pytest.fixture
-def pulse() -> Pulse:
+def probes() -> LivenessProbes:
     broker = make_broker()
-    pulse = Pulse(context_of(broker), broker.peers, LEADER)
-    pulse.begin(7)
-    return pulse
+    probes = LivenessProbes(context_of(broker), broker.peers, LEADER)
+    probes.begin(7)
+    return probes
 
 
-def asked(pulse: Pulse) -> list[int]:
-    """The numbers of the questions so far."""
-    return [number for _peer_id, number in pulse._peers.sent]
+def asked(probes: LivenessProbes) -> list[int]:
+    """The correlation ids of the probes so far."""
+    return [number for _peer_id, number in probes._peers.sent]
 
 
-def test_who_comes_while_a_question_is_under_way_waits_for_the_next_one(pulse):
-    first, second = Hearer(), Hearer()
-    pulse.feel(first)
-    pulse.feel(second)
-    assert asked(pulse) == [1]
-    pulse.on_answer(answer_of(1))
+def test_liveness_probe_under_way_makes_a_later_waiter_wait_for_the_next(probes):
+    first, second = ProbeWaiter(), ProbeWaiter()
+    probes.send(first)
+    probes.send(second)
+    assert asked(probes) == [1]
+    probes.on_answer(answer_of(1))
     assert (first.told, second.told) == ([True], [])
-    assert asked(pulse) == [1, 2]
-    pulse.on_answer(answer_of(2))
+    assert asked(probes) == [1, 2]
+    probes.on_answer(answer_of(2))
     assert second.told == [True]
-    assert asked(pulse) == [1, 2]
+    assert asked(probes) == [1, 2]
 
 
-def test_a_thousand_that_come_at_once_cost_two_questions(pulse):
-    crowd = [Hearer() for _ in range(1_000)]
+def test_liveness_probe_of_a_thousand_waiters_sends_two_requests(probes):
+    crowd = [ProbeWaiter() for _ in range(1_000)]
     for each in crowd:
-        pulse.feel(each)
-    pulse.on_answer(answer_of(1))
-    pulse.on_answer(answer_of(2))
+        probes.send(each)
+    probes.on_answer(answer_of(1))
+    probes.on_answer(answer_of(2))
     assert all(each.told == [True] for each in crowd)
-    assert asked(pulse) == [1, 2]
+    assert asked(probes) == [1, 2]
 
 
-def test_a_lost_connection_is_told_to_all_and_proves_nothing(pulse):
-    first, second = Hearer(), Hearer()
-    pulse.feel(first)
-    pulse.feel(second)
-    pulse.end()
+def test_liveness_probe_on_a_lost_connection_ends_without_proof_of_life(probes):
+    first, second = ProbeWaiter(), ProbeWaiter()
+    probes.send(first)
+    probes.send(second)
+    probes.end()
     assert (first.told, second.told) == ([False], [False])
-    assert not pulse.is_connected
-    assert not pulse.is_prompt()
+    assert not probes.is_connected
+    assert not probes.is_prompt()
 
 
 @pytest.mark.parametrize("frame", [b"", b"\0\0", struct.pack(">i", 2)])
-def test_what_is_not_the_answer_counts_for_nothing(pulse, frame):
-    hearer = Hearer()
-    pulse.feel(hearer)
-    pulse.on_answer(memoryview(frame))
-    assert hearer.told == []
+def test_liveness_probe_ignores_other_answers(probes, frame):
+    waiter = ProbeWaiter()
+    probes.send(waiter)
+    probes.on_answer(memoryview(frame))
+    assert waiter.told == []
 
 
-def test_the_answer_to_an_earlier_connection_is_not_the_answer_to_this_one(pulse):
-    pulse.feel(Hearer())
-    pulse.end()
-    pulse.begin(8)
-    hearer = Hearer()
-    pulse.feel(hearer)
-    pulse.on_answer(answer_of(1))
-    assert hearer.told == []
-    pulse.on_answer(answer_of(2))
-    assert hearer.told == [True]
+def test_liveness_probe_ignores_the_answer_of_an_earlier_connection(probes):
+    probes.send(ProbeWaiter())
+    probes.end()
+    probes.begin(8)
+    waiter = ProbeWaiter()
+    probes.send(waiter)
+    probes.on_answer(answer_of(1))
+    assert waiter.told == []
+    probes.on_answer(answer_of(2))
+    assert waiter.told == [True]
 
 
-def test_a_silent_broker_is_waited_for_once_and_again_when_it_answered(pulse):
-    pulse.feel(Hearer())
-    pulse._context.clock.now_ms += PULSE_MS_MAX - 1
-    assert pulse.is_prompt()
-    pulse._context.clock.now_ms += 1
-    assert not pulse.is_prompt()
-    pulse.on_answer(answer_of(1))
-    assert pulse.is_prompt()
+def test_liveness_probe_overdue_is_not_prompt_until_the_broker_answers(probes):
+    probes.send(ProbeWaiter())
+    probes._context.clock.now_ms += PROBE_MS_MAX - 1
+    assert probes.is_prompt()
+    probes._context.clock.now_ms += 1
+    assert not probes.is_prompt()
+    probes.on_answer(answer_of(1))
+    assert probes.is_prompt()
 
 
-def test_who_left_is_told_nothing(pulse):
-    first, second = Hearer(), Hearer()
-    pulse.feel(first)
-    pulse.feel(second)
-    pulse.forget(first)
-    pulse.forget(second)
-    pulse.on_answer(answer_of(1))
+def test_liveness_probe_forgets_a_waiter_that_left(probes):
+    first, second = ProbeWaiter(), ProbeWaiter()
+    probes.send(first)
+    probes.send(second)
+    probes.forget(first)
+    probes.forget(second)
+    probes.on_answer(answer_of(1))
     assert first.told == second.told == []
-    assert asked(pulse) == [1]
+    assert asked(probes) == [1]
 
 
-def test_the_question_is_one_that_any_broker_understands():
-    frame = question(3, 12_345)
+def test_probe_request_is_a_valid_api_versions_request():
+    frame = probe_request(3, 12_345)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     view = memoryview(frame)[4:].toreadonly()
     header = read_request_header(view)
@@ -205,7 +205,7 @@ def test_a_liveness_probe_of_a_client_is_answered_at_once():
     assert pending.answer.error_code == 0
 
 
-def test_an_answer_waits_until_we_know_as_much_as_who_asks():
+def test_liveness_probe_of_a_broker_is_answered_once_the_image_is_as_new():
     rig = Rig()
     rig.run_for(1_000)
     offset = rig.node.broker.image.offset
@@ -222,7 +222,7 @@ def test_an_answer_waits_until_we_know_as_much_as_who_asks():
 
 
 @pytest.mark.parametrize("version", ["9" * 19, "9" * 5_000, "1.2"])
-def test_a_version_that_no_offset_will_reach_keeps_nobody_for_ever(version, monkeypatch):
+def test_liveness_probe_with_an_unreachable_offset_times_out(version, monkeypatch):
     monkeypatch.setattr("yak.broker.delayed_leader_requests.CATCH_UP_MS_MAX", 500)
     rig = Rig()
     rig.ask(18, 0)
@@ -235,8 +235,8 @@ def test_a_version_that_no_offset_will_reach_keeps_nobody_for_ever(version, monk
 # ------------------------------------------------------------------------------------------------ with the watch
 
 
-class FakeSuspects:
-    """Who is suspected, without time."""
+class FakeSuspectedBrokers:
+    """Suspected brokers, without time."""
 
     def __init__(self) -> None:
         self.held: dict[int, None] = {}
@@ -255,9 +255,9 @@ class FakeSuspects:
 
 
 def watching() -> tuple[Any, FailureWatch]:
-    """A watch that is connected to both other brokers, and was greeted by both."""
+    """A watch that is connected to both other brokers, and was answered by both."""
     broker = make_broker()
-    broker.suspects = FakeSuspects()
+    broker.suspected_brokers = FakeSuspectedBrokers()
     broker.failure_watch = watch = watch_of(broker)
     watch.image_changed(SimpleNamespace(brokers_changed={1}, controller_changed=True))  # type: ignore[arg-type]
     assert broker.peers.opened == 2
@@ -269,43 +269,43 @@ def watching() -> tuple[Any, FailureWatch]:
     return broker, watch
 
 
-def test_a_connection_that_is_taken_does_not_lift_the_suspicion_but_an_answer_does():
+def test_suspected_broker_is_cleared_by_an_answer_and_not_by_an_accepted_connection():
     """The kernel goes on to take connections for a process that is being ended."""
     broker, watch = watching()
     watch.on_lost(1, "closed", "")
-    assert broker.suspects.has(LEADER)
+    assert broker.suspected_brokers.has(LEADER)
     watch.on_connected(3)
     watch.on_proven(3)
-    assert broker.suspects.has(LEADER)
+    assert broker.suspected_brokers.has(LEADER)
     watch.on_answer(3, answer_of(2))
-    assert not broker.suspects.has(LEADER)
+    assert not broker.suspected_brokers.has(LEADER)
 
 
-def test_a_broker_that_only_cut_another_connection_is_cleared_by_its_next_answer():
+def test_suspected_broker_is_cleared_by_its_next_answer():
     broker, watch = watching()
     watch.suspect(LEADER)
-    assert broker.suspects.has(LEADER)
+    assert broker.suspected_brokers.has(LEADER)
     watch.on_answer(1, answer_of(2))
-    assert not broker.suspects.has(LEADER)
+    assert not broker.suspected_brokers.has(LEADER)
 
 
-def test_an_answer_that_left_before_the_cut_clears_nobody():
+def test_suspected_broker_is_not_cleared_by_an_earlier_answer():
     broker, watch = watching()
-    (pulse,) = watch.pulses([LEADER])
-    pulse.feel(Hearer())
+    (probes,) = watch.probes([LEADER])
+    probes.send(ProbeWaiter())
     watch.suspect(LEADER)
     watch.on_answer(1, answer_of(2))
-    assert broker.suspects.has(LEADER)
+    assert broker.suspected_brokers.has(LEADER)
     watch.on_answer(1, answer_of(3))
-    assert not broker.suspects.has(LEADER)
+    assert not broker.suspected_brokers.has(LEADER)
 
 
-def test_a_dead_broker_is_for_the_controller_to_declare_dead():
+def test_failure_watch_declares_a_broker_dead_only_at_the_controller():
     broker, watch = watching()
     watch.on_lost(2, "closed", "")
     watch.on_lost(3, "refused", "")
     assert broker.timers.next_due() == broker.now_ms + RECONNECT_FIRST_MS
-    assert broker.suspects.has(OTHER)
+    assert broker.suspected_brokers.has(OTHER)
     broker.image.controller_id = HERE
     watch.image_changed(SimpleNamespace(brokers_changed={}, controller_changed=True))  # type: ignore[arg-type]
     watch.on_lost(4, "refused", "")
@@ -315,18 +315,18 @@ def test_a_dead_broker_is_for_the_controller_to_declare_dead():
     assert broker.dead == [OTHER]
 
 
-def test_only_connected_brokers_are_waited_for_and_never_we_ourselves():
+def test_failure_watch_probes_only_other_connected_brokers():
     _broker, watch = watching()
-    assert [pulse.node_id for pulse in watch.pulses([HERE, -1, OTHER, 99])] == [OTHER]
+    assert [probes.node_id for probes in watch.probes([HERE, -1, OTHER, 99])] == [OTHER]
     watch.on_lost(2, "timeout", "")
-    assert watch.pulses([OTHER]) == []
+    assert watch.probes([OTHER]) == []
 
 
 def topics_led_by(*leaders: int) -> list[Any]:
     return [SimpleNamespace(partitions=[SimpleNamespace(leader=leader) for leader in leaders])]
 
 
-def test_who_asks_for_what_we_lead_is_answered_at_once_without_a_question():
+def test_metadata_for_own_partitions_sends_no_probe():
     broker, _watch = watching()
     before = len(broker.peers.sent)
     answer: Any = object()
@@ -335,7 +335,7 @@ def test_who_asks_for_what_we_lead_is_answered_at_once_without_a_question():
     assert len(broker.peers.sent) == before
 
 
-def test_each_leader_is_asked_once_however_much_it_leads():
+def test_metadata_probes_each_leader_once():
     broker, watch = watching()
     finished: list[Any] = []
     broker.purgatory.complete = finished.append
