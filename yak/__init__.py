@@ -6,7 +6,7 @@ The map, from the ground up; imports point down only:
 - `yak.protocol`: bytes and messages: frames, headers, record batches, codec
 - `yak.seams`: what the core asks of the world, as Protocols
 - `yak.storage`: Kafka's files: segments, indexes, recovery, retention, producer state
-- `yak.replication`: one partition's leader, epochs and high watermark
+- `yak.replication`: one partition's replicas: leader, epochs, ISR and high watermark
 - `yak.cluster`: the cluster's metadata: records, image, membership, controller decisions
 - `yak.groups`: groups of consumers: who is in one, what it has committed, their protocols and records
 - `yak.broker`: the pure broker: `step(event, now_ms)` gives effects; one file for each Kafka API

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from yak.broker.fetch_sessions import ConsumerItem, FetchItem, FollowerItem, FollowerSession
 from yak.broker.read_replicas import LEADER_ONLY, preferred_replica
-from yak.broker.recent_reads import RecentReads
-from yak.broker.replica_throttle import UNLIMITED, Throttle, is_named
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import LeaderEpoch, Offset, TopicPartition
@@ -27,6 +25,8 @@ from yak.limits import SLICE_ELEMENTS
 from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.replication.isr import may_join
 from yak.replication.partition import Partition
+from yak.replication.recent_reads import RecentReads
+from yak.replication.throttle import UNLIMITED, Throttle, is_named
 from yak.seams.disk import Buffer
 from yak.storage.log import Log
 from yak.storage.reader import SLICE_BYTES_MIN, OffsetOutOfRange, PendingRead

@@ -15,7 +15,6 @@ import uuid
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.replica_throttle import Throttle
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, TopicPartition
@@ -23,6 +22,7 @@ from yak.limits import FETCH_PARTITIONS_REMEMBERED_MAX, FETCH_SESSION_KEPT_MS_MI
 from yak.protocol.hot_pieces import id_bytes
 from yak.protocol.repeated_fetch import FetchPattern, partition_name
 from yak.replication.partition import Partition
+from yak.replication.throttle import Throttle
 from yak.seams.disk import Buffer
 
 if TYPE_CHECKING:

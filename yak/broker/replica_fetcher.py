@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from yak.broker.offline_replicas import is_full
 from yak.broker.replica_appending import append, begins_inside, may_follow
-from yak.broker.replica_throttle import Throttle, is_named
 from yak.broker.truncation import Truncations
 from yak.config.log_config import NEVER
 from yak.core.events import PeerEnd
@@ -28,6 +27,7 @@ from yak.protocol.replica_fetch import (
     replica_fetch_request,
 )
 from yak.replication.partition import Partition
+from yak.replication.throttle import Throttle, is_named
 from yak.storage.log import Log
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from yak.broker.fetch_reads import FollowerReader
 from yak.broker.fetch_sessions import FollowerSessions
 from yak.broker.replica_fetcher import ReplicaFetcher
-from yak.broker.replica_throttle import Throttle
 from yak.broker.truncation import Truncations
 from yak.cluster.image import Delta
 from yak.config.broker_configs import dynamic_value
 from yak.ids import BrokerEpoch, NodeId
 from yak.replication.partition import Partition
+from yak.replication.throttle import Throttle
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

@@ -1,1 +1,5 @@
-"""One partition as its leader sees it: epochs, ISR, high watermark. No I/O."""
+"""One partition's replicas: roles, epochs, ISR, high watermark, and the limits on what followers fetch.
+
+Other packages call `partition.Partition`, `isr.may_join`, `throttle.Throttle`, `recent_reads.RecentReads` and
+`traffic.Traffic`. This package imports nothing of `yak.broker`.
+"""

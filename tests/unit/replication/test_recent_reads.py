@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from yak.broker.recent_reads import BYTES_MAX, RecentReads
+from yak.replication.recent_reads import BYTES_MAX, RecentReads
 
 
 class Log(SimpleNamespace):
