@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from yak.broker import apis
-from yak.broker.call import Call, DelayedOperation, Later, Now, Outcome, Prebuilt
+from yak.broker.call import ApiTable, Call, DelayedOperation, Later, Now, Outcome, Prebuilt
 from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
 from yak.broker.coordinator_partitions import CoordinatorPartitions
@@ -72,6 +71,7 @@ S = TypeVar("S", memoryview, DelayedOperation)
 class Parts:
     """The parts of a broker; the shell and the simulator each supply their own."""
 
+    apis: ApiTable
     identity: Identity
     config: BrokerConfig
     cluster_settings: ClusterSettings
@@ -133,7 +133,9 @@ class Broker:
         self._moved = self.metadata.moved
         self._timed = (self.purgatory, self.metadata, self.replication)
         """Components that compute when they are due, in the order in which `TimerDue` runs them."""
-        self._table = apis.DISPATCH
+        self.apis = parts.apis
+        self._api_handlers = parts.apis.handlers
+        self._repeated_fetch = parts.apis.repeated_fetch
         self._handlers = self._handlers_by_event()
 
     def _handlers_by_event(self) -> dict[type, Callable[[Any], None]]:
@@ -325,9 +327,18 @@ class Broker:
         except ProtocolViolation as violation:
             self.close_connection(connection, str(violation))
         except Exception as error:  # noqa: BLE001 - a bug in serving one request must not end the others
-            fields: dict[str, object] = {"api": _api_of(request), "peer": connection.peer, "what": type(error).__name__}
+            fields: dict[str, object] = {
+                "api": self._api_of(request),
+                "peer": connection.peer,
+                "what": type(error).__name__,
+            }
             self._effects.append(events.Notice("error", "request-failed", fields, is_provoked=True, error=error))
             self.close_connection(connection, "internal error")
+
+    def _api_of(self, request: memoryview | DelayedOperation) -> str:
+        """The name of a request's API, for the log."""
+        key = request.call.api_key if isinstance(request, DelayedOperation) else int.from_bytes(request[:2], "big")
+        return self.apis.names.get(key, str(key))
 
     # ------------------------------------------------------------------------------------------------- events
 
@@ -345,15 +356,15 @@ class Broker:
 
     def _handle(self, connection: Connection, frame: memoryview) -> None:
         session = connection.replica_session
-        if session is not None and (repeated := apis.fetch.handle_repeated(self, session, frame)) is not None:
+        if session is not None and (repeated := self._repeated_fetch(self, session, frame)) is not None:
             self._settle(*repeated)
             return
         header = read_request_header(frame)
         api_key, version = header.api_key, header.api_version
-        handle = self._table.get((api_key, version))
+        handle = self._api_handlers.get((api_key, version))
         call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)
         if handle is None and connection.is_in_process:
-            handle = apis.IN_PROCESS.get((api_key, version))
+            handle = self.apis.in_process.get((api_key, version))
         if handle is None:
             handle = self._unserved(call)
         else:
@@ -378,10 +389,10 @@ class Broker:
     def _unserved(self, call: Call) -> Callable[[Broker, Call], Outcome]:
         """ApiVersions of an unknown version is answered as v0 (KIP-511); any other request closes the connection."""
         if call.api_key != API_VERSIONS_KEY:
-            known = "version" if call.api_key in apis.TABLE else "API key"
+            known = "version" if any(key == call.api_key for key, _version in self.apis.handlers) else "API key"
             raise ProtocolViolation(f"unserved {known}: key {call.api_key} version {call.version}")
         call.version = 0
-        return apis.api_versions.refuse_version
+        return self.apis.refuse_version
 
     def _settle(self, call: Call, outcome: Outcome) -> None:
         connection = call.connection
@@ -456,11 +467,3 @@ class Broker:
         self.timers.run_due(self.now_ms)
         self.isr_changes.run()
         self.flusher.start_wanted()
-
-
-def _api_of(request: memoryview | DelayedOperation) -> str:
-    """The name of a request's API, for the log."""
-    if isinstance(request, DelayedOperation):
-        return apis.NAMES.get(request.call.api_key, str(request.call.api_key))
-    key = int.from_bytes(request[:2], "big")
-    return apis.NAMES.get(key, str(key))

@@ -6,15 +6,16 @@ answers), `Later` with a delayed operation, or None when the request gets no ans
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.seams.disk import Part
+from yak.seams.disk import Buffer, Part
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.broker.connections import Connection
+    from yak.broker.fetch_sessions import FollowerSession
 
 Fields: TypeAlias = dict[str, Any]
 """An answer without a version: kio's field names to plain values; the codec drops what a version lacks."""
@@ -120,6 +121,25 @@ class Later:
 Outcome: TypeAlias = Now | Prebuilt | Later | None
 Slices: TypeAlias = Generator[None, None, Outcome]
 """A handler that yields after every `SLICE_ELEMENTS` elements; any state may have changed when it resumes."""
+
+
+Handler: TypeAlias = Callable[["Broker", Call], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiTable:
+    """The handlers of all APIs, by key and version (`yak.broker.apis`)."""
+
+    handlers: Mapping[tuple[int, int], Handler]
+    sliced: Mapping[tuple[int, int], Callable[[Broker, Call], Slices]]
+    """Handlers that yield every few hundred elements of a large request."""
+    in_process: Mapping[tuple[int, int], Handler]
+    """APIs that serve this process alone."""
+    names: Mapping[int, str]
+    refuse_version: Handler
+    """Answers an ApiVersions request of an unknown version (KIP-511)."""
+    repeated_fetch: Callable[[Broker, FollowerSession, Buffer], tuple[Call, Outcome] | None]
+    """Serves a follower's fetch that differs from its last one in one partition only; None for any other frame."""
 
 
 def at_once(slices: Slices) -> Outcome:

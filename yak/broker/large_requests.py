@@ -7,11 +7,10 @@ requests of the same connection wait for the large one, so that a connection is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.broker import apis
-from yak.broker.call import Call, DelayedOperation, Now, Outcome, Prebuilt
+from yak.broker.call import Call, DelayedOperation, Handler, Now, Outcome, Prebuilt
 from yak.limits import REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.protocol.codec import decode_in_slices, encode_in_slices
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 SLICE_GAP_MS = 1
 """Between two slices the event loop serves the other connections."""
-Handler = Callable[["Broker", Call], Outcome]
 
 
 class LargeRequest(DelayedOperation):
@@ -117,7 +115,7 @@ def _work(broker: Broker, call: Call, handle: Handler, frame: bytes, offset: int
     key, version = call.api_key, call.version
     call.request = yield from decode_in_slices(key, version, memoryview(frame), offset, REQUEST_ELEMENTS_MAX)
     yield
-    slices = apis.SLICED.get((key, version))
+    slices = broker.apis.sliced.get((key, version))
     outcome: Outcome = handle(broker, call) if slices is None else (yield from slices(broker, call))
     if type(outcome) is Now:
         yield

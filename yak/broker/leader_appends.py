@@ -8,7 +8,7 @@ the later batches of its partition queue behind it (`PendingAppends`), so that o
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from yak.broker.batch_validation import (
     check_batch,
@@ -39,7 +39,6 @@ from yak.storage.log import Log
 from yak.storage.producer_state import Duplicate, EarlierUnread
 
 if TYPE_CHECKING:
-    from yak.broker.apis.produce import DelayedProduce
     from yak.broker.broker import Broker
     from yak.protocol.hot import ProducePartitionAnswer
 
@@ -49,6 +48,15 @@ _SEQUENCE_ERRORS = (
     ErrorCode.invalid_producer_epoch,
     ErrorCode.not_enough_replicas,
 )
+
+
+class AppendWaiter(Protocol):
+    """A request that waits until its batches are committed and flushed."""
+
+    finished: bool
+
+    def resolve(self, broker: Broker) -> None:
+        """One of its batches may be acknowledged, or failed."""
 
 
 class LogAppendInfo:
@@ -91,7 +99,7 @@ class LogAppendInfo:
             return False
         return not self.wants_flush or partition.log.recovery_point >= self.end_offset
 
-    def wait_with(self, waiting: DelayedProduce, answer: ProducePartitionAnswer) -> None:
+    def wait_with(self, waiting: AppendWaiter, answer: ProducePartitionAnswer) -> None:
         """Put `waiting` into the partition's queue of the next condition: first the high watermark, then the flush."""
         partition, entry = self.partition, (self, waiting, answer)
         if self.wants_isr and partition.high_watermark < self.end_offset:
@@ -341,9 +349,9 @@ class PendingAppend(LogAppendInfo):
         self.records = records
         self.acks = acks
         self.keys_checked = False
-        self.waiting: tuple[DelayedProduce, ProducePartitionAnswer] | None = None
+        self.waiting: tuple[AppendWaiter, ProducePartitionAnswer] | None = None
 
-    def wait_with(self, waiting: DelayedProduce, answer: ProducePartitionAnswer) -> None:
+    def wait_with(self, waiting: AppendWaiter, answer: ProducePartitionAnswer) -> None:
         """Keep the request until the batch is in the log."""
         if self.end_offset < 0:
             self.waiting = waiting, answer

@@ -8,16 +8,48 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from yak.broker.call import DelayedOperation
+from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome
 from yak.cluster.topic_changes import plan_producer_ids
-from yak.errors import PeerError
+from yak.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:
-    from yak.broker.apis.init_producer_id import DelayedInitProducerId
     from yak.broker.broker import Broker
 
 REFILL_BELOW = 500
 """Ids left when the next block is requested: an outage of the store is shorter than 500 new producers."""
+_TIMEOUT_MS = 10_000
+
+
+class DelayedInitProducerId(DelayedOperation):
+    """A delayed InitProducerId; mostly the current block has an id at once."""
+
+    __slots__ = ("error", "producer_id")
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call, _TIMEOUT_MS)
+        self.producer_id = -1
+        self.error: PeerError | None = None
+
+    def is_done(self) -> bool:
+        """Whether there is an id, or an error."""
+        return self.producer_id >= 0 or self.error is not None
+
+    def answer(self, broker: Broker) -> Outcome:
+        """The id with epoch 0, or the error."""
+        del broker
+        if self.error is not None:
+            return Now(refused(self.error.error_code))
+        return Now({"error_code": ErrorCode.none, "producer_id": self.producer_id, "producer_epoch": 0})
+
+    def on_expiration(self, broker: Broker) -> Outcome:
+        """Answer with a retriable error: no block of ids came in time."""
+        del broker
+        return Now(refused(ErrorCode.coordinator_load_in_progress))
+
+
+def refused(error_code: ErrorCode) -> Fields:
+    """The answer with an error."""
+    return {"error_code": error_code, "producer_id": -1, "producer_epoch": -1}
 
 
 class ProducerIds:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TextIO
 
 from yak.broker import apis
+from yak.broker.apis import API_TABLE
 from yak.broker.broker import Broker, Parts
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
@@ -125,6 +126,7 @@ def make_broker(
         http_port=http_port,
     )
     parts = Parts(
+        apis=API_TABLE,
         identity=identity,
         config=config,
         cluster_settings=ClusterSettings(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from yak.broker.apis import API_TABLE
 from yak.broker.broker import Broker, Parts
 from yak.broker.metadata import PARTITIONS_A_SLICE
 from yak.cluster.image_log import ImageLog
@@ -169,6 +170,7 @@ class SimNode:
         )
         self.broker = Broker(
             Parts(
+                apis=API_TABLE,
                 identity=identity,
                 config=config,
                 cluster_settings=self.cluster_settings,

@@ -114,7 +114,7 @@ class PlantedBugs:
             self._node.disk.end_inside(None)
 
     def _in_handler(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:  # noqa: ARG002
-        broker._table = _Handlers(broker._table, wrap)  # type: ignore[assignment]  # noqa: SLF001
+        broker._api_handlers = _Handlers(broker._api_handlers, wrap)  # type: ignore[assignment]  # noqa: SLF001
 
     def _in_delayed(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
         _put(broker.purgatory, dice.choice(("_give", "_try")), wrap)

@@ -73,7 +73,7 @@ def test_handler_that_raises_ends_its_connection_and_no_other(rig: Rig) -> None:
     seen = Watched(rig)
     other = begin_fetch(rig, 1_000)
     broker = rig.node.broker
-    broker._table = broker._table | {(METADATA, 4): fail}
+    broker._api_handlers = broker._api_handlers | {(METADATA, 4): fail}
     lost = rig.begin(METADATA, 4, client=rig.new_client(), topics=None, allow_auto_topic_creation=False)
     rig.run_for(10)
     assert lost.is_lost

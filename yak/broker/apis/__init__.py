@@ -51,6 +51,7 @@ from yak.broker.apis import (
     sync_group,
     unregister_broker,
 )
+from yak.broker.call import ApiTable
 
 APIS: tuple[ModuleType, ...] = (
     produce,
@@ -107,3 +108,4 @@ IN_PROCESS: dict[tuple[int, int], Callable[[Any, Any], Any]] = {
 assert not DISPATCH.keys() & IN_PROCESS.keys()
 NAMES: dict[int, str] = {api.KEY: api.NAME for api in (*APIS, broker_registration)}
 """The names of all APIs by key, in-process ones included."""
+API_TABLE = ApiTable(DISPATCH, SLICED, IN_PROCESS, NAMES, api_versions.refuse_version, fetch.handle_repeated)
