@@ -459,7 +459,8 @@ class FollowerReader:
             is_held_back = session.node_id not in partition.isr and self._is_throttled(session, partition)
             if is_held_back:
                 now_ms = self._broker.now_ms
-                if self.throttle.must_wait(session, item, now_ms):
+                if self.throttle.is_full(now_ms):
+                    self._broker.replication.follower_sessions.delay_throttled(session, item)
                     return None
                 size = min(size, self.throttle.room(now_ms))
             try:

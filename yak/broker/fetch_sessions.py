@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.records import BrokerState
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 EPOCH_MAX = 2**31 - 1
 WATERMARK_WAIT_MS = 50
+THROTTLED_PAUSE_MS = 20
 
 
 class FetchItem:
@@ -426,7 +428,7 @@ class FollowerSessions:
         for session, item in (partition.replica_sessions or {}).items():
             session.mark_dirty(item)
             if session.delayed_fetch is not None and session not in self._watermark_due:
-                self._watermark_due[session] = self._broker.now_ms + WATERMARK_WAIT_MS
+                self.delay_watermark(session)
 
     def watermark_sent(self, session: FollowerSession) -> None:
         """An answer of this session carries its high watermarks: cancel the separate one."""
@@ -434,7 +436,15 @@ class FollowerSessions:
 
     def delay_watermark(self, session: FollowerSession) -> None:
         """The session's fetch waits, and there is a high watermark to send: send it within `WATERMARK_WAIT_MS`."""
-        self._watermark_due[session] = self._broker.now_ms + WATERMARK_WAIT_MS
+        broker = self._broker
+        due_ms = self._watermark_due[session] = broker.now_ms + WATERMARK_WAIT_MS
+        broker.timers.arm_at_the_latest(self, due_ms, self._send_watermarks)
+
+    def delay_throttled(self, session: FollowerSession, item: FollowerItem) -> None:
+        """The throttle delays the partition: read it again after a pause."""
+        broker = self._broker
+        due_ms = broker.now_ms + THROTTLED_PAUSE_MS
+        broker.timers.arm_at_the_latest((session, item), due_ms, partial(self._read_again, session, item))
 
     def changed(self, partition: Partition) -> None:
         """The leader, its epoch, or the log changed: complete the waiting fetches, which read again."""
@@ -450,24 +460,20 @@ class FollowerSessions:
             for session in appended:
                 self._complete_fetch(session)
 
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        due_ms = self._watermark_due[next(iter(self._watermark_due))] if self._watermark_due else None
-        throttled_ms = self.throttle.next_due()
-        return due_ms if throttled_ms is None else throttled_ms if due_ms is None else min(due_ms, throttled_ms)
-
-    def on_timer(self) -> None:
-        """Send high watermarks that are due, and resume throttled partitions."""
-        now_ms = self._broker.now_ms
+    def _send_watermarks(self) -> None:
+        broker = self._broker
         while self._watermark_due:
             session = next(iter(self._watermark_due))
-            if self._watermark_due[session] > now_ms:
+            due_ms = self._watermark_due[session]
+            if due_ms > broker.now_ms:
+                broker.timers.arm(self, due_ms, self._send_watermarks)
                 break
             del self._watermark_due[session]
             self._complete_fetch(session)
-        for session, item in self.throttle.take_due(now_ms):
-            session.mark_dirty(item)
-            self._complete_fetch(session)
+
+    def _read_again(self, session: FollowerSession, item: FollowerItem) -> None:
+        session.mark_dirty(item)
+        self._complete_fetch(session)
 
     def _complete_fetch(self, session: FollowerSession) -> None:
         if session.delayed_fetch is not None:
@@ -624,7 +630,7 @@ class FollowerSessions:
 
     def _drop(self, session: FollowerSession, item: FollowerItem) -> None:
         session.dirty.pop(item, None)
-        self.throttle.forget(session, item)
+        self._broker.timers.disarm((session, item))
         self._detach(session, item)
 
     def _close(self, session: FollowerSession) -> None:

@@ -76,7 +76,6 @@ class ReplicaFetcher:
         self._is_connected = False
         self._is_proven = False
         """Whether requests may be sent."""
-        self._connect_due_ms: int | None = None
         self._pause_ms = RECONNECT_FIRST_MS
 
     # ----------------------------------------------------------------------------------------------------- partitions
@@ -122,12 +121,11 @@ class ReplicaFetcher:
         """Close the connection and stop fetching."""
         self._hang_up()
         self.partitions.clear()
-        self._connect_due_ms = None
 
     def restart(self) -> None:
         """Reconnect and begin a new session, after this broker or the leader registered a new incarnation."""
         self._hang_up()
-        self._connect_due_ms, self._pause_ms = None, RECONNECT_FIRST_MS
+        self._pause_ms = RECONNECT_FIRST_MS
         self.pump()
 
     def hurry(self) -> None:
@@ -136,39 +134,39 @@ class ReplicaFetcher:
         if leader is not None and self._peer_id is not None and leader.boot_id != self._leaders_boot:
             # The leader's old machine may have failed without closing this connection.
             self.restart()
-        self._delayed = dict.fromkeys(self._delayed, self._broker.now_ms)
-        if self._connect_due_ms is not None:
-            self._connect_due_ms = None
+        for key in self._delayed:
+            self._delay_until(key, self._broker.now_ms)
+        if (self, "connect") in self._broker.timers:
+            self._broker.timers.disarm((self, "connect"))
             self._pause_ms = RECONNECT_FIRST_MS
             self.pump()
 
     # -------------------------------------------------------------------------------------------------------- time
 
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        dues = list(self._delayed.values())
-        if self._connect_due_ms is not None:
-            dues.append(self._connect_due_ms)
-        if self._waits_for_answer:
-            dues.append(self._heard_ms + ANSWER_MS_MAX)
-        return min(dues, default=None)
-
-    @property
-    def _waits_for_answer(self) -> bool:
-        return bool(self._in_flight) or (self._is_connected and not self._is_proven)
-
-    def on_timer(self) -> None:
-        """Retry what is due; reconnect when an answer is overdue."""
+    def _check_answers(self) -> None:
+        """Reconnect when an answer is overdue. Only the connection arms this timer, so that no request has to."""
         now_ms = self._broker.now_ms
-        if self._waits_for_answer and self._heard_ms + ANSWER_MS_MAX <= now_ms:
+        due_ms = now_ms + ANSWER_MS_MAX
+        if self._in_flight or not self._is_proven:
+            due_ms = self._heard_ms + ANSWER_MS_MAX
+        if due_ms > now_ms:
+            self._broker.timers.arm((self, "answer"), due_ms, self._check_answers)
+        else:
             self._give_up("replica-fetch-unanswered", f"the leader sent no response for {ANSWER_MS_MAX // 1000} s")
-        if self._connect_due_ms is not None and self._connect_due_ms <= now_ms:
-            self._connect_due_ms = None
+
+    def _delay_until(self, key: Key, due_ms: int) -> None:
+        self._delayed[key] = due_ms
+        self._broker.timers.arm_at_the_latest((self, "retry"), due_ms, self._retry)
+
+    def _retry(self) -> None:
+        now_ms = self._broker.now_ms
         for key in [key for key, due_ms in self._delayed.items() if due_ms <= now_ms]:
             del self._delayed[key]
             partition = self.partitions.get(key)
             if partition is not None and partition.log is not None:
                 self._tell(key, partition, partition.log)
+        if self._delayed:
+            self._broker.timers.arm_at_the_latest((self, "retry"), min(self._delayed.values()), self._retry)
         self.pump()
 
     # -------------------------------------------------------------------------------------------------- the connection
@@ -176,7 +174,7 @@ class ReplicaFetcher:
     def pump(self) -> None:
         """Connect if necessary, and send a request when one is due and allowed."""
         if self._peer_id is None:
-            if self.partitions and self._connect_due_ms is None:
+            if self.partitions and (self, "connect") not in self._broker.timers:
                 self._connect()
             return
         if not self._is_proven or len(self._in_flight) >= IN_FLIGHT_MAX:
@@ -191,7 +189,7 @@ class ReplicaFetcher:
     def _connect(self) -> None:
         leader = self._broker.image.brokers.get(self.node_id)
         if leader is None:
-            self._connect_due_ms = self._broker.now_ms + RECONNECT_LONGEST_MS
+            self._connect_after(RECONNECT_LONGEST_MS)
             return
         self._leaders_boot = leader.boot_id
         self._peer_id = self._broker.peers.open(leader, self)
@@ -200,6 +198,7 @@ class ReplicaFetcher:
         """The leader accepted the connection."""
         if peer_id == self._peer_id:
             self._is_connected, self._heard_ms = True, self._broker.now_ms
+            self._check_answers()
 
     def on_proven(self, peer_id: PeerId) -> None:
         """The leader accepts requests."""
@@ -219,8 +218,11 @@ class ReplicaFetcher:
         self._back_off()
 
     def _back_off(self) -> None:
-        self._connect_due_ms = self._broker.now_ms + self._pause_ms + self._broker.dice.below(self._pause_ms)
+        self._connect_after(self._pause_ms + self._broker.dice.below(self._pause_ms))
         self._pause_ms = min(2 * self._pause_ms, RECONNECT_LONGEST_MS)
+
+    def _connect_after(self, pause_ms: int) -> None:
+        self._broker.timers.arm((self, "connect"), self._broker.now_ms + pause_ms, self.pump)
 
     def _hang_up(self) -> None:
         if self._peer_id is not None:
@@ -230,6 +232,8 @@ class ReplicaFetcher:
     def _reset(self) -> None:
         """Forget connection and session: every partition is named again."""
         self._peer_id, self._is_connected, self._is_proven = None, False, False
+        for timer in ("answer", "connect"):
+            self._broker.timers.disarm((self, timer))
         self._forget_session()
 
     def _forget_session(self) -> None:
@@ -238,6 +242,7 @@ class ReplicaFetcher:
         self._told.clear()
         self._to_forget.clear()
         self._delayed.clear()
+        self._broker.timers.disarm((self, "retry"))
         waiting = self._unflushed
         is_resigning = self._broker.damaged_replicas.is_resigning
         self._to_tell = {
@@ -402,7 +407,7 @@ class ReplicaFetcher:
             broker.flusher.want(partition, all_of_it=False)
         named = is_named(config.follower_replication_throttled_replicas, key[1], broker.node_id)
         if named and broker.node_id not in partition.isr and (wait_ms := self._throttle.taken(count, broker.now_ms)):
-            self._delayed[key] = broker.now_ms + wait_ms
+            self._delay_until(key, broker.now_ms + wait_ms)
             return
         self._tell(key, partition, log)
 
@@ -438,7 +443,7 @@ class ReplicaFetcher:
         """Retry soon, with growing pauses: a new leader may need a few milliseconds to learn that it leads."""
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         pause_ms = min(RETRY_FIRST_MS << min(tries - 1, 16), self._broker.config.replica_fetch_backoff_ms)
-        self._delayed[key] = self._broker.now_ms + pause_ms
+        self._delay_until(key, self._broker.now_ms + pause_ms)
 
 
 def _key(partition: Partition) -> Key:

@@ -134,18 +134,3 @@ class Replication:
         """Whether a fetch that names the partition has no answer yet."""
         source = self._sources.get(partition)
         return source is not None and self._fetchers[source].is_naming(partition)
-
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        dues = [due for fetcher in self._fetchers.values() if (due := fetcher.next_due()) is not None]
-        if (due := self.follower_sessions.next_due()) is not None:
-            dues.append(due)
-        return min(dues, default=None)
-
-    def on_timer(self) -> None:
-        """Run what is due on both sides."""
-        now_ms = self._broker.now_ms
-        self.follower_sessions.on_timer()
-        for fetcher in list(self._fetchers.values()):
-            if (due_ms := fetcher.next_due()) is not None and due_ms <= now_ms:
-                fetcher.on_timer()

@@ -7,14 +7,11 @@ of the ISR are throttled, and only those that the topic names in `leader.replica
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
 
 from yak.ids import NodeId
 
 UNLIMITED = 2**63 - 1
-PAUSE_MS = 20
 
 
 class Throttle:
@@ -25,7 +22,6 @@ class Throttle:
         """Bytes a second."""
         self._level = 0.0
         self._drained_ms = 0
-        self._waiting: OrderedDict[tuple[Any, Any], int] = OrderedDict()
 
     def took(self, count: int, now_ms: int) -> None:
         """Count bytes that were sent or received."""
@@ -38,15 +34,12 @@ class Throttle:
         self._drain(now_ms)
         return max(1, int(self.rate / 10 - self._level))
 
-    def must_wait(self, owner: Any, item: Any, now_ms: int) -> bool:
-        """Whether this item must wait now; `take_due` returns it when it may be retried."""
+    def is_full(self, now_ms: int) -> bool:
+        """Whether a read must wait now."""
         if self.rate >= UNLIMITED:
             return False
         self._drain(now_ms)
-        if self._level <= self.rate / 10:
-            return False
-        self._waiting.setdefault((owner, item), now_ms + PAUSE_MS)
-        return True
+        return self._level > self.rate / 10
 
     def taken(self, count: int, now_ms: int) -> int:
         """Count received bytes; returns the ms until the bucket is low enough again, 0 when it is."""
@@ -55,21 +48,6 @@ class Throttle:
             return 0
         self._drain(now_ms)
         return max(0, int((self._level - self.rate / 10) * 1000 / max(1, self.rate)))
-
-    def next_due(self) -> int | None:
-        """When `take_due` is due, in ms."""
-        return self._waiting[next(iter(self._waiting))] if self._waiting else None
-
-    def take_due(self, now_ms: int) -> list[tuple[Any, Any]]:
-        """Remove and return the items that may be retried."""
-        due = []
-        while self._waiting and self._waiting[next(iter(self._waiting))] <= now_ms:
-            due.append(self._waiting.popitem(last=False)[0])
-        return due
-
-    def forget(self, owner: Any, item: Any) -> None:
-        """Remove an item that waits."""
-        self._waiting.pop((owner, item), None)
 
     def _drain(self, now_ms: int) -> None:
         passed_ms = max(0, now_ms - self._drained_ms)

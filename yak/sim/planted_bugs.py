@@ -120,7 +120,10 @@ class PlantedBugs:
         _put(broker.purgatory, dice.choice(("_give", "_try")), wrap)
 
     def _in_timer(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
-        _put(dice.choice(broker._timed), "on_timer", wrap)  # noqa: SLF001
+        timed, name = dice.choice(
+            ((broker.purgatory, "on_timer"), (broker.metadata, "on_timer"), (broker.timers, "run_due"))
+        )
+        _put(timed, name, wrap)
 
     def _in_event(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
         kind, handlers = dice.choice(EVENTS), broker._handlers  # noqa: SLF001

@@ -14,8 +14,7 @@ WAIT_MS = 1_500
 
 def expect(rig, *addresses):
     broker = rig.node.broker
-    broker.expected_followers = held = ExpectedFollowers(broker, addresses, WAIT_MS, rig.world.now_ms)
-    broker._timed = tuple(held if isinstance(each, ExpectedFollowers) else each for each in broker._timed)
+    broker.expected_followers = ExpectedFollowers(broker, addresses, WAIT_MS, rig.world.now_ms)
     rig.ask(18, 0)
 
 

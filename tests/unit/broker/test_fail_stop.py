@@ -171,10 +171,9 @@ def test_append_that_raises_after_its_write_stops_the_broker_and_acknowledges_no
     assert not pending.is_done
 
 
-@pytest.mark.parametrize("name", ["metadata", "replication"])
-def test_timer_that_raises_stops_the_broker(rig: Rig, name: str) -> None:
+def test_timer_that_raises_stops_the_broker(rig: Rig) -> None:
     seen = Watched(rig)
-    breaks_after(getattr(rig.node.broker, name), "on_timer")
+    breaks_after(rig.node.broker.metadata, "on_timer")
     rig.node.post(events.TimerDue())
     stops(rig, seen, "TimerDue")
 
