@@ -30,7 +30,6 @@ from yak.broker.offline_replicas import OfflineReplicas
 from yak.broker.producer_ids import ProducerIds
 from yak.broker.purgatory import Purgatory
 from yak.broker.record_deletions import RecordDeletions
-from yak.broker.replica_bound import ReplicaBound
 from yak.broker.replication import Replication
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
@@ -59,6 +58,7 @@ from yak.limits import (
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import Incarnation
 from yak.replication.partition import Partition
+from yak.replication.replica_bound import ReplicaBound
 from yak.seams.dice import Dice
 from yak.storage.log_store import LogStore
 
@@ -125,7 +125,7 @@ class Broker:
         )
         self.producer_ids = ProducerIds(self)
         self.record_deletions = RecordDeletions(self)
-        self.replica_bound = ReplicaBound(parts.config.yak_max_broker_partitions)
+        self.replica_bound = ReplicaBound(self.context)
         self.expected_followers = ExpectedFollowers(self, parts.expected_followers, parts.followers_timeout_ms, now_ms)
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)

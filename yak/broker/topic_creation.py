@@ -51,7 +51,7 @@ def plan_topic(broker: Broker, new: NewTopic, full: Collection[NodeId]) -> Topic
         )
     except PeerError as error:
         raise broker.expected_followers.explain(error) from None
-    broker.replica_bound.check(broker.image, plan.requests)
+    broker.replica_bound.check(plan.requests)
     return plan
 
 

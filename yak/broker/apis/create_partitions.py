@@ -71,7 +71,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
                 assignments = [tuple(assignment.broker_ids) for assignment in topic.assignments]
             broker.expected_followers.check(_factor(broker, topic.name))
             requests = plan_create_partitions(broker.image, topic.name, topic.count, assignments, full=full)
-            broker.replica_bound.check(broker.image, requests)
+            broker.replica_bound.check(requests)
         except PeerError as error:
             waiting.results[topic.name] = broker.expected_followers.explain(error)
             continue

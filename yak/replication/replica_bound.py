@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from yak.cluster.image import Image
 from yak.cluster.payload import parse_nodes
+from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
-
-if TYPE_CHECKING:
-    from yak.cluster.image import Image
-    from yak.seams.metadata_store import StoreRequest
+from yak.seams.metadata_store import StoreRequest
 
 
 class ReplicaBound:
     """Replicas of each broker: those of the image, and those of requests sent since."""
 
-    def __init__(self, replicas_max: int) -> None:
-        self._replicas_max = replicas_max
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._image: Image | None = None
         self._replicas: Counter[NodeId] = Counter()
 
-    def check(self, image: Image, requests: Sequence[StoreRequest]) -> None:
+    def check(self, requests: Sequence[StoreRequest]) -> None:
         """Raise PeerError (POLICY_VIOLATION) when a broker would exceed `yak.max.broker.partitions` replicas."""
+        image, replicas_max = self._context.image, self._context.config.yak_max_broker_partitions
         if image is not self._image:
             self._image, self._replicas = image, _replicas_of(image)
         for node_id, new in sorted(_new_replicas(requests).items()):
             held = self._replicas[node_id]
-            if held + new > self._replicas_max:
+            if held + new > replicas_max:
                 words = (
                     f"Broker {node_id} has {held} replicas and would get {new} more; yak.max.broker.partitions allows "
-                    f"{self._replicas_max}. Ask for fewer partitions, delete topics, or add brokers."
+                    f"{replicas_max}. Ask for fewer partitions, delete topics, or add brokers."
                 )
                 raise PeerError(ErrorCode.policy_violation, words)
 
