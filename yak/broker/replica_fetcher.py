@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from yak.broker.offline_replicas import is_full
-from yak.broker.replica_appending import append, begins_inside, may_follow
 from yak.broker.truncation import Truncations
 from yak.config.log_config import NEVER
 from yak.core.events import PeerEnd
@@ -375,9 +374,9 @@ class ReplicaFetcher:
 
     def _append(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, asked: Offset) -> None:
         records = fetched.records
-        if len(records) >= HEADER_BYTES and not may_follow(log, records, asked):
+        if len(records) >= HEADER_BYTES and not partition.may_follow(records, asked):
             # Else it answers a request from before the log was truncated or grew.
-            if begins_inside(log, records):
+            if partition.begins_inside(records):
                 kept = replace(fetched, records=memoryview(bytes(records)))
                 base_offset = read_header(kept.records).base_offset
                 self._truncations.move_start(
@@ -385,7 +384,13 @@ class ReplicaFetcher:
                 )
             self._tell(key, partition, log)
             return
-        start_moved = append(self._broker, partition, log, fetched)
+        broker = self._broker
+        start_moved, advanced = partition.append_as_follower(fetched, broker.now_ms)
+        broker.counters.replication_bytes_in += len(records)
+        if start_moved:
+            broker.log_start_moved(partition)
+        if advanced:
+            broker.advanced(partition)
         if len(records):
             self._acknowledge(key, partition, log, len(records))
         elif start_moved:

@@ -11,16 +11,22 @@ order, `waiting_fetches` and the sessions in order of arrival.
 
 from __future__ import annotations
 
+import struct
 import uuid
 from collections import deque
-from typing import Any
+from typing import Any, Final
 
+from yak.errors import ProtocolViolation
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicPartition
+from yak.protocol.record_batch import HEADER_BYTES, Buffer, read_header
+from yak.protocol.replica_fetch import FetchedPartition
 from yak.replication.isr import IsrProposal, Member
 from yak.replication.replica import Replica
 from yak.replication.traffic import Traffic
 from yak.storage.log import Log
 from yak.storage.producer_state import DeferredSequences
+
+_BASE_OFFSET: Final = struct.Struct(">q")
 
 
 class Partition:
@@ -292,6 +298,55 @@ class Partition:
             return False
         self._commit(reached)
         return True
+
+    # -------------------------------------------------------------------------------------------- a follower's log
+
+    def may_follow(self, records: Buffer, asked_offset: Offset) -> bool:
+        """Whether these records, fetched when the log ended at `asked_offset`, follow its end.
+
+        They may begin behind a gap that compaction left. Raises ProtocolViolation when the log still ends at
+        `asked_offset`, and they neither follow nor begin inside of it: the leader's log is damaged.
+        """
+        log = self.log
+        assert log is not None
+        (base_offset,) = _BASE_OFFSET.unpack_from(records)
+        if base_offset == log.log_end_offset:
+            return True
+        if asked_offset != log.log_end_offset:
+            return False
+        if read_header(records).base_offset > log.log_end_offset and log.may_have_gaps:
+            return True
+        if not self.begins_inside(records):
+            raise ProtocolViolation(f"the leader sent offset {base_offset}, the log ends at {log.log_end_offset}")
+        return False
+
+    def begins_inside(self, records: Buffer) -> bool:
+        """Whether these records begin with the batch that contains the start of this empty log.
+
+        DeleteRecords may move the leader's log start into a batch, and batches are sent whole (Kafka's
+        UnexpectedAppendOffsetException in Partition.doAppendRecordsToFollowerOrFutureReplica).
+        """
+        start = self.log_end_offset
+        if self.log_start_offset != start:
+            return False
+        header = read_header(records)
+        return 0 <= header.base_offset < start <= header.last_offset
+
+    def append_as_follower(self, fetched: FetchedPartition, now_ms: int) -> tuple[bool, bool]:
+        """Append the leader's records; returns whether the log start moved, and whether the high watermark did.
+
+        Raises LogDirectoryFailure, and ProtocolViolation for broken batches.
+        """
+        log = self.log
+        assert log is not None
+        if len(fetched.records) >= HEADER_BYTES:
+            self.appended_bytes += len(fetched.records)
+            log.append_as_follower(fetched.records, now_ms, self.leader_epoch)
+        log_start = min(fetched.log_start_offset, log.log_end_offset)
+        start_moved = log.log_start_offset < log_start
+        if start_moved:
+            log.advance_log_start(log_start)
+        return start_moved, self.follow_high_watermark(fetched.high_watermark)
 
     def log_was_truncated(self) -> bool:
         """Adjust the high watermark after a truncation; returns whether it had to fall."""

@@ -5,12 +5,12 @@ import uuid
 import pytest
 
 from tests.unit.broker import group_requests as ask
-from yak.broker.replica_appending import may_follow
 from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import iterate_headers
+from yak.replication.partition import Partition
 from yak.sim.disk import SimDisk
 from yak.sim.rig import Rig
 from yak.sim.wire import record_batch
@@ -47,8 +47,9 @@ def test_an_answer_to_where_the_log_ends_that_is_not_what_comes_next_is_refused(
         batch[:8] = offset.to_bytes(8, "big")
     for batch in batches[:2]:
         log.append_as_follower(bytes(batch), 0)
-    assert may_follow(log, batches[2], 2)
+    partition = Partition(log.topic_partition, log.topic_id, log)
+    assert partition.may_follow(batches[2], 2)
     for wrong in (batches[0], batches[3]):
         with pytest.raises(ProtocolViolation, match="the log ends at 2"):
-            may_follow(log, wrong, 2)
-        assert not may_follow(log, wrong, 1), "an answer to an older question"
+            partition.may_follow(wrong, 2)
+        assert not partition.may_follow(wrong, 1), "an answer to an older question"

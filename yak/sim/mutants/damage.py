@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker import replica_appending, replica_fetcher
 from yak.broker.damaged_replicas import DamagedReplicas
 from yak.coordination import loader
 from yak.errors import ProtocolViolation
 from yak.protocol.record_batch import read_header
+from yak.replication.partition import Partition
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage import log as storage_log
 from yak.storage.log import Log
@@ -37,7 +37,7 @@ def _cut_what_is_damaged(swaps: Swaps) -> None:
 
 
 def _follower_takes_any_offset(swaps: Swaps) -> None:
-    check, may_follow = Log._check_fetched_batch, replica_appending.may_follow  # noqa: SLF001
+    check, may_follow = Log._check_fetched_batch, Partition.may_follow  # noqa: SLF001
 
     def checked(self: Log, view: Any, position: int, header: Any, _expected: int, *rest: Any) -> None:
         check(self, view, position, header, header.base_offset, *rest)
@@ -49,7 +49,7 @@ def _follower_takes_any_offset(swaps: Swaps) -> None:
             return True
 
     swaps.put(Log, "_check_fetched_batch", checked)
-    swaps.put(replica_fetcher, "may_follow", follows)
+    swaps.put(Partition, "may_follow", follows)
 
 
 def _resign_never(swaps: Swaps) -> None:
