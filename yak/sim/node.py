@@ -28,6 +28,7 @@ from yak.sim.disk_death import Death, ProcessEnded
 from yak.sim.job_delays import MARKS_US, job_delay_us
 from yak.sim.peers import Peers
 from yak.sim.planted_bugs import PlantedBugs
+from yak.sim.step_probe import StepProbe
 from yak.sim.store_line import StoreLine
 from yak.sim.world import World
 from yak.storage.log_store import LogStore
@@ -93,6 +94,7 @@ class SimNode:
         """
         self.on_ended_inside: Callable[[], None] = self.kill
         self.bugs = PlantedBugs(self)
+        self._probe = StepProbe()
         self.on_fail_stop: Callable[[FailStop], None] = self.bugs.stopped
         self.on_request_failed: Callable[[events.Notice], None] = self.bugs.request_failed
         self.after_step: Callable[[], None] = lambda: None
@@ -321,6 +323,7 @@ class SimNode:
     def _step(self, event: events.Event) -> None:
         assert self.broker is not None
         self.bugs.is_stepping = True
+        self.disk.on_slow_call = self._probe.called
         try:
             effects = self.broker.step(event, self.now_ms)
         except FailStop as failure:
@@ -328,6 +331,8 @@ class SimNode:
             return
         finally:
             self.bugs.is_stepping = False
+            self.disk.on_slow_call = None
+        self._probe.check()
         for effect in effects:
             self._carry_out(effect)
             if self.broker is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from yak.broker import leader_appends
@@ -106,7 +107,26 @@ def _say_nothing_to_waiting_produces(swaps: Swaps) -> None:
     swaps.put(Broker, "leadership_changed", lambda self, partition: None)  # noqa: ARG005
 
 
+def _sync_in_step(swaps: Swaps) -> None:
+    real = Log.flush_plan
+
+    def flush_plan(self: Log, *, include_active: bool = True) -> FlushPlan:
+        plan = real(self, include_active=include_active)
+        with suppress(LogDirectoryFailure):
+            plan.run()
+        return plan
+
+    swaps.put(Log, "flush_plan", flush_plan)
+
+
 MUTANTS = (
+    Mutant(
+        "sync-inside-the-step",
+        "a step waits for no device: jobs sync logs",
+        _sync_in_step,
+        seeds=2,
+        brokers=1,
+    ),
     Mutant("hw-from-own-log", "the high watermark waits for the followers", _watermark_of_own_log, 5),
     Mutant("hw-from-own-log-unflushed", "the high watermark waits for the device", _watermark_of_own_log, 50, 1),
     Mutant(

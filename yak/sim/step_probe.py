@@ -1,0 +1,70 @@
+"""The calls that a broker's step may not make, because they wait for the device or take long: jobs make them.
+
+The simulated disk reports such calls (`SimDisk.on_slow_call`) while a broker steps. A call outside of `EXCEPTIONS` fails
+the seed after the step: an exception inside of the step would count as a bug of the broker. A start is not a step.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import FrameType
+from typing import Final
+
+from yak.sim.books import Violation
+
+RENAMES_MAX: Final = 3
+"""The files of one segment. More renames in one step are a series."""
+EXCEPTIONS: Final[dict[tuple[str, str], str]] = {
+    ("read", "storage.log:Log._must_roll"): "the first append after a start reads the first batch's header",
+    ("read", "storage.log:Log._prepare_index_entry"): "the first index entry after a start needs the segment's indexes",
+    ("read", "storage.segment:Segment.close_for_appends"): "the first roll after a start reads the segment's indexes",
+    ("remove", "storage.log:Log._write_snapshot"): "a roll removes the snapshots of segments that were compacted away",
+    ("remove", "storage.segment:Segment.create"): "after a roll without room its empty files must not remain",
+    ("rename", "storage.log_store:LogStore.delete"): "a slice of deletions renames a bounded number of folders",
+    ("rename", "storage.log:Log.remove_segments"): "retention renames all expired segments of a log at once",
+    ("remove", "storage.log:Log.remove_segments"): "retention removes the snapshots of expired segments",
+    ("rename", "storage.log:Log.replace_segments"): "compaction renames a group of segments between two appends",
+    ("read", "storage.compaction:cleanable"): "max.compaction.lag.ms needs the first timestamps after a start",
+    ("read", "broker.truncation:Truncations._go_on"): "a truncation searches its position",
+    ("remove", "broker.truncation:Truncations._go_on"): "a truncation removes the segments above it",
+    ("sync", "storage.log:Log.sync_truncation"): "a new leader appends before the job has synced the truncation",
+    ("sync", "broker.local_replicas:LocalReplicas._flushed"): "a log found again with flush.messages=1 must be durable",
+    ("remove", "storage.log_directory:LogDirectory.forget_lowered"): "one file for each directory and checkpoint",
+}
+"""(call, function of the product on its stack) -> why the step still makes it."""
+
+
+class StepProbe:
+    """The slow disk calls of the step under way."""
+
+    def __init__(self) -> None:
+        self._renames = 0
+        self._found: str | None = None
+
+    def called(self, call: str, path: str) -> None:
+        """The disk got a slow call inside of the step."""
+        if call == "rename":
+            self._renames += 1
+            if self._renames <= RENAMES_MAX:
+                return
+        functions = _product_functions(inspect.currentframe())
+        if not any((call, function) in EXCEPTIONS for function in functions):
+            self._found = self._found or f"{call} of {path} inside a step: {' < '.join(functions)}"
+
+    def check(self) -> None:
+        """The step ended. Raises Violation if it made a slow call."""
+        self._renames = 0
+        found, self._found = self._found, None
+        if found is not None:
+            raise Violation(found)
+
+
+def _product_functions(frame: FrameType | None) -> list[str]:
+    """The product's functions below the step on a stack, the innermost first, as module:function without `yak.`."""
+    functions = []
+    while frame is not None and frame.f_code.co_qualname != "Broker.step":
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.startswith("yak.") and not module.startswith("yak.sim."):
+            functions.append(f"{module.removeprefix('yak.')}:{frame.f_code.co_qualname}")
+        frame = frame.f_back
+    return functions
