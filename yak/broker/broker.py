@@ -131,7 +131,7 @@ class Broker:
         self.metadata = Metadata(self, parts)
         self.offline_replicas.ask()
         self._moved = self.metadata.moved
-        self._timed = (self.purgatory, self.metadata)
+        self._timed = (self.metadata,)
         """Components that compute when they are due, in the order in which `TimerDue` runs them."""
         self.apis = parts.apis
         self._api_handlers = parts.apis.handlers

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from yak.broker.call import DelayedOperation, Later, Outcome
+from yak.config.log_config import NEVER
 from yak.errors import ErrorCode
 from yak.replication.partition import Partition
 
@@ -27,6 +28,8 @@ class Purgatory:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._timeouts = Timeouts()
+        self._armed_ms = NEVER
+        """When the timer is due: at the earliest time-out or before, since no completed operation disarms it."""
         self.advanced: dict[Partition, None] = {}
         """Partitions that advanced in this turn: their operations are checked at its end."""
 
@@ -86,17 +89,15 @@ class Purgatory:
             if session.delayed_fetch is not None:
                 self.complete(session.delayed_fetch)
 
-    def next_due(self) -> int | None:
-        """The earliest time-out, in ms."""
-        return self._timeouts.next_due()
-
-    def on_timer(self) -> None:
-        """Complete the operations whose time is over."""
+    def _expire_due(self) -> None:
         broker = self._broker
         for operation in self._timeouts.take_expired(broker.now_ms):
             if not operation.finished:
                 self._remove(operation)
                 broker.serve(operation.call.connection, operation, self._expire)
+        self._armed_ms = self._timeouts.next_due()
+        if self._armed_ms < NEVER:
+            broker.timers.arm(self, self._armed_ms, self._expire_due)
 
     def _check_produces(self, partition: Partition) -> None:
         """Complete produces after the high watermark or the recovery point moved."""
@@ -132,7 +133,10 @@ class Purgatory:
 
     def _delay(self, operation: DelayedOperation) -> None:
         operation.call.delayed = operation
-        self._timeouts.add(operation, self._broker.now_ms)
+        due_ms = self._timeouts.add(operation, self._broker.now_ms)
+        if due_ms < self._armed_ms:
+            self._armed_ms = due_ms
+            self._broker.timers.arm(self, due_ms, self._expire_due)
 
     def _remove(self, operation: DelayedOperation) -> None:
         operation.finished = True
@@ -173,8 +177,8 @@ class Timeouts:
     def __init__(self) -> None:
         self._queues: dict[int, OrderedDict[DelayedOperation, int]] = {}
 
-    def add(self, operation: DelayedOperation, now_ms: int) -> None:
-        """Start the time-out of an operation; `timeout_ms` may be rounded up by at most an eighth."""
+    def add(self, operation: DelayedOperation, now_ms: int) -> int:
+        """Start the time-out of an operation, which may be rounded up by an eighth; returns when it expires."""
         timeout_ms = max(0, operation.timeout_ms)
         queue = self._queues.get(timeout_ms)
         if queue is None:
@@ -182,7 +186,8 @@ class Timeouts:
                 timeout_ms = _round_up(timeout_ms)
             queue = self._queues.setdefault(timeout_ms, OrderedDict())
         operation.timeout_ms = timeout_ms
-        queue[operation] = now_ms + timeout_ms
+        due_ms = queue[operation] = now_ms + timeout_ms
+        return due_ms
 
     def remove(self, operation: DelayedOperation) -> None:
         """Cancel the time-out of an operation; does nothing when there is none."""
@@ -190,9 +195,9 @@ class Timeouts:
         if queue is not None and queue.pop(operation, None) is not None and not queue:
             del self._queues[operation.timeout_ms]
 
-    def next_due(self) -> int | None:
-        """The earliest expiry in ms; None when nothing waits."""
-        return min((queue[next(iter(queue))] for queue in self._queues.values()), default=None)
+    def next_due(self) -> int:
+        """The earliest expiry in ms; NEVER when nothing waits."""
+        return min((queue[next(iter(queue))] for queue in self._queues.values()), default=NEVER)
 
     def take_expired(self, now_ms: int) -> list[DelayedOperation]:
         """Remove and return all expired operations, earliest first."""

@@ -120,9 +120,7 @@ class PlantedBugs:
         _put(broker.purgatory, dice.choice(("_give", "_try")), wrap)
 
     def _in_timer(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
-        timed, name = dice.choice(
-            ((broker.purgatory, "on_timer"), (broker.metadata, "on_timer"), (broker.timers, "run_due"))
-        )
+        timed, name = dice.choice(((broker.metadata, "on_timer"), (broker.timers, "run_due")))
         _put(timed, name, wrap)
 
     def _in_event(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from yak.broker.call import DelayedOperation
 from yak.broker.purgatory import QUEUES_MAX, Timeouts
+from yak.config.log_config import NEVER
 
 
 def waiting(timeout_ms: int) -> DelayedOperation:
@@ -32,7 +33,7 @@ def test_time_outs_expire_in_order_and_never_early(steps):
             for held in expired:
                 del model[held]
         assert len(timeouts) == len(model)
-        assert timeouts.next_due() == min(model.values(), default=None)
+        assert timeouts.next_due() == min(model.values(), default=NEVER)
 
 
 def test_many_different_time_outs_share_few_queues_and_wait_at_most_an_eighth_longer():
