@@ -131,8 +131,6 @@ class Broker:
         self.metadata = Metadata(self, parts)
         self.offline_replicas.ask()
         self._moved = self.metadata.moved
-        self._timed = (self.metadata,)
-        """Components that compute when they are due, in the order in which `TimerDue` runs them."""
         self.apis = parts.apis
         self._api_handlers = parts.apis.handlers
         self._repeated_fetch = parts.apis.repeated_fetch
@@ -192,10 +190,7 @@ class Broker:
 
     def next_due(self) -> int | None:
         """The time of the next `TimerDue`, in ms; None while no timer is set."""
-        dues = [due for timed in self._timed if (due := timed.next_due()) is not None]
-        if (due := self.timers.next_due()) is not None:
-            dues.append(due)
-        return min(dues, default=None)
+        return self.timers.next_due()
 
     def backlog(self, connection_id: ConnectionId) -> int:
         """Requests of a connection that were stepped but not answered; the shell stops reading at its bound.
@@ -462,8 +457,6 @@ class Broker:
         self.flusher.start_wanted()
 
     def _on_timer(self, event: events.TimerDue) -> None:  # noqa: ARG002
-        for timed in self._timed:
-            timed.on_timer()
         self.timers.run_due(self.now_ms)
         self.isr_changes.run()
         self.flusher.start_wanted()

@@ -123,7 +123,7 @@ class Maintenance:
     def _checkpointed(self, result: Any, error: BaseException | None) -> None:
         self._checkpoint_running = False
         has_room = result if error is None else self._broker.log_store.has_room()
-        self._broker.metadata.lifecycle.heartbeats.report_full(is_full=not has_room, now_ms=self._broker.now_ms)
+        self._broker.metadata.report_full(is_full=not has_room)
         if isinstance(error, LogDirectoryFailure):
             if not is_full(self._broker, error):
                 self._broker.directory_failed(error)

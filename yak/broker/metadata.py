@@ -150,16 +150,14 @@ class Metadata:
             self._queue.extend(good)
             self._persist_next()
 
-    def on_timer(self) -> None:
+    def _on_time(self) -> None:
         """Run what is due in the broker lifecycle: heartbeats, retries, the controller's work."""
-        now_ms = self._broker.now_ms
-        due_ms = self.lifecycle.next_due()
-        if due_ms is not None and due_ms <= now_ms:
-            self._carry_out(self.lifecycle.on_time(now_ms))
+        self._carry_out(self.lifecycle.on_time(self._broker.now_ms))
 
-    def next_due(self) -> int | None:
-        """When `on_timer` is due, in ms."""
-        return self.lifecycle.next_due()
+    def report_full(self, *, is_full: bool) -> None:
+        """Report at once whether this broker has room for another log, if that changed."""
+        self.lifecycle.heartbeats.report_full(is_full=is_full, now_ms=self._broker.now_ms)
+        self._arm_lifecycle()
 
     def is_isolated(self, partition: Partition) -> bool:
         """Whether the store and all followers were silent for a session timeout: another broker may lead."""
@@ -283,6 +281,15 @@ class Metadata:
                 case out.Left():
                     if self.on_left is not None:
                         self.on_left()
+        self._arm_lifecycle()
+
+    def _arm_lifecycle(self) -> None:
+        """Move the lifecycle's one timer: any of its inputs may have changed what is due next."""
+        due_ms = self.lifecycle.next_due()
+        if due_ms is None:
+            self._broker.timers.disarm(self)
+        else:
+            self._broker.timers.arm(self, due_ms, self._on_time)
 
     def _keep_secret(self, secret: ClusterSecret) -> None:
         """Keep a copy of the cluster's secret on this broker's disk, in case the store loses it."""
@@ -533,6 +540,4 @@ class Metadata:
                     partition.high_watermark,
                     ends,
                 )
-        due_ms = self.lifecycle.next_due()
-        if due_ms is not None and due_ms <= self._broker.now_ms:
-            self._carry_out(self.lifecycle.on_time(self._broker.now_ms))
+        self._on_time()

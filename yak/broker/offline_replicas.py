@@ -213,7 +213,7 @@ def is_full(broker: Broker, failure: LogDirectoryFailure) -> bool:
         broker.notice(
             "error", "log-directory-full", directory=failure.directory, path=str(failure.error.filename or "")
         )
-        broker.metadata.lifecycle.heartbeats.report_full(is_full=not broker.log_store.has_room(), now_ms=broker.now_ms)
+        broker.metadata.report_full(is_full=not broker.log_store.has_room())
     return True
 
 

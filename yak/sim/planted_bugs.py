@@ -119,9 +119,8 @@ class PlantedBugs:
     def _in_delayed(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
         _put(broker.purgatory, dice.choice(("_give", "_try")), wrap)
 
-    def _in_timer(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
-        timed, name = dice.choice(((broker.metadata, "on_timer"), (broker.timers, "run_due")))
-        _put(timed, name, wrap)
+    def _in_timer(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:  # noqa: ARG002
+        _put(broker.timers, "run_due", wrap)
 
     def _in_event(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
         kind, handlers = dice.choice(EVENTS), broker._handlers  # noqa: SLF001

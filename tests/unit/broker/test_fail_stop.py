@@ -173,8 +173,8 @@ def test_append_that_raises_after_its_write_stops_the_broker_and_acknowledges_no
 
 def test_timer_that_raises_stops_the_broker(rig: Rig) -> None:
     seen = Watched(rig)
-    breaks_after(rig.node.broker.metadata, "on_timer")
-    rig.node.post(events.TimerDue())
+    breaks_after(rig.node.broker.metadata.lifecycle, "on_time")
+    rig.run_for(1_000)
     stops(rig, seen, "TimerDue")
 
 
