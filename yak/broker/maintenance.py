@@ -1,7 +1,7 @@
 """Periodic work: retention, checkpoints, producer expiry; and the controlled shutdown.
 
-No timer visits all partitions at once: a round of retention is divided into slices, one for each timer tick. So ten
-thousand partitions never delay a request.
+No timer visits all partitions at once: a round of retention is divided into slices, one for each timer tick, and a tick
+removes one segment. So ten thousand partitions never delay a request.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.storage.log import Log
 
 SLICE_PARTITIONS = 100
 SLICE_GAP_MS = 10
+REMOVAL_GAP_MS = 1
+"""Pause after the removal of one segment."""
 CONTROLLED_SHUTDOWN_MS_MAX = 10_000
 
 
@@ -36,6 +39,8 @@ class Maintenance:
         self._timers.arm((self, "retention"), now_ms + min(delay_ms, self._retention_interval_ms), self._retain_slice)
         self._timers.arm((self, "checkpoint"), now_ms + min(delay_ms, self._checkpoint_interval_ms), self._checkpoint)
         self._round: deque[Partition] = deque()
+        self._expired: dict[Partition, None] = {}
+        """Partitions with segments to remove."""
         self._checkpoint_running = False
         self._has_drain_begun = False
         """Whether a stop was requested and this broker continues to lead while its leaderships move away."""
@@ -63,14 +68,29 @@ class Maintenance:
         self._timers.arm_at_the_latest((self, "checkpoint"), self._broker.now_ms + 1_000, self._checkpoint)
 
     def retain(self, partition: Partition) -> None:
-        """Remove segments past retention or below the log start offset."""
+        """Remove segments past retention or below the log start offset, in later steps."""
         log = partition.log
-        if log is None:
-            return
+        if log is not None and log.expired_segments(self._broker.wall_ms, partition.high_watermark):
+            self._expired[partition] = None
+            due_ms = self._broker.now_ms + REMOVAL_GAP_MS
+            self._timers.arm_at_the_latest((self, "expired"), due_ms, self._remove_expired)
+
+    def _remove_expired(self) -> None:
+        """Remove the oldest segment of one log."""
+        partition = next(iter(self._expired))
+        del self._expired[partition]
+        if not self.is_stopping and partition.log is not None:
+            self._remove_oldest(partition, partition.log)
+            self.retain(partition)
+        if self._expired:
+            due_ms = self._broker.now_ms + REMOVAL_GAP_MS
+            self._timers.arm((self, "expired"), due_ms, self._remove_expired)
+
+    def _remove_oldest(self, partition: Partition, log: Log) -> None:
         now_ms = self._broker.now_ms
         start = log.log_start_offset
         try:
-            segments = log.expired_segments(self._broker.wall_ms, partition.high_watermark)
+            segments = log.expired_segments(self._broker.wall_ms, partition.high_watermark)[:1]
             if segments:
                 self.delete_later(log.remove_segments(segments, now_ms), log.config.file_delete_delay_ms)
         except OSError as error:
@@ -79,7 +99,6 @@ class Maintenance:
         except LogDirectoryFailure as failure:
             self._broker.directory_failed(failure)
             return
-        log.producers.expire(now_ms, self._broker.config.producer_id_expiration_ms)
         if log.log_start_offset != start:
             self._broker.notice(
                 "info",
@@ -98,7 +117,10 @@ class Maintenance:
         if not self._round:
             self._round.extend(self._broker.partitions.values())
         for _ in range(min(SLICE_PARTITIONS, len(self._round))):
-            self.retain(self._round.popleft())
+            partition = self._round.popleft()
+            self.retain(partition)
+            if partition.log is not None:
+                partition.log.producers.expire(self._broker.now_ms, self._broker.config.producer_id_expiration_ms)
         wait_ms = SLICE_GAP_MS if self._round else self._retention_interval_ms
         self._timers.arm((self, "retention"), self._broker.now_ms + wait_ms, self._retain_slice)
 

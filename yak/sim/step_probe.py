@@ -12,17 +12,14 @@ from typing import Final
 
 from yak.sim.books import Violation
 
-RENAMES_MAX: Final = 3
-"""The files of one segment. More renames in one step are a series."""
+RENAMES_MAX: Final = 4
+"""The files of one segment, with its producer snapshot. More renames in one step are a series."""
 EXCEPTIONS: Final[dict[tuple[str, str], str]] = {
     ("read", "storage.log:Log._must_roll"): "the first append after a start reads the first batch's header",
     ("read", "storage.log:Log._prepare_index_entry"): "the first index entry after a start needs the segment's indexes",
     ("read", "storage.segment:Segment.close_for_appends"): "the first roll after a start reads the segment's indexes",
-    ("remove", "storage.log:Log._write_snapshot"): "a roll removes the snapshots of segments that were compacted away",
     ("remove", "storage.segment:Segment.create"): "after a roll without room its empty files must not remain",
     ("rename", "storage.log_store:LogStore.delete"): "a slice of deletions renames a bounded number of folders",
-    ("rename", "storage.log:Log.remove_segments"): "retention renames all expired segments of a log at once",
-    ("remove", "storage.log:Log.remove_segments"): "retention removes the snapshots of expired segments",
     ("rename", "storage.log:Log.replace_segments"): "compaction renames a group of segments between two appends",
     ("read", "storage.compaction:cleanable"): "max.compaction.lag.ms needs the first timestamps after a start",
     ("read", "broker.truncation:Truncations._go_on"): "a truncation searches its position",

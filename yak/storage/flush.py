@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class FlushPlan:
     """Files to sync so that everything below `up_to_offset` is durable."""
 
-    __slots__ = ("_active", "_closed", "_directory", "_disk", "_epochs", "_log", "_snapshots", "_sync_names", "active_base_offset", "covers_closed", "generation",
+    __slots__ = ("_active", "_closed", "_directory", "_disk", "_dropped_snapshots", "_epochs", "_log", "_snapshots", "_sync_names", "active_base_offset", "covers_closed", "generation",
                  "up_to_offset")  # fmt: skip
 
     def __init__(
@@ -37,6 +37,7 @@ class FlushPlan:
         active: Segment | None,
         epochs: bytes | None,
         snapshots: list[Offset],
+        dropped_snapshots: list[Offset],
         *,
         sync_names: bool,
     ) -> None:
@@ -51,6 +52,7 @@ class FlushPlan:
         self._active = active
         self._epochs = epochs
         self._snapshots = snapshots
+        self._dropped_snapshots = dropped_snapshots
         self._sync_names = sync_names
 
     def run(self) -> None:
@@ -67,6 +69,9 @@ class FlushPlan:
             path = self._log.path
             for offset in self._snapshots:
                 sync_if_exists(disk, f"{path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
+            for offset in self._dropped_snapshots:
+                # after a truncation it may be one that was written again: the start then reads an older one
+                disk.remove(f"{path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
             if self._epochs is not None:
                 disk.write_file(f"{path}/{LEADER_EPOCH_CHECKPOINT}", self._epochs)
             if self._sync_names:

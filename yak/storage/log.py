@@ -85,7 +85,7 @@ class Log:
     """
 
     __slots__ = (
-        "__weakref__", "active", "cleaned_offset", "config", "cursors", "directory", "disk", "epochs", "generation", "has_rolled",
+        "__weakref__", "_dropped_snapshots", "active", "cleaned_offset", "config", "cursors", "directory", "disk", "epochs", "generation", "has_rolled",
         "has_stale_checkpoints", "last_flush_ms", "log_end_offset", "log_start_offset", "names_changed", "newest", "path",
         "producers", "read_end", "recovery_point", "roll_offset", "roll_position", "roll_timestamp",
         "segments", "size_bytes", "snapshot_offsets", "swaps", "tail", "topic_id", "topic_partition", "unsynced_truncation",
@@ -119,6 +119,8 @@ class Log:
         self.size_bytes = sum(segment.size for segment in segments)
         self.names_changed = False
         self.has_rolled = len(segments) > 1 and recovery_point <= self.active.base_offset
+        self._dropped_snapshots: list[Offset] = []
+        """Snapshots at no segment's start: the next flush removes them."""
         self.has_stale_checkpoints = False
         """The directory's checkpoints may hold the offsets of an earlier log of this name (`names.NEW_LOG_MARK`)."""
         self.unsynced_truncation: Segment | None = None
@@ -455,15 +457,13 @@ class Log:
         self._set_roll_limits()
 
     def _write_snapshot(self) -> None:
-        """Write the producer snapshot at the log end, unsynced; delete those at no segment's start. Raises OSError."""
+        """Write the producer snapshot at the log end, unsynced; drop those at no segment's start. Raises OSError."""
         offset = self.log_end_offset
         self.disk.write_file_lazily(self._snapshot_path(offset), format_snapshot(self.producers.to_snapshot()))
         bases = {segment.base_offset for segment in self.segments}
-        kept = [old for old in self.snapshot_offsets if old in bases and old != offset]
-        for old in self.snapshot_offsets:
-            if old not in bases and old != offset:
-                self.disk.remove(self._snapshot_path(old))
-        self.snapshot_offsets = [*kept, offset]
+        others = [old for old in self.snapshot_offsets if old != offset]
+        self._dropped_snapshots += [old for old in others if old not in bases]
+        self.snapshot_offsets = [*(old for old in others if old in bases), offset]
         self.names_changed = True
 
     def _snapshot_path(self, offset: Offset) -> str:
@@ -714,7 +714,7 @@ class Log:
 
     def truncation_sync_plan(self) -> FlushPlan:
         """The files to sync before the next append to a truncated log."""
-        return FlushPlan(self, self.log_end_offset, [], self.unsynced_truncation, None, [], sync_names=True)
+        return FlushPlan(self, self.log_end_offset, [], self.unsynced_truncation, None, [], [], sync_names=True)
 
     def truncation_synced(self, plan: FlushPlan) -> None:
         """Allow appends after a plan's `run` returned, unless the log was truncated again."""
@@ -789,7 +789,10 @@ class Log:
                 renamed += segment.set_aside(DELETED_SUFFIX)
                 if segment.base_offset in self.snapshot_offsets:
                     self.snapshot_offsets.remove(segment.base_offset)
-                    disk.remove(self._snapshot_path(segment.base_offset))
+                    path = self._snapshot_path(segment.base_offset)
+                    if disk.exists(path):
+                        disk.rename(path, path + DELETED_SUFFIX)
+                        renamed.append(path + DELETED_SUFFIX)
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
         return partial(remove_files, disk, renamed)
@@ -852,8 +855,10 @@ class Log:
             self.active if include_active and self.active.size else None,
             epochs,
             [offset for offset in self.snapshot_offsets if self.recovery_point < offset],
+            self._dropped_snapshots,
             sync_names=self.names_changed,
         )
+        self._dropped_snapshots = []
         self.names_changed = False
         return plan
 
