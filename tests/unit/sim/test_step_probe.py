@@ -36,7 +36,7 @@ def call_in_each_step(monkeypatch, call):
         (lambda disk: disk.remove("/data/absent"), "remove"),
         (lambda disk: disk.remove_tree("/data/absent"), "remove"),
         (lambda disk: disk.sync_directory("/data"), "sync"),
-        (lambda disk: [rename_and_back(disk) for _ in range(2)], "rename"),
+        (lambda disk: [rename_and_back(disk) for _ in range(3)], "rename"),
     ],
 )
 def test_step_with_a_slow_disk_call_is_a_violation(monkeypatch, call, name):
