@@ -8,7 +8,6 @@ An exception in the core or in an effect leaves state that is unsafe to use: the
 `yak.fail_stop`), and nothing of that turn is sent.
 """
 
-import math
 import os
 import traceback
 from collections import deque
@@ -60,10 +59,6 @@ DISKS_LOST_EXIT_CODE: Final = 7
 SLOW_TURN_MS: Final = 200
 """A longer turn delays every connection and is logged."""
 _RETRY_AFTER_BUG_SECONDS: Final = 1.0
-_LOOK_EVERY_MS: Final = 4
-"""The shortest interval between two calls of `next_due` after turns, since a call costs as much as a small request.
-Earlier timers run that much late."""
-_LOOK_AGAIN_SECONDS: Final = _LOOK_EVERY_MS / 1000
 
 
 class Core(Protocol):
@@ -191,9 +186,6 @@ class Shell:
         self._posted: deque[Event] = deque()
         self._turn_end = TurnEnd()
         self._armed_ms: int | None = None
-        self._looked_ms = 0
-        self._must_look = False
-        """Turns have passed since the last call of `next_due`."""
         self._timer_scope: trio.CancelScope | None = None
         self._on_effect: dict[type[Effect], Callable[..., None]] = {
             CloseConnection: self._close_connection,
@@ -373,21 +365,12 @@ class Shell:
         self.touched.pop(connection, None)
 
     def _arm_timer(self) -> None:
-        """Wake the timer's task at the next due time. Of several turns within some ms only the first asks the core."""
-        scope = self._timer_scope
-        if 0 <= self.turn_ms - self._looked_ms < _LOOK_EVERY_MS:
-            if scope is not None and not self._must_look:
-                self._must_look = True
-                scope.deadline = min(scope.deadline, trio.current_time() + _LOOK_AGAIN_SECONDS)
-            return
-        self._looked_ms = self.turn_ms
+        """Wake the timer's task earlier, if a timer is due before all others."""
         due = self._next_due()
-        if self._must_look or (due is not None and (self._armed_ms is None or due < self._armed_ms)):
-            self._must_look = False
+        if due is not None and (self._armed_ms is None or due < self._armed_ms):
             self._armed_ms = due
-            if scope is not None:
-                wait_ms = math.inf if due is None else max(1, due - self.clock.now_ms())
-                scope.deadline = trio.current_time() + wait_ms / 1000
+            if self._timer_scope is not None:
+                self._timer_scope.deadline = self._deadline(due)
 
     def _next_due(self) -> int | None:
         try:
@@ -395,14 +378,16 @@ class Shell:
         except Exception as error:  # noqa: BLE001 - nothing would run by the clock any more
             self.halt("next_due", error)
 
+    def _deadline(self, due_ms: int) -> float:
+        return trio.current_time() + max(1, due_ms - self.clock.now_ms()) / 1000
+
     async def run_timer(self) -> None:
         """The task that posts `TimerDue`; sleeps until the next due time, forever without one."""
         while True:
             self._armed_ms = due = self._next_due()
-            self._must_look = False
             with trio.CancelScope() as scope:
                 if due is not None:
-                    scope.deadline = trio.current_time() + max(1, due - self.clock.now_ms()) / 1000
+                    scope.deadline = self._deadline(due)
                 self._timer_scope = scope
                 await trio.sleep_forever()
             self._timer_scope = None
