@@ -1,0 +1,182 @@
+"""The longest step of a broker with many partitions under rolls, truncations, elections and deletes of topics.
+
+Run: .venv/bin/python tests/bench/bench_longest_step.py [--partitions N] [--rounds N] [--profile PHASE]
+
+Two simulated brokers replicate all partitions on a real file system, whose files are in the page cache. A step is timed
+from the event to its effects; jobs are not. Of several rounds the best counts, since a pause of the machine lengthens any
+step. The garbage collector does not run: one heap holds both brokers. The goal is a longest step under 5 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import datetime as dt
+import gc
+import pstats
+import sys
+import tempfile
+import time
+from contextlib import nullcontext
+
+from yak.server.disk import RealDisk
+from yak.sim import cluster
+from yak.sim.cluster_rig import ClusterRig
+from yak.sim.node import SimNode
+
+TOPIC_PARTITIONS = 500
+WRITTEN = 4
+"""One in so many partitions gets records."""
+GOAL_MS = 5
+SETTINGS = {"log.retention.check.interval.ms": "1000"}
+
+
+class BenchDisk(RealDisk):
+    """A real file system with what a simulated node asks of its disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writing = nullcontext(None)
+        self.on_slow_call = None
+        self._locks = []
+
+    def lock(self, path: str):
+        self._locks.append(super().lock(path))
+        return self._locks[-1]
+
+    def kill(self) -> None:
+        """End the process: the page cache survives."""
+        while self._locks:
+            self._locks.pop().release()
+        self.close()
+
+
+class Steps:
+    """The longest step of each phase, and its profile."""
+
+    def __init__(self, profiled: str) -> None:
+        self.phase = ""
+        self.longest: dict[str, tuple[float, str]] = {}
+        self.profile: tuple[float, cProfile.Profile] | None = None
+        self._profiled = profiled
+
+    def step(self, real, event, now_ms):
+        profile = cProfile.Profile() if self.phase == self._profiled else None
+        if profile is not None:
+            profile.enable()
+        started = time.perf_counter()
+        effects = real(event, now_ms)
+        took_ms = (time.perf_counter() - started) * 1000
+        if profile is not None:
+            profile.disable()
+            if self.profile is None or took_ms > self.profile[0]:
+                self.profile = took_ms, profile
+        if took_ms > self.longest.get(self.phase, (0.0, ""))[0]:
+            self.longest[self.phase] = took_ms, type(event).__name__
+        return effects
+
+
+def make_rig(folder: str, steps: Steps) -> ClusterRig:
+    class BenchNode(SimNode):
+        def __init__(self, *args, **more) -> None:
+            super().__init__(*args, **more)
+            self.disk = BenchDisk()
+            self.directories = (f"{folder}/{self.party}",)
+
+        def _step(self, event) -> None:
+            broker = self.broker
+            if "step" not in vars(broker):
+                real = broker.step
+                broker.step = lambda event, now_ms: steps.step(real, event, now_ms)
+            super()._step(event)
+
+    cluster.SimNode = BenchNode
+    rig = ClusterRig(size=2, settings=SETTINGS, hands_back=False)
+    rig.cluster.history.look = lambda *_: None
+    rig.cluster.history.store_changed = lambda *_: None
+    return rig
+
+
+def produce(rig: ClusterRig, places: list[tuple[str, int]], *, acks: int, value: bytes = b"x" * 100) -> None:
+    """One batch to each partition's leader, 100 requests at a time."""
+    for first in range(0, len(places), 100):
+        pending = [
+            rig.begin_produce(topic, [value], partition=partition, acks=acks)
+            for topic, partition in places[first : first + 100]
+        ]
+        rig.run_until(lambda pending=pending: all(each.is_done for each in pending))
+        assert all(each.answer.responses[0].partition_responses[0].error_code == 0 for each in pending)
+
+
+def run(folder: str, partitions: int, steps: Steps) -> None:
+    """All phases, in the order in which a cluster meets them."""
+
+    def begin(phase: str) -> None:
+        gc.collect()
+        steps.phase = phase
+
+    begin("start")
+    rig = make_rig(folder, steps)
+    begin("creations")
+    topics = [f"many-{first}" for first in range(0, partitions, TOPIC_PARTITIONS)]
+    for topic in topics:
+        rig.create_topic(
+            topic, partitions=TOPIC_PARTITIONS, replication_factor=2, segment_bytes="1024", retention_bytes="3000"
+        )
+    one, other = rig.nodes
+    for node in rig.nodes:
+        rig.run_until(lambda node=node: len(node.broker.partitions) == partitions)
+    rig.run_for(3_000)
+    written = [(topic, partition) for topic in topics for partition in range(0, TOPIC_PARTITIONS, WRITTEN)]
+    begin("rolls")
+    for _ in range(6):
+        produce(rig, written, acks=-1, value=b"x" * 600)
+    begin("retention")
+    rig.run_for(20_000)
+    begin("elections")
+    # records that only the other broker has, so that it truncates them later
+    rig.cluster.cut(one.party, other.party)
+    produce(rig, [place for place in written if rig.leader(*place) == other.node_id], acks=1)
+    other.kill()
+    rig.cluster.heal(one.party, other.party)
+    rig.run_until(lambda: all(rig.leader(*place) == one.node_id for place in written))
+    rig.run_for(2_000)
+    begin("truncations")
+    produce(rig, written, acks=1)
+    other.start()
+    rig.run_until(lambda: other.is_ready and all(rig.is_in_sync(*place) for place in written))
+    truncated = rig.events(other.node_id).count("log-truncated")
+    assert truncated > len(written) // 4, f"only {truncated} logs were truncated"
+    begin("deletes")
+    rig.begin(one.node_id, 20, 4, topic_names=topics, timeout=dt.timedelta(seconds=30))
+    rig.run_until(lambda: not one.broker.partitions and not other.broker.partitions)
+    rig.run_for(5_000)
+
+
+def main() -> int:
+    """Print the best of the longest steps; 1 when one is over the goal."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--profile", default="", metavar="PHASE", help="print the profile of its longest step")
+    options = parser.parse_args()
+    gc.disable()
+    best: dict[str, tuple[float, str]] = {}
+    for _ in range(options.rounds):
+        steps = Steps(options.profile)
+        with tempfile.TemporaryDirectory(prefix="yak-longest-step-") as folder:
+            run(folder, options.partitions, steps)
+        for phase, longest in steps.longest.items():
+            best[phase] = min(longest, best.get(phase, longest))
+        if steps.profile is not None:
+            pstats.Stats(steps.profile[1]).sort_stats("cumulative").print_stats(40)
+    del best["start"]
+    for phase, (took_ms, event) in best.items():
+        print(f"{phase:<12} {took_ms:8.2f} ms  {event}")
+    longest_ms = max(took_ms for took_ms, _event in best.values())
+    print(f"{'all':<12} {longest_ms:8.2f} ms  goal {GOAL_MS} ms: {'met' if longest_ms < GOAL_MS else 'missed'}")
+    return 0 if longest_ms < GOAL_MS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
