@@ -1,6 +1,6 @@
 """The longest step of a broker with many partitions under rolls, truncations, elections and deletes of topics.
 
-Run: .venv/bin/python tests/bench/bench_longest_step.py [--partitions N] [--rounds N] [--profile PHASE]
+Run: .venv/bin/python tests/bench/bench_longest_step.py [--partitions N] [--rounds N] [--profile]
 
 Two simulated brokers replicate all partitions on a real file system, whose files are in the page cache. A step is timed
 from the event to its effects; jobs are not. Of several rounds the best counts, since a pause of the machine lengthens any
@@ -54,14 +54,14 @@ class BenchDisk(RealDisk):
 class Steps:
     """The longest step of each phase, and its profile."""
 
-    def __init__(self, profiled: str) -> None:
+    def __init__(self, *, is_profiled: bool) -> None:
         self.phase = ""
         self.longest: dict[str, tuple[float, str]] = {}
-        self.profile: tuple[float, cProfile.Profile] | None = None
-        self._profiled = profiled
+        self.profiles: dict[str, cProfile.Profile] = {}
+        self._is_profiled = is_profiled
 
     def step(self, real, event, now_ms):
-        profile = cProfile.Profile() if self.phase == self._profiled else None
+        profile = cProfile.Profile() if self._is_profiled else None
         if profile is not None:
             profile.enable()
         started = time.perf_counter()
@@ -69,10 +69,10 @@ class Steps:
         took_ms = (time.perf_counter() - started) * 1000
         if profile is not None:
             profile.disable()
-            if self.profile is None or took_ms > self.profile[0]:
-                self.profile = took_ms, profile
         if took_ms > self.longest.get(self.phase, (0.0, ""))[0]:
             self.longest[self.phase] = took_ms, type(event).__name__
+            if profile is not None:
+                self.profiles[self.phase] = profile
         return effects
 
 
@@ -158,18 +158,19 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--profile", default="", metavar="PHASE", help="print the profile of its longest step")
+    parser.add_argument("--profile", action="store_true", help="print the profile of each phase's longest step")
     options = parser.parse_args()
     gc.disable()
     best: dict[str, tuple[float, str]] = {}
     for _ in range(options.rounds):
-        steps = Steps(options.profile)
+        steps = Steps(is_profiled=options.profile)
         with tempfile.TemporaryDirectory(prefix="yak-longest-step-") as folder:
             run(folder, options.partitions, steps)
         for phase, longest in steps.longest.items():
             best[phase] = min(longest, best.get(phase, longest))
-        if steps.profile is not None:
-            pstats.Stats(steps.profile[1]).sort_stats("cumulative").print_stats(40)
+        for phase, profile in steps.profiles.items():
+            print(phase)
+            pstats.Stats(profile).sort_stats("cumulative").print_stats(25)
     del best["start"]
     for phase, (took_ms, event) in best.items():
         print(f"{phase:<12} {took_ms:8.2f} ms  {event}")

@@ -11,6 +11,7 @@ behind until all followers have caught up.
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr
@@ -97,11 +98,15 @@ class IsrChanges:
     # --------------------------------------------------------------------------------------------------- sending
 
     def run(self) -> None:
-        """Propose the ISR changes of the checked partitions, at the end of a turn or of due timers."""
+        """Propose the ISR changes of one batch of partitions, at the end of a turn or of due timers."""
         if not self._wanted:
             return
         broker = self._broker
-        wanted, self._wanted = self._wanted, {}
+        wanted = list(islice(self._wanted, BATCH_MAX))
+        for partition in wanted:
+            del self._wanted[partition]
+        if self._wanted:
+            broker.timers.arm_at_the_latest((self, "rest"), broker.now_ms + 1, self.run)
         own_epoch = broker.metadata.lifecycle.broker_epoch
         proposals = []
         for partition in wanted:

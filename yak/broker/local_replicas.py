@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 FEW_LOGS = 8
 """For more new logs than this, one sync of the file system makes all of them durable, instead of three syncs for each."""
-RELEASED_A_SLICE = 50
+RELEASED_A_SLICE = 10
 """Folders of deleted partitions that one turn moves aside: each takes a rename, and a job that removes the files."""
-RELEASE_GAP_MS = 10
+RELEASE_GAP_MS = 2
 NewLog: TypeAlias = tuple[TopicPartition, uuid.UUID, Any]
 """Partition, topic id and configuration of a log to create."""
 Created: TypeAlias = dict[TopicPartition, Log | OSError | LogDirectoryFailure]
