@@ -13,7 +13,7 @@ from conftest import RedisDatabases
 SITE = """
 import os, sys
 if "serve" in sys.orig_argv:
-    from yak.broker.isr_changes import IsrChanges
+    from yak.replication.isr import IsrChanges
     real = IsrChanges.run
     def run(self):
         real(self)

@@ -22,7 +22,6 @@ from yak.broker.damaged_replicas import DamagedReplicas
 from yak.broker.expected_followers import ExpectedFollowers
 from yak.broker.fetch_sessions import ConsumerSessions
 from yak.broker.flushing import Flusher
-from yak.broker.isr_changes import IsrChanges
 from yak.broker.large_requests import LargeRequests
 from yak.broker.maintenance import Maintenance
 from yak.broker.metadata import Metadata
@@ -57,6 +56,7 @@ from yak.limits import (
 )
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import Incarnation
+from yak.replication.isr import IsrChanges
 from yak.replication.partition import Partition
 from yak.replication.replica_bound import ReplicaBound
 from yak.seams.dice import Dice
@@ -114,7 +114,6 @@ class Broker:
         self.compacting = Compacting(self)
         self._failure: FailStop | None = None
         self.peers = Peers(self.context, parts.dice, self._incarnation)
-        self.isr_changes = IsrChanges(self)
         self.replication = Replication(self)
         self.offline_replicas = OfflineReplicas(self)
         self.damaged_replicas = DamagedReplicas(self)
@@ -129,6 +128,7 @@ class Broker:
         self.expected_followers = ExpectedFollowers(self, parts.expected_followers, parts.followers_timeout_ms, now_ms)
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)
+        self.isr_changes = IsrChanges(self.context, self.partitions, self.metadata, self.counters.isr, self.advanced)
         self.offline_replicas.ask()
         self._moved = self.metadata.moved
         self.apis = parts.apis

@@ -4,7 +4,7 @@
     counters.topics["orders"].messages_in        # of a topic, while this broker has a replica of it
     counters.total().bytes_out                   # of all topics, deleted ones included: never decreases
     counters.errors[ApiKey, code]                # error codes answered
-    counters.isr_shrinks, counters.isr_expands   # of partitions that this broker leads
+    counters.isr                                 # of partitions that this broker leads
     counters.elections                           # by this broker as the controller (`yak.cluster.leader_elections`)
 
 They only grow, so a rate is the difference of two readings divided by the time between them. Read them between turns, and
@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from yak.cluster.leader_elections import ElectionCounts
+from yak.replication.isr import IsrCounts
 from yak.replication.traffic import Traffic
 
 FOLLOWER_FETCH: Final = -1
@@ -34,9 +35,7 @@ class Counters:
         "damaged_reads",
         "elections",
         "errors",
-        "isr_expands",
-        "isr_refused",
-        "isr_shrinks",
+        "isr",
         "replication_bytes_in",
         "replication_bytes_out",
         "retired",
@@ -60,10 +59,7 @@ class Counters:
         """By API key and error code: one for each partition, topic, group or whole answer with that code."""
         self.damaged_reads = 0
         """Reads of clients, followers, coordinators and compaction that met a damaged batch."""
-        self.isr_shrinks = 0
-        self.isr_expands = 0
-        self.isr_refused = 0
-        """ISR changes that the metadata store refused."""
+        self.isr = IsrCounts()
         self.store_outages = 0
         self.store_outage_ms = 0
         """Duration of past outages; `Metadata.store_lost_ms` is the start of the present one."""

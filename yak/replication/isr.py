@@ -1,20 +1,39 @@
-"""The ISR that a leader proposes to the metadata store, computed from its followers' fetches.
+"""The ISR that a leader proposes to the metadata store, computed from its followers' fetches, and the proposals.
 
 A follower joins when its log reaches both the high watermark and the start of the current leader epoch: with only the
 first it could lack records that an earlier leader committed (the model of KIP-320). It stays while it was caught up
 within `replica.lag.time.max.ms` and its broker is alive under the epoch with which it joined (KIP-841, KIP-903).
+
+Leaders send proposals in batches. A proposal counts (for the maximal ISR) from when it is sent until it has a definite
+answer and the image includes that answer. Without a definite answer the same proposal, with the same nonce, is sent again
+(reliability rules 4.6; Kafka's Partition.handleAlterPartitionError). A new leader epoch ends it.
+
+There is no periodic scan of all partitions for lagging followers: a partition is watched from the append that left a follower
+behind until all followers have caught up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from yak.ids import BrokerEpoch, NodeId, PartitionEpoch
+from yak.cluster.broker_lifecycle import BrokerLifecycle
+from yak.cluster.payload import IsrMember, format_isr
+from yak.cluster.records import BrokerState
+from yak.core.context import Context
+from yak.errors import PeerError
+from yak.ids import BrokerEpoch, NodeId, PartitionEpoch, TopicPartition
+from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.replication.partition import Partition
 
+BATCH_MAX = 200
+RETRY_MS = 200
+_LOOKS_PER_LAG = 2
 Member: TypeAlias = tuple[NodeId, BrokerEpoch]
 """A broker and its epoch."""
 EpochOf: TypeAlias = Callable[[NodeId], BrokerEpoch]
@@ -76,3 +95,202 @@ def may_join(partition: Partition, node_id: NodeId) -> bool:
     if node_id in isr and replica.broker_epoch == partition.isr_epochs[isr.index(node_id)]:
         return False
     return replica.log_end_offset >= max(partition.high_watermark, partition.epoch_start_offset)
+
+
+@dataclass(slots=True)
+class IsrCounts:
+    """Proposals of this broker that the metadata store accepted, or refused; one may both shrink and expand an ISR."""
+
+    shrinks: int = 0
+    expands: int = 0
+    refused: int = 0
+
+
+class OwnChanges(Protocol):
+    """The cluster's metadata, as far as a broker changes it for itself."""
+
+    @property
+    def lifecycle(self) -> BrokerLifecycle:
+        """The registration of this broker."""
+
+    def begin_own(
+        self, requests: Sequence[StoreRequest], done: Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]
+    ) -> int:
+        """Send one change; `done(error, values)` follows. Raises PeerError when it cannot be sent."""
+
+
+class IsrChanges:
+    """The proposals of all partitions that this broker leads, and the partitions that are watched for lagging followers."""
+
+    def __init__(
+        self,
+        context: Context,
+        partitions: Mapping[TopicPartition, Partition],
+        metadata: OwnChanges,
+        counts: IsrCounts,
+        advanced: Callable[[Partition], None],
+    ) -> None:
+        self._context = context
+        self._partitions = partitions
+        self._metadata = metadata
+        self._counts = counts
+        self._advanced = advanced
+        """Called with each partition whose high watermark advanced."""
+        self._nonce = 0
+        self._lag_max_ms = context.config.replica_lag_time_max_ms
+        self._wanted: dict[Partition, None] = {}
+        self._unsent: list[tuple[Partition, IsrProposal]] = []
+        """Proposals without a definite answer, or not sent because the store was away."""
+        self._watched: dict[Partition, None] = {}
+        self._later: dict[Partition, None] = {}
+
+    # ----------------------------------------------------------------------------------------------------- choosing
+
+    def look(self, partition: Partition) -> None:
+        """Check at the end of the turn whether the ISR should change."""
+        self._wanted[partition] = None
+
+    def watch(self, partition: Partition) -> None:
+        """Watch a partition after an append: followers that were caught up have `replica.lag.time.max.ms` from now."""
+        partition.is_watched = True
+        now_ms = self._context.clock.now_ms
+        for replica in partition.replica_states.values():
+            if replica.log_end_offset >= replica.last_fetch_end_offset >= 0:
+                replica.last_caught_up_ms = now_ms
+        self._watched[partition] = None
+        self._watch_soon()
+
+    def _watch_soon(self) -> None:
+        due_ms = self._context.clock.now_ms + self._lag_max_ms // _LOOKS_PER_LAG
+        self._context.timers.arm_at_the_latest((self, "watch"), due_ms, self._look_at_watched)
+
+    def brokers_changed(self) -> None:
+        """Brokers registered, left or restarted: check the ISR of every replicated partition that this broker leads."""
+        for partition in self._partitions.values():
+            if partition.is_leader and len(partition.replicas) > 1:
+                self._wanted[partition] = None
+
+    def _retry(self) -> None:
+        """Send unanswered proposals again."""
+        unsent, self._unsent = self._unsent, []
+        self._send([(partition, proposal) for partition, proposal in unsent if partition.pending_isr is proposal])
+        later, self._later = self._later, {}
+        self._wanted |= later
+
+    def _look_at_watched(self) -> None:
+        """Check the watched partitions for lagging followers."""
+        watched, self._watched = self._watched, {}
+        for partition in watched:
+            log = partition.log
+            if (
+                not partition.is_leader
+                or log is None
+                or self._partitions.get(partition.topic_partition) is not partition
+                or all(state.log_end_offset >= log.log_end_offset for state in partition.replica_states.values())
+            ):
+                partition.is_watched = False
+            else:
+                self._watched[partition] = None
+                self._wanted[partition] = None
+        if self._watched:
+            self._watch_soon()
+
+    # --------------------------------------------------------------------------------------------------- sending
+
+    def run(self) -> None:
+        """Propose the ISR changes of one batch of partitions, at the end of a turn or of due timers."""
+        if not self._wanted:
+            return
+        now_ms, lifecycle = self._context.clock.now_ms, self._metadata.lifecycle
+        wanted = list(islice(self._wanted, BATCH_MAX))
+        for partition in wanted:
+            del self._wanted[partition]
+        if self._wanted:
+            self._context.timers.arm_at_the_latest((self, "rest"), now_ms + 1, self.run)
+        own_epoch = lifecycle.broker_epoch
+        proposals = []
+        for partition in wanted:
+            if self._partitions.get(partition.topic_partition) is not partition:
+                continue
+            members = wanted_isr(partition, self._epoch_of, own_epoch, now_ms, self._lag_max_ms)
+            if members is None:
+                continue
+            if lifecycle.refusal() is not None:
+                self._again(partition)
+                continue
+            self._nonce += 1
+            nonce = f"{partition.node_id}.{own_epoch}.{self._nonce}"
+            proposal = IsrProposal(members, partition.partition_epoch, partition.effective_min_isr, nonce)
+            committed = dict(partition.isr_members)
+            proposal.expands = any(committed.get(node_id) != epoch for node_id, epoch in members)
+            proposal.shrinks = any(node_id not in dict(members) for node_id in committed)
+            partition.propose(proposal)
+            proposals.append((partition, proposal))
+        self._send(proposals)
+
+    def _epoch_of(self, node_id: NodeId) -> BrokerEpoch:
+        broker = self._context.image.brokers.get(node_id)
+        return broker.broker_epoch if broker is not None and broker.state is BrokerState.ACTIVE else -1
+
+    def _again(self, partition: Partition) -> None:
+        self._later[partition] = None
+        self._wake_for_retry()
+
+    def _wake_for_retry(self) -> None:
+        context = self._context
+        context.timers.arm_at_the_latest((self, "retry"), context.clock.now_ms + RETRY_MS, self._retry)
+
+    def _send(self, proposals: list[tuple[Partition, IsrProposal]]) -> None:
+        for start in range(0, len(proposals), BATCH_MAX):
+            batch = proposals[start : start + BATCH_MAX]
+            request = StoreRequest("alter_isr", {"partitions": [_arguments(*item) for item in batch]})
+            try:
+                self._metadata.begin_own((request,), partial(self._answered, batch))
+            except PeerError:
+                self._unsent += batch
+                self._wake_for_retry()
+
+    def _answered(
+        self, batch: list[tuple[Partition, IsrProposal]], error: PeerError | None, values: tuple[dict[str, Any], ...]
+    ) -> None:
+        """Apply the store's answer, which the image includes; after an error the outcome is unknown, so retry."""
+        if error is not None:
+            self._unsent += batch
+            self._wake_for_retry()
+            return
+        for (partition, proposal), result in zip(batch, values[0]["results"], strict=True):
+            if partition.pending_isr is not proposal:
+                continue
+            partition.settle(proposal)
+            self._tell(partition, proposal, str(result["code"]))
+            if partition.is_leader and partition.log is not None and partition.advance_high_watermark():
+                self._advanced(partition)
+            if result["code"] == "INELIGIBLE_REPLICA":
+                # the store knows of a change of that broker which this image does not have yet
+                self._again(partition)
+            elif result["code"] != "HELD":
+                # a quarantined partition cannot change until the restore releases it, which the image shows
+                self.look(partition)
+
+    def _tell(self, partition: Partition, proposal: IsrProposal, code: str) -> None:
+        nodes = ",".join(str(node_id) for node_id, _epoch in proposal.members)
+        fields: dict[str, object] = {"partition": str(partition.topic_partition), "isr": nodes}
+        if code == "OK":
+            self._counts.shrinks += proposal.shrinks
+            self._counts.expands += proposal.expands
+            self._context.notice("info", "isr-changed", **fields, partition_epoch=partition.partition_epoch)
+        else:
+            self._counts.refused += 1
+            self._context.notice("info", "isr-change-refused", **fields, code=code)
+
+
+def _arguments(partition: Partition, proposal: IsrProposal) -> dict[str, object]:
+    return {
+        "topic_id": str(partition.topic_id),
+        "partition": partition.topic_partition.partition,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": proposal.partition_epoch,
+        "isr": format_isr(tuple(IsrMember(*member) for member in proposal.members)),
+        "min_isr": proposal.min_isr,
+        "nonce": proposal.nonce,
+    }

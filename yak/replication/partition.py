@@ -105,7 +105,7 @@ class Partition:
         self.pending_isr: IsrProposal | None = None
         """A proposed change of the ISR without a definite answer: its members count until there is one."""
         self.is_watched = False
-        """Whether some follower was behind at the last check (`yak.broker.isr_changes`)."""
+        """Whether some follower was behind at the last check (`yak.replication.isr.IsrChanges`)."""
         self._quorum: tuple[tuple[Replica, BrokerEpoch], ...] = ()
         self.appended_bytes = 0
         """Bytes appended so far by this process."""

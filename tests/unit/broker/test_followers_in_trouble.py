@@ -6,12 +6,12 @@ import errno
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker import isr_changes
 from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
 from yak.protocol.hot import DivergingEpoch
 from yak.protocol.record_batch import iterate_headers
+from yak.replication import isr
 from yak.seams.metadata_store import StoreRequest
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.dice import SeededDice
@@ -51,7 +51,7 @@ def test_a_follower_that_may_not_join_yet_gets_what_a_leader_that_is_alone_takes
         rig.nodes[node - 1].kill()
     rig.run_until(lambda: rig.info("orders").isr == (leader,))
     with monkeypatch.context() as patched:
-        patched.setattr(isr_changes, "wanted_isr", lambda *_: None)
+        patched.setattr(isr, "wanted_isr", lambda *_: None)
         rig.nodes[follower - 1].start()
         rig.run_for(1_000)
         for number in range(3):
