@@ -94,8 +94,6 @@ class Broker:
         self.dice, self.log_store = parts.dice, parts.log_store
         self.now_ms = now_ms
         self.partitions: dict[TopicPartition, Partition] = {}
-        self.full_directories: dict[str, None] = {}
-        """Online log directories that had no room for their last write."""
         self.connections: dict[ConnectionId, Connection] = {}
         self.held_bytes = 0
         """Bytes of copied requests: batches that wait for recompression, and large requests. The shell counts them as

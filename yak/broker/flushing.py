@@ -10,7 +10,6 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.offline_replicas import is_full
 from yak.errors import LogDirectoryFailure
 from yak.replication.partition import Partition
 
@@ -81,7 +80,7 @@ class Flusher:
                     # requested for the log that took this one's place
                     self._start(partition, all_of_it=True)
                 return
-            if isinstance(error, LogDirectoryFailure) and is_full(self._broker, error):
+            if isinstance(error, LogDirectoryFailure) and self._broker.offline_replicas.is_full(error):
                 # the records are synced, but the leader epoch file is not written: another flush writes it
                 log.epochs.dirty = log.names_changed = True
                 self.want_within(partition, NO_ROOM_PAUSE_MS)

@@ -20,7 +20,6 @@ from yak.broker.batch_validation import (
     record_errors_of,
     wanted_codec,
 )
-from yak.broker.offline_replicas import is_full
 from yak.config.log_config import NEVER
 from yak.core.events import Notice
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
@@ -225,15 +224,15 @@ def append_to_leader_log(
     try:
         base_offset = log.append(header, records, partition.leader_epoch, now_ms)
     except LogDirectoryFailure as failure:
-        if is_full(broker, failure):
+        if broker.offline_replicas.is_full(failure):
             partition.deferred_sequences.defer(header, now_ms)
         else:
             broker.directory_failed(failure)
         raise PeerError(
             ErrorCode.kafka_storage_error, f"the log directory failed: {failure.error.strerror}"
         ) from failure
-    if broker.full_directories:
-        broker.full_directories.pop(log.directory, None)
+    if broker.offline_replicas.full_directories:
+        broker.offline_replicas.full_directories.pop(log.directory, None)
     end_offset = log.log_end_offset
     size_bytes = len(records)
     partition.appended_bytes += size_bytes

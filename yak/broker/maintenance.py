@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.offline_replicas import is_full
 from yak.cluster.records import BrokerState
 from yak.core import events
 from yak.errors import ErrorCode, LogDirectoryFailure
@@ -147,7 +146,7 @@ class Maintenance:
         has_room = result if error is None else self._broker.log_store.has_room()
         self._broker.metadata.report_full(is_full=not has_room)
         if isinstance(error, LogDirectoryFailure):
-            if not is_full(self._broker, error):
+            if not self._broker.offline_replicas.is_full(error):
                 self._broker.directory_failed(error)
         elif error is not None:
             self._broker.notice("error", "checkpoint-failed", error=str(error))

@@ -15,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.local_replicas import Created, LocalReplicas, NewLog
-from yak.broker.offline_replicas import is_full
 from yak.cluster import outputs as out
 from yak.cluster.broker_lifecycle import BrokerLifecycle, LifecycleState
 from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo, TopicInfo
@@ -368,7 +367,7 @@ class Metadata:
             if error is not None:
                 self._fail(error)
                 return
-            if failure is not None and not is_full(self._broker, failure):
+            if failure is not None and not self._broker.offline_replicas.is_full(failure):
                 self._broker.directory_failed(failure)
             self._replace(step)
 

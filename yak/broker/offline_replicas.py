@@ -39,6 +39,22 @@ class OfflineReplicas:
         self._to_leave: dict[Partition, bool] = {}
         """Partition -> whether its records are lost."""
         self._without_room: dict[TopicPartition, None] = {}
+        self.full_directories: dict[str, None] = {}
+        """Online log directories that had no room for their last write."""
+
+    def is_full(self, failure: LogDirectoryFailure) -> bool:
+        """Whether a write found a full disk and changed nothing: the directory stays online, and the write may be repeated.
+
+        Only for callers that retry, or whose client does. Logged once for each directory, until an append succeeds there.
+        """
+        if not isinstance(failure.error, DiskFull):
+            return False
+        if failure.directory not in self.full_directories:
+            self.full_directories[failure.directory] = None
+            broker, path = self._broker, str(failure.error.filename or "")
+            broker.notice("error", "log-directory-full", directory=failure.directory, path=path)
+            broker.metadata.report_full(is_full=not broker.log_store.has_room())
+        return True
 
     def lacks_room(self, topic_partition: TopicPartition, created: Any) -> None:
         """Schedule another attempt for a creation that failed with `created`, if only because the disk was full."""
@@ -199,22 +215,6 @@ def _arguments(partition: Partition, is_lost: bool) -> dict[str, object]:
         "partition": partition.topic_partition.partition,
         "lost": is_lost,
     }
-
-
-def is_full(broker: Broker, failure: LogDirectoryFailure) -> bool:
-    """Whether a write found a full disk and changed nothing: the directory stays online, and the write may be repeated.
-
-    Only for callers that retry, or whose client does. Logged once for each directory, until an append succeeds there.
-    """
-    if not isinstance(failure.error, DiskFull):
-        return False
-    if failure.directory not in broker.full_directories:
-        broker.full_directories[failure.directory] = None
-        broker.notice(
-            "error", "log-directory-full", directory=failure.directory, path=str(failure.error.filename or "")
-        )
-        broker.metadata.report_full(is_full=not broker.log_store.has_room())
-    return True
 
 
 def full_brokers(broker: Broker) -> frozenset[NodeId]:

@@ -12,7 +12,6 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from yak.broker.offline_replicas import is_full
 from yak.broker.truncation import Truncations
 from yak.config.log_config import NEVER
 from yak.core.events import PeerEnd
@@ -362,7 +361,7 @@ class ReplicaFetcher:
                 self._tries.pop(key, None)
                 self._stuck_at.pop(key, None)
         except LogDirectoryFailure as failure:
-            if partition.truncation is None and is_full(self._broker, failure):
+            if partition.truncation is None and self._broker.offline_replicas.is_full(failure):
                 self._delay(key)
             else:
                 self._broker.directory_failed(failure)

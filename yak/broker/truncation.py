@@ -22,7 +22,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.offline_replicas import is_full
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset
 from yak.protocol.hot import DivergingEpoch
@@ -152,7 +151,7 @@ class Truncations:
                 return
             self._truncate(truncation)
         except LogDirectoryFailure as failure:
-            if is_full(self._broker, failure):
+            if self._broker.offline_replicas.is_full(failure):
                 self._repeat_later(truncation, must_lower=False)
                 return
             self._broker.directory_failed(failure)
@@ -215,7 +214,7 @@ class Truncations:
             del self._lowering[directory]
             has_room = True
             if isinstance(error, LogDirectoryFailure):
-                has_room = not is_full(self._broker, error)
+                has_room = not self._broker.offline_replicas.is_full(error)
                 if has_room:
                     self._broker.directory_failed(error)
             elif error is not None:

@@ -37,7 +37,7 @@ def test_append_without_room_is_refused_and_works_again_without_a_restart(rig):
     assert not said(rig, "log-directory-offline")
     assert said(rig, "log-directory-full") == 1
     assert rig.produce("orders", [b"second"]).base_offset == 1
-    assert rig.node.broker.full_directories == {}
+    assert rig.node.broker.offline_replicas.full_directories == {}
 
 
 @pytest.mark.parametrize("is_known", [True, False])
