@@ -43,7 +43,6 @@ from yak.core.jobs import Jobs
 from yak.core.peers import Peers
 from yak.core.timers import Timers
 from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, PeerError, ProtocolViolation, TooManyElements
-from yak.fail_stop import changes_state
 from yak.ids import BrokerEpoch, ConnectionId, NodeId, TopicPartition
 from yak.lifecycle.failure_watch import FailureWatch, SuspectedBrokers
 from yak.lifecycle.liveness import RecentlyFenced
@@ -112,8 +111,8 @@ class Broker:
         self.compacting = Compacting(self)
         self._failure: FailStop | None = None
         self.peers = Peers(self.context, parts.dice, self._incarnation)
-        self.replication = Replication(self)
         self.offline_replicas = OfflineReplicas(self)
+        self.replication = Replication(self)
         self.damaged_replicas = DamagedReplicas(self)
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
         self.recently_fenced = RecentlyFenced(self.context)
@@ -266,7 +265,6 @@ class Broker:
         if partition.replica_sessions:
             self.replication.follower_sessions.watermark_moved(partition)
 
-    @changes_state
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take a log directory offline until restart: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
         self.offline_replicas.directory_failed(failure)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.core.events import DisksLost
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.fail_stop import changes_state
 from yak.ids import NodeId, TopicPartition
 from yak.replication.partition import Partition
 from yak.seams.disk import DiskFull
@@ -76,6 +77,7 @@ class OfflineReplicas:
             self._to_leave[partition] = True
             self._wake_now()
 
+    @changes_state
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take the logs of a failed directory offline (see `Broker.directory_failed`)."""
         broker = self._broker

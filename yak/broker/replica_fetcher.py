@@ -12,7 +12,6 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from yak.broker.truncation import Truncations
 from yak.config.log_config import NEVER
 from yak.core.events import PeerEnd
 from yak.errors import ErrorCode, LogDirectoryFailure, ProtocolViolation
@@ -26,6 +25,7 @@ from yak.protocol.replica_fetch import (
 )
 from yak.replication.partition import Partition
 from yak.replication.throttle import Throttle, is_named
+from yak.replication.truncation import Truncations
 from yak.storage.log import Log
 
 if TYPE_CHECKING:

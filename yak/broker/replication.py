@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from yak.broker.fetch_reads import FollowerReader
 from yak.broker.fetch_sessions import FollowerSessions
 from yak.broker.replica_fetcher import ReplicaFetcher
-from yak.broker.truncation import Truncations
 from yak.cluster.image import Delta
 from yak.config.broker_configs import dynamic_value
 from yak.ids import BrokerEpoch, NodeId
 from yak.replication.partition import Partition
 from yak.replication.throttle import Throttle
+from yak.replication.truncation import Truncations
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -29,7 +29,9 @@ class Replication:
         self._broker = broker
         self.follower_sessions = FollowerSessions(broker)
         self.follower_reader = FollowerReader(broker, self.follower_sessions.throttle)
-        self.truncations = Truncations(broker)
+        self.truncations = Truncations(
+            broker.context, broker.log_store, broker.offline_replicas, broker.flusher.want, self.changed
+        )
         self._throttle = Throttle(broker.config.follower_replication_throttled_rate)
         self._fetchers: dict[NodeId, ReplicaFetcher] = {}
         self._sources: dict[Partition, NodeId] = {}
@@ -103,7 +105,8 @@ class Replication:
                     fetcher.close()
                     del self._fetchers[node_id]
         self.follower_sessions.wake()
-        self.truncations.start_wanted()
+        if not self._broker.maintenance.is_closing:
+            self.truncations.start_wanted()
 
     def _assign(self, partition: Partition, touched: dict[NodeId, None]) -> None:
         wanted, present = self._source_of(partition), self._sources.get(partition)

@@ -1,5 +1,5 @@
-"""One partition's replicas: roles, epochs, ISR, high watermark, and the limits on what followers fetch.
+"""One partition's replicas: roles, epochs, ISR, high watermark, a follower's log, and the limits on what followers fetch.
 
-Other packages call `partition.Partition`, `isr.may_join`, `replica_bound.ReplicaBound`, `throttle.Throttle`,
-`recent_reads.RecentReads` and `traffic.Traffic`. This package imports nothing of `yak.broker`.
+Other packages call `partition.Partition`, `isr.IsrChanges`, `isr.may_join`, `truncation.Truncations`, `throttle.Throttle`,
+`recent_reads.RecentReads`, `replica_bound.ReplicaBound` and `traffic.Traffic`. This package imports nothing of `yak.broker`.
 """

@@ -114,7 +114,7 @@ class Partition:
         self.notified_bytes = 0
         """Committed bytes of which delayed fetches were notified."""
         self.truncation: Any = None
-        """A truncation under way, up to its sync: nothing is fetched meanwhile (`yak.broker.truncation`)."""
+        """A truncation under way, up to its sync: nothing is fetched meanwhile (`yak.replication.truncation`)."""
         self.flush_running = False
         self.flush_wanted = False
         self.waiting_produces: deque[Any] | None = None

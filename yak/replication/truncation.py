@@ -20,18 +20,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
+from yak.core.context import Context
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset
 from yak.protocol.hot import DivergingEpoch
 from yak.replication.partition import Partition
 from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
+from yak.storage.log_store import LogStore
 from yak.storage.recovery import DamagedLog
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
 
 TOGETHER_MAX: Final = 50
 """Truncations that one job syncs: of a thousand partitions, the first are fetched again before the last are synced."""
@@ -69,11 +68,36 @@ class Truncation:
         return self.log.recovery_point_after_truncation(self.offset)
 
 
+class LogFailures(Protocol):
+    """Takes logs offline that cannot be used."""
+
+    def is_full(self, failure: LogDirectoryFailure) -> bool:
+        """Whether the write only found a full disk, and may be repeated."""
+
+    def directory_failed(self, failure: LogDirectoryFailure) -> None:
+        """Take all logs of the directory offline."""
+
+    def log_damaged(self, partition: Partition, reason: str) -> None:
+        """Take one log offline."""
+
+
 class Truncations:
     """The truncations under way. One job at a time lowers a directory's recovery points, which are in one file."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        context: Context,
+        log_store: LogStore,
+        failures: LogFailures,
+        flush: Callable[[Partition], None],
+        changed: Callable[[Partition], None],
+    ) -> None:
+        self._context = context
+        self._log_store = log_store
+        self._failures = failures
+        self._flush = flush
+        self._changed = changed
+        """Called with a partition that may be fetched again."""
         self._to_lower: dict[str, list[Truncation]] = {}
         self._to_sync: dict[str, list[Truncation]] = {}
         self._lowering: dict[str, None] = {}
@@ -105,7 +129,7 @@ class Truncations:
 
     def resync_fully(self, partition: Partition, log: Log, leaders_log_start: Offset) -> None:
         """Drop the whole log and begin at the leader's log start: the leader has deleted the next records."""
-        self._broker.notice(
+        self._context.notice(
             "warning",
             "replica-fully-truncated",
             partition=str(partition.topic_partition),
@@ -133,7 +157,8 @@ class Truncations:
 
     def _repeat_later(self, truncation: Truncation, *, must_lower: bool) -> None:
         self._without_room[truncation] = must_lower
-        self._broker.timers.arm_at_the_latest(self, self._broker.now_ms + NO_ROOM_PAUSE_MS, self._repeat)
+        context = self._context
+        context.timers.arm_at_the_latest(self, context.clock.now_ms + NO_ROOM_PAUSE_MS, self._repeat)
 
     def _begin(self, truncation: Truncation) -> None:
         """Truncate now, or once the lowered recovery point is written."""
@@ -151,36 +176,36 @@ class Truncations:
                 return
             self._truncate(truncation)
         except LogDirectoryFailure as failure:
-            if self._broker.offline_replicas.is_full(failure):
+            if self._failures.is_full(failure):
                 self._repeat_later(truncation, must_lower=False)
                 return
-            self._broker.directory_failed(failure)
+            self._failures.directory_failed(failure)
             self._end(truncation)
             return
         except DamagedLog as damaged:
             partition = truncation.partition
-            self._broker.notice(
+            self._context.notice(
                 "error",
                 "log-damaged",
                 partition=str(partition.topic_partition),
                 reason=str(damaged),
                 served=False,
             )
-            self._broker.offline_replicas.log_damaged(partition, str(damaged))
+            self._failures.log_damaged(partition, str(damaged))
             self._end(truncation)
             return
         self._to_sync.setdefault(log.directory, []).append(truncation)
 
     def _truncate(self, truncation: Truncation) -> None:
-        broker, partition, log = self._broker, truncation.partition, truncation.log
+        partition, log = truncation.partition, truncation.log
         if truncation.is_full_resync:
-            log.truncate_fully_and_start_at(truncation.offset, broker.now_ms)
+            log.truncate_fully_and_start_at(truncation.offset, self._context.clock.now_ms)
             partition.log_was_truncated()
             return
         end, before = log.log_end_offset, partition.high_watermark
         log.truncate_to(truncation.offset)
         if log.log_end_offset < end:
-            broker.notice(
+            self._context.notice(
                 "info",
                 "log-truncated",
                 partition=str(partition.topic_partition),
@@ -189,7 +214,7 @@ class Truncations:
                 to_offset=log.log_end_offset,
             )
         if partition.log_was_truncated():
-            broker.notice(
+            self._context.notice(
                 "error",
                 "truncated-below-high-watermark",
                 partition=str(partition.topic_partition),
@@ -200,8 +225,6 @@ class Truncations:
 
     def start_wanted(self) -> None:
         """Start the jobs of this turn's truncations, at its end."""
-        if not (self._to_lower or self._to_sync) or self._broker.maintenance.is_closing:
-            return
         for directory in [each for each in self._to_lower if each not in self._lowering]:
             self._lower(directory, self._to_lower.pop(directory))
         to_sync, self._to_sync = self._to_sync, {}
@@ -214,9 +237,9 @@ class Truncations:
             del self._lowering[directory]
             has_room = True
             if isinstance(error, LogDirectoryFailure):
-                has_room = not self._broker.offline_replicas.is_full(error)
+                has_room = not self._failures.is_full(error)
                 if has_room:
-                    self._broker.directory_failed(error)
+                    self._failures.directory_failed(error)
             elif error is not None:
                 raise error
             for truncation in truncations:
@@ -228,8 +251,8 @@ class Truncations:
                     self._repeat_later(truncation, must_lower=True)
 
         self._lowering[directory] = None
-        plan = self._broker.log_store.lowering_plan(directory, [truncation.log for truncation in truncations])
-        self._broker.jobs.run("cut", plan, lowered)
+        plan = self._log_store.lowering_plan(directory, [truncation.log for truncation in truncations])
+        self._context.jobs.run("cut", plan, lowered)
 
     def _sync(self, truncations: list[Truncation]) -> None:
         plans = [truncation.log.truncation_sync_plan() for truncation in truncations]
@@ -240,12 +263,12 @@ class Truncations:
             for truncation, plan, failure in zip(truncations, plans, result, strict=True):
                 if truncation.partition.log is truncation.log:
                     if failure is not None:
-                        self._broker.directory_failed(failure)
+                        self._failures.directory_failed(failure)
                     else:
                         truncation.log.truncation_synced(plan)
                 self._end(truncation)
 
-        self._broker.jobs.run("cut", lambda: [_run(plan) for plan in plans], synced)
+        self._context.jobs.run("cut", lambda: [_run(plan) for plan in plans], synced)
 
     def _end(self, truncation: Truncation) -> None:
         partition, log = truncation.partition, truncation.partition.log
@@ -254,11 +277,11 @@ class Truncations:
             return
         if log.unflushed_messages >= log.config.flush_messages:
             # the truncation voided the flush that was under way
-            self._broker.flusher.want(partition)
+            self._flush(partition)
         if truncation.then is not None and truncation.is_wanted:
             truncation.then()
         else:
-            self._broker.replication.changed(partition)
+            self._changed(partition)
 
 
 def _run(plan: FlushPlan) -> LogDirectoryFailure | None:
