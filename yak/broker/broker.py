@@ -18,7 +18,6 @@ from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
 from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.counters import Counters
-from yak.broker.damaged_replicas import DamagedReplicas
 from yak.broker.expected_followers import ExpectedFollowers
 from yak.broker.fetch_sessions import ConsumerSessions
 from yak.broker.flushing import Flusher
@@ -55,6 +54,7 @@ from yak.limits import (
 )
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import Incarnation
+from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.isr import IsrChanges
 from yak.replication.partition import Partition
 from yak.replication.replica_bound import ReplicaBound
@@ -113,7 +113,6 @@ class Broker:
         self.peers = Peers(self.context, parts.dice, self._incarnation)
         self.offline_replicas = OfflineReplicas(self)
         self.replication = Replication(self)
-        self.damaged_replicas = DamagedReplicas(self)
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
         self.recently_fenced = RecentlyFenced(self.context)
         self.failure_watch = FailureWatch(
@@ -126,6 +125,9 @@ class Broker:
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)
         self.isr_changes = IsrChanges(self.context, self.partitions, self.metadata, self.counters.isr, self.advanced)
+        self.damaged_replicas = DamagedReplicas(
+            self.context, self.partitions, self.metadata, self.replication, self.offline_replicas.log_damaged
+        )
         self.offline_replicas.ask()
         self._moved = self.metadata.moved
         self.apis = parts.apis

@@ -32,7 +32,6 @@ class Counters:
 
     __slots__ = (
         "answered",
-        "damaged_reads",
         "elections",
         "errors",
         "isr",
@@ -57,8 +56,6 @@ class Counters:
         """Bytes of records sent to followers."""
         self.errors: dict[tuple[int, int], int] = {}
         """By API key and error code: one for each partition, topic, group or whole answer with that code."""
-        self.damaged_reads = 0
-        """Reads of clients, followers, coordinators and compaction that met a damaged batch."""
         self.isr = IsrCounts()
         self.store_outages = 0
         self.store_outage_ms = 0

@@ -201,6 +201,7 @@ class Maintenance:
                 partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
             broker.replication.follower_sessions.changed(partition)
         broker.failure_watch.stop()
+        broker.damaged_replicas.stop()
         broker.group_coordinator.runtime.stop()
         broker.metadata.leave(self._on_left)
 

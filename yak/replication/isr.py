@@ -14,18 +14,18 @@ behind until all followers have caught up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.payload import IsrMember, format_isr
 from yak.cluster.records import BrokerState
 from yak.core.context import Context
 from yak.errors import PeerError
 from yak.ids import BrokerEpoch, NodeId, PartitionEpoch, TopicPartition
+from yak.replication.own_changes import OwnChanges
 from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
@@ -104,19 +104,6 @@ class IsrCounts:
     shrinks: int = 0
     expands: int = 0
     refused: int = 0
-
-
-class OwnChanges(Protocol):
-    """The cluster's metadata, as far as a broker changes it for itself."""
-
-    @property
-    def lifecycle(self) -> BrokerLifecycle:
-        """The registration of this broker."""
-
-    def begin_own(
-        self, requests: Sequence[StoreRequest], done: Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]
-    ) -> int:
-        """Send one change; `done(error, values)` follows. Raises PeerError when it cannot be sent."""
 
 
 class IsrChanges:

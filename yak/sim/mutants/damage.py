@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker.damaged_replicas import DamagedReplicas
 from yak.coordination import loader
 from yak.errors import ProtocolViolation
 from yak.protocol.record_batch import read_header
+from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.partition import Partition
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage import log as storage_log

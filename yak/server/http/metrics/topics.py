@@ -53,7 +53,7 @@ def gather(broker: Broker, samples: Samples, topics_max: int) -> Iterator[int]:
     topics = list(counters.topics.items())
     samples.add(REPLICATION_IN, counters.replication_bytes_in)
     samples.add(REPLICATION_OUT, counters.replication_bytes_out)
-    samples.add(DAMAGED_READS, counters.damaged_reads)
+    samples.add(DAMAGED_READS, broker.damaged_replicas.reads)
     samples.add(DAMAGED, len(broker.damaged_replicas))
     samples.add(ISR_SHRINKS, counters.isr.shrinks)
     samples.add(ISR_EXPANDS, counters.isr.expands)

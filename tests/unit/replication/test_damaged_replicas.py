@@ -80,7 +80,7 @@ def test_fetch_at_a_damaged_batch_of_the_only_replica_returns_corrupt_message_an
     assert alone.produce("orders", [b"next"]).error_code == 0
     (line,) = told(alone.node, "log-damaged")
     assert (line["partition"], line["file"], line["position"], line["offset"]) == ("orders-0", FIRST, position, 2)
-    assert alone.node.broker.counters.damaged_reads >= 3
+    assert alone.node.broker.damaged_replicas.reads >= 3
     assert len(alone.node.broker.damaged_replicas) == 1
 
 

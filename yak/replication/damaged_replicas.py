@@ -18,19 +18,19 @@ Otherwise it gets CORRUPT_MESSAGE: Java's consumer throws, librdkafka reports th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
+from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import ErrorCode, PeerError
-from yak.ids import FilePosition, Offset
+from yak.ids import FilePosition, Offset, TopicPartition
+from yak.replication.own_changes import OwnChanges
 from yak.replication.partition import Partition
 from yak.seams.metadata_store import StoreRequest
 from yak.storage.log import Log
 from yak.storage.reader import DamagedBatch, PendingRead
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
 
 ANSWER_MS: Final = 50
 """Pause before checking whether the last fetch is answered; a leader takes up to `replica.fetch.wait.max.ms`."""
@@ -61,14 +61,43 @@ class Damage:
         return log is self.log and log.generation == self.generation and self.offset >= log.log_start_offset
 
 
+class Fetches(Protocol):
+    """The fetches of this broker from the leaders of its partitions."""
+
+    def changed(self, partition: Partition) -> None:
+        """The partition is to be fetched no more, or again."""
+
+    def is_naming(self, partition: Partition) -> bool:
+        """Whether a fetch that names the partition has no answer yet."""
+
+
 class DamagedReplicas:
     """The partitions of this broker that are known to be damaged."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        context: Context,
+        partitions: Mapping[TopicPartition, Partition],
+        metadata: OwnChanges,
+        fetches: Fetches,
+        log_damaged: Callable[[Partition, str], None],
+    ) -> None:
+        self._context = context
+        self._partitions = partitions
+        self._metadata = metadata
+        self._fetches = fetches
+        self._log_damaged = log_damaged
+        """Takes a partition's log offline, for this reason, until it is copied again."""
+        self.reads = 0
+        """Reads of clients, followers, coordinators and compaction that met a damaged batch."""
+        self._is_stopping = False
         self._found: dict[Partition, Damage] = {}
         self._resigning: dict[Partition, None] = {}
         """Partitions that stopped fetching: about to leave the ISR, or without a definite answer to the request."""
+
+    def stop(self) -> None:
+        """Leave no more ISRs: the broker leaves them all."""
+        self._is_stopping = True
 
     def is_resigning(self, partition: Partition) -> bool:
         """Whether the local replica leaves the ISR or may have left it, and so must not fetch."""
@@ -92,7 +121,7 @@ class DamagedReplicas:
 
     def read(self, plan: PendingRead) -> ErrorCode:
         """Record whether a read from the device met damage; returns the error to answer if it got no records."""
-        partition = self._broker.partitions.get(plan.log.topic_partition)
+        partition = self._partitions.get(plan.log.topic_partition)
         if partition is None or partition.log is not plan.log:
             return ErrorCode.kafka_storage_error if plan.damage is not None else ErrorCode.none
         if plan.damage is not None:
@@ -103,7 +132,7 @@ class DamagedReplicas:
         if plan.offset <= known.offset < plan.next_offset:
             del self._found[partition]
             self._stays(partition)
-            self._broker.notice(
+            self._context.notice(
                 "info", "damaged-batch-read", partition=str(partition.topic_partition), offset=known.offset
             )
         return ErrorCode.none
@@ -111,8 +140,7 @@ class DamagedReplicas:
     def found(self, partition: Partition, offset: Offset, batch: DamagedBatch, *, by_read: bool = False) -> ErrorCode:
         """Record that the batch with `offset` is damaged; returns the error to answer to a read of it."""
         assert partition.log is not None
-        broker = self._broker
-        broker.counters.damaged_reads += 1
+        self.reads += 1
         known = self.of(partition)
         if known is None or not (known.is_at((batch.file, batch.position)) or known.offset <= offset):
             known = self._found[partition] = Damage(partition.log, offset, batch, by_read=by_read)
@@ -124,24 +152,23 @@ class DamagedReplicas:
                 "reason": batch.reason or "not a valid batch for this position",
                 "served": True,
             }
-            broker.emit(Notice("error", "log-damaged", fields, is_provoked=True))
+            self._context.emit(Notice("error", "log-damaged", fields, is_provoked=True))
             self._leave_after(0)
         return ErrorCode.kafka_storage_error if self._may_leave(partition) else ErrorCode.corrupt_message
 
     def _may_leave(self, partition: Partition) -> bool:
         """Whether the image has another replica in the ISR or ELR; the store decides."""
-        others = {*partition.isr, *partition.elr} - {self._broker.node_id}
+        others = {*partition.isr, *partition.elr} - {partition.node_id}
         return bool(others)
 
     # ------------------------------------------------------------------------------------------------ leaving the ISR
 
     def _leave_after(self, wait_ms: int) -> None:
-        self._broker.timers.arm(self, self._broker.now_ms + wait_ms, self._leave_all)
+        self._context.timers.arm(self, self._context.clock.now_ms + wait_ms, self._leave_all)
 
     def _leave_all(self) -> None:
         """Leave the ISRs where another replica may lead; retry the others later."""
-        broker = self._broker
-        if broker.maintenance.is_stopping:
+        if self._is_stopping:
             return
         for partition in [each for each, damage in self._found.items() if not damage.is_of(each)]:
             del self._found[partition]
@@ -157,8 +184,8 @@ class DamagedReplicas:
             is_new = partition not in self._resigning
             if is_new:
                 self._resigning[partition] = None
-                broker.replication.changed(partition)
-            if is_new or broker.replication.is_naming(partition):
+                self._fetches.changed(partition)
+            if is_new or self._fetches.is_naming(partition):
                 # the leader may take that fetch after the resignation, and let this log into the ISR again
                 self._leave_after(ANSWER_MS)
             else:
@@ -172,7 +199,7 @@ class DamagedReplicas:
         }
         request = StoreRequest("leave_isr", {"partitions": [item]})
         try:
-            self._broker.metadata.begin_own((request,), partial(self._answered, partition, damage))
+            self._metadata.begin_own((request,), partial(self._answered, partition, damage))
             damage.is_asked = True
         except PeerError:
             # the metadata store is away: the replica goes on fetching, and the timer retries
@@ -188,17 +215,17 @@ class DamagedReplicas:
         self._stays(partition)
         if values[0]["codes"][0] != "OK" or partition.log is not damage.log:
             return
-        self._broker.notice(
+        self._context.notice(
             "warning",
             "damaged-replica-resigned",
             partition=str(partition.topic_partition),
             what="the replica left the ISR and does a full resync from the leader",
         )
         self._found.pop(partition, None)
-        self._broker.offline_replicas.log_damaged(partition, str(damage.batch))
+        self._log_damaged(partition, str(damage.batch))
 
     def _stays(self, partition: Partition) -> None:
         """End the resignation: the replica fetches again, if it still has a log."""
         if partition in self._resigning:
             del self._resigning[partition]
-            self._broker.replication.changed(partition)
+            self._fetches.changed(partition)
