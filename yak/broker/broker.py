@@ -18,7 +18,6 @@ from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
 from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.counters import Counters
-from yak.broker.expected_followers import ExpectedFollowers
 from yak.broker.fetch_sessions import ConsumerSessions
 from yak.broker.flushing import Flusher
 from yak.broker.large_requests import LargeRequests
@@ -43,6 +42,7 @@ from yak.core.peers import Peers
 from yak.core.timers import Timers
 from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, PeerError, ProtocolViolation, TooManyElements
 from yak.ids import BrokerEpoch, ConnectionId, NodeId, TopicPartition
+from yak.lifecycle.expected_followers import ExpectedFollowers
 from yak.lifecycle.failure_watch import FailureWatch, SuspectedBrokers
 from yak.lifecycle.liveness import RecentlyFenced
 from yak.limits import (
@@ -121,7 +121,9 @@ class Broker:
         self.producer_ids = ProducerIds(self)
         self.record_deletions = RecordDeletions(self)
         self.replica_bound = ReplicaBound(self.context)
-        self.expected_followers = ExpectedFollowers(self, parts.expected_followers, parts.followers_timeout_ms, now_ms)
+        self.expected_followers = ExpectedFollowers(
+            self.context, parts.expected_followers, parts.followers_timeout_ms, self.purgatory.complete
+        )
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)
         self.isr_changes = IsrChanges(self.context, self.partitions, self.metadata, self.counters.isr, self.advanced)

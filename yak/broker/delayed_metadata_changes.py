@@ -1,4 +1,4 @@
-"""Delays requests that change the metadata until the image holds their changes."""
+"""Delays requests that change the metadata until the image holds their changes, or until expected followers are registered."""
 
 from __future__ import annotations
 
@@ -69,3 +69,34 @@ class DelayedMetadataChanges(DelayedOperation):
         """Stop waiting for the pending changes."""
         for change_id in self.pending.values():
             broker.metadata.abandon(change_id)
+
+
+class FollowersWaiting(DelayedOperation):
+    """A delayed request for replicated topics: it starts when the wait for followers ends.
+
+    It also starts when its own time is over, and is refused then (`ExpectedFollowers.check`).
+    """
+
+    __slots__ = ("_begin",)
+
+    def __init__(self, broker: Broker, call: Call, timeout_ms: int, begin: Callable[[Broker, Call], Outcome]) -> None:
+        super().__init__(call, min(timeout_ms, broker.expected_followers.wait_ms()))
+        self._begin = begin
+        broker.expected_followers.add(self)
+
+    def is_done(self) -> bool:
+        """False: only the end of the wait completes it."""
+        return False
+
+    def answer(self, broker: Broker) -> Outcome:
+        """The outcome of the request, which starts now."""
+        return self._begin(broker, self.call)
+
+    def on_expiration(self, broker: Broker) -> Outcome:
+        """The outcome of the request after its time-out: it starts all the same."""
+        broker.expected_followers.end_when_due()
+        return self._begin(broker, self.call)
+
+    def leave(self, broker: Broker) -> None:
+        """Remove this request from those that wait for followers."""
+        broker.expected_followers.remove(self)

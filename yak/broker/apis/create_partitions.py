@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Now, Outcome
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
-from yak.broker.expected_followers import FollowersWaiting
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
 from yak.broker.offline_replicas import full_brokers
 from yak.broker.topic_creation import named_twice, refuse_many_partitions, send_plan
 from yak.cluster.topic_changes import plan_create_partitions

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
-from yak.broker.expected_followers import FollowersWaiting
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
 from yak.broker.offline_replicas import full_brokers
 from yak.broker.topic_creation import named_twice, plan_topic, refuse_many_partitions, replication_factor, send_plan
 from yak.cluster.topic_changes import NewTopic, TopicPlan

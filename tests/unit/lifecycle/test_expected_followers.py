@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.replicated import join
-from yak.broker.expected_followers import ExpectedFollowers
+from yak.lifecycle.expected_followers import ExpectedFollowers
 from yak.sim.rig import Rig
 
 WAIT_MS = 1_500
@@ -14,7 +14,7 @@ WAIT_MS = 1_500
 
 def expect(rig, *addresses):
     broker = rig.node.broker
-    broker.expected_followers = ExpectedFollowers(broker, addresses, WAIT_MS, rig.world.now_ms)
+    broker.expected_followers = ExpectedFollowers(broker.context, addresses, WAIT_MS, broker.purgatory.complete)
     rig.ask(18, 0)
 
 
@@ -22,9 +22,6 @@ def expect(rig, *addresses):
 def rig() -> Rig:
     rig = Rig()
     expect(rig, "host-2:9092", "HOST-3:9093")
-    rig.said = []
-    notice = rig.node.broker.notice
-    rig.node.broker.notice = lambda level, event, **fields: (rig.said.append((event, fields)), notice(level, event))
     return rig
 
 
@@ -52,7 +49,7 @@ def answered(rig, pending):
 
 
 def said(rig, event):
-    return [fields["followers"] for name, fields in rig.said if name == event]
+    return [notice.fields["followers"] for notice in rig.node.notices if notice.event == event]
 
 
 def test_a_replicated_topic_waits_until_all_are_there(rig):
@@ -114,7 +111,9 @@ def test_a_client_that_leaves_is_forgotten(rig):
 
 
 def test_more_partitions_of_a_replicated_topic_wait_too(rig):
-    rig.node.broker.expected_followers = ExpectedFollowers(rig.node.broker, (), WAIT_MS, rig.world.now_ms)
+    rig.node.broker.expected_followers = ExpectedFollowers(
+        rig.node.broker.context, (), WAIT_MS, rig.node.broker.purgatory.complete
+    )
     join(rig, 2)
     assert answered(rig, create(rig, "orders")) == (0, None)
     expect(rig, "host-2:9092", "host-3:9092")
