@@ -126,9 +126,15 @@ class Broker:
         )
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)
-        self.isr_changes = IsrChanges(self.context, self.partitions, self.metadata, self.counters.isr, self.advanced)
+        self.isr_changes = IsrChanges(
+            self.context, self.partitions, self.metadata.lifecycle, self.metadata.begin_own, self.advanced
+        )
         self.damaged_replicas = DamagedReplicas(
-            self.context, self.partitions, self.metadata, self.replication, self.offline_replicas.log_damaged
+            self.context,
+            self.metadata.begin_own,
+            self.replication.changed,
+            self.replication.is_naming,
+            self.offline_replicas.log_damaged,
         )
         self.offline_replicas.ask()
         self._moved = self.metadata.moved

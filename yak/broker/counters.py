@@ -4,7 +4,6 @@
     counters.topics["orders"].messages_in        # of a topic, while this broker has a replica of it
     counters.total().bytes_out                   # of all topics, deleted ones included: never decreases
     counters.errors[ApiKey, code]                # error codes answered
-    counters.isr                                 # of partitions that this broker leads
     counters.elections                           # by this broker as the controller (`yak.cluster.leader_elections`)
 
 They only grow, so a rate is the difference of two readings divided by the time between them. Read them between turns, and
@@ -18,7 +17,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from yak.cluster.leader_elections import ElectionCounts
-from yak.replication.isr import IsrCounts
 from yak.replication.traffic import Traffic
 
 FOLLOWER_FETCH: Final = -1
@@ -34,7 +32,6 @@ class Counters:
         "answered",
         "elections",
         "errors",
-        "isr",
         "replication_bytes_in",
         "replication_bytes_out",
         "retired",
@@ -56,7 +53,6 @@ class Counters:
         """Bytes of records sent to followers."""
         self.errors: dict[tuple[int, int], int] = {}
         """By API key and error code: one for each partition, topic, group or whole answer with that code."""
-        self.isr = IsrCounts()
         self.store_outages = 0
         self.store_outage_ms = 0
         """Duration of past outages; `Metadata.store_lost_ms` is the start of the present one."""

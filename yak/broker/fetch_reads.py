@@ -91,7 +91,7 @@ class FetchRead:
             else:
                 answer.records = result[position]
                 answer.next_offset = plan.next_offset
-                error_code = broker.damaged_replicas.read(plan)
+                error_code = broker.damaged_replicas.read(broker.partitions.get(plan.log.topic_partition), plan)
                 if not len(answer.records):
                     answer.error_code = error_code
         self.pending = []

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.local_replicas import Created, LocalReplicas, NewLog
 from yak.cluster import outputs as out
 from yak.cluster.broker_lifecycle import BrokerLifecycle, LifecycleState
+from yak.cluster.changes import OnChanged
 from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.payload import BadRecord
 from yak.cluster.restore_offer import LocalState
@@ -91,7 +92,7 @@ class Metadata:
         self._failed = False
         self._has_no_room = False
         """Whether a round found no room on the disk; a timer writes it again."""
-        self._changes: dict[int, Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]] = {}
+        self._changes: dict[int, OnChanged] = {}
         self.moved: dict[Partition, None] = {}
         """Partitions whose high watermark moved since the last report."""
         self.on_left: Callable[[], None] | None = None
@@ -217,13 +218,7 @@ class Metadata:
         waiting.pending[key] = self.begin_own(requests, done)
 
     @changes_state
-    def begin_own(
-        self,
-        requests: Sequence[StoreRequest],
-        done: Callable[[PeerError | None, tuple[dict[str, Any], ...]], None],
-        *,
-        when_joined: bool = False,
-    ) -> int:
+    def begin_own(self, requests: Sequence[StoreRequest], done: OnChanged, *, when_joined: bool = False) -> int:
         """Send one change of the broker's own; `done(error, values)` is called when it is in the image, or refused.
 
         With `when_joined` the change goes out directly behind this broker's registration. Raises PeerError when it

@@ -10,6 +10,7 @@ have been created and deleted since, and the store recognizes a repeat only by t
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from yak.cluster.outputs import ChangeDone
 from yak.cluster.store_session import FREEZING_CODES, StoreSession
@@ -17,6 +18,10 @@ from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, MetadataOffset
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
 
+OnChanged: TypeAlias = Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]
+"""Called when a change is in the image, with its values, or when it is refused."""
+BeginChange: TypeAlias = Callable[[Sequence[StoreRequest], OnChanged], int]
+"""Sends a change of the broker's own (`Metadata.begin_own`)."""
 _MAYBE_CREATED = "The broker lost its registration. The topic may exist by now: list the topics, or retry."
 STORE_AWAY = "The metadata store cannot be reached. Nothing was changed; try again."
 

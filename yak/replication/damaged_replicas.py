@@ -18,15 +18,15 @@ Otherwise it gets CORRUPT_MESSAGE: Java's consumer throws, librdkafka reports th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from yak.cluster.changes import BeginChange
 from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import ErrorCode, PeerError
-from yak.ids import FilePosition, Offset, TopicPartition
-from yak.replication.own_changes import OwnChanges
+from yak.ids import FilePosition, Offset
 from yak.replication.partition import Partition
 from yak.seams.metadata_store import StoreRequest
 from yak.storage.log import Log
@@ -61,31 +61,21 @@ class Damage:
         return log is self.log and log.generation == self.generation and self.offset >= log.log_start_offset
 
 
-class Fetches(Protocol):
-    """The fetches of this broker from the leaders of its partitions."""
-
-    def changed(self, partition: Partition) -> None:
-        """The partition is to be fetched no more, or again."""
-
-    def is_naming(self, partition: Partition) -> bool:
-        """Whether a fetch that names the partition has no answer yet."""
-
-
 class DamagedReplicas:
     """The partitions of this broker that are known to be damaged."""
 
     def __init__(
         self,
         context: Context,
-        partitions: Mapping[TopicPartition, Partition],
-        metadata: OwnChanges,
-        fetches: Fetches,
+        begin_change: BeginChange,
+        changed: Callable[[Partition], None],
+        is_naming: Callable[[Partition], bool],
         log_damaged: Callable[[Partition, str], None],
     ) -> None:
         self._context = context
-        self._partitions = partitions
-        self._metadata = metadata
-        self._fetches = fetches
+        self._begin_change = begin_change
+        self._changed, self._is_naming = changed, is_naming
+        """The fetches of this broker: starts or stops them; whether one that names the partition has no answer yet."""
         self._log_damaged = log_damaged
         """Takes a partition's log offline, for this reason, until it is copied again."""
         self.reads = 0
@@ -119,9 +109,8 @@ class DamagedReplicas:
     def __len__(self) -> int:
         return sum(damage.is_of(partition) for partition, damage in self._found.items())
 
-    def read(self, plan: PendingRead) -> ErrorCode:
+    def read(self, partition: Partition | None, plan: PendingRead) -> ErrorCode:
         """Record whether a read from the device met damage; returns the error to answer if it got no records."""
-        partition = self._partitions.get(plan.log.topic_partition)
         if partition is None or partition.log is not plan.log:
             return ErrorCode.kafka_storage_error if plan.damage is not None else ErrorCode.none
         if plan.damage is not None:
@@ -184,8 +173,8 @@ class DamagedReplicas:
             is_new = partition not in self._resigning
             if is_new:
                 self._resigning[partition] = None
-                self._fetches.changed(partition)
-            if is_new or self._fetches.is_naming(partition):
+                self._changed(partition)
+            if is_new or self._is_naming(partition):
                 # the leader may take that fetch after the resignation, and let this log into the ISR again
                 self._leave_after(ANSWER_MS)
             else:
@@ -199,7 +188,7 @@ class DamagedReplicas:
         }
         request = StoreRequest("leave_isr", {"partitions": [item]})
         try:
-            self._metadata.begin_own((request,), partial(self._answered, partition, damage))
+            self._begin_change((request,), partial(self._answered, partition, damage))
             damage.is_asked = True
         except PeerError:
             # the metadata store is away: the replica goes on fetching, and the timer retries
@@ -228,4 +217,4 @@ class DamagedReplicas:
         """End the resignation: the replica fetches again, if it still has a log."""
         if partition in self._resigning:
             del self._resigning[partition]
-            self._fetches.changed(partition)
+            self._changed(partition)

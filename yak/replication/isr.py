@@ -15,17 +15,17 @@ behind until all followers have caught up.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from yak.cluster.broker_lifecycle import BrokerLifecycle
+from yak.cluster.changes import BeginChange
 from yak.cluster.payload import IsrMember, format_isr
 from yak.cluster.records import BrokerState
 from yak.core.context import Context
 from yak.errors import PeerError
 from yak.ids import BrokerEpoch, NodeId, PartitionEpoch, TopicPartition
-from yak.replication.own_changes import OwnChanges
 from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
@@ -97,15 +97,6 @@ def may_join(partition: Partition, node_id: NodeId) -> bool:
     return replica.log_end_offset >= max(partition.high_watermark, partition.epoch_start_offset)
 
 
-@dataclass(slots=True)
-class IsrCounts:
-    """Proposals of this broker that the metadata store accepted, or refused; one may both shrink and expand an ISR."""
-
-    shrinks: int = 0
-    expands: int = 0
-    refused: int = 0
-
-
 class IsrChanges:
     """The proposals of all partitions that this broker leads, and the partitions that are watched for lagging followers."""
 
@@ -113,16 +104,17 @@ class IsrChanges:
         self,
         context: Context,
         partitions: Mapping[TopicPartition, Partition],
-        metadata: OwnChanges,
-        counts: IsrCounts,
+        lifecycle: BrokerLifecycle,
+        begin_change: BeginChange,
         advanced: Callable[[Partition], None],
     ) -> None:
-        self._context = context
+        self._context, self._lifecycle = context, lifecycle
         self._partitions = partitions
-        self._metadata = metadata
-        self._counts = counts
+        self._begin_change = begin_change
         self._advanced = advanced
         """Called with each partition whose high watermark advanced."""
+        self.shrinks = self.expands = self.refused = 0
+        """Proposals by the store's answer and by their effect; one may both shrink and expand an ISR."""
         self._nonce = 0
         self._lag_max_ms = context.config.replica_lag_time_max_ms
         self._wanted: dict[Partition, None] = {}
@@ -188,7 +180,7 @@ class IsrChanges:
         """Propose the ISR changes of one batch of partitions, at the end of a turn or of due timers."""
         if not self._wanted:
             return
-        now_ms, lifecycle = self._context.clock.now_ms, self._metadata.lifecycle
+        now_ms, lifecycle = self._context.clock.now_ms, self._lifecycle
         wanted = list(islice(self._wanted, BATCH_MAX))
         for partition in wanted:
             del self._wanted[partition]
@@ -232,7 +224,7 @@ class IsrChanges:
             batch = proposals[start : start + BATCH_MAX]
             request = StoreRequest("alter_isr", {"partitions": [_arguments(*item) for item in batch]})
             try:
-                self._metadata.begin_own((request,), partial(self._answered, batch))
+                self._begin_change((request,), partial(self._answered, batch))
             except PeerError:
                 self._unsent += batch
                 self._wake_for_retry()
@@ -263,11 +255,11 @@ class IsrChanges:
         nodes = ",".join(str(node_id) for node_id, _epoch in proposal.members)
         fields: dict[str, object] = {"partition": str(partition.topic_partition), "isr": nodes}
         if code == "OK":
-            self._counts.shrinks += proposal.shrinks
-            self._counts.expands += proposal.expands
+            self.shrinks += proposal.shrinks
+            self.expands += proposal.expands
             self._context.notice("info", "isr-changed", **fields, partition_epoch=partition.partition_epoch)
         else:
-            self._counts.refused += 1
+            self.refused += 1
             self._context.notice("info", "isr-change-refused", **fields, code=code)
 
 

@@ -157,22 +157,22 @@ def test_isr_changes_elections_and_replication_are_counted_where_they_are_made()
     rig.create_topic("pairs", min_insync_replicas="2")
     leader = rig.leader("pairs")
     slow = next(node for node in rig.info("pairs").replicas if node != leader)
-    counts = rig.nodes[leader - 1].broker.counters
+    counts, changes = rig.nodes[leader - 1].broker.counters, rig.nodes[leader - 1].broker.isr_changes
     batch_bytes = len(record_batch([b"a"], rig.world.now_ms))
     rig.produce("pairs", [b"a"])
     rig.run_for(300)
     assert counts.replication_bytes_out == 2 * batch_bytes
     copies = [node.broker.counters.replication_bytes_in for node in rig.nodes]
     assert sorted(copies) == [0, batch_bytes, batch_bytes]
-    before = (counts.isr.shrinks, counts.isr.expands)
+    before = (changes.shrinks, changes.expands)
 
     rig.nodes[slow - 1].pause()
     rig.begin_produce("pairs", [b"a"])
     rig.run_until(lambda: slow not in rig.info("pairs").isr)
-    rig.run_until(lambda: counts.isr.shrinks == before[0] + 1)
+    rig.run_until(lambda: changes.shrinks == before[0] + 1)
     rig.nodes[slow - 1].resume()
     rig.run_until(lambda: rig.is_in_sync("pairs"))
-    rig.run_until(lambda: counts.isr.expands == before[1] + 1)
+    rig.run_until(lambda: changes.expands == before[1] + 1)
 
     elected = [sum(node.broker.counters.elections.by_cause.values()) for node in rig.nodes]
     rig.nodes[leader - 1].kill()

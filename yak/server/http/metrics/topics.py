@@ -55,9 +55,9 @@ def gather(broker: Broker, samples: Samples, topics_max: int) -> Iterator[int]:
     samples.add(REPLICATION_OUT, counters.replication_bytes_out)
     samples.add(DAMAGED_READS, broker.damaged_replicas.reads)
     samples.add(DAMAGED, len(broker.damaged_replicas))
-    samples.add(ISR_SHRINKS, counters.isr.shrinks)
-    samples.add(ISR_EXPANDS, counters.isr.expands)
-    samples.add(ISR_REFUSED, counters.isr.refused)
+    samples.add(ISR_SHRINKS, broker.isr_changes.shrinks)
+    samples.add(ISR_EXPANDS, broker.isr_changes.expands)
+    samples.add(ISR_REFUSED, broker.isr_changes.refused)
     yield 0
     _elections(broker, samples)
     yield 0
