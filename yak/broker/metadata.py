@@ -107,14 +107,11 @@ class Metadata:
                     log = self.local_replicas.log_at_start(topic, info)
                     self.local_replicas.assign(topic, info, log)
                     if log is None:
-                        self._note_offline(TopicPartition(topic.name, info.partition))
+                        self._leave_isr(TopicPartition(topic.name, info.partition))
 
-    def _note_offline(self, topic_partition: TopicPartition) -> None:
-        offline, partition = self._broker.offline_replicas, self._broker.partitions[topic_partition]
-        if self.local_replicas.is_lost(topic_partition):
-            offline.is_lost(partition)
-        else:
-            offline.is_offline(partition)
+    def _leave_isr(self, topic_partition: TopicPartition) -> None:
+        is_lost = self.local_replicas.is_lost(topic_partition)
+        self._broker.offline_replicas.leave(self._broker.partitions[topic_partition], is_lost=is_lost)
 
     def _next_nonce(self) -> int:
         self._nonce += 1
@@ -497,7 +494,7 @@ class Metadata:
                     partition = broker.partitions[topic_partition]
                     if partition.log is None and (partition is not held or broker.node_id in info.isr):
                         # The log could not be created, or the partition is offline and this broker is in its ISR.
-                        self._note_offline(topic_partition)
+                        self._leave_isr(topic_partition)
                 elif held is not None and held.topic_id == topic.topic_id:
                     self.local_replicas.release(topic_partition)
 

@@ -57,6 +57,12 @@ class OfflineReplicas:
             broker.metadata.report_full(is_full=not broker.log_store.has_room())
         return True
 
+    def full_brokers(self) -> frozenset[NodeId]:
+        """Brokers without room for another log: from this broker's disks, and from the heartbeats of the others."""
+        broker = self._broker
+        others = broker.metadata.lifecycle.heartbeats.full - {broker.node_id}
+        return others if broker.log_store.has_room() else others | {broker.node_id}
+
     def lacks_room(self, topic_partition: TopicPartition, created: Any) -> None:
         """Schedule another attempt for a creation that failed with `created`, if only because the disk was full."""
         error = created.error if isinstance(created, LogDirectoryFailure) else created
@@ -65,17 +71,14 @@ class OfflineReplicas:
             due_ms = self._broker.now_ms + NO_ROOM_PAUSE_MS
             self._broker.timers.arm_at_the_latest((self, "create"), due_ms, self._create)
 
-    def is_offline(self, partition: Partition) -> None:
-        """The partition's log directory failed: leave its ISR. The records may be back after a restart."""
-        if len(partition.replicas) > 1:
-            self._to_leave.setdefault(partition, False)
-            self._wake_now()
+    def leave(self, partition: Partition, *, is_lost: bool) -> None:
+        """Leave the ISR of a partition whose log is offline: the records may be back after a restart.
 
-    def is_lost(self, partition: Partition) -> None:
-        """The partition's log is missing or damaged: leave its ISR and ELR, then copy it again from the leader."""
+        If they are lost, leave the ELR too, then copy the log again from the leader.
+        """
         if len(partition.replicas) > 1:
-            self._to_leave[partition] = True
-            self._wake_now()
+            self._to_leave[partition] = is_lost or self._to_leave.get(partition, False)
+            self._broker.timers.arm((self, "leave"), self._broker.now_ms, self.ask)
 
     @changes_state
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
@@ -85,7 +88,7 @@ class OfflineReplicas:
             partition = broker.partitions.get(log.topic_partition)
             if partition is not None and partition.log is log:
                 self._close(partition)
-                self.is_offline(partition)
+                self.leave(partition, is_lost=False)
         broker.notice(
             "error",
             "log-directory-offline",
@@ -104,7 +107,7 @@ class OfflineReplicas:
         assert log is not None
         self._broker.log_store.make_unavailable(log, reason)
         self._close(partition)
-        self.is_lost(partition)
+        self.leave(partition, is_lost=True)
 
     def _close(self, partition: Partition) -> None:
         broker = self._broker
@@ -112,9 +115,6 @@ class OfflineReplicas:
         broker.purgatory.fail(partition, ErrorCode.kafka_storage_error)
         broker.replication.changed(partition)
         broker.group_coordinator.partition_changed(partition)
-
-    def _wake_now(self) -> None:
-        self._broker.timers.arm((self, "leave"), self._broker.now_ms, self.ask)
 
     def _create(self) -> None:
         """Repeat the creations that found no room."""
@@ -217,9 +217,3 @@ def _arguments(partition: Partition, is_lost: bool) -> dict[str, object]:
         "partition": partition.topic_partition.partition,
         "lost": is_lost,
     }
-
-
-def full_brokers(broker: Broker) -> frozenset[NodeId]:
-    """Brokers without room for another log: from this broker's disks, and from the heartbeats of the others."""
-    others = broker.metadata.lifecycle.heartbeats.full - {broker.node_id}
-    return others if broker.log_store.has_room() else others | {broker.node_id}

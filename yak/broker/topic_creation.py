@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from yak.broker.offline_replicas import full_brokers
 from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
 from yak.errors import ErrorCode, PeerError
@@ -82,7 +81,7 @@ def plan_auto_creation(broker: Broker, name: str) -> Sequence[StoreRequest]:
     if name == OFFSETS_TOPIC:
         return plan_offsets_topic(broker)
     new = NewTopic(name, num_partitions=1 if name == DEFAULT_LOG else -1)
-    return plan_topic(broker, new, full_brokers(broker)).requests
+    return plan_topic(broker, new, broker.offline_replicas.full_brokers()).requests
 
 
 def plan_offsets_topic(broker: Broker) -> Sequence[StoreRequest]:
@@ -110,5 +109,5 @@ def plan_offsets_topic(broker: Broker) -> Sequence[StoreRequest]:
             },
         ),
         broker.dice.uuid4(),
-        full=full_brokers(broker),
+        full=broker.offline_replicas.full_brokers(),
     ).requests

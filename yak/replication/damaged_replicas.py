@@ -72,8 +72,7 @@ class DamagedReplicas:
         is_naming: Callable[[Partition], bool],
         log_damaged: Callable[[Partition, str], None],
     ) -> None:
-        self._context = context
-        self._begin_change = begin_change
+        self._context, self._begin_change = context, begin_change
         self._changed, self._is_naming = changed, is_naming
         """The fetches of this broker: starts or stops them; whether one that names the partition has no answer yet."""
         self._log_damaged = log_damaged

@@ -108,9 +108,8 @@ class IsrChanges:
         begin_change: BeginChange,
         advanced: Callable[[Partition], None],
     ) -> None:
-        self._context, self._lifecycle = context, lifecycle
-        self._partitions = partitions
-        self._begin_change = begin_change
+        self._context, self._partitions = context, partitions
+        self._lifecycle, self._begin_change = lifecycle, begin_change
         self._advanced = advanced
         """Called with each partition whose high watermark advanced."""
         self.shrinks = self.expands = self.refused = 0

@@ -92,12 +92,9 @@ class Truncations:
         flush: Callable[[Partition], None],
         changed: Callable[[Partition], None],
     ) -> None:
-        self._context = context
-        self._log_store = log_store
-        self._failures = failures
-        self._flush = flush
-        self._changed = changed
-        """Called with a partition that may be fetched again."""
+        self._context, self._log_store, self._failures = context, log_store, failures
+        self._flush, self._changed = flush, changed
+        """Called with a partition whose log is to be flushed; with one that may be fetched again."""
         self._to_lower: dict[str, list[Truncation]] = {}
         self._to_sync: dict[str, list[Truncation]] = {}
         self._lowering: dict[str, None] = {}

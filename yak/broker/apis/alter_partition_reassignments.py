@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.offline_replicas import full_brokers
 from yak.broker.partition_changes import PartitionChanges, Results
 from yak.cluster.reassignment import plan_reassignment
 from yak.errors import ErrorCode, PeerError
@@ -43,7 +42,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Start or cancel each reassignment."""
     request = call.request
     may_change_factor = getattr(request, "allow_replication_factor_change", True)
-    full = full_brokers(broker)
+    full = broker.offline_replicas.full_brokers()
     targets = {
         TopicPartition(topic.name, asked.partition_index): asked.replicas
         for topic in request.topics

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
-from yak.broker.offline_replicas import full_brokers
 from yak.broker.topic_creation import named_twice, refuse_many_partitions, send_plan
 from yak.cluster.topic_changes import plan_create_partitions
 from yak.errors import ErrorCode, PeerError
@@ -55,7 +54,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
 
     waiting = DelayedMetadataChanges(call, _timeout_ms(call), build)
     twice = named_twice(topic.name for topic in asked)
-    refusal, full = _refusal(broker, asked), full_brokers(broker)
+    refusal, full = _refusal(broker, asked), broker.offline_replicas.full_brokers()
     for topic in asked:
         try:
             if refusal is not None:

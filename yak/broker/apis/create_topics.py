@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
-from yak.broker.offline_replicas import full_brokers
 from yak.broker.topic_creation import named_twice, plan_topic, refuse_many_partitions, replication_factor, send_plan
 from yak.cluster.topic_changes import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
@@ -63,7 +62,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
 
     waiting = DelayedMetadataChanges(call, _timeout_ms(call), build)
     twice = named_twice(topic.name for topic in asked)
-    refusal, full = _refusal(broker, asked), full_brokers(broker)
+    refusal, full = _refusal(broker, asked), broker.offline_replicas.full_brokers()
     for topic in asked:
         try:
             if refusal is not None:
