@@ -349,7 +349,7 @@ def _still_leads(broker: Broker, partition: Partition) -> bool:
         return True
     if asked_ms is None:
         partition.asked_beyond_ms = broker.now_ms
-    heartbeats.hasten(broker.now_ms + BEAT_MS)
+    broker.metadata.heartbeat_by(broker.now_ms + BEAT_MS)
     return False
 
 

@@ -274,6 +274,11 @@ class Metadata:
                         self.on_left()
         self._arm_lifecycle()
 
+    def heartbeat_by(self, due_ms: int) -> None:
+        """Send the next heartbeat by then at the latest."""
+        self.lifecycle.heartbeats.hasten(due_ms)
+        self._arm_lifecycle()
+
     def _arm_lifecycle(self) -> None:
         """Move the lifecycle's one timer: any of its inputs may have changed what is due next."""
         due_ms = self.lifecycle.next_due()

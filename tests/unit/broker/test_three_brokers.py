@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from yak.broker.delayed_leader_requests import DECISION_MS_MAX
+from yak.broker.fetch_reads import BEAT_MS
 from yak.lifecycle.failure_watch import PROBE_MS_MAX
 from yak.lifecycle.liveness import LISTED_MS
 from yak.sim.cluster_rig import ClusterRig
@@ -385,3 +386,14 @@ def test_the_store_knows_the_minimum_that_brokers_were_started_with():
         rig.nodes[node - 1].start()
     rig.run_until(lambda: rig.leader("orders") == eligible)
     assert not [event for node in others for event in rig.events(node) if event == "unclean-election"]
+
+
+def test_fetch_beyond_the_log_end_is_out_of_range_once_a_heartbeat_confirmed_the_leader():
+    rig = ClusterRig()
+    rig.create_topic("orders")
+    assert rig.produce("orders", [b"a"]).error_code == 0
+    for _ in range(4):  # at several phases of the regular heartbeat
+        rig.run_for(700)
+        assert rig.fetch("orders", 100).error_code == ErrorCode.not_leader_or_follower
+        rig.run_for(2 * BEAT_MS)
+        assert rig.fetch("orders", 100).error_code == ErrorCode.offset_out_of_range
