@@ -1,0 +1,68 @@
+"""Retention removes many expired segments without a long step."""
+
+import datetime as dt
+
+import pytest
+
+from yak.broker.broker import Broker
+from yak.ids import TopicPartition
+from yak.sim.rig import Rig
+
+PARTITIONS = 3
+
+
+@pytest.fixture
+def removed_in_steps(monkeypatch):
+    """How many segments each step removed."""
+    counts = []
+    real = Broker.step
+
+    def step(self, event, now_ms):
+        before = {partition: partition.log.segments[0].base_offset for partition in self.partitions.values()}
+        bases = {partition: [each.base_offset for each in partition.log.segments] for partition in before}
+        effects = real(self, event, now_ms)
+        counts.append(
+            sum(
+                bases[partition].index(partition.log.segments[0].base_offset)
+                for partition in before
+                if partition.log is not None and partition.log.segments[0].base_offset in bases[partition]
+            )
+        )
+        return effects
+
+    monkeypatch.setattr(Broker, "step", step)
+    return counts
+
+
+def filled(**configs):
+    rig = Rig(settings={"log.retention.check.interval.ms": "500"})
+    rig.create_topic("orders", partitions=PARTITIONS, segment_bytes="1024", **configs)
+    for partition in range(PARTITIONS):
+        for _ in range(10):
+            rig.produce("orders", [b"x" * 700], partition=partition)
+    return rig
+
+
+def segments(rig):
+    logs = [rig.node.broker.partitions[TopicPartition("orders", partition)].log for partition in range(PARTITIONS)]
+    return [len(log.segments) for log in logs]
+
+
+def test_retention_of_many_segments_removes_one_in_a_step(removed_in_steps):
+    rig = filled(retention_bytes="1600")
+    rig.run_for(2_000)
+    assert segments(rig) == [3, 3, 3]
+    assert sum(removed_in_steps) == 7 * PARTITIONS
+    assert max(removed_in_steps) == 1
+
+
+def test_delete_records_of_many_partitions_removes_one_segment_in_a_step(removed_in_steps):
+    rig = filled()
+    asked = [{"partition_index": partition, "offset": 9} for partition in range(PARTITIONS)]
+    topics = [{"name": "orders", "partitions": asked}]
+    answer = rig.ask(21, 1, topics=topics, timeout=dt.timedelta(seconds=5))
+    assert [each.low_watermark for each in answer.topics[0].partitions] == [9, 9, 9]
+    rig.run_for(100)
+    assert segments(rig) == [1, 1, 1]
+    assert sum(removed_in_steps) == 9 * PARTITIONS
+    assert max(removed_in_steps) == 1
