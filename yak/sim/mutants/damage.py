@@ -96,7 +96,7 @@ MUTANTS = (
         "follower-takes-any-offset",
         "a follower copies only what comes next",
         _follower_takes_any_offset,
-        60,
+        300,
         3,
         _MISDIRECTED,
         is_slow=True,
