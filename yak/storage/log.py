@@ -461,9 +461,8 @@ class Log:
         offset = self.log_end_offset
         self.disk.write_file_lazily(self._snapshot_path(offset), format_snapshot(self.producers.to_snapshot()))
         bases = {segment.base_offset for segment in self.segments}
-        others = [old for old in self.snapshot_offsets if old != offset]
-        self._dropped_snapshots += [old for old in others if old not in bases]
-        self.snapshot_offsets = [*(old for old in others if old in bases), offset]
+        self._dropped_snapshots += [old for old in self.snapshot_offsets if old not in bases and old != offset]
+        self.snapshot_offsets = [*(old for old in self.snapshot_offsets if old in bases and old != offset), offset]
         self.names_changed = True
 
     def _snapshot_path(self, offset: Offset) -> str:
@@ -772,8 +771,6 @@ class Log:
 
         Raises LogDirectoryFailure.
         """
-        if not segments:
-            return lambda: None
         assert self.segments[: len(segments)] == segments, "only the oldest segments may go"
         if segments[-1] is self.active:
             self.roll(now_ms or self.last_flush_ms)
@@ -782,8 +779,7 @@ class Log:
         self.cursors = None
         self.advance_log_start(self.segments[0].base_offset)
         self.recovery_point = max(self.recovery_point, self.segments[0].base_offset)
-        disk = self.disk
-        renamed: list[str] = []
+        disk, renamed = self.disk, list[str]()
         try:
             for segment in segments:
                 renamed += segment.set_aside(DELETED_SUFFIX)
@@ -813,7 +809,6 @@ class Log:
         that the new names are durable. Raises LogDirectoryFailure.
         """
         assert self.holds_segments(segments), "only segments of this log can be replaced"
-        disk = self.disk
         self.swaps += 1
         # a new suffix for each swap: readers may still use the files that the last swap left
         aside = f".{self.swaps}{DELETED_SUFFIX}"
@@ -833,7 +828,7 @@ class Log:
         self.size_bytes += cleaned.size - sum(segment.size for segment in segments)
         self.cursors = None
         self.names_changed = True
-        return partial(remove_files, disk, removed)
+        return partial(remove_files, self.disk, removed)
 
     # ------------------------------------------------------------------------------------------------------------ flush
 
