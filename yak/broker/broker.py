@@ -40,7 +40,7 @@ from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs
 from yak.core.peers import Peers
 from yak.core.timers import Timers
-from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, PeerError, ProtocolViolation, TooManyElements
+from yak.errors import ErrorCode, FailStop, PeerError, ProtocolViolation, TooManyElements
 from yak.ids import BrokerEpoch, ConnectionId, NodeId, TopicPartition
 from yak.lifecycle.expected_followers import ExpectedFollowers
 from yak.lifecycle.failure_watch import FailureWatch, SuspectedBrokers
@@ -274,10 +274,6 @@ class Broker:
                 session.mark_dirty(member)
         if partition.replica_sessions:
             self.replication.follower_sessions.watermark_moved(partition)
-
-    def directory_failed(self, failure: LogDirectoryFailure) -> None:
-        """Take a log directory offline until restart: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
-        self.offline_replicas.directory_failed(failure)
 
     def leadership_changed(self, partition: Partition) -> None:
         """The leader or leader epoch changed: delayed produces end with NOT_LEADER_OR_FOLLOWER."""

@@ -126,7 +126,7 @@ class Compacting:
         try:
             scope = cleanable(log, partition.high_watermark, self._broker.wall_ms)
         except LogDirectoryFailure as failure:
-            self._broker.directory_failed(failure)
+            self._broker.offline_replicas.directory_failed(failure)
             return None
         if scope.is_worth(log.config):
             self._due[partition] = now_ms
@@ -174,7 +174,7 @@ class Compacting:
         try:
             remove = log.replace_segments(ready.replaced, ready.cleaned)
         except LogDirectoryFailure as failure:
-            self._broker.directory_failed(failure)
+            self._broker.offline_replicas.directory_failed(failure)
             return False
         self._broker.maintenance.delete_later(remove, log.config.file_delete_delay_ms)
         return True
@@ -238,7 +238,7 @@ class Compacting:
             self._uncleanable.add(round_.log)
             broker.notice("error", "log-not-compacted", partition=name, reason=str(error))
         elif isinstance(error, OSError):
-            broker.directory_failed(LogDirectoryFailure(round_.log.directory, error))
+            broker.offline_replicas.directory_failed(LogDirectoryFailure(round_.log.directory, error))
         else:
             # a bug in YAK; the log is unchanged, and only this log is skipped (Kafka's LogCleanerManager.uncleanablePartitions)
             self._uncleanable.add(round_.log)

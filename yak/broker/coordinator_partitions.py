@@ -70,7 +70,7 @@ class CoordinatorPartitions:
 
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take the log directory offline."""
-        self._broker.directory_failed(failure)
+        self._broker.offline_replicas.directory_failed(failure)
 
     def batch_damaged(self, partition: Partition, offset: Offset, batch: DamagedBatch) -> None:
         """Report a damaged batch: a leader resigns to a replica that has it whole."""

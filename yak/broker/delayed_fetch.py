@@ -365,7 +365,7 @@ class DelayedRead(DelayedOperation):
             self._is_read = True
             self._result, self._error = result, error
             if isinstance(error, LogDirectoryFailure):
-                broker.directory_failed(error)
+                broker.offline_replicas.directory_failed(error)
             broker.purgatory.complete(self)
 
         broker.jobs.run("read", work, done)

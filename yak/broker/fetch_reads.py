@@ -194,7 +194,7 @@ def _slice(broker: Broker, reading: FetchRead, partition: Partition, item: Consu
     try:
         part = log.slice(item.fetch_offset, room, high_watermark)
     except LogDirectoryFailure as failure:
-        broker.directory_failed(failure)
+        broker.offline_replicas.directory_failed(failure)
         return False
     if part is None:
         return False
@@ -319,7 +319,7 @@ def _read(
     except OffsetOutOfRange as error:
         raise PeerError(ErrorCode.offset_out_of_range, str(error)) from error
     except LogDirectoryFailure as failure:
-        broker.directory_failed(failure)
+        broker.offline_replicas.directory_failed(failure)
         raise PeerError(ErrorCode.kafka_storage_error) from failure
     reading.to_count.append((item, answer))
     reading.add(answer, found, budget)
@@ -375,7 +375,7 @@ class FollowerReader:
         except PeerError as error:
             return FetchPartitionAnswer(item.index, error.error_code, -1, -1, -1, b"")
         except LogDirectoryFailure as failure:
-            self._broker.directory_failed(failure)
+            self._broker.offline_replicas.directory_failed(failure)
             return FetchPartitionAnswer(item.index, ErrorCode.kafka_storage_error, -1, -1, -1, b"")
 
     def _readable(self, item: FollowerItem) -> Partition:

@@ -104,8 +104,8 @@ class Flusher:
 
     def _failed(self, directory: str, error: BaseException) -> None:
         if isinstance(error, LogDirectoryFailure):
-            self._broker.directory_failed(error)
+            self._broker.offline_replicas.directory_failed(error)
         elif isinstance(error, OSError):
-            self._broker.directory_failed(LogDirectoryFailure(directory, error))
+            self._broker.offline_replicas.directory_failed(LogDirectoryFailure(directory, error))
         else:
             raise error

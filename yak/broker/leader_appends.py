@@ -227,7 +227,7 @@ def append_to_leader_log(
         if broker.offline_replicas.is_full(failure):
             partition.deferred_sequences.defer(header, now_ms)
         else:
-            broker.directory_failed(failure)
+            broker.offline_replicas.directory_failed(failure)
         raise PeerError(
             ErrorCode.kafka_storage_error, f"the log directory failed: {failure.error.strerror}"
         ) from failure

@@ -245,7 +245,7 @@ class LocalReplicas:
             try:
                 plan.run()
             except LogDirectoryFailure as failure:
-                self._broker.directory_failed(failure)
+                self._broker.offline_replicas.directory_failed(failure)
                 return None
             log.flushed(plan, self._broker.now_ms)
         return log
@@ -332,7 +332,7 @@ class LocalReplicas:
         try:
             remove = self._log_store.delete(log, keep=keep)
         except LogDirectoryFailure as failure:
-            broker.directory_failed(failure)
+            broker.offline_replicas.directory_failed(failure)
             return
         broker.jobs.run("delete", remove, self._deleted)
 

@@ -93,10 +93,10 @@ class Maintenance:
             if segments:
                 self.delete_later(log.remove_segments(segments, now_ms), log.config.file_delete_delay_ms)
         except OSError as error:
-            self._broker.directory_failed(LogDirectoryFailure(log.directory, error))
+            self._broker.offline_replicas.directory_failed(LogDirectoryFailure(log.directory, error))
             return
         except LogDirectoryFailure as failure:
-            self._broker.directory_failed(failure)
+            self._broker.offline_replicas.directory_failed(failure)
             return
         if log.log_start_offset != start:
             self._broker.notice(
@@ -147,7 +147,7 @@ class Maintenance:
         self._broker.metadata.report_full(is_full=not has_room)
         if isinstance(error, LogDirectoryFailure):
             if not self._broker.offline_replicas.is_full(error):
-                self._broker.directory_failed(error)
+                self._broker.offline_replicas.directory_failed(error)
         elif error is not None:
             self._broker.notice("error", "checkpoint-failed", error=str(error))
 

@@ -365,7 +365,7 @@ class Metadata:
                 self._fail(error)
                 return
             if failure is not None and not self._broker.offline_replicas.is_full(failure):
-                self._broker.directory_failed(failure)
+                self._broker.offline_replicas.directory_failed(failure)
             self._replace(step)
 
         self._broker.jobs.run("image", work, done)

@@ -82,7 +82,7 @@ class OfflineReplicas:
 
     @changes_state
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
-        """Take the logs of a failed directory offline (see `Broker.directory_failed`)."""
+        """Take a log directory offline until restart: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
         broker = self._broker
         for log in broker.log_store.directory_failed(failure.directory, failure.error):
             partition = broker.partitions.get(log.topic_partition)
@@ -182,11 +182,10 @@ class OfflineReplicas:
         self._broker.jobs.run("image", work, self._made)
 
     def _made(self, result: Any, error: BaseException | None) -> None:
-        broker = self._broker
         if error is not None:
             if not isinstance(error, LogDirectoryFailure):
                 raise error
-            broker.directory_failed(error)
+            self.directory_failed(error)
             return
         created: Created = result
         for topic_partition, log in created.items():

@@ -364,7 +364,7 @@ class ReplicaFetcher:
             if partition.truncation is None and self._broker.offline_replicas.is_full(failure):
                 self._delay(key)
             else:
-                self._broker.directory_failed(failure)
+                self._broker.offline_replicas.directory_failed(failure)
         except ProtocolViolation as violation:
             self._broker.notice(
                 "error", "replica-append-refused", partition=str(partition.topic_partition), reason=str(violation)

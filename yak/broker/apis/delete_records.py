@@ -73,7 +73,7 @@ def _delete_below(broker: Broker, topic: str, asked: Any, held: list[Held]) -> F
     except PeerError as error:
         answer["error_code"] = error.error_code
     except LogDirectoryFailure as failure:
-        broker.directory_failed(failure)
+        broker.offline_replicas.directory_failed(failure)
         answer["error_code"] = ErrorCode.kafka_storage_error
     return answer
 

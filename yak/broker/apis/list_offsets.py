@@ -142,9 +142,9 @@ class OffsetSearch(DelayedOperation):
             self._found, self._error = result or [], error
             for (_answer, partition, _search), found in zip(searches, self._found, strict=False):
                 if isinstance(found, LogDirectoryFailure):
-                    broker.directory_failed(found)
+                    broker.offline_replicas.directory_failed(found)
                 elif isinstance(found, OSError) and partition.log is not None:
-                    broker.directory_failed(LogDirectoryFailure(partition.log.directory, found))
+                    broker.offline_replicas.directory_failed(LogDirectoryFailure(partition.log.directory, found))
             broker.purgatory.complete(self)
 
         broker.jobs.run("read", work, done)
