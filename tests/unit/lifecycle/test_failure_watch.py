@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+from tests.unit.lifecycle.watching import watch_of
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.core.timers import Timers
@@ -36,21 +37,6 @@ def make() -> Any:
         dead=[],
     )
     return broker
-
-
-def context_of(broker: Any) -> Any:
-    return SimpleNamespace(clock=broker, image=broker.image, timers=broker.timers, notice=broker.notice)
-
-
-def watch_of(broker: Any) -> FailureWatch:
-    return FailureWatch(
-        context_of(broker),
-        broker.node_id,
-        broker.peers,
-        broker.dice,
-        broker.suspected_brokers,
-        lambda *who: broker.dead.append(who),
-    )
 
 
 def started(broker: Any) -> FailureWatch:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.lifecycle.watching import context_of, watch_of
 from yak.broker.delayed_leader_requests import answer_when_decided
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
@@ -74,21 +75,6 @@ def make_broker() -> Any:
         notice=lambda *words, **fields: None,
         dead=[],
         timers=Timers(),
-    )
-
-
-def context_of(broker: Any) -> Any:
-    return SimpleNamespace(clock=broker, image=broker.image, timers=broker.timers, notice=broker.notice)
-
-
-def watch_of(broker: Any) -> FailureWatch:
-    return FailureWatch(
-        context_of(broker),
-        broker.node_id,
-        broker.peers,
-        broker.dice,
-        broker.suspected_brokers,
-        lambda node_id, _epoch: broker.dead.append(node_id),
     )
 
 
@@ -312,7 +298,7 @@ def test_failure_watch_declares_a_broker_dead_only_at_the_controller():
     broker.now_ms = broker.timers.next_due()
     broker.timers.run_due(broker.now_ms)
     watch.on_lost(5, "refused", "")
-    assert broker.dead == [OTHER]
+    assert broker.dead == [(OTHER, 5)]
 
 
 def test_failure_watch_probes_only_other_connected_brokers():
