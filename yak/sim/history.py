@@ -105,6 +105,7 @@ class Copy:
         "node",
         "originals",
         "partition",
+        "restored_below",
         "sequences_lost_below",
         "swaps",
         "topic_partition",
@@ -129,9 +130,12 @@ class Copy:
         self.partition: Partition | None = None
         self.log: Log | None = None
         self.generation = -1
+        self.restored_below: Offset = 0
+        """The log end offset at which its log was loaded: the broker restores the producers of these records from the
+        log, and later than at its start."""
         self.sequences_lost_below: Offset = 0
-        """The log start at which its log was loaded or created: of the records below, it knows at most the last batch of
-        each producer."""
+        """Records below were removed before the broker restored their producers, or may have been: it knows at most the
+        last batch of each producer."""
         self.high_watermark: Offset = 0
         self.log_start: Offset = 0
         self.is_leader = False
@@ -343,6 +347,8 @@ class History:
         start, was_known = copy.log_start, copy.log is not None and copy.life == life
         copy.log_start = log.log_start_offset
         if start != copy.log_start:
+            removed_unrestored = min(copy.log_start, copy.restored_below)
+            copy.sequences_lost_below = max(copy.sequences_lost_below, removed_unrestored)
             self._forget_below_the_start(copy, log)
             for watcher in self.watchers:
                 watcher.log_start(copy, start if was_known else None)
@@ -351,6 +357,7 @@ class History:
             before, was_here = copy.chain, copy.log is not None or bool(copy.chain.ends)
             copy.log, copy.generation = log, log.generation
             copy.sequences_lost_below = max(copy.sequences_lost_below, log.log_start_offset)
+            copy.restored_below = log.log_end_offset
             self._read_anew(copy, log)
             if was_here and same_life:
                 for watcher in self.watchers:
