@@ -101,7 +101,9 @@ class Losses:
                 return False
             if self._steady(key, row) - {node.node_id}:
                 continue
-            newest = max(each.broker_epoch for each in members)
+            # until its loss is reported, it may be elected in its present epoch: earlier reports of the others then count
+            # for nothing
+            newest = max(state.brokers[node.node_id]["broker_epoch"], *(each.broker_epoch for each in members))
             others = [each for each in parse_nodes(row["replicas"]) if each != node.node_id]
             lost = any(map(history.has_lost, members))
             if lost or not all(self._says_lost(each, newest) for each in others):

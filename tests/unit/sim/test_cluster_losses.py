@@ -64,3 +64,15 @@ def test_only_whole_replica_of_a_partition_that_may_be_lost_restarts(losses):
     losses._powerless = {2: 11, 3: 12}
     losses._plans = lambda _name: SimpleNamespace(may_be_lost=True)
     assert losses.may_restart(node(1))
+
+
+def test_a_restarted_member_may_not_lose_power_after_the_reports_of_the_others(losses):
+    """Seed 981360: elected in its new epoch before its loss was reported, it made their older reports worthless."""
+    state = losses._cluster.store.state
+    state.partitions[str(KEY.topic_id), 0].update(isr="2@25", elr="3@2")
+    state.brokers[1].update(broker_epoch=27, lossy_epoch=27)
+    state.brokers[2].update(broker_epoch=35, lossy_epoch=35)
+    state.brokers[3].update(broker_epoch=2)
+    assert losses.may_lose_power(node(3))
+    state.brokers[3].update(broker_epoch=36)
+    assert not losses.may_lose_power(node(3))
