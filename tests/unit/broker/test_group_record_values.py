@@ -12,7 +12,6 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.test_consumer_groups import begin_beat, describe, make_rig
 from yak.broker.coordinator_partitions import CoordinatorPartitions
-from yak.broker.views.group_lag import coordinated_groups, topic_lag
 from yak.groups.classic.records import group_key
 from yak.groups.consumer.records import (
     Change,
@@ -30,6 +29,7 @@ from yak.groups.offsets import OFFSETS_TOPIC, Committed, offset_record
 from yak.groups.record import Record
 from yak.ids import TopicPartition
 from yak.sim.rig import Rig
+from yak.views.group_lag import coordinated_groups, topic_lag
 
 NONE = ErrorCode.none
 EXTREMES = st.sampled_from([INT32_MIN, -3, -2, -1, 0, 1, 5, INT32_MAX - 1, INT32_MAX])

@@ -1,7 +1,7 @@
 """The view of the cluster that all requests share: it computes its counts once for each image."""
 
-from yak.broker.views.cluster import ClusterView
 from yak.server.http.context import Context
+from yak.views.cluster import ClusterView
 
 
 def cluster_view(context: Context) -> ClusterView:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.views.health import Health, HealthView
+from yak.views.health import Health, HealthView
 
 if TYPE_CHECKING:
     from yak.server.http.context import Context

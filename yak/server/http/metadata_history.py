@@ -15,7 +15,6 @@ from typing import Any, Final, Literal
 import trio
 
 from yak.broker.broker import Broker
-from yak.broker.views.metadata_records_json import record_json
 from yak.cluster.image import ChainBroken, Image
 from yak.cluster.image_log import read_entries
 from yak.cluster.payload import BadRecord
@@ -27,6 +26,7 @@ from yak.server.http.context import Context
 from yak.server.http.problems import Problem
 from yak.server.redis_client import ConnectionLost, ReplyError
 from yak.server.redis_store import LogPage, RedisStore, record_of, snapshot_of
+from yak.views.metadata_records_json import record_json
 
 RECORDS_PER_READ: Final = 100
 """Records read from the store, and replayed, in one piece: a few ms of a thread."""

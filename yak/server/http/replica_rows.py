@@ -1,4 +1,4 @@
-"""The rows of `yak.broker.views.replicas`, with the offsets of partitions that other brokers lead.
+"""The rows of `yak.views.replicas`, with the offsets of partitions that other brokers lead.
 
 A leader knows its followers' offsets, so one request to each leader is enough: `GET /api/isr?local=true`, answered
 from memory, all in parallel. Offsets stay null if their leader is offline or does not answer HTTP. Long lists are built
@@ -12,12 +12,12 @@ from urllib.parse import urlencode
 
 import trio
 
-from yak.broker.views.replicas import Row, Wanted, rows
 from yak.ids import NodeId
 from yak.lifecycle.liveness import is_serving
 from yak.server.http.context import Context
 from yak.server.http.other_brokers import ask_broker
 from yak.server.http.problems import Problem
+from yak.views.replicas import Row, Wanted, rows
 
 _ROWS_AT_ONCE: Final = 200
 """Takes about a millisecond."""

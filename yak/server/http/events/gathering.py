@@ -11,12 +11,12 @@ from typing import Final
 import trio
 
 from yak.broker.broker import Broker
-from yak.broker.views.happenings import Happening, of_image
-from yak.broker.views.notices import GROUP_MOVED, of_notice
 from yak.cluster.image import Delta, Image
 from yak.core.events import Notice
 from yak.errors import PeerError
 from yak.server.http.events.ring import EventRing
+from yak.views.happenings import Happening, of_image
+from yak.views.notices import GROUP_MOVED, of_notice
 
 NOTES_MAX: Final = 4096
 """Of images and notices not yet turned into events."""

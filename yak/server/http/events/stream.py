@@ -7,7 +7,6 @@ import trio
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from yak.broker.views.replicas import Wanted
 from yak.server.http.answers import render as render_json
 from yak.server.http.cluster_view import cluster_view
 from yak.server.http.context import Context
@@ -18,6 +17,7 @@ from yak.server.http.fair_share import FairShare
 from yak.server.http.patient import STREAM, PatientStream
 from yak.server.http.problems import Problem
 from yak.server.http.replica_rows import all_rows
+from yak.views.replicas import Wanted
 
 _HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
 """The latter disables nginx's buffering."""

@@ -15,10 +15,10 @@ import trio
 
 from yak.broker.apis.list_offsets import KEY as LIST_OFFSETS
 from yak.broker.apis.list_offsets import LATEST
-from yak.broker.views.group_lag import TopicLag, coordinated_groups, leaders_to_ask, members_count, topic_lag
 from yak.ids import NodeId, Offset
 from yak.server.http.metrics.text import Family, Samples
 from yak.server.http.problems import Problem
+from yak.views.group_lag import TopicLag, coordinated_groups, leaders_to_ask, members_count, topic_lag
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

@@ -21,8 +21,8 @@ from yak.server.http.metrics.text import END_OF_OPENMETRICS, Family, Samples, in
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-    from yak.broker.views.group_lag import TopicLag
     from yak.server.http.context import Context
+    from yak.views.group_lag import TopicLag
 
 TRUNCATED: Final = Family("yak_metrics_truncated", "gauge", "Label sets left out because a bound was reached, by kind")
 GATHERED: Final = Family("yak_metrics_gather_seconds", "gauge", "Duration of this scrape")

@@ -6,7 +6,6 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.broker.views import notices
 from yak.server.http.bodies import query_flag, query_integer, query_text, refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.events.listeners import Subscription
@@ -15,6 +14,7 @@ from yak.server.http.events.stream import Asked, EventStream
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Parameter, Route
 from yak.server.http.schemas import TOPIC_NAME, flag
+from yak.views import notices
 
 PROGRESS, RATES = "progress", "rates"
 KINDS: Final = tuple(

@@ -8,7 +8,6 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.broker.views.metadata_json import STATUS, broker_json, brokers_of, seconds, told_up_to_ms
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.external_brokers import SECURITY_PROTOCOLS, Address, address_of
 from yak.cluster.image import ExternalBrokerInfo
@@ -23,6 +22,7 @@ from yak.server.http.metadata_schemas import BROKER, COUNT, NODE_ID, PLACE, SECO
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.schemas import or_null
+from yak.views.metadata_json import STATUS, broker_json, brokers_of, seconds, told_up_to_ms
 
 _BROKER_REGISTRATION: Final = 62
 _REGISTRATION_VERSION: Final = 4

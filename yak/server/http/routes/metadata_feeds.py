@@ -9,7 +9,6 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.broker.views.metadata_json import CLOCKS_MS, changes_json, cluster_json, seconds, told_up_to_ms
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.server.http.bodies import query_integer, query_text, refuse_unknown_query
 from yak.server.http.context import Context
@@ -18,6 +17,7 @@ from yak.server.http.metadata_history import History, Point
 from yak.server.http.metadata_schemas import BROKER_CHANGES, CLIENT_CHANGES, CLUSTER, COUNT, LOG
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Parameter, Route
+from yak.views.metadata_json import CLOCKS_MS, changes_json, cluster_json, seconds, told_up_to_ms
 
 PAGE_RECORDS_MAX: Final = 1_000
 PAGES_MAX: Final = 4

@@ -7,7 +7,6 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.broker.views.metadata_json import STATUS, partition_json, seconds, topic_json
 from yak.cluster.image import TopicInfo
 from yak.errors import ErrorCode
 from yak.ids import NodeId
@@ -20,6 +19,7 @@ from yak.server.http.metadata_schemas import COUNT, NODE_ID, PRODUCER, TOPIC, UU
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.schemas import given, or_null
+from yak.views.metadata_json import STATUS, partition_json, seconds, topic_json
 
 _CREATE_TOPICS: Final = 19
 _INIT_PRODUCER_ID: Final = 22

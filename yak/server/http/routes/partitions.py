@@ -6,7 +6,6 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.broker.views.replicas import Wanted, detail
 from yak.cluster.image import PartitionInfo, TopicInfo
 from yak.lifecycle.liveness import is_serving
 from yak.server.http.answers import answer, list_answer
@@ -31,6 +30,7 @@ from yak.server.http.schemas import (
     listing,
     record,
 )
+from yak.views.replicas import Wanted, detail
 
 _PARTITION_MAX: Final = 2**31 - 1
 _DETAIL: Final = record(

@@ -8,13 +8,13 @@ import pytest
 
 from tests.unit.broker import group_requests as ask
 from tests.unit.server.http.metrics.test_text import parsed
-from yak.broker.views.group_lag import TopicLag, leaders_to_ask
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.server.http.metrics import groups, partitions, topics
 from yak.server.http.metrics.groups import GroupBounds, LeftOut
 from yak.server.http.metrics.text import Samples
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig
+from yak.views.group_lag import TopicLag, leaders_to_ask
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
 

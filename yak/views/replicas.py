@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.views.health import MinIsrs, is_unavailable
 from yak.cluster.image import PartitionInfo, TopicInfo
 from yak.cluster.records import NO_LEADER
 from yak.ids import NodeId, Offset, TopicPartition
+from yak.views.health import MinIsrs, is_unavailable
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

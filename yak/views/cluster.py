@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.views.health import HealthView
 from yak.cluster.image import BrokerInfo, Image
+from yak.views.health import HealthView
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from yak.broker.views.metadata_json import PLAINTEXT, STATUS, Json, seconds
 from yak.cluster.payload import BadRecord
 from yak.cluster.records import (
     BrokerChange,
@@ -28,6 +27,7 @@ from yak.cluster.records import (
     parse,
 )
 from yak.seams.metadata_store import TailedRecord
+from yak.views.metadata_json import PLAINTEXT, STATUS, Json, seconds
 
 
 def record_json(record: TailedRecord) -> Json:

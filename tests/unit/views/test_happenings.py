@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from yak.broker.views.happenings import of_image
-from yak.broker.views.notices import of_notice
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.core.events import Notice
+from yak.views.happenings import of_image
+from yak.views.notices import of_notice
 
 TOPIC = uuid.UUID(int=7)
 OTHER = uuid.UUID(int=8)

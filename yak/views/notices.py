@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from yak.broker.views.happenings import Happening
 from yak.core.events import Notice
+from yak.views.happenings import Happening
 
 GROUP_MOVED: Final = "group-state-changed"
 """A consumer group's state may have changed; `of_notice` does not know to which."""

@@ -4,7 +4,9 @@ import uuid
 
 import pytest
 
-from yak.broker.views.metadata_json import (
+from yak.cluster.image import REMOVED_TOPICS_MAX, Image, RemovedTopic
+from yak.seams.metadata_store import TailedRecord
+from yak.views.metadata_json import (
     CLOCKS_MS,
     FULL_AFTER_MS,
     broker_json,
@@ -12,9 +14,7 @@ from yak.broker.views.metadata_json import (
     cluster_json,
     told_up_to_ms,
 )
-from yak.broker.views.metadata_records_json import record_json
-from yak.cluster.image import REMOVED_TOPICS_MAX, Image, RemovedTopic
-from yak.seams.metadata_store import TailedRecord
+from yak.views.metadata_records_json import record_json
 
 A, B = str(uuid.UUID(int=1)), str(uuid.UUID(int=2))
 NOW_MS = 20_000

@@ -1,1 +1,0 @@
-"""Read-only views of a broker for people and metric scrapers: plain values, read between turns."""
