@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from yak.broker.call import ApiTable, Call, DelayedOperation, Later, Now, Outcome, Prebuilt
@@ -57,6 +58,7 @@ from yak.protocol.peer_proof import Incarnation
 from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.isr import IsrChanges
 from yak.replication.partition import Partition
+from yak.replication.partition_events import PartitionEvent, PartitionListener
 from yak.replication.replica_bound import ReplicaBound
 from yak.seams.dice import Dice
 from yak.storage.log_store import LogStore
@@ -136,8 +138,10 @@ class Broker:
             self.replication.is_naming,
             self.offline_replicas.log_damaged,
         )
-        self.offline_replicas.ask()
         self._moved = self.metadata.moved
+        self._listeners = self._partition_listeners()
+        self.metadata.open_partitions()
+        self.offline_replicas.ask()
         self.apis = parts.apis
         self._api_handlers = parts.apis.handlers
         self._repeated_fetch = parts.apis.repeated_fetch
@@ -160,6 +164,30 @@ class Broker:
             events.PeerLost: self.peers.on_lost,
             events.WallClockMoved: self._on_wall_clock_moved,
             events.StopRequested: self.maintenance.on_stop_requested,
+        }
+
+    def _partition_listeners(self) -> dict[PartitionEvent, tuple[PartitionListener, ...]]:
+        """The parts that each event notifies, in this order."""
+        metadata, compacting, replication = self.metadata, self.compacting, self.replication
+        group_coordinator, followers = self.group_coordinator, self.replication.follower_sessions
+
+        def fail(error_code: ErrorCode) -> PartitionListener:
+            return partial(self.purgatory.fail, error_code=error_code)
+
+        role = (group_coordinator.partition_changed, replication.changed)
+        gone = (compacting.forget, *role)
+        return {
+            PartitionEvent.LEADER_CHANGED: (fail(ErrorCode.not_leader_or_follower), *role, compacting.consider),
+            PartitionEvent.LEADER_EPOCH_CHANGED: (replication.changed, compacting.consider),
+            PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.look),
+            PartitionEvent.HIGH_WATERMARK_ADVANCED: (self.advanced,),
+            PartitionEvent.LOG_START_MOVED: (self._mark_sessions, followers.watermark_moved),
+            PartitionEvent.FOLLOWER_LOG_START_MOVED: (self.record_deletions.on_log_start,),
+            PartitionEvent.CONFIG_CHANGED: (compacting.consider,),
+            PartitionEvent.LOG_OFFLINE: (fail(ErrorCode.kafka_storage_error), *role),
+            PartitionEvent.LOG_RECREATED: role,
+            PartitionEvent.REMOVED: (metadata.report_no_more, fail(ErrorCode.not_leader_or_follower), *gone),
+            PartitionEvent.DELETED: (metadata.report_no_more, fail(ErrorCode.unknown_topic_or_partition), *gone),
         }
 
     def _on_broker_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
@@ -263,7 +291,10 @@ class Broker:
         return partition
 
     def advanced(self, partition: Partition) -> None:
-        """The high watermark, flushed end or log start moved: check delayed operations at the end of the turn."""
+        """The high watermark, flushed end or log start moved: check delayed operations at the end of the turn.
+
+        Each produce and most fetches call it, so it is written out instead of being a list of listeners.
+        """
         self.purgatory.advanced[partition] = None
         moved = self._moved
         if not moved:
@@ -275,28 +306,15 @@ class Broker:
         if partition.replica_sessions:
             self.replication.follower_sessions.watermark_moved(partition)
 
-    def leadership_changed(self, partition: Partition) -> None:
-        """The leader or leader epoch changed: delayed produces end with NOT_LEADER_OR_FOLLOWER."""
-        self.purgatory.fail(partition, ErrorCode.not_leader_or_follower)
-        self.group_coordinator.partition_changed(partition)
+    def partition_changed(self, partition: Partition, event: PartitionEvent) -> None:
+        """Notify the parts of this broker that a partition changed."""
+        for listener in self._listeners[event]:
+            listener(partition)
 
-    def partition_deleted(self, partition: Partition) -> None:
-        """The partition was deleted: delayed produces end with UNKNOWN_TOPIC_OR_PARTITION."""
-        self.purgatory.fail(partition, ErrorCode.unknown_topic_or_partition)
-        self.compacting.forget(partition)
-        self.group_coordinator.partition_changed(partition)
-
-    def log_start_moved(self, partition: Partition) -> None:
-        """The log start offset moved up: fetch sessions report it to consumers and followers."""
-        if partition.sessions:
-            for session, item in partition.sessions.items():
-                session.mark_dirty(item)
-        if partition.replica_sessions:
-            self.replication.follower_sessions.watermark_moved(partition)
-
-    def replica_log_start_moved(self, partition: Partition) -> None:
-        """A follower's log start offset moved up: delayed DeleteRecords requests may be complete."""
-        self.record_deletions.on_log_start(partition)
+    def _mark_sessions(self, partition: Partition) -> None:
+        """Name the partition in the next answers of its consumers' fetch sessions."""
+        for session, item in (partition.sessions or {}).items():
+            session.mark_dirty(item)
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether this broker's replica has no usable log: its directory failed, or the log is missing or damaged."""

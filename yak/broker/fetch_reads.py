@@ -25,6 +25,7 @@ from yak.limits import SLICE_ELEMENTS
 from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.replication.isr import may_join
 from yak.replication.partition import Partition
+from yak.replication.partition_events import PartitionEvent
 from yak.replication.recent_reads import RecentReads
 from yak.replication.throttle import UNLIMITED, Throttle, is_named
 from yak.seams.disk import Buffer
@@ -425,7 +426,7 @@ class FollowerReader:
             if may_join(partition, session.node_id):
                 self._broker.isr_changes.look(partition)
             if start_moved:
-                self._broker.replica_log_start_moved(partition)
+                self._broker.partition_changed(partition, PartitionEvent.FOLLOWER_LOG_START_MOVED)
         elif replica.is_regressed and not was_regressed:
             self._broker.notice(
                 "warning",

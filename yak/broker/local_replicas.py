@@ -19,6 +19,7 @@ from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.replication.partition import Partition
+from yak.replication.partition_events import PartitionEvent
 from yak.seams.metadata_store import TailedRecord
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
@@ -186,16 +187,13 @@ class LocalReplicas:
             may_lead=(broker.node_id, self._metadata.lifecycle.broker_epoch)
             in zip(info.isr, info.isr_epochs, strict=True),
         ):
-            if not (led and partition.is_leader):
-                # a leader that leads on in a new epoch keeps its log, so its delayed produces stay valid
-                broker.leadership_changed(partition)
-            broker.replication.changed(partition)
+            leads_on = led and partition.is_leader
+            event = PartitionEvent.LEADER_EPOCH_CHANGED if leads_on else PartitionEvent.LEADER_CHANGED
+            broker.partition_changed(partition, event)
         elif partition.is_leader and len(info.replicas) > 1:
-            broker.replication.follower_sessions.request_full_fetches(partition)
-            broker.isr_changes.look(partition)
+            broker.partition_changed(partition, PartitionEvent.ISR_CHANGED)
         if log is not None and partition.is_leader:
-            broker.advanced(partition)
-        broker.compacting.consider(partition)
+            broker.partition_changed(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
 
     def log_at_start(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
         """The log on disk, at start, of a partition in the image; None, and the partition is offline, without a folder.
@@ -288,28 +286,22 @@ class LocalReplicas:
             if partition is None or partition.topic_id != topic.topic_id:
                 continue
             del broker.partitions[topic_partition]
-            self._metadata.moved.pop(partition, None)
-            log, partition.log, partition.is_leader = partition.log, None, False
-            broker.partition_deleted(partition)
-            self._release(partition, log, keep=keep)
+            self._release(partition, PartitionEvent.DELETED, keep=keep)
 
     def release(self, topic_partition: TopicPartition) -> None:
         """Remove a local replica, and its files, after a reassignment moved it to another broker."""
-        partition = self._broker.partitions.pop(topic_partition)
-        self._metadata.moved.pop(partition, None)
-        log, partition.log, partition.is_leader = partition.log, None, False
         self._broker.notice("info", "replica-removed", partition=str(topic_partition))
-        self._broker.leadership_changed(partition)
-        self._release(partition, log)
+        self._release(self._broker.partitions.pop(topic_partition), PartitionEvent.REMOVED)
 
-    def _release(self, partition: Partition, log: Log | None, *, keep: bool = False) -> None:
+    def _release(self, partition: Partition, event: PartitionEvent, *, keep: bool = False) -> None:
         """Forget a partition that left this broker; a slice moves its log's folder aside, in this turn or soon."""
+        log, partition.log, partition.is_leader = partition.log, None, False
+        self._broker.partition_changed(partition, event)
         name = partition.topic_partition.topic
         self._count_by_topic[name] -= 1
         if not self._count_by_topic[name]:
             del self._count_by_topic[name]
             self._broker.counters.retire(name)
-        self._broker.replication.changed(partition)
         if log is not None:
             self._released[partition.topic_partition] = (log, keep)
 
@@ -358,10 +350,10 @@ class LocalReplicas:
             if name not in configs:
                 configs[name] = metadata.log_config(topic)
             partition.log.update_config(configs[name])
-            broker.compacting.consider(partition)
+            broker.partition_changed(partition, PartitionEvent.CONFIG_CHANGED)
             if partition.is_leader and partition.advance_high_watermark():
                 # the new configuration may require fewer in-sync replicas, or no flush
-                broker.advanced(partition)
+                broker.partition_changed(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
         broker.replication.configs_changed()
 
 

@@ -101,9 +101,12 @@ class Metadata:
         logged (`observer-failed`)."""
         self.store_lost_ms: int | None = None
         """When the store stopped answering; None while it answers."""
+
+    def open_partitions(self) -> None:
+        """At the start, take the partitions of the image that have a replica on this broker."""
         for topic in self._context.image.topics.values():
             for info in topic.partitions:
-                if broker.node_id in info.replicas:
+                if self._broker.node_id in info.replicas:
                     log = self.local_replicas.log_at_start(topic, info)
                     self.local_replicas.assign(topic, info, log)
                     if log is None:
@@ -515,6 +518,10 @@ class Metadata:
     def _compacted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
         if error is not None:
             self._broker.notice("warning", "metadata-log-not-compacted", error=str(error))
+
+    def report_no_more(self, partition: Partition) -> None:
+        """Forget a partition that left this broker."""
+        self.moved.pop(partition, None)
 
     def report_soon(self) -> None:
         """Report the moved high watermarks soon; call it before the first partition is put into `moved`."""

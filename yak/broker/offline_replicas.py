@@ -15,10 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.core.events import DisksLost
-from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.errors import LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import NodeId, TopicPartition
 from yak.replication.partition import Partition
+from yak.replication.partition_events import PartitionEvent
 from yak.seams.disk import DiskFull
 from yak.seams.metadata_store import StoreRequest
 
@@ -110,11 +111,8 @@ class OfflineReplicas:
         self.leave(partition, is_lost=True)
 
     def _close(self, partition: Partition) -> None:
-        broker = self._broker
         partition.log = None
-        broker.purgatory.fail(partition, ErrorCode.kafka_storage_error)
-        broker.replication.changed(partition)
-        broker.group_coordinator.partition_changed(partition)
+        self._broker.partition_changed(partition, PartitionEvent.LOG_OFFLINE)
 
     def _create(self) -> None:
         """Repeat the creations that found no room."""
@@ -206,8 +204,7 @@ class OfflineReplicas:
             partition.log = log
             partition.high_watermark = log.log_start_offset
             broker.notice("warning", "replica-resync-started", partition=str(topic_partition))
-            broker.replication.changed(partition)
-            broker.group_coordinator.partition_changed(partition)
+            broker.partition_changed(partition, PartitionEvent.LOG_RECREATED)
 
 
 def _arguments(partition: Partition, is_lost: bool) -> dict[str, object]:

@@ -24,6 +24,7 @@ from yak.protocol.replica_fetch import (
     replica_fetch_request,
 )
 from yak.replication.partition import Partition
+from yak.replication.partition_events import PartitionEvent
 from yak.replication.throttle import Throttle, is_named
 from yak.replication.truncation import Truncations
 from yak.storage.log import Log
@@ -387,7 +388,7 @@ class ReplicaFetcher:
         start_moved, advanced = partition.append_as_follower(fetched, broker.now_ms)
         broker.counters.replication_bytes_in += len(records)
         if start_moved:
-            broker.log_start_moved(partition)
+            broker.partition_changed(partition, PartitionEvent.LOG_START_MOVED)
         if advanced:
             broker.advanced(partition)
         if len(records):

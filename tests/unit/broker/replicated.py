@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
+from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.replication.partition import Partition
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
@@ -59,7 +60,9 @@ def set_partition(rig: Rig, topic: str, *, leader: int, replicas: tuple[int, ...
         isr_epochs=epochs,
         now_ms=rig.world.now_ms,
     ):
-        broker.leadership_changed(partition)
+        # no fetcher begins: the other brokers do not exist
+        broker.purgatory.fail(partition, ErrorCode.not_leader_or_follower)
+        broker.group_coordinator.partition_changed(partition)
     return partition
 
 

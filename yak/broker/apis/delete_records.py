@@ -16,6 +16,7 @@ from yak.ids import Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
 from yak.protocol.topic_names import is_internal
 from yak.replication.partition import Partition
+from yak.replication.partition_events import PartitionEvent
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -83,6 +84,6 @@ def _move_log_start(broker: Broker, partition: Partition, offset: Offset) -> Non
     """Raises LogDirectoryFailure."""
     assert partition.log is not None
     partition.log.advance_log_start(offset)
-    broker.log_start_moved(partition)
+    broker.partition_changed(partition, PartitionEvent.LOG_START_MOVED)
     broker.maintenance.retain(partition)
     broker.maintenance.checkpoint_soon()

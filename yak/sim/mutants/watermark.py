@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import Any
 
 from yak.broker import leader_appends
-from yak.broker.broker import Broker
 from yak.broker.purgatory import Purgatory
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.replication.partition import Partition
@@ -87,7 +86,7 @@ def _sync_again(swaps: Swaps) -> None:
 
 def _ack_a_failed_flush(swaps: Swaps) -> None:
     real = Purgatory.fail
-    swaps.put(Purgatory, "fail", lambda self, partition, _code: real(self, partition, ErrorCode.none))
+    swaps.put(Purgatory, "fail", lambda self, partition, **_code: real(self, partition, ErrorCode.none))
 
 
 def _ack_a_repeat_at_once(swaps: Swaps) -> None:
@@ -104,7 +103,13 @@ def _ack_a_repeat_at_once(swaps: Swaps) -> None:
 
 
 def _say_nothing_to_waiting_produces(swaps: Swaps) -> None:
-    swaps.put(Broker, "leadership_changed", lambda self, partition: None)  # noqa: ARG005
+    real = Purgatory.fail
+
+    def fail(self: Purgatory, partition: Partition, error_code: ErrorCode) -> None:
+        if error_code is not ErrorCode.not_leader_or_follower:
+            real(self, partition, error_code)
+
+    swaps.put(Purgatory, "fail", fail)
 
 
 def _sync_in_step(swaps: Swaps) -> None:

@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.replicated import add_broker, set_partition
 from yak.cluster.records import BrokerState
+from yak.replication.partition_events import PartitionEvent
 from yak.sim.rig import Rig
 
 
@@ -54,17 +55,17 @@ def test_it_waits_for_the_slowest_follower(rig, replicas):
     assert answered(rig, pending) is None
     assert replicas.log.log_start_offset == 2
     replicas.replica_states[2].log_start_offset = 2
-    rig.node.broker.replica_log_start_moved(replicas)
+    rig.node.broker.partition_changed(replicas, PartitionEvent.FOLLOWER_LOG_START_MOVED)
     assert answered(rig, pending) is None
     replicas.replica_states[3].log_start_offset = 2
-    rig.node.broker.replica_log_start_moved(replicas)
+    rig.node.broker.partition_changed(replicas, PartitionEvent.FOLLOWER_LOG_START_MOVED)
     assert answered(rig, pending) == (0, 2)
 
 
 def test_a_fenced_follower_holds_nobody_up(rig, replicas):
     pending = delete(rig, 2)
     replicas.replica_states[2].log_start_offset = 2
-    rig.node.broker.replica_log_start_moved(replicas)
+    rig.node.broker.partition_changed(replicas, PartitionEvent.FOLLOWER_LOG_START_MOVED)
     assert answered(rig, pending) is None
     add_broker(rig, 3, state=BrokerState.FENCED)
     rig.node.broker.record_deletions.on_brokers()
@@ -100,5 +101,5 @@ def test_a_client_that_leaves_is_forgotten(rig, replicas):
     rig.run_for(10)
     rig.node.disconnect(client.connection_id)
     replicas.replica_states[2].log_start_offset = replicas.replica_states[3].log_start_offset = 2
-    rig.node.broker.replica_log_start_moved(replicas)
+    rig.node.broker.partition_changed(replicas, PartitionEvent.FOLLOWER_LOG_START_MOVED)
     assert not rig.node.broker.record_deletions._waiting

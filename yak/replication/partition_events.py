@@ -1,0 +1,37 @@
+"""How a partition of this broker changed. `yak.broker.broker` has the table of the parts that each event notifies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import TypeAlias
+
+from yak.replication.partition import Partition
+
+
+class PartitionEvent(Enum):
+    """How a partition changed. The emitter has already changed the partition."""
+
+    LEADER_CHANGED = auto()
+    """Another broker leads it, or this broker begins to lead it."""
+    LEADER_EPOCH_CHANGED = auto()
+    """This leader continues in a new epoch: it keeps its log, so its delayed produces stay valid."""
+    ISR_CHANGED = auto()
+    """The ISR, the replicas or the partition epoch changed, under the same leader."""
+    HIGH_WATERMARK_ADVANCED = auto()
+    LOG_START_MOVED = auto()
+    FOLLOWER_LOG_START_MOVED = auto()
+    """A follower reported a higher log start offset to this leader."""
+    CONFIG_CHANGED = auto()
+    LOG_OFFLINE = auto()
+    """Its log directory failed, or the log is damaged: `Partition.log` is None."""
+    LOG_RECREATED = auto()
+    """An offline replica has an empty log, which is filled from the leader."""
+    REMOVED = auto()
+    """A reassignment moved this replica to another broker."""
+    DELETED = auto()
+    """Its topic was deleted."""
+
+
+PartitionListener: TypeAlias = Callable[[Partition], None]
+EmitPartitionEvent: TypeAlias = Callable[[Partition, PartitionEvent], None]
