@@ -30,7 +30,7 @@ from yak.server.background import after_ready
 from yak.server.clock import Clock
 from yak.server.descriptors import raise_descriptor_limit
 from yak.server.disk import RealDisk
-from yak.server.http import serving
+from yak.server.http import http_server
 from yak.server.http.context import handles_of_http, limits_of
 from yak.server.http.start import make_http_server
 from yak.server.latencies import Latencies
@@ -87,7 +87,7 @@ class Server:
         self._config = BrokerConfig.from_settings(options.broker_settings(self._port, self._http_port))
         self._accepting = trio.CancelScope()
         self._stopping = trio.Event()
-        self._http: serving.HttpServer | None = None
+        self._http: http_server.HttpServer | None = None
         self._opened: boot.Opened | None = None
         self._is_ready = False
         self._http_handles = 0
@@ -146,7 +146,7 @@ class Server:
         if options.http_port is None:
             return []
         try:
-            return serving.bind(options.host, options.http_port, may_move=options.http_port_may_move)
+            return http_server.bind(options.host, options.http_port, may_move=options.http_port_may_move)
         except UsageError:
             listener.close(self._sockets)
             raise

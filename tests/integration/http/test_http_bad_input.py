@@ -1,6 +1,6 @@
 """Bad input to the HTTP port of a live broker, row by row: 4xx or a closed connection, and clients that are well notice nothing.
 
-What needs a deadline to pass is in tests/unit/server/http/test_serving.py, where deadlines are short.
+What needs a deadline to pass is in tests/unit/server/http/test_http_server.py, where deadlines are short.
 """
 
 import contextlib

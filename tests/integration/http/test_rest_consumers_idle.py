@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 from yak.client.admin import Admin
 from yak.server import log
 from yak.server.http.app import make_app
+from yak.server.http.broker_client import BrokerClient
 from yak.server.http.context import Context, HttpLimits
-from yak.server.http.door import Door
 from yak.server.shell import Counters
 
 
@@ -31,8 +31,10 @@ class Routes:
             image=SimpleNamespace(brokers={1: SimpleNamespace(host=host, port=int(port))}, topics={}),
         )
         shell: Any = SimpleNamespace(nursery=nursery, counters=Counters(), rate_limit=log.RateLimit())
-        door: Door = Door(broker, shell)
-        self.context = Context(shell, broker, door, http_port=80, host=host, advertised_host=host, limits=limits)
+        broker_client: BrokerClient = BrokerClient(broker, shell)
+        self.context = Context(
+            shell, broker, broker_client, http_port=80, host=host, advertised_host=host, limits=limits
+        )
         self.client = httpx.AsyncClient(
             transport=httpx.ASGITransport(make_app(self.context)), base_url="http://127.0.0.1", timeout=60.0
         )

@@ -13,11 +13,11 @@ from starlette.routing import Route as StarletteRoute
 from yak.server import log
 from yak.server.http import guard
 from yak.server.http.context import Context
+from yak.server.http.http_server import is_only_the_peer
 from yak.server.http.problems import Problem
 from yak.server.http.replies import SECURITY_HEADERS, body_of
 from yak.server.http.route import Route
 from yak.server.http.routes import ROUTES
-from yak.server.http.serving import is_only_the_peer
 
 
 def make_app(context: Context, routes: Sequence[Route] | None = None) -> Starlette:

@@ -29,10 +29,10 @@ from hypercorn.typing import AppWrapper, ConnectionState
 from hypercorn.utils import parse_socket_addr
 
 from yak.server.http.context import HttpLimits
-from yak.server.http.patient import STREAM, PatientStream
 from yak.server.http.problems import Problem
 from yak.server.http.replies import body_of
-from yak.server.http.strict import StrictConnection
+from yak.server.http.strict_parser import StrictConnection
+from yak.server.http.timed_stream import STREAM, PatientStream
 
 RECEIVE_BYTES: Final = 16 * 1024
 _LINGER_SECONDS: Final = 1.0

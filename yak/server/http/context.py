@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.broker.broker import Broker
-from yak.server.http.door import Door
+from yak.server.http.broker_client import BrokerClient
 
 if TYPE_CHECKING:
     from yak.server.shell import Shell
@@ -84,11 +84,11 @@ def limits_of(handles: int) -> HttpLimits:
 
 @dataclass(slots=True)
 class Context:
-    """Handlers read `broker` between turns and never change it; changes go through `door`."""
+    """Handlers read `broker` between turns and never change it; changes go through `broker_client`."""
 
     shell: "Shell"
     broker: Broker
-    door: Door
+    broker_client: BrokerClient
     http_port: int
     host: str
     advertised_host: str

@@ -12,18 +12,18 @@ import trio
 from yak.server.http.bodies import text_of
 from yak.server.http.context import Context
 from yak.server.http.csv_rows import CsvRow, CsvRows
-from yak.server.http.places import find_or_create_topic
-from yak.server.http.placing import Placing
+from yak.server.http.partitioner import Placing
 from yak.server.http.problems import Problem
-from yak.server.http.producing import ACKS_ALL, write
-from yak.server.http.rows import Row
+from yak.server.http.produce_rows import Row
+from yak.server.http.record_producer import ACKS_ALL, write
+from yak.server.http.topic_partitions import find_or_create_topic
 
 COLUMNS_MAX: Final = 1000
 _HINT: Final = "the first line must name each column once: id,name,price"
 
 
 @dataclass(slots=True)
-class Tally:
+class UploadProgress:
     """The counters of an upload so far."""
 
     rows: int = 0
@@ -57,12 +57,12 @@ class Tally:
 
 
 class CsvUpload:
-    """`begin` reads up to the header, `go_on` the rest. Both raise Problem; `tally` then shows the progress."""
+    """`begin` reads up to the header, `go_on` the rest. Both raise Problem; `progress` then shows the progress."""
 
     def __init__(
         self, context: Context, topic: str, pieces: AsyncIterator[bytes], rows: CsvRows, key_column: str | None
     ) -> None:
-        self.tally = Tally()
+        self.progress = UploadProgress()
         self.topic = topic
         self.columns: list[str] = []
         self._context = context
@@ -85,7 +85,7 @@ class CsvUpload:
                 return
         raise Problem(400, "no-header", "the file is empty", _HINT)
 
-    async def go_on(self) -> AsyncIterator[Tally]:
+    async def go_on(self) -> AsyncIterator[UploadProgress]:
         """Write all remaining rows; yields the counters after each batch. Raises Problem when a write fails."""
         batch: list[CsvRow] = []
         rows_max = self._context.limits.csv_rows_per_batch
@@ -94,19 +94,19 @@ class CsvUpload:
                 batch.append(row)
                 if len(batch) >= rows_max:
                     await self._write(batch)
-                    yield self.tally
+                    yield self.progress
                     batch = []
             if self._is_at_end:
                 break
             self._held = await self._next_piece()
         if batch:
             await self._write(batch)
-            yield self.tally
+            yield self.progress
 
     async def _next_piece(self) -> Iterator[CsvRow]:
         piece = await anext(self._pieces, None)
         self._is_at_end = piece is None
-        self.tally.received_bytes += len(piece or b"")
+        self.progress.received_bytes += len(piece or b"")
         return self._rows.feed(piece or b"", is_last=piece is None)
 
     def _take_header(self, header: CsvRow) -> None:
@@ -136,14 +136,14 @@ class CsvUpload:
         self.columns = names
 
     async def _write(self, batch: Sequence[CsvRow]) -> None:
-        tally, named_max = self.tally, self._context.limits.failed_rows_named_max
+        progress, named_max = self.progress, self._context.limits.failed_rows_named_max
         rows: list[Row] = []
         lines: list[int] = []
         count = len(self.columns)
         for line, cells, fault in batch:
-            tally.rows += 1
+            progress.rows += 1
             if fault or len(cells) != count:
-                tally.fail(line, fault or f"it has {len(cells)} cells, the header has {count}", named_max)
+                progress.fail(line, fault or f"it has {len(cells)} cells, the header has {count}", named_max)
                 continue
             # An empty cell means no key: with an empty key all such rows would go to one partition.
             key = (cells[self._key_at] or None) if self._key_at is not None else None
@@ -158,18 +158,18 @@ class CsvUpload:
         placing = Placing(self._context, {self.topic: topic})
         placing.put(rows)
         for fault_at in placing.faults:
-            tally.fail(lines[fault_at["row"]], fault_at["message"], named_max)
-        tally.failed += placing.failed - len(placing.faults)
+            progress.fail(lines[fault_at["row"]], fault_at["message"], named_max)
+        progress.failed += placing.failed - len(placing.faults)
         lanes = list(placing.lanes.values())
         await write(self._context, lanes, ACKS_ALL)
         for lane in lanes:
             if lane.written:
                 partition = lane.place.partition
-                tally.partitions[partition] = tally.partitions.get(partition, 0) + lane.written
-                tally.written += lane.written
+                progress.partitions[partition] = progress.partitions.get(partition, 0) + lane.written
+                progress.written += lane.written
             if lane.problem is not None:
                 for row in lane.rows[lane.written :]:
-                    tally.fail(lines[row], lane.problem.message, named_max)
+                    progress.fail(lines[row], lane.problem.message, named_max)
         stopped = next((lane.problem for lane in lanes if lane.problem is not None), None)
         if stopped is not None:
             raise Problem(

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from yak.server.http.openapi import path_names, shown_path
 from yak.server.http.route import Body, Route
-from yak.server.http.schema_words import sample
+from yak.server.http.schema_text import sample
 
 _STREAM: Final = "text/event-stream"
 _SAFE_IN_QUERY: Final = ",:*"

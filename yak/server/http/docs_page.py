@@ -12,7 +12,7 @@ from yak.server.http.curl_lines import curl_line
 from yak.server.http.docs_style import STYLE
 from yak.server.http.openapi import PROBLEM_SCHEMA, TAGS, operation_id, shown_path, tags_of
 from yak.server.http.route import Answer, Body, Parameter, Route, Schema
-from yak.server.http.schema_words import fields, forms_of, type_words
+from yak.server.http.schema_text import fields, forms_of, type_words
 from yak.version import __version__
 
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()

@@ -11,9 +11,9 @@ from yak.cluster.image import TopicInfo
 from yak.errors import ErrorCode
 from yak.ids import NodeId
 from yak.server.http.context import Context
-from yak.server.http.places import leader_of
 from yak.server.http.problems import Problem
-from yak.server.http.reading import EARLIEST, LATEST, LIST_OFFSETS
+from yak.server.http.record_reader import EARLIEST, LATEST, LIST_OFFSETS
+from yak.server.http.topic_partitions import leader_of
 
 DESCRIBE_LOG_DIRS: Final = 35
 _TIMEOUT_SECONDS: Final = 5.0
@@ -74,7 +74,7 @@ async def _offsets(
         "isolation_level": 0,
         "topics": [{"name": topic, "partitions": asked}],
     }
-    answer = await context.door.ask(
+    answer = await context.broker_client.ask(
         LIST_OFFSETS, fields, node_id=node_id, timeout_s=_TIMEOUT_SECONDS, version=_LIST_OFFSETS_VERSION
     )
     return {
@@ -87,7 +87,7 @@ async def _offsets(
 
 async def _sizes(context: Context, node_id: NodeId, topic: str, partitions: list[int], facts: list[Facts]) -> None:
     fields: Mapping[str, object] = {"topics": [{"topic": topic, "partitions": partitions}]}
-    answer = await context.door.ask(
+    answer = await context.broker_client.ask(
         DESCRIBE_LOG_DIRS, fields, node_id=node_id, timeout_s=_TIMEOUT_SECONDS, version=_LOG_DIRS_VERSION
     )
     for directory in answer.results:

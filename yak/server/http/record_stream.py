@@ -19,12 +19,12 @@ from yak.ids import NodeId, TopicPartition
 from yak.protocol.versions import FETCH
 from yak.server.http.bodies import INT64_MAX, text_of
 from yak.server.http.context import Context
+from yak.server.http.json_records import Form, record_json
 from yak.server.http.partition_facts import facts_of
-from yak.server.http.places import find_topic, leader_of
 from yak.server.http.problems import Problem, kafka_problem
-from yak.server.http.reading import EARLIEST, FETCH_VERSION, LATEST, Read, is_quick, list_offset, walk_from
-from yak.server.http.shown import Form, record_json
-from yak.server.http.streaming import Write
+from yak.server.http.record_reader import EARLIEST, FETCH_VERSION, LATEST, Read, is_quick, list_offset, walk_from
+from yak.server.http.streamed_answers import Write
+from yak.server.http.topic_partitions import find_topic, leader_of
 
 CHUNK_BYTES: Final = 60 * 1024
 """Of one fetch: small, since each stream may hold one for each broker. A broker sends this little in one piece."""
@@ -195,7 +195,7 @@ class RecordStream:
     async def _fetch(self, leader: NodeId, places: Iterable[TopicPartition]) -> bool:
         """Fetch once; False after an error that may be transient."""
         try:
-            answer = await self._context.door.ask(
+            answer = await self._context.broker_client.ask(
                 FETCH, self._request(places), node_id=leader, version=FETCH_VERSION, timeout_s=10 + _WAIT_MS / 1000
             )
         except Problem:

@@ -4,9 +4,9 @@ import socket
 from collections.abc import Sequence
 
 from yak.broker.broker import Broker
+from yak.server.http.broker_client import BrokerClient
 from yak.server.http.context import Context, HttpLimits
-from yak.server.http.door import Door
-from yak.server.http.serving import HttpServer
+from yak.server.http.http_server import HttpServer
 from yak.server.options import ServeOptions
 from yak.server.shell import Shell
 
@@ -23,7 +23,7 @@ def make_http_server(
     context = Context(
         shell=shell,
         broker=broker,
-        door=Door(broker, shell.in_process),
+        broker_client=BrokerClient(broker, shell.in_process),
         http_port=http_port,
         host=options.host,
         advertised_host=options.advertised(0)[0],

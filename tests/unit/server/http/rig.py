@@ -12,8 +12,8 @@ import trio
 from yak.server import listener
 from yak.server.clock import Clock
 from yak.server.http.context import Context, HttpLimits
+from yak.server.http.http_server import HttpServer
 from yak.server.http.route import Route
-from yak.server.http.serving import HttpServer
 from yak.server.shell import Counters
 
 
@@ -70,9 +70,11 @@ def make_context(limits: HttpLimits | None = None, *, token: str | None = None, 
     """A context whose shell only counts and logs."""
     shell: Any = SimpleNamespace(counters=Counters(), rate_limit=Log(), clock=Clock())
     broker: Any = SimpleNamespace(node_id=1)
-    door: Any = SimpleNamespace()
+    broker_client: Any = SimpleNamespace()
     given: dict[str, Any] = {"http_port": 8080, "host": "127.0.0.1", "advertised_host": "broker-1.example", **more}
-    return Context(shell=shell, broker=broker, door=door, token=token, limits=limits or HttpLimits(), **given)
+    return Context(
+        shell=shell, broker=broker, broker_client=broker_client, token=token, limits=limits or HttpLimits(), **given
+    )
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A stream's bounds and its signs of life, with a door that a test answers."""
+"""A stream's bounds and its signs of life, with a broker_client that a test answers."""
 
 from types import SimpleNamespace
 
@@ -55,8 +55,8 @@ def test_a_listener_that_takes_nothing_has_nothing_queued():
 
     run(main)
     # one chunk with the listener, one waiting for it, and no more was asked for
-    assert len(context.door.asked) == 4
-    assert all(fields["max_bytes"] == CHUNK_BYTES for _, fields, _ in context.door.asked)
+    assert len(context.broker_client.asked) == 4
+    assert all(fields["max_bytes"] == CHUNK_BYTES for _, fields, _ in context.broker_client.asked)
     assert b"".join(written).count(b"data: ") == 30
     assert b'id: t:0=30\ndata: {"topic":"t","partition":0,"offset":29,' in written[-1]
 

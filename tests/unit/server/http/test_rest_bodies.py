@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.ids import TopicPartition
-from yak.server.http.consumers import places
+from yak.server.http.consumers import requested_offsets
 from yak.server.http.consumers.settings import Settings, check_group, settings_of
 from yak.server.http.problems import Problem
 
@@ -97,9 +97,9 @@ def test_a_group_may_have_any_other_name():
 
 
 def test_a_subscription_names_topics_once_or_an_expression():
-    assert places.subscription_of({"topics": ["b", "a", "b"]}) == (("b", "a"), None)
-    assert places.subscription_of({"topic_pattern": "t-.*", "topics": None}) == ((), "t-.*")
-    assert places.subscription_of({"topics": []}) == ((), None)
+    assert requested_offsets.subscription_of({"topics": ["b", "a", "b"]}) == (("b", "a"), None)
+    assert requested_offsets.subscription_of({"topic_pattern": "t-.*", "topics": None}) == ((), "t-.*")
+    assert requested_offsets.subscription_of({"topics": []}) == ((), None)
 
 
 @pytest.mark.parametrize(
@@ -123,27 +123,32 @@ def test_a_subscription_names_topics_once_or_an_expression():
     ],
 )
 def test_subscriptions_that_make_no_sense_are_refused(body):
-    assert refused(places.subscription_of, body)[:2] == (422, 422)
+    assert refused(requested_offsets.subscription_of, body)[:2] == (422, 422)
 
 
 def test_topics_and_an_expression_at_once_are_a_conflict():
-    assert refused(places.subscription_of, {"topics": ["a"], "topic_pattern": "b"})[:2] == (409, 40903)
+    assert refused(requested_offsets.subscription_of, {"topics": ["a"], "topic_pattern": "b"})[:2] == (409, 40903)
 
 
 def test_the_last_of_two_equal_partitions_counts():
     item = {"topic": "t", "partition": 1}
-    assert places.partitions_of({"partitions": [item, item]}) == [TopicPartition("t", 1)]
-    offsets = places.offsets_of({"offsets": [item | {"offset": 3}, item | {"offset": 5, "metadata": "m"}]})
-    assert offsets == {TopicPartition("t", 1): places.Mark(5, "m")}
+    assert requested_offsets.partitions_of({"partitions": [item, item]}) == [TopicPartition("t", 1)]
+    offsets = requested_offsets.offsets_of({"offsets": [item | {"offset": 3}, item | {"offset": 5, "metadata": "m"}]})
+    assert offsets == {TopicPartition("t", 1): requested_offsets.Mark(5, "m")}
 
 
 def test_no_offsets_mean_all_that_was_read():
-    assert places.offsets_of(None) is places.offsets_of({}) is places.offsets_of({"offsets": None}) is None
-    assert places.offsets_of({"offsets": []}) == {}
+    assert (
+        requested_offsets.offsets_of(None)
+        is requested_offsets.offsets_of({})
+        is requested_offsets.offsets_of({"offsets": None})
+        is None
+    )
+    assert requested_offsets.offsets_of({"offsets": []}) == {}
 
 
 def test_positions_are_offsets_and_times_with_a_zone():
-    found = places.positions_of(
+    found = requested_offsets.positions_of(
         {
             "offsets": [{"topic": "t", "partition": 0, "offset": 7, "metadata": "m"}],
             "timestamps": [
@@ -163,32 +168,32 @@ ITEM = {"topic": "t", "partition": 0}
 @pytest.mark.parametrize(
     ("function", "body"),
     [
-        (places.partitions_of, {}),
-        (places.partitions_of, None),
-        (places.partitions_of, {"partitions": {}}),
-        (places.partitions_of, {"partitions": [5]}),
-        (places.partitions_of, {"partitions": [{"topic": "t"}]}),
-        (places.partitions_of, {"partitions": [{"partition": 0}]}),
-        (places.partitions_of, {"partitions": [{"topic": "t", "partition": -1}]}),
-        (places.partitions_of, {"partitions": [{"topic": "t", "partition": 2**31}]}),
-        (places.partitions_of, {"partitions": [{"topic": "t", "partition": "0"}]}),
-        (places.partitions_of, {"partitions": [{"topic": "t", "partition": True}]}),
-        (places.partitions_of, {"partitions": [ITEM | {"offset": 1}]}),
-        (places.partitions_of, {"partitions": [ITEM] * 10_001}),
-        (places.offsets_of, []),
-        (places.offsets_of, {"offsets": [ITEM]}),
-        (places.offsets_of, {"offsets": [ITEM | {"offset": -1}]}),
-        (places.offsets_of, {"offsets": [ITEM | {"offset": 2**63 - 1}]}),
-        (places.offsets_of, {"offsets": [ITEM | {"offset": 1.5}]}),
-        (places.offsets_of, {"offsets": [ITEM | {"offset": 1, "metadata": 5}]}),
-        (places.offsets_of, {"offsets": [ITEM | {"offset": 1, "metadata": "a\0b"}]}),
-        (places.offsets_of, {"offsets": [ITEM | {"offset": 1, "metadata": "m" * 4_097}]}),
-        (places.positions_of, {}),
-        (places.positions_of, {"offsets": None}),
-        (places.positions_of, {"timestamps": [ITEM | {"timestamp": 5}]}),
-        (places.positions_of, {"timestamps": [ITEM | {"timestamp": "yesterday"}]}),
-        (places.positions_of, {"timestamps": [ITEM | {"timestamp": "2026-01-31T12:00:00"}]}),
-        (places.positions_of, {"timestamps": [ITEM | {"timestamp": "2026-13-31T12:00:00Z"}]}),
+        (requested_offsets.partitions_of, {}),
+        (requested_offsets.partitions_of, None),
+        (requested_offsets.partitions_of, {"partitions": {}}),
+        (requested_offsets.partitions_of, {"partitions": [5]}),
+        (requested_offsets.partitions_of, {"partitions": [{"topic": "t"}]}),
+        (requested_offsets.partitions_of, {"partitions": [{"partition": 0}]}),
+        (requested_offsets.partitions_of, {"partitions": [{"topic": "t", "partition": -1}]}),
+        (requested_offsets.partitions_of, {"partitions": [{"topic": "t", "partition": 2**31}]}),
+        (requested_offsets.partitions_of, {"partitions": [{"topic": "t", "partition": "0"}]}),
+        (requested_offsets.partitions_of, {"partitions": [{"topic": "t", "partition": True}]}),
+        (requested_offsets.partitions_of, {"partitions": [ITEM | {"offset": 1}]}),
+        (requested_offsets.partitions_of, {"partitions": [ITEM] * 10_001}),
+        (requested_offsets.offsets_of, []),
+        (requested_offsets.offsets_of, {"offsets": [ITEM]}),
+        (requested_offsets.offsets_of, {"offsets": [ITEM | {"offset": -1}]}),
+        (requested_offsets.offsets_of, {"offsets": [ITEM | {"offset": 2**63 - 1}]}),
+        (requested_offsets.offsets_of, {"offsets": [ITEM | {"offset": 1.5}]}),
+        (requested_offsets.offsets_of, {"offsets": [ITEM | {"offset": 1, "metadata": 5}]}),
+        (requested_offsets.offsets_of, {"offsets": [ITEM | {"offset": 1, "metadata": "a\0b"}]}),
+        (requested_offsets.offsets_of, {"offsets": [ITEM | {"offset": 1, "metadata": "m" * 4_097}]}),
+        (requested_offsets.positions_of, {}),
+        (requested_offsets.positions_of, {"offsets": None}),
+        (requested_offsets.positions_of, {"timestamps": [ITEM | {"timestamp": 5}]}),
+        (requested_offsets.positions_of, {"timestamps": [ITEM | {"timestamp": "yesterday"}]}),
+        (requested_offsets.positions_of, {"timestamps": [ITEM | {"timestamp": "2026-01-31T12:00:00"}]}),
+        (requested_offsets.positions_of, {"timestamps": [ITEM | {"timestamp": "2026-13-31T12:00:00Z"}]}),
     ],
 )
 def test_places_that_make_no_sense_are_refused(function, body):
@@ -197,9 +202,9 @@ def test_places_that_make_no_sense_are_refused(function, body):
 
 def test_topics_and_partitions_that_are_not_there_have_codes_of_their_own():
     counts = {"t": 2}
-    places.require_known([TopicPartition("t", 1)], counts.get)
-    assert refused(places.require_known, [TopicPartition("t", 2)], counts.get)[:2] == (404, 40402)
-    assert refused(places.require_known, [TopicPartition("u", 0)], counts.get)[:2] == (404, 40401)
+    requested_offsets.require_known([TopicPartition("t", 1)], counts.get)
+    assert refused(requested_offsets.require_known, [TopicPartition("t", 2)], counts.get)[:2] == (404, 40402)
+    assert refused(requested_offsets.require_known, [TopicPartition("u", 0)], counts.get)[:2] == (404, 40401)
 
 
 JSON = st.recursive(
@@ -221,10 +226,10 @@ def problem_of(function, body) -> Problem | None:
 @given(JSON)
 def test_any_json_is_either_taken_or_refused_with_a_code(body):
     for function in (
-        places.subscription_of,
-        places.partitions_of,
-        places.offsets_of,
-        places.positions_of,
+        requested_offsets.subscription_of,
+        requested_offsets.partitions_of,
+        requested_offsets.offsets_of,
+        requested_offsets.positions_of,
         lambda value: settings_of(value, WAIT_MS_MAX),
     ):
         problem = problem_of(function, body)

@@ -18,11 +18,11 @@ from yak.server.http.bodies import (
     refuse_unknown_query,
     text_of,
 )
-from yak.server.http.consumers import places
+from yak.server.http.consumers import requested_offsets
 from yak.server.http.consumers.content_types import V2, answer_type, check_body_type, records_type
 from yak.server.http.consumers.failures import illegal_state, with_code
+from yak.server.http.consumers.instance_read import read
 from yak.server.http.consumers.instances import Instance, Instances
-from yak.server.http.consumers.reading import read
 from yak.server.http.consumers.settings import HINT as SETTINGS_HINT
 from yak.server.http.consumers.settings import check_group, settings_of
 from yak.server.http.context import Context, HttpLimits
@@ -109,7 +109,7 @@ async def subscribe(context: Context, request: Request, _media_type: str) -> Res
     refuse_unknown_query(request, ())
     instances = _instances(context)
     instances.find(*_key(request))
-    wanted = places.subscription_of(await _body(context, request, places.SUBSCRIPTION_HINT))
+    wanted = requested_offsets.subscription_of(await _body(context, request, requested_offsets.SUBSCRIPTION_HINT))
     source = "topics" if wanted.pattern is None else "pattern"
     async with instances.exclusively(*_key(request)) as instance:
         if instance.source not in ("nothing", source):
@@ -148,11 +148,11 @@ async def assign(context: Context, request: Request, _media_type: str) -> Respon
     refuse_unknown_query(request, ())
     instances = _instances(context)
     instances.find(*_key(request))
-    wanted = places.partitions_of(await _body(context, request, places.PARTITIONS_HINT))
+    wanted = requested_offsets.partitions_of(await _body(context, request, requested_offsets.PARTITIONS_HINT))
     async with instances.exclusively(*_key(request)) as instance:
         if instance.source not in ("nothing", "partitions"):
             raise _exclusive(instance)
-        places.require_known(wanted, partition_counts(context))
+        requested_offsets.require_known(wanted, partition_counts(context))
         if wanted:
             await instances.move(instance.consumer.assign, wanted)
             instance.source = "partitions"
@@ -244,10 +244,10 @@ async def commit(context: Context, request: Request, media_type: str) -> Respons
         )
     instances = _instances(context)
     instances.find(*_key(request))
-    marks = places.offsets_of(await _body(context, request, places.OFFSETS_HINT, optional=True))
+    marks = requested_offsets.offsets_of(await _body(context, request, requested_offsets.OFFSETS_HINT, optional=True))
     if marks is not None:
-        places.require_known(marks, partition_counts(context))
-        marks = {each: places.Mark(mark.offset + 1, mark.metadata) for each, mark in marks.items()}
+        requested_offsets.require_known(marks, partition_counts(context))
+        marks = {each: requested_offsets.Mark(mark.offset + 1, mark.metadata) for each, mark in marks.items()}
     async with instances.exclusively(*_key(request)) as instance:
         await instances.move(lambda: instance.consumer.commit(marks, waits=waits == "false"))
     return _answer([], media_type)
@@ -259,10 +259,10 @@ async def committed(context: Context, request: Request, media_type: str) -> Resp
     refuse_unknown_query(request, ())
     instances = _instances(context)
     instance = instances.find(*_key(request))
-    body = await _body(context, request, places.PARTITIONS_HINT, optional=True)
-    wanted = None if body is None else places.partitions_of(body)
+    body = await _body(context, request, requested_offsets.PARTITIONS_HINT, optional=True)
+    wanted = None if body is None else requested_offsets.partitions_of(body)
     if wanted is not None:
-        places.require_known(wanted, partition_counts(context))
+        requested_offsets.require_known(wanted, partition_counts(context))
     found = await instances.look(instance, instance.consumer.committed, wanted)
     offsets = [
         {"topic": each.topic, "partition": each.partition, "offset": mark.offset, "metadata": mark.metadata}
@@ -277,7 +277,7 @@ async def seek(context: Context, request: Request, _media_type: str) -> Response
     refuse_unknown_query(request, ())
     instances = _instances(context)
     instances.find(*_key(request))
-    wanted = places.positions_of(await _body(context, request, places.POSITIONS_HINT))
+    wanted = requested_offsets.positions_of(await _body(context, request, requested_offsets.POSITIONS_HINT))
     async with instances.exclusively(*_key(request)) as instance:
         consumer = instance.consumer
         # Like in the proxy, a time takes precedence over an offset of the same partition.
@@ -289,7 +289,9 @@ async def _seek_to(context: Context, request: Request, name: str) -> Response:
     refuse_unknown_query(request, ())
     instances = _instances(context)
     instances.find(*_key(request))
-    wanted: list[TopicPartition] = places.partitions_of(await _body(context, request, places.PARTITIONS_HINT))
+    wanted: list[TopicPartition] = requested_offsets.partitions_of(
+        await _body(context, request, requested_offsets.PARTITIONS_HINT)
+    )
     async with instances.exclusively(*_key(request)) as instance:
         await instances.move(getattr(instance.consumer, name), wanted)
     return _done()

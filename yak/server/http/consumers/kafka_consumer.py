@@ -15,7 +15,7 @@ from yak.ids import Offset, TopicPartition
 from yak.server.http.consumers.failures import illegal_state, kafka_failure
 from yak.server.http.consumers.inbox import Fetched, Inbox
 from yak.server.http.consumers.librdkafka import explained, make_handle
-from yak.server.http.consumers.places import Mark
+from yak.server.http.consumers.requested_offsets import Mark
 from yak.server.http.consumers.settings import Settings
 from yak.server.http.problems import Problem
 

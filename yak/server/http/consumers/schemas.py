@@ -1,10 +1,10 @@
-"""OpenAPI schemas of the consumer group routes; `settings` and `places` enforce the same rules."""
+"""OpenAPI schemas of the consumer group routes; `settings` and `requested_offsets` enforce the same rules."""
 
 from typing import Any, Final
 
 from yak.server.http.bodies import INT64_MAX
 from yak.server.http.consumers.content_types import V2
-from yak.server.http.consumers.places import (
+from yak.server.http.consumers.requested_offsets import (
     METADATA_LENGTH_MAX,
     OFFSET_MAX,
     PARTITION_MAX,

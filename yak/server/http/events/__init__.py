@@ -1,6 +1,6 @@
 """`GET /api/events`: streams cluster events to many listeners at once.
 
-gathering   queues new images and notices, and turns them into events in slices
+event_queue queues new images and notices, and turns them into events in slices
 ring        the last events, rendered once, by number
 figures     offset progress and rates, computed once for all listeners
 listeners   the listeners, their subscriptions and positions

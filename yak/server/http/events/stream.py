@@ -14,9 +14,9 @@ from yak.server.http.events.listeners import Listener, Subscription, gap
 from yak.server.http.events.pump import PIECE_BYTES_MAX, Pump
 from yak.server.http.events.ring import EventRing
 from yak.server.http.fair_share import FairShare
-from yak.server.http.patient import STREAM, PatientStream
 from yak.server.http.problems import Problem
 from yak.server.http.replica_rows import all_rows
+from yak.server.http.timed_stream import STREAM, PatientStream
 from yak.views.replicas import Wanted
 
 _HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}

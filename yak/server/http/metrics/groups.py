@@ -22,7 +22,7 @@ from yak.views.group_lag import TopicLag, coordinated_groups, leaders_to_ask, me
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.server.http.door import Door
+    from yak.server.http.broker_client import BrokerClient
 
 GROUPS: Final = Family("yak_groups", "gauge", "Groups coordinated by this broker, by state")
 MEMBERS: Final = Family("yak_group_members", "gauge", "Members of a group coordinated by this broker")
@@ -107,7 +107,7 @@ def write_lags(samples: Samples, lags: list[TopicLag]) -> Iterator[None]:
     yield
 
 
-async def ask_elsewhere(broker: Broker, door: Door, lags: list[TopicLag]) -> None:
+async def ask_elsewhere(broker: Broker, broker_client: BrokerClient, lags: list[TopicLag]) -> None:
     """Ask the leaders of partitions without a replica here for their high watermarks, in parallel."""
     asked = [lag for lag in lags if lag.elsewhere]
     if not asked:
@@ -115,7 +115,7 @@ async def ask_elsewhere(broker: Broker, door: Door, lags: list[TopicLag]) -> Non
     found: dict[tuple[str, int], Offset] = {}
     async with trio.open_nursery() as nursery:
         for node_id, topics in leaders_to_ask(broker, asked).items():
-            nursery.start_soon(partial(_ask, door, node_id, topics, found))
+            nursery.start_soon(partial(_ask, broker_client, node_id, topics, found))
     for lag in asked:
         missing = lag.elsewhere
         lag.elsewhere = []
@@ -128,14 +128,14 @@ async def ask_elsewhere(broker: Broker, door: Door, lags: list[TopicLag]) -> Non
 
 
 async def _ask(
-    door: Door, node_id: NodeId, topics: Mapping[str, set[int]], found: dict[tuple[str, int], Offset]
+    broker_client: BrokerClient, node_id: NodeId, topics: Mapping[str, set[int]], found: dict[tuple[str, int], Offset]
 ) -> None:
     """Ask one leader; partitions without an answer are missing in `found`."""
     pairs = [(topic, index) for topic, indexes in topics.items() for index in sorted(indexes)]
     with trio.move_on_after(_ASK_SECONDS):
         for start in range(0, len(pairs), _ASKED_PER_REQUEST):
             try:
-                answer = await door.ask(
+                answer = await broker_client.ask(
                     LIST_OFFSETS, _request(pairs[start : start + _ASKED_PER_REQUEST]), node_id=node_id
                 )
             except Problem:

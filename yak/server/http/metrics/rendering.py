@@ -114,7 +114,7 @@ class Rendering:
         lags: list[TopicLag] = []
         left_out = LeftOut()
         await _in_slices(groups.gather(context.broker, samples, bounds, lags, left_out))
-        await groups.ask_elsewhere(context.broker, context.door, lags)
+        await groups.ask_elsewhere(context.broker, context.broker_client, lags)
         await _in_slices(groups.write_lags(samples, lags))
         return {"groups": left_out.groups, "group_topics": left_out.topics, "group_offsets": left_out.offsets}
 

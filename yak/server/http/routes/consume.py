@@ -9,12 +9,12 @@ from starlette.responses import Response
 from yak.ids import TopicPartition
 from yak.server.http.bodies import INT64_MAX, checked_integer, query_integer, query_text, refuse_unknown_query
 from yak.server.http.context import Context, HttpLimits
-from yak.server.http.places import check_partition, find_topic
+from yak.server.http.json_records import FORMS, RECORD_SCHEMA, Form, record_json
 from yak.server.http.problems import Problem
-from yak.server.http.reading import EARLIEST, LATEST, fetch, held, is_quick, list_offset, walk_from
+from yak.server.http.produce_rows import INT32_MAX
+from yak.server.http.record_reader import EARLIEST, LATEST, fetch, held, is_quick, list_offset, walk_from
 from yak.server.http.route import Answer, Parameter, Route
-from yak.server.http.rows import INT32_MAX
-from yak.server.http.shown import FORMS, RECORD_SCHEMA, Form, record_json
+from yak.server.http.topic_partitions import check_partition, find_topic
 
 MESSAGES: Final = 100
 BYTES: Final = 1024 * 1024

@@ -15,7 +15,7 @@ from yak.server.http.csv_upload import CsvUpload
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.routes.topics import NAME
-from yak.server.http.streaming import Streamed
+from yak.server.http.streamed_answers import Streamed
 
 NDJSON: Final = "application/x-ndjson"
 _PROGRESS_SECONDS: Final = 1.0
@@ -46,13 +46,13 @@ async def upload_csv(context: Context, request: Request) -> Response:
 async def _progress(context: Context, upload: CsvUpload) -> AsyncIterator[bytes]:
     """One line at once, at most one line a second, and a last line with the total and the error, if any."""
     told = trio.current_time()
-    yield text_of({"done": False, **upload.tally.as_json()}) + b"\n"
+    yield text_of({"done": False, **upload.progress.as_json()}) + b"\n"
     end: dict[str, Any] = {"done": True}
     try:
-        async for tally in upload.go_on():
+        async for progress in upload.go_on():
             if trio.current_time() - told >= _PROGRESS_SECONDS:
                 told = trio.current_time()
-                yield text_of({"done": False, **tally.as_json()}) + b"\n"
+                yield text_of({"done": False, **progress.as_json()}) + b"\n"
     except Problem as problem:
         end |= problem.as_json()
     except Exception as error:  # noqa: BLE001 - our bug: the answer has begun, so this line must say it
@@ -63,7 +63,7 @@ async def _progress(context: Context, upload: CsvUpload) -> AsyncIterator[bytes]
 
 
 def _total(upload: CsvUpload) -> dict[str, Any]:
-    return {"topic": upload.topic, "columns": upload.columns, **upload.tally.as_total()}
+    return {"topic": upload.topic, "columns": upload.columns, **upload.progress.as_total()}
 
 
 def _encoding(request: Request) -> str:

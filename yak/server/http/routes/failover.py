@@ -12,7 +12,8 @@ from yak.ids import NodeId, TopicPartition
 from yak.server.http.answers import answer
 from yak.server.http.bodies import checked_integer, fields_of, json_body, kind_of, refuse_unknown_query
 from yak.server.http.context import Context
-from yak.server.http.moving import Done, carry_out, info_of, led_partitions
+from yak.server.http.controlled_shutdown import find_broker, stop_broker
+from yak.server.http.leadership_moves import Done, carry_out, info_of, led_partitions
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.routes.partitions import find_partition, find_topic
@@ -28,7 +29,6 @@ from yak.server.http.schemas import (
     or_null,
     record,
 )
-from yak.server.http.stopping import find_broker, stop_broker
 
 MOVES_MAX: Final = 1000
 """Of one request: they are sent, and waited for, together."""

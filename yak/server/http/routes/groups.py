@@ -8,8 +8,8 @@ from starlette.responses import Response
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.server.http.answers import answer
 from yak.server.http.bodies import refuse_unknown_query
+from yak.server.http.consumer_groups import all_groups, describe_group
 from yak.server.http.context import Context
-from yak.server.http.group_asking import all_groups, describe_group
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Parameter, Route
 from yak.server.http.schemas import NODE_ID, OFFSET_OR_NULL, PARTITION, TEXT, TEXT_OR_NULL, listing, record

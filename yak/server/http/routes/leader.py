@@ -8,10 +8,10 @@ from starlette.responses import Response
 from yak.cluster.image import BrokerInfo
 from yak.server.http.bodies import query_integer, query_text, refuse_unknown_query, text_of
 from yak.server.http.context import Context
-from yak.server.http.places import check_partition, find_topic, http_address
 from yak.server.http.problems import Problem
+from yak.server.http.produce_rows import INT32_MAX
 from yak.server.http.route import Answer, Parameter, Route
-from yak.server.http.rows import INT32_MAX
+from yak.server.http.topic_partitions import check_partition, find_topic, http_address
 
 
 async def leader(context: Context, request: Request) -> Response:

@@ -185,12 +185,12 @@ async def _ask_registration(
         "log_dirs": [],
         "previous_broker_epoch": epoch,
     }
-    answer = await context.door.ask(_BROKER_REGISTRATION, fields, version=_REGISTRATION_VERSION)
+    answer = await context.broker_client.ask(_BROKER_REGISTRATION, fields, version=_REGISTRATION_VERSION)
     return ErrorCode(answer.error_code)
 
 
 async def _ask_close(context: Context, node_id: NodeId) -> ErrorCode:
-    answer = await context.door.ask(_UNREGISTER_BROKER, {"broker_id": node_id})
+    answer = await context.broker_client.ask(_UNREGISTER_BROKER, {"broker_id": node_id})
     return ErrorCode(answer.error_code)
 
 

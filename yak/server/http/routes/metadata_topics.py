@@ -57,7 +57,7 @@ async def create_topic(context: Context, request: Request) -> Response:
     }
     require_store(context.broker)
     fields = {"topics": [topic], "timeout": _TIMEOUT_MS, "validate_only": False}
-    answer = (await context.door.ask(_CREATE_TOPICS, fields)).topics[0]
+    answer = (await context.broker_client.ask(_CREATE_TOPICS, fields)).topics[0]
     if answer.error_code != ErrorCode.none:
         raise kafka_problem(answer.error_code, f"topic {name[:64]}", answer.error_message)
     made = context.broker.image.topics.get(name)
@@ -93,7 +93,7 @@ async def create_partition(context: Context, request: Request) -> Response:
     require_store(context.broker)
     asked = {"name": topic.name, "count": count, "assignments": assignments}
     fields = {"topics": [asked], "timeout": _TIMEOUT_MS, "validate_only": False}
-    answer = (await context.door.ask(_CREATE_PARTITIONS, fields)).results[0]
+    answer = (await context.broker_client.ask(_CREATE_PARTITIONS, fields)).results[0]
     if answer.error_code != ErrorCode.none:
         raise kafka_problem(answer.error_code, f"topic {topic.name}", answer.error_message)
     made = context.broker.image.topics.get(topic.name)
@@ -126,7 +126,7 @@ async def register_producer(context: Context, request: Request) -> Response:
     # External brokers allocate no ids: their producers get them from this broker.
     asked = node_id if node_id in image.brokers else None
     fields = {"transactional_id": None, "transaction_timeout": 0, "producer_id": -1, "producer_epoch": -1}
-    answer = await context.door.ask(_INIT_PRODUCER_ID, fields, node_id=asked)
+    answer = await context.broker_client.ask(_INIT_PRODUCER_ID, fields, node_id=asked)
     if answer.error_code != ErrorCode.none:
         raise kafka_problem(answer.error_code, "producer id")
     given: dict[str, Any] = {

@@ -19,12 +19,12 @@ from yak.server.http.bodies import (
     text_of,
 )
 from yak.server.http.context import Context
-from yak.server.http.places import http_address, leader_of
-from yak.server.http.placing import PLACED_AT_ONCE_MAX, Placing, refuse, topics_of
+from yak.server.http.partitioner import PLACED_AT_ONCE_MAX, Placing, refuse, topics_of
 from yak.server.http.problems import Problem
-from yak.server.http.producing import ACKS_ALL, Lane, write
+from yak.server.http.produce_rows import HEADERS_MAX, INT32_MAX, ROW_FIELDS, Row, read_rows
+from yak.server.http.record_producer import ACKS_ALL, Lane, write
 from yak.server.http.route import Answer, Body, Parameter, Route
-from yak.server.http.rows import HEADERS_MAX, INT32_MAX, ROW_FIELDS, Row, read_rows
+from yak.server.http.topic_partitions import http_address, leader_of
 
 _HINT: Final = 'send {"topic": "orders", "key": "k1", "payload": {"any": "JSON"}}, or a list of such objects'
 _ACKS: Final[Mapping[Any, int]] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0": 0, -1: ACKS_ALL, 1: 1, 0: 0}

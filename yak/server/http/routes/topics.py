@@ -14,9 +14,9 @@ from yak.protocol.topic_names import is_internal
 from yak.server.http.bodies import fields_of, json_body, kind_of, query_text, refuse_unknown_query, text_of
 from yak.server.http.context import Context
 from yak.server.http.partition_facts import Facts, facts_of
-from yak.server.http.places import find_topic
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.topic_partitions import find_topic
 
 CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20
@@ -96,7 +96,7 @@ async def create_topic(context: Context, request: Request) -> Response:
     if type(only_checked) is not bool:
         raise _bad(f"validate_only is {kind_of(only_checked)}, neither true nor false")
     request_fields: Mapping[str, object] = {"topics": [asked], "timeout": _TIMEOUT_MS, "validate_only": only_checked}
-    answer = await context.door.ask(CREATE_TOPICS, request_fields, version=_CREATE_VERSION)
+    answer = await context.broker_client.ask(CREATE_TOPICS, request_fields, version=_CREATE_VERSION)
     made = answer.topics[0]
     if made.error_code is not ErrorCode.none:
         raise kafka_problem(made.error_code, f"topic {asked['name'][:249]!r}", made.error_message)
@@ -163,7 +163,7 @@ async def delete_topic(context: Context, request: Request) -> Response:
     refuse_unknown_query(request, ())
     topic = find_topic(context, request.path_params["name"])
     fields: Mapping[str, object] = {"topic_names": [topic.name], "timeout": _TIMEOUT_MS}
-    answer = await context.door.ask(DELETE_TOPICS, fields, version=_DELETE_VERSION)
+    answer = await context.broker_client.ask(DELETE_TOPICS, fields, version=_DELETE_VERSION)
     deleted = answer.responses[0]
     if deleted.error_code is not ErrorCode.none:
         raise kafka_problem(deleted.error_code, f"topic {topic.name!r}", deleted.error_message)

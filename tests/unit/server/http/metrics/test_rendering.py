@@ -11,8 +11,8 @@ import trio
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics_parser
 
+from yak.server.http.broker_client import BrokerClient
 from yak.server.http.context import Context
-from yak.server.http.door import Door
 from yak.server.http.metrics import rendering as module
 from yak.server.http.metrics.rendering import MetricsLimits, Rendering
 from yak.server.latencies import Latencies
@@ -32,8 +32,8 @@ def with_rendering(test: Callable[[Rig, Rendering], Awaitable[None]], **limits: 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             shell = Shell(broker, nursery, latencies=Latencies(broker.counters))
-            door = Door(broker, shell.in_process)
-            context = Context(shell, broker, door, http_port=1, host="127.0.0.1", advertised_host="localhost")
+            broker_client = BrokerClient(broker, shell.in_process)
+            context = Context(shell, broker, broker_client, http_port=1, host="127.0.0.1", advertised_host="localhost")
             with trio.fail_after(20):
                 await test(rig, Rendering(context, MetricsLimits(**limits)))
             nursery.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""A context for handlers' parts without a broker: an image, and a door whose answers a test writes."""
+"""A context for handlers' parts without a broker: an image, and a broker_client whose answers a test writes."""
 
 import uuid
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ from yak.cluster.records import BrokerState
 from yak.server.http.context import Context, HttpLimits
 
 
-class FakeDoor:
+class FakeBrokerClient:
     """`answer(api_key, fields, node_id)` is what the leader does: gives an answer or raises."""
 
     def __init__(self, answer):
@@ -49,7 +49,7 @@ def context_of(image, answer, **limits):
     return Context(
         shell=shell,
         broker=broker,
-        door=FakeDoor(answer),
+        broker_client=FakeBrokerClient(answer),
         http_port=0,
         host="127.0.0.1",
         advertised_host="127.0.0.1",

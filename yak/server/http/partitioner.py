@@ -14,10 +14,10 @@ from yak.ids import NodeId, TopicPartition
 from yak.protocol.murmur2 import partition_for_key
 from yak.protocol.record_batch import HEADER_BYTES
 from yak.server.http.context import Context
-from yak.server.http.places import find_or_create_topic, leader_of, max_message_bytes
 from yak.server.http.problems import Problem, kafka_problem
-from yak.server.http.producing import Lane
-from yak.server.http.rows import Row
+from yak.server.http.produce_rows import Row
+from yak.server.http.record_producer import Lane
+from yak.server.http.topic_partitions import find_or_create_topic, leader_of, max_message_bytes
 
 PLACED_AT_ONCE_MAX = 1000
 """More records than this are parsed and placed in a thread."""

@@ -1,4 +1,4 @@
-"""The door: whom it asks, and which problem each failure is."""
+"""The broker_client: whom it asks, and which problem each failure is."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from yak.protocol.codec import decode_request, encode_response, read_request_header
-from yak.server.http.door import Door
+from yak.server.http.broker_client import BrokerClient
 from yak.server.http.problems import Problem
 from yak.server.http.remote import RemoteLost
 from yak.server.in_process import Closed
@@ -46,19 +46,19 @@ class Others(Asked):
         return await self.answer(frame)
 
 
-def make_door(core: Any = None, others: Any = None) -> tuple[Door, Core, Others]:
+def make_broker_client(core: Any = None, others: Any = None) -> tuple[BrokerClient, Core, Others]:
     brokers = {2: SimpleNamespace(host="other.example", port=9093)}
     broker: Any = SimpleNamespace(node_id=1, image=SimpleNamespace(brokers=brokers))
     inside, outside = Core(core), Others(others)
-    door = Door(broker, inside)  # type: ignore[arg-type]
-    door._remote = outside  # type: ignore[assignment]
-    return door, inside, outside
+    broker_client = BrokerClient(broker, inside)  # type: ignore[arg-type]
+    broker_client._remote = outside  # type: ignore[assignment]
+    return broker_client, inside, outside
 
 
 @pytest.mark.parametrize("node_id", [None, 1])
 def test_without_a_node_this_broker_is_asked(node_id: int | None) -> None:
-    door, core, others = make_door()
-    found = trio.run(lambda: door.ask(METADATA, {"topics": None}, node_id=node_id, version=9))
+    broker_client, core, others = make_broker_client()
+    found = trio.run(lambda: broker_client.ask(METADATA, {"topics": None}, node_id=node_id, version=9))
     assert (found.cluster_id, found.controller_id) == ("c", 5)
     assert others.frames == []
     header = read_request_header(memoryview(core.frames[0]))
@@ -67,8 +67,8 @@ def test_without_a_node_this_broker_is_asked(node_id: int | None) -> None:
 
 
 def test_another_node_is_asked_at_its_address_in_the_newest_version() -> None:
-    door, core, others = make_door()
-    found = trio.run(lambda: door.ask(METADATA, {"topics": []}, node_id=2))
+    broker_client, core, others = make_broker_client()
+    found = trio.run(lambda: broker_client.ask(METADATA, {"topics": []}, node_id=2))
     assert found.controller_id == 5
     assert (core.frames, others.addresses) == ([], [("other.example", 9093)])
 
@@ -85,9 +85,9 @@ def test_another_node_is_asked_at_its_address_in_the_newest_version() -> None:
     ],
 )
 def test_each_failure_is_a_problem(node_id: int | None, how: Any, status: int, error: str, words: str) -> None:
-    door, _, _ = make_door(how, how)
+    broker_client, _, _ = make_broker_client(how, how)
     with pytest.raises(Problem) as raised:
-        trio.run(lambda: door.ask(METADATA, {"topics": None}, node_id=node_id, timeout_s=0.05))
+        trio.run(lambda: broker_client.ask(METADATA, {"topics": None}, node_id=node_id, timeout_s=0.05))
     assert (raised.value.status, raised.value.error) == (status, error)
     assert words in raised.value.message
     assert raised.value.hint

@@ -28,7 +28,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 _REASONS: Final = {200: "OK", 503: "Service Unavailable"}
 
 
-class QuickAnswers:
+class FastAnswers:
     """The fast path's answers of one broker."""
 
     def __init__(self, context: "Context") -> None:
@@ -96,7 +96,7 @@ def path_of(context: "Context", request: bytes) -> str | None:
 
 async def serve(
     stream: trio.SocketStream,
-    answers: QuickAnswers,
+    answers: FastAnswers,
     turn: Callable[[], Awaitable[None]],
     first_seconds: float,
     idle_seconds: float,

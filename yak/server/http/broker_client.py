@@ -1,7 +1,7 @@
 """The broker client of the handlers: sends Kafka requests to this broker or to another one.
 
-    topics = await door.ask(METADATA, {"topics": None})
-    answer = await door.ask(PRODUCE, fields, node_id=leader)
+    topics = await broker_client.ask(METADATA, {"topics": None})
+    answer = await broker_client.ask(PRODUCE, fields, node_id=leader)
 
 Fields are plain values by kio's names (see `yak.protocol.response_encoder`); the answer is kio's object.
 """
@@ -24,7 +24,7 @@ CLIENT_ID: Final = "yak-http"
 TIMEOUT_SECONDS: Final = 30.0
 
 
-class Door:
+class BrokerClient:
     """Sends requests to this broker, or to another by its node id."""
 
     def __init__(self, broker: Broker, in_process: InProcess) -> None:

@@ -18,14 +18,14 @@ from yak.protocol.record_batch import HEADER_BYTES
 from yak.protocol.record_writer import Headers, build_batch
 from yak.protocol.versions import INIT_PRODUCER_ID, PRODUCE
 from yak.server.http.context import Context
-from yak.server.http.places import Patience, leader_of
 from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.topic_partitions import Patience, leader_of
 
 PRODUCE_VERSION: Final = 12
 """The last version that names topics."""
 ACKS_ALL: Final = -1
 _REQUEST_MS: Final = 10_000
-_DOOR_SECONDS: Final = 12.0
+_PRODUCE_SECONDS: Final = 12.0
 _ID_SECONDS: Final = 2.0
 _EPOCH_MAX: Final = 2**15 - 1
 _IDS_KEPT_MAX: Final = 1024
@@ -189,14 +189,16 @@ class _Writing:
             "timeout": _REQUEST_MS,
             "topic_data": [{"name": name, "partition_data": data} for name, data in topics.items()],
         }
-        door = self._context.door
+        broker_client = self._context.broker_client
         try:
             if self._acks == 0:
-                await door.tell(PRODUCE, PRODUCE_VERSION, fields, leader)
+                await broker_client.tell(PRODUCE, PRODUCE_VERSION, fields, leader)
                 for lane in lanes:
                     self._take(lane, -1)
                 return
-            answer = await door.ask(PRODUCE, fields, node_id=leader, timeout_s=_DOOR_SECONDS, version=PRODUCE_VERSION)
+            answer = await broker_client.ask(
+                PRODUCE, fields, node_id=leader, timeout_s=_PRODUCE_SECONDS, version=PRODUCE_VERSION
+            )
         except Problem as problem:
             for lane in lanes:
                 self._trouble(lane, problem, may_be_written=True)
@@ -257,7 +259,7 @@ class _Ids:
             return producer_id, epoch + 1
         try:
             fields: Mapping[str, object] = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
-            answer = await context.door.ask(INIT_PRODUCER_ID, fields, timeout_s=_ID_SECONDS)
+            answer = await context.broker_client.ask(INIT_PRODUCER_ID, fields, timeout_s=_ID_SECONDS)
         except Problem:
             return -1, -1
         if answer.error_code is not ErrorCode.none:

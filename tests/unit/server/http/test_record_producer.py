@@ -13,7 +13,7 @@ from yak.protocol.record_batch import read_header
 from yak.protocol.record_walk import walk_records
 from yak.protocol.versions import INIT_PRODUCER_ID, PRODUCE
 from yak.server.http.problems import Problem
-from yak.server.http.producing import Lane, write
+from yak.server.http.record_producer import Lane, write
 
 NO_IDS = Problem(503, "broker-unreachable", "the store is away")
 LOST = Problem(503, "broker-unreachable", "closed in the middle")
@@ -179,6 +179,6 @@ def test_acks_0_asks_for_no_answer_and_no_id():
     context = context_of(image_of({"t": [2]}), Leader())
     lane = lane_of()
     run(context, [lane], acks=0)
-    ((api_key, fields, node_id),) = context.door.asked
+    ((api_key, fields, node_id),) = context.broker_client.asked
     assert (api_key, fields["acks"], node_id) == (PRODUCE, 0, 2)
     assert lane.offsets() == [None] * 3

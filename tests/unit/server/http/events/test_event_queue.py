@@ -6,7 +6,7 @@ import trio
 
 from yak.cluster.image import Delta, Image
 from yak.core.events import Notice
-from yak.server.http.events.gathering import NOTES_MAX, NOTES_UNHEARD_MAX, Gathering
+from yak.server.http.events.event_queue import NOTES_MAX, NOTES_UNHEARD_MAX, Gathering
 from yak.server.http.events.ring import EventRing, Wish
 
 

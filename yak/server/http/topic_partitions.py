@@ -49,7 +49,7 @@ async def find_or_create_topic(context: Context, name: str) -> TopicInfo:
     except PeerError as error:
         raise kafka_problem(error.error_code, "topic", error.message) from None
     fields: Mapping[str, object] = {"topics": [{"name": name}], "allow_auto_topic_creation": True}
-    answer = await context.door.ask(METADATA, fields)
+    answer = await context.broker_client.ask(METADATA, fields)
     found = answer.topics[0]
     if found.error_code is not ErrorCode.none and found.error_code is not ErrorCode.leader_not_available:
         if found.error_code is ErrorCode.unknown_topic_or_partition and context.broker.config.auto_create_topics_enable:
@@ -130,7 +130,7 @@ async def ask_leader(
         raise kafka_problem(
             ErrorCode.leader_not_available, f"partition {partition} of topic {topic!r}", "it has no leader"
         )
-    return await context.door.ask(api_key, fields, node_id=leader, **more)
+    return await context.broker_client.ask(api_key, fields, node_id=leader, **more)
 
 
 def is_moving(code: ErrorCode) -> bool:

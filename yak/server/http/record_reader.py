@@ -10,8 +10,15 @@ from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import WalkedRecord, walk_records
 from yak.protocol.versions import FETCH
 from yak.server.http.context import Context
-from yak.server.http.places import Patience, ask_leader, check_partition, find_topic, is_moving, is_moving_problem
 from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.topic_partitions import (
+    Patience,
+    ask_leader,
+    check_partition,
+    find_topic,
+    is_moving,
+    is_moving_problem,
+)
 
 LIST_OFFSETS: Final = 2
 LATEST, EARLIEST = -1, -2

@@ -86,7 +86,7 @@ async def _reorder(context: Context, orders: Mapping[TopicPartition, tuple[NodeI
         for name, places in _by_topic(orders).items()
     ]
     fields = {"timeout": _TIMEOUT_MS, "allow_replication_factor_change": False, "topics": topics}
-    answer = await context.door.ask(alter_partition_reassignments.KEY, fields)
+    answer = await context.broker_client.ask(alter_partition_reassignments.KEY, fields)
     if answer.error_code:
         raise kafka_problem(answer.error_code, "the replicas were not reordered", answer.error_message)
     for topic in answer.responses:
@@ -112,7 +112,7 @@ async def _elect(context: Context, places: Sequence[TopicPartition], done: Done)
                 raise kafka_problem(
                     ErrorCode.not_controller, "no leader was elected", "the cluster has no controller now"
                 )
-            answer = await context.door.ask(elect_leaders.KEY, fields, node_id=controller)
+            answer = await context.broker_client.ask(elect_leaders.KEY, fields, node_id=controller)
             if answer.error_code:
                 raise kafka_problem(answer.error_code, "no leader was elected")
             break

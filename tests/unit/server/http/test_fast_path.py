@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from yak.server.http.quick import _http_date, path_of
+from yak.server.http.fast_path import _http_date, path_of
 
 HOST = b"host: 127.0.0.1:8080\r\n"
 

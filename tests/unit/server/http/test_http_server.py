@@ -16,8 +16,8 @@ from yak.errors import UsageError
 from yak.local import ports
 from yak.server.http.bodies import json_body
 from yak.server.http.context import Context, HttpLimits
+from yak.server.http.http_server import bind
 from yak.server.http.route import Answer, Body, Route
-from yak.server.http.serving import bind
 
 BIG: Final = b"x" * (8 << 20)
 WORDS: dict[str, trio.Event] = {}

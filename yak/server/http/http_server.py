@@ -1,7 +1,7 @@
 """The HTTP server: bound together with the Kafka port, so that a port in use is an error at the start.
 
 Hypercorn's Trio server handles each connection; it is loaded at the first one. Added here: connection limits for each
-address and in total, a write timeout, health checks without Hypercorn (`quick`), and Kafka's precedence (`fair_share`).
+address and in total, a write timeout, health checks without Hypercorn (`fast_path`), and Kafka's precedence (`fair_share`).
 """
 
 import errno
@@ -14,9 +14,9 @@ import trio
 
 from yak.errors import UsageError
 from yak.server import listener
-from yak.server.http import quick
+from yak.server.http import fast_path
 from yak.server.http.fair_share import FairShare
-from yak.server.http.patient import PatientStream
+from yak.server.http.timed_stream import PatientStream
 
 if TYPE_CHECKING:
     from yak.server.http.context import Context, HttpLimits
@@ -66,8 +66,8 @@ class HttpServer:
         self._routes = routes
         self._connections = 0
         self._per_ip: dict[str, int] = {}
-        self._quick = quick.QuickAnswers(context)
-        self._quick_scopes: dict[trio.CancelScope, None] = {}
+        self._fast_answers = fast_path.FastAnswers(context)
+        self._fast_scopes: dict[trio.CancelScope, None] = {}
         self._share = FairShare(context.shell.counters)
         context.parts["fair_share"] = self._share
         self._make: Any = None
@@ -97,7 +97,7 @@ class HttpServer:
                 accepting.cancel_scope.cancel()
             if self._terminated is not None:
                 await self._terminated.set()
-            for scope in self._quick_scopes:
+            for scope in self._fast_scopes:
                 scope.cancel()
             await self._give_back()
             handlers.cancel_scope.deadline = trio.current_time() + self._context.limits.graceful_stop_ms / 1000
@@ -164,12 +164,12 @@ class HttpServer:
         limits = self._context.limits
         said = b""
         with trio.CancelScope() as scope:
-            self._quick_scopes[scope] = None
+            self._fast_scopes[scope] = None
             try:
                 first_seconds, idle_seconds = limits.head_deadline_ms / 1000, limits.idle_ms_max / 1000
-                said = await quick.serve(stream, self._quick, self._share.turn, first_seconds, idle_seconds)
+                said = await fast_path.serve(stream, self._fast_answers, self._share.turn, first_seconds, idle_seconds)
             finally:
-                del self._quick_scopes[scope]
+                del self._fast_scopes[scope]
         if said:
             make = await self._loaded()
             await make(PatientStream(stream, limits.send_deadline_ms / 1000, said, self._share.turn))

@@ -63,7 +63,7 @@ async def _list(context: Context, node_id: NodeId, listed: Listed) -> None:
     while True:
         try:
             fields: dict[str, object] = {"states_filter": [], "types_filter": []}
-            answer = await context.door.ask(list_groups.KEY, fields, node_id=node_id, timeout_s=RETRY_SECONDS)
+            answer = await context.broker_client.ask(list_groups.KEY, fields, node_id=node_id, timeout_s=RETRY_SECONDS)
         except Problem as problem:
             listed.silent.append({"node_id": node_id, "reason": problem.message})
             return
@@ -171,7 +171,7 @@ def _partition_lag(
 
 async def _consumer(context: Context, group_id: str, node_id: NodeId) -> dict[str, Any] | None:
     fields = {"group_ids": [group_id], "include_authorized_operations": False}
-    (group,) = (await context.door.ask(consumer_group_describe.KEY, fields, node_id=node_id)).groups
+    (group,) = (await context.broker_client.ask(consumer_group_describe.KEY, fields, node_id=node_id)).groups
     if group.error_code == ErrorCode.group_id_not_found:
         return None
     _check(group.error_code, f"group {group_id!r}")
@@ -204,7 +204,7 @@ def _named(assignment: Any) -> list[dict[str, Any]]:
 
 async def _classic(context: Context, group_id: str, node_id: NodeId) -> dict[str, Any] | None:
     fields = {"groups": [group_id], "include_authorized_operations": False}
-    (group,) = (await context.door.ask(describe_groups.KEY, fields, node_id=node_id)).groups
+    (group,) = (await context.broker_client.ask(describe_groups.KEY, fields, node_id=node_id)).groups
     if group.error_code == ErrorCode.group_id_not_found:
         return None
     _check(group.error_code, f"group {group_id!r}")
@@ -252,7 +252,7 @@ def _read(assignment: bytes) -> list[dict[str, Any]] | None:
 async def _committed(context: Context, group_id: str, node_id: NodeId) -> Mapping[TopicPartition, Any]:
     asked = {"group_id": group_id, "member_id": None, "member_epoch": -1, "topics": None}
     fields = {"groups": [asked], "require_stable": False}
-    answer = await context.door.ask(offset_fetch.KEY, fields, node_id=node_id, version=_OFFSET_FETCH_BY_NAME)
+    answer = await context.broker_client.ask(offset_fetch.KEY, fields, node_id=node_id, version=_OFFSET_FETCH_BY_NAME)
     (group,) = answer.groups
     _check(group.error_code, f"group {group_id!r}")
     return {
@@ -295,7 +295,7 @@ async def _offsets(context: Context, places: list[TopicPartition], timestamp: in
         ]
         fields = {"replica_id": -1, "isolation_level": 0, "topics": asked}
         try:
-            answer = await context.door.ask(
+            answer = await context.broker_client.ask(
                 list_offsets.KEY, fields, node_id=node_id, version=_LIST_OFFSETS, timeout_s=RETRY_SECONDS
             )
         except Problem:

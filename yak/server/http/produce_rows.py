@@ -3,7 +3,7 @@
 A row is `{"key", "payload", "partition", "headers"}`, and `"topic"` if the request does not name one.
 
 - `payload` is any JSON and is stored as compact UTF-8 JSON; null is a null value (a tombstone). Other bytes are sent as
-  `payload_text` (UTF-8) or `payload_base64`. `/consume` returns the same fields (`shown`).
+  `payload_text` (UTF-8) or `payload_base64`. `/consume` returns the same fields (`json_records`).
 - `key` is text or null, or bytes as `key_base64`.
 - `headers` is an object of texts, or a list of `{"key", "value"}` with `value_base64` for bytes.
 """
