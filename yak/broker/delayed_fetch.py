@@ -296,15 +296,17 @@ class FollowerFetch(DelayedFetch):
     def read(self, broker: Broker, *, with_watermarks: bool = True) -> FetchRead:
         """Read the marked partitions; those without room in the answer stay marked.
 
-        A high watermark alone is included only beside other data, or `with_watermarks`.
+        A high watermark alone is included only beside other data, or `with_watermarks`, or when as many partitions have
+        one as an answer holds: otherwise they would stay in front of partitions with records.
         """
         session, look = self._session, self._reader.look
         broker.replication.follower_sessions.watermark_sent(session)
-        max_bytes = self._max_bytes
+        max_bytes, partitions_max = self._max_bytes, broker.replication.partitions_a_fetch
         reading = FetchRead()
         idle: list[tuple[FollowerItem, FetchPartitionAnswer]] = []
         for item in list(session.dirty):
-            room = max_bytes - reading.bytes_count
+            is_full = len(reading.answers) + len(idle) >= partitions_max
+            room = 0 if is_full else max_bytes - reading.bytes_count
             if room <= 0 and not item.is_fresh:
                 continue
             pending = len(reading.pending)
@@ -318,7 +320,7 @@ class FollowerFetch(DelayedFetch):
                 self._give(reading, item, answer)
             else:
                 idle.append((item, answer))
-        if reading.answers or with_watermarks:
+        if reading.answers or with_watermarks or len(idle) >= partitions_max:
             for item, answer in idle:
                 self._give(reading, item, answer)
         return reading

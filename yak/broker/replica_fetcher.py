@@ -3,13 +3,15 @@
 A fetch names only what changed since the last one (KIP-227): partitions that are new, whose log grew, or that are
 retried. A fetch offset is an acknowledgement. So a partition is named with a higher offset only when all records before
 it are in the log, and on the device where every record is flushed. One request waits at the leader; when a partition
-changes meanwhile, a second request follows it and ends the wait.
+changes meanwhile, a second request follows it and ends the wait. A fetch names a bounded number of partitions, so that
+neither end serves thousands of them in one step; the others are named in the next ones.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from yak.config.log_config import NEVER
@@ -47,8 +49,11 @@ CLIENT_ID_PREFIX = "yak-replica:"
 class ReplicaFetcher:
     """Replicates partitions from one leader. `pump` sends requests; all other methods handle events."""
 
-    def __init__(self, broker: Broker, node_id: NodeId, truncations: Truncations, throttle: Throttle) -> None:
+    def __init__(
+        self, broker: Broker, node_id: NodeId, truncations: Truncations, throttle: Throttle, *, partitions_a_fetch: int
+    ) -> None:
         self._broker = broker
+        self._partitions_a_fetch = partitions_a_fetch
         self._truncations = truncations
         self.node_id = node_id
         self.partitions: dict[Key, Partition] = {}
@@ -171,19 +176,18 @@ class ReplicaFetcher:
     # -------------------------------------------------------------------------------------------------- the connection
 
     def pump(self) -> None:
-        """Connect if necessary, and send a request when one is due and allowed."""
+        """Connect if necessary, and send the requests that are due and allowed."""
         if self._peer_id is None:
             if self.partitions and (self, "connect") not in self._broker.timers:
                 self._connect()
             return
-        if not self._is_proven or len(self._in_flight) >= IN_FLIGHT_MAX:
-            return
-        has_news = bool(self._to_tell or self._to_forget)
-        if self._in_flight and (not has_news or self._session_epoch == 0):
-            return
-        if self._session_epoch == 0 and not self._to_tell:
-            return
-        self._send()
+        while self._is_proven and len(self._in_flight) < IN_FLIGHT_MAX:
+            has_news = bool(self._to_tell or self._to_forget)
+            if self._in_flight and (not has_news or self._session_epoch == 0):
+                return
+            if self._session_epoch == 0 and not self._to_tell:
+                return
+            self._send()
 
     def _connect(self) -> None:
         leader = self._broker.image.brokers.get(self.node_id)
@@ -257,7 +261,7 @@ class ReplicaFetcher:
         config = broker.config
         self._correlation_id = self._correlation_id % EPOCH_MAX + 1
         topics: dict[bytes, list[WantedPartition]] = {}
-        for key in self._to_tell:
+        for key in _take_first(self._to_tell, self._partitions_a_fetch):
             partition = self.partitions[key]
             log = partition.log
             if log is None:
@@ -265,11 +269,9 @@ class ReplicaFetcher:
             self._told[key] = (partition.leader_epoch, self._correlation_id, log.log_end_offset)
             topics.setdefault(key[0], []).append(_wanted(partition, log, config.replica_fetch_max_bytes))
         forgotten: dict[bytes, list[int]] = {}
-        for topic_id, index in self._to_forget:
-            self._told.pop((topic_id, index), None)
-            forgotten.setdefault(topic_id, []).append(index)
-        self._to_tell.clear()
-        self._to_forget.clear()
+        for key in _take_first(self._to_forget, self._partitions_a_fetch):
+            self._told.pop(key, None)
+            forgotten.setdefault(key[0], []).append(key[1])
         frame = replica_fetch_request(
             self._correlation_id,
             f"{CLIENT_ID_PREFIX}{broker.node_id}",
@@ -453,6 +455,17 @@ class ReplicaFetcher:
 
 def _key(partition: Partition) -> Key:
     return partition.topic_id.bytes, partition.topic_partition.partition
+
+
+def _take_first(keys: dict[Key, None], count: int) -> list[Key]:
+    """Remove and return the first `count` keys."""
+    taken = list(islice(keys, count))
+    if len(taken) == len(keys):
+        keys.clear()
+    else:
+        for key in taken:
+            del keys[key]
+    return taken
 
 
 def _wanted(partition: Partition, log: Log, max_bytes: int) -> WantedPartition:

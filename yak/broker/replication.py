@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 
+PARTITIONS_A_FETCH = 100
+"""Partitions that a follower names in one fetch, and that a leader answers in one: about 3 ms of work for each end."""
+
+
 class Replication:
     """Both sides of replication in one broker."""
 
@@ -39,6 +43,8 @@ class Replication:
         self._epoch: BrokerEpoch = 0
         """The broker epoch of the fetchers; 0 while the registration is not in the image."""
         self._is_stopped = False
+        self.partitions_a_fetch = PARTITIONS_A_FETCH
+        """The simulator lowers it, because its brokers have few partitions."""
 
     def changed(self, partition: Partition) -> None:
         """The leader, epoch, log or assignment of a partition changed; handled at the end of the turn."""
@@ -118,7 +124,11 @@ class Replication:
             fetcher = self._fetchers.get(wanted)
             if fetcher is None:
                 fetcher = self._fetchers[wanted] = ReplicaFetcher(
-                    self._broker, wanted, self.truncations, self._throttle
+                    self._broker,
+                    wanted,
+                    self.truncations,
+                    self._throttle,
+                    partitions_a_fetch=self.partitions_a_fetch,
                 )
             self._sources[partition] = wanted
             fetcher.follow(partition)

@@ -97,8 +97,9 @@ class ClusterRun:
             racks=draw_racks(self._dice, brokers),
         )
         for node in self.cluster.nodes:
-            # so that other events run between the partitions of a new image
+            # so that other events run between the partitions of a new image, or of a follower's fetches
             node.partitions_a_slice = 1
+            node.partitions_a_fetch = 2
         history = self.cluster.history
         history.keyed = frozenset((COMPACT, OFFSETS_TOPIC))
         self.view = View(self.cluster, dice.fork("view"))

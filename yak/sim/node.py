@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.apis import API_TABLE
 from yak.broker.broker import Broker, Parts
 from yak.broker.metadata import PARTITIONS_A_SLICE
+from yak.broker.replication import PARTITIONS_A_FETCH
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
 from yak.cluster.secret_file import SecretFile
@@ -72,6 +73,8 @@ class SimNode:
         """This broker's clock minus the world's. It changes only while the broker does not run."""
         self.partitions_a_slice = PARTITIONS_A_SLICE
         """How many partitions the broker brings to a new image in one turn."""
+        self.partitions_a_fetch = PARTITIONS_A_FETCH
+        """How many partitions a follower's fetch names."""
         self.broker: Broker | None = None
         self.is_ready = False
         self.is_paused = False
@@ -184,10 +187,14 @@ class SimNode:
             ),
             now_ms,
         )
-        self.broker.metadata.partitions_a_slice = self.partitions_a_slice
+        self._set_slices(self.broker)
         self.world.say(f"node {self.node_id} starts, life {self._life}{', lossy' if identity.lossy else ''}")
         self.store_line.start()
         self._arm_timer()
+
+    def _set_slices(self, broker: Broker) -> None:
+        broker.metadata.partitions_a_slice = self.partitions_a_slice
+        broker.replication.partitions_a_fetch = self.partitions_a_fetch
 
     def crash(self) -> None:
         """Lose power: unsynced data may be lost, and the next start is in a new kernel boot."""
