@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.local_replicas import Created, LocalReplicas, NewLog
@@ -42,7 +43,9 @@ NO_ROOM_PAUSE_MS = 1_000
 ROUND_WEIGHT_MAX = 500
 """Weight at which a round of records ends: one for each record and one for each changed partition."""
 REPORT_INTERVAL_MS = 200
-"""High watermarks are reported to the store at most five times a second."""
+"""High watermarks are reported to the store at most five times a second, unless very many moved."""
+PARTITIONS_A_REPORT, NEXT_REPORT_MS = 500, 50
+"""The high watermarks that one turn collects: about 2 ms. The others follow after the pause."""
 STORE_BACK_MS = 2_000
 """A connection to the store that a local pause ended is open again within this time, if the store is up."""
 
@@ -528,9 +531,9 @@ class Metadata:
         self._arm("report", REPORT_INTERVAL_MS, self._report)
 
     def _report(self) -> None:
-        moved = list(self.moved)
-        self.moved.clear()
+        moved = list(islice(self.moved, PARTITIONS_A_REPORT))
         for partition in moved:
+            del self.moved[partition]
             if not partition.is_leader:
                 continue
             ends = partition.log_end_offsets()
@@ -543,4 +546,6 @@ class Metadata:
                     partition.high_watermark,
                     ends,
                 )
+        if self.moved:
+            self._arm("report", NEXT_REPORT_MS, self._report)
         self._on_time()

@@ -5,12 +5,16 @@ The log remains the authority.
 
 import uuid
 from collections.abc import Mapping
+from itertools import islice
 
 from yak.cluster.store_session import StoreSession
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.seams.metadata_store import StoreOutcome
 
-MAX_PER_CALL = 2_000
+MAX_PER_CALL = 500
+"""About 1 ms of work for this broker, and for the store."""
+CALLS_AN_INTERVAL = 4
+"""Calls within one interval while more values changed than a call takes."""
 
 
 class HighWatermarks:
@@ -20,7 +24,7 @@ class HighWatermarks:
         self._session = session
         self._interval_ms = interval_ms
         self._changed: dict[tuple[uuid.UUID, int], tuple[LeaderEpoch, Offset, dict[str, Offset]]] = {}
-        self._last_ms = 0
+        self._due_ms = 0
         self._in_flight = False
 
     def note(
@@ -39,13 +43,13 @@ class HighWatermarks:
         """When to call `report`; None while nothing changed or a call is under way."""
         if not self._changed or self._in_flight:
             return None
-        return self._last_ms + self._interval_ms
+        return self._due_ms
 
     def report(self, now_ms: int) -> None:
-        """Report the changed values."""
-        self._last_ms = now_ms
-        keys = list(self._changed)[:MAX_PER_CALL]
+        """Report the changed values, or as many as one call takes."""
+        keys = list(islice(self._changed, MAX_PER_CALL))
         partitions = [[str(key[0]), key[1], *self._changed.pop(key)] for key in keys]
+        self._due_ms = now_ms + self._interval_ms // (CALLS_AN_INTERVAL if self._changed else 1)
         self._in_flight = True
         self._session.send("report_hw", {"partitions": partitions}, self._on_reply)
 

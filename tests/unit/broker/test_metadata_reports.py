@@ -1,0 +1,37 @@
+"""Reports of moved high watermarks to the store: what one turn collects is bounded, and nothing is left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from yak.broker import metadata
+from yak.cluster.broker_lifecycle import BrokerLifecycle
+from yak.sim.rig import Rig
+
+BOUND = 4
+PARTITIONS = 3 * BOUND + 1
+
+
+def test_report_of_many_moved_high_watermarks_takes_several_turns(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(metadata, "PARTITIONS_A_REPORT", BOUND)
+    rig = Rig()
+    rig.create_topic("many", partitions=PARTITIONS)
+    rig.run_for(2_000)
+    noted: list[list[int]] = [[]]
+    real, step = BrokerLifecycle.note_high_watermark, rig.node.broker.step
+
+    def note(self, topic_id, partition, *rest):
+        noted[-1].append(partition)
+        real(self, topic_id, partition, *rest)
+
+    def stepped(event, now_ms):
+        noted.append([])
+        return step(event, now_ms)
+
+    monkeypatch.setattr(BrokerLifecycle, "note_high_watermark", note)
+    rig.node.broker.step = stepped
+    for partition in range(PARTITIONS):
+        rig.produce("many", [b"a"], partition=partition)
+    rig.run_for(2_000)
+    assert max(map(len, noted)) == BOUND
+    assert sorted(partition for turn in noted for partition in turn) == list(range(PARTITIONS))
