@@ -10,7 +10,7 @@ from yak.errors import UsageError
 
 if TYPE_CHECKING:
     from yak.local.chaos.report import ChaosReport
-    from yak.sim.judge.history import History
+    from yak.sim.history_checker.history import History
 
 _SECONDS = (5.0, 86_400.0)
 _BROKERS = (3, 9)
@@ -117,7 +117,7 @@ def run(
         _write_history(history, work.history)
     if timeline is not None:
         title = f"yak chaos run --seed {number} --duration {duration}: {'holds' if report.holds else 'VIOLATED'}"
-        _write(timeline, draw(work.history, report.struck, report.judgement.anomalies, title))
+        _write(timeline, draw(work.history, report.struck, report.history_report.anomalies, title))
     show(
         g, report, again=_again(duration, faults, brokers, rate, bootstrap, number), history=history, timeline=timeline
     )
@@ -133,17 +133,17 @@ def check(
 
     Returns 4 if the history has a violation. Shows each violation with the operations around it.
     """
-    from yak.commands.chaos_view import show_judgement
-    from yak.sim.judge.lines import from_lines
-    from yak.sim.judge.verdict import judge
+    from yak.commands.chaos_view import show_history_report
+    from yak.sim.history_checker.json_lines import from_lines
+    from yak.sim.history_checker.report import check_history
 
     try:
         with open(file, encoding="utf-8") as lines:
             history = from_lines(lines)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError("history-unreadable", f"{file} cannot be read", why=str(error)) from None
-    found = judge(history)
-    show_judgement(g, found, history)
+    found = check_history(history)
+    show_history_report(g, found, history)
     return None if found.holds else 4
 
 
@@ -275,8 +275,8 @@ def prove_(
 
     Returns 4 if a corruption is not detected, or a clean history is rejected.
     """
-    from yak.sim.judge.anomalies import MEANINGS
-    from yak.sim.judge.mutations import clean_histories, prove
+    from yak.sim.history_checker.anomalies import MEANINGS
+    from yak.sim.history_checker.corruptions import clean_histories, prove
 
     found = list(prove(seed))
     accepted = clean_histories(seed, clean)
@@ -346,7 +346,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _write_history(path: str, history: "History") -> None:
-    from yak.sim.judge.lines import to_lines
+    from yak.sim.history_checker.json_lines import to_lines
 
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in to_lines(history))

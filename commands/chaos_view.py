@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from yak.local.chaos.recorder import Recorder
     from yak.local.chaos.report import ChaosReport
     from yak.local.chaos.run import ChaosSettings, Watcher
-    from yak.sim.judge.history import History
-    from yak.sim.judge.verdict import Judgement
+    from yak.sim.history_checker.history import History
+    from yak.sim.history_checker.report import HistoryReport
 
 SHOWN_MAX = 10
 """How many anomalies and violations are printed; JSON has more."""
@@ -178,7 +178,7 @@ def show(g: Globals, report: "ChaosReport", *, again: str, history: str | None, 
 
 
 def _totals(report: "ChaosReport") -> dict[str, Any]:
-    document = report.judgement.as_json(0)
+    document = report.history_report.as_json(0)
     names = ("operations", "acknowledged", "refused", "unknown", "polled", "lost", "duplicated", "reordered")
     return {name: document[name] for name in names} | {"violations": len(report.violations)}
 
@@ -202,10 +202,10 @@ def report_lines(report: "ChaosReport") -> list[str]:
         lines.append(f"compared {report.compared_bytes} bytes of replicas")
     lines += [f"note: {words}" for words in report.notes[:SHOWN_MAX]]
     lines += [f"violated {each.invariant}: {each.words}" for each in report.violations[:SHOWN_MAX]]
-    return lines + anomaly_lines(report.judgement)
+    return lines + anomaly_lines(report.history_report)
 
 
-def anomaly_lines(found: "Judgement") -> list[str]:
+def anomaly_lines(found: "HistoryReport") -> list[str]:
     """The kinds of anomalies with their counts, and the first of each."""
     lines = []
     for kind, count in found.by_kind.items():
@@ -243,9 +243,9 @@ def show_abuse(g: Globals, rows: "Sequence[AbuseRow]") -> None:
         g.out.warn("the promise does not hold without an attack either: this machine is too busy to measure")
 
 
-def show_judgement(g: Globals, found: "Judgement", history: "History") -> None:
+def show_history_report(g: Globals, found: "HistoryReport", history: "History") -> None:
     """Print the report of `yak chaos check`."""
-    from yak.sim.judge.verdict import around
+    from yak.sim.history_checker.report import around
 
     if g.out.format in {"json", "yaml"}:
         g.out.object({"ok": found.holds, **found.as_json()})

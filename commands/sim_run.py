@@ -13,8 +13,8 @@ from yak.errors import UsageError
 
 if TYPE_CHECKING:
     from yak.sim.coverage import Coverage
+    from yak.sim.seed_report import SeedReport
     from yak.sim.spec import Spec
-    from yak.sim.verdict import Verdict
 
 SEEDS_AT_ONCE = 20
 """The batch of seeds for a worker: a few seconds of work."""
@@ -174,19 +174,19 @@ class _Tally:
     events_count: int = 0
     simulated_s: float = 0.0
 
-    def add(self, g: Globals, verdict: "Verdict") -> None:
-        from yak.sim.verdict import as_dict
+    def add(self, g: Globals, report: "SeedReport") -> None:
+        from yak.sim.seed_report import as_dict
 
-        self.coverage.add(verdict)
-        self.events_count += verdict.events_count
-        self.simulated_s += verdict.simulated_s
+        self.coverage.add(report)
+        self.events_count += report.events_count
+        self.simulated_s += report.simulated_s
         if not g.out.for_people:
-            g.out.line(json.dumps(as_dict(verdict)))
-        if verdict.error is not None:
+            g.out.line(json.dumps(as_dict(report)))
+        if report.error is not None:
             self.failed += 1
-            g.out.warn(f"seed {verdict.seed}: {verdict.error}")
-            g.out.warn(f"replay: {verdict.spec.command()} --lines")
-            g.out.warn(f"shrink: {verdict.spec.command()} --shrink")
+            g.out.warn(f"seed {report.seed}: {report.error}")
+            g.out.warn(f"replay: {report.spec.command()} --lines")
+            g.out.warn(f"shrink: {report.spec.command()} --shrink")
 
     def tell(self, g: Globals) -> int:
         """Print the totals; return the exit code."""
@@ -209,15 +209,15 @@ def _run_many(g: Globals, specs: "list[Spec]", workers: int | None) -> int:
     tally = _Tally(Coverage(specs[0].brokers))
     try:
         with g.out.progress("seeds", total=len(specs)) as bar:
-            for verdict in in_order(run_spec, specs, workers, at_once=SEEDS_AT_ONCE):
-                tally.add(g, verdict)
+            for report in in_order(run_spec, specs, workers, at_once=SEEDS_AT_ONCE):
+                tally.add(g, report)
                 bar.update(tally.coverage.seeds_count)
     except KeyboardInterrupt:
         if tally.coverage.seeds_count:
             tally.tell(g)
         raise
     if len(specs) == 1 and not tally.failed and g.out.for_people:
-        g.out.line(_one_line(verdict))
+        g.out.line(_one_line(report))
     return tally.tell(g)
 
 
@@ -226,26 +226,26 @@ def _run_told(g: Globals, spec: "Spec") -> int:
     from yak.sim.trial import run_spec
 
     told: list[str] = []
-    verdict = run_spec(spec, lines=told)
+    report = run_spec(spec, lines=told)
     for line in told:
         g.out.line(line)
     tally = _Tally(Coverage(spec.brokers))
-    tally.add(g, verdict)
-    if verdict.error is None and g.out.for_people:
-        g.out.line(_one_line(verdict))
+    tally.add(g, report)
+    if report.error is None and g.out.for_people:
+        g.out.line(_one_line(report))
     return tally.tell(g)
 
 
-def _one_line(verdict: "Verdict") -> str:
+def _one_line(report: "SeedReport") -> str:
     return (
-        f"seed {verdict.seed}: {verdict.events_count} events, {verdict.simulated_s:.1f} s simulated,"
-        f" trace {verdict.trace_hash[:16]}"
+        f"seed {report.seed}: {report.events_count} events, {report.simulated_s:.1f} s simulated,"
+        f" trace {report.trace_hash[:16]}"
     )
 
 
 def _shrink(g: Globals, spec: "Spec") -> int:
+    from yak.sim.seed_report import as_dict
     from yak.sim.shrink import TRIES_MAX, NothingToShrink, shrink
-    from yak.sim.verdict import as_dict
 
     with g.out.progress("tries", total=TRIES_MAX) as bar:
         try:
@@ -267,8 +267,8 @@ def _shrink(g: Globals, spec: "Spec") -> int:
     return 4
 
 
-def _size(verdict: "Verdict") -> str:
-    spec = verdict.spec
-    faults = verdict.strikes if spec.keep is None else len([each for each in spec.keep if each <= verdict.strikes])
-    sent = verdict.counts.get("sent", 0)
-    return f"{spec.brokers} brokers, {faults} faults, {sent} values, {verdict.events_count} events"
+def _size(report: "SeedReport") -> str:
+    spec = report.spec
+    faults = report.strikes if spec.keep is None else len([each for each in spec.keep if each <= report.strikes])
+    sent = report.counts.get("sent", 0)
+    return f"{spec.brokers} brokers, {faults} faults, {sent} values, {report.events_count} events"

@@ -8,7 +8,7 @@ import pytest
 
 from yak.sim.cluster_run import run_cluster_seed
 from yak.sim.oracle import kio_encodes
-from yak.sim.verdict import replay_command
+from yak.sim.seed_report import replay_command
 
 SEEDS = {3: (61, 301), 2: (1, 31), 4: (1, 31)}
 """By the number of brokers: chosen so that together they reach each state below, some of which one seed in a hundred has."""
@@ -26,11 +26,11 @@ totals: dict[str, int] = {}
 def test_every_invariant_of_replication_holds_over_seeded_faults(brokers, first, end):
     failures = []
     for seed in range(first, end):
-        verdict = run_cluster_seed(seed, brokers)
-        for name, count in verdict.counts.items():
+        report = run_cluster_seed(seed, brokers)
+        for name, count in report.counts.items():
             totals[name] = totals.get(name, 0) + count
-        if verdict.error is not None:
-            failures.append(f"{replay_command(verdict)} --lines    # {verdict.error}")
+        if report.error is not None:
+            failures.append(f"{replay_command(report)} --lines    # {report.error}")
     assert not failures, "\n" + "\n".join(failures)
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from yak.sim.run import run_seed
-from yak.sim.verdict import replay_command
+from yak.sim.seed_report import replay_command
 
 SEEDS_PER_TEST = 20
 SEEDS = 200
@@ -17,9 +17,9 @@ SEEDS = 200
 def test_every_invariant_holds_over_seeded_faults(first):
     failures = []
     for seed in range(first, first + SEEDS_PER_TEST):
-        verdict = run_seed(seed)
-        if verdict.error is not None:
-            failures.append(f"{replay_command(verdict)} --lines    # {verdict.error}")
+        report = run_seed(seed)
+        if report.error is not None:
+            failures.append(f"{replay_command(report)} --lines    # {report.error}")
     assert not failures, "\n" + "\n".join(failures)
 
 

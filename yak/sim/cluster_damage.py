@@ -228,9 +228,9 @@ def _is_told(copy: Copy, path: str, position: FilePosition, foreign: bytes) -> b
     end = min(position + len(foreign), len(data))
     data[position:end] = foreign[: end - position]
     batches = [Batch(path, place, header) for place, header in iterate_headers(right)]
-    spoiled = [each for each in batches if each.bytes_in(data) != each.bytes_in(right)]
-    last_intact = max((each.place for each in batches if each not in spoiled), default=-1)
-    for each in spoiled:
+    damaged = [each for each in batches if each.bytes_in(data) != each.bytes_in(right)]
+    last_intact = max((each.place for each in batches if each not in damaged), default=-1)
+    for each in damaged:
         place, header, found = each.place, each.header, read_header(data, each.place)
         is_gap = _looks_like_a_gap(copy, each, found.base_offset)
         if found.size_bytes > len(data) - place:

@@ -44,9 +44,9 @@ from yak.sim.producer import SimProducer
 from yak.sim.recording import Reading, Recorder, must_hold
 from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.routing import Channel, View
+from yak.sim.seed_report import SeedReport
 from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.spec import Spec
-from yak.sim.verdict import Verdict
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 150_000
@@ -145,7 +145,7 @@ class ClusterRun:
         self.consumed: dict[tuple[str, int], None] = {}
         self._healed_ms = 0
 
-    def go(self) -> Verdict:
+    def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
         for node in self.cluster.nodes:
             self.world.after(self._dice.between(0, 300_000), node.start)
@@ -171,14 +171,14 @@ class ClusterRun:
         check_replicas_equal(self.cluster.history)
         self._judge()
         self.metadata.compare_content(self.cluster.nodes)
-        return self.verdict()
+        return self.report()
 
     def _plan_of(self, topic: str) -> TopicPlan | None:
         return self.offsets_plan if topic == OFFSETS_TOPIC else self.plans.get(topic)
 
-    def verdict(self) -> Verdict:
+    def report(self) -> SeedReport:
         """The report of the run so far."""
-        return Verdict(
+        return SeedReport(
             self.spec,
             self.world.trace_hash(),
             self.world.events_count,
@@ -376,7 +376,7 @@ def _nothing() -> None:
 
 def run_cluster_seed(
     seed: int, brokers: int = 3, *, lines: list[str] | None = None, faults: Sequence[str] | None = None
-) -> Verdict:
+) -> SeedReport:
     """Run one seed; a violation is in the report's `error`. `lines` collects the log lines of the run.
 
     `faults` are the only classes that occur (`yak.sim.cluster_faults`), and more often than otherwise.
@@ -384,11 +384,11 @@ def run_cluster_seed(
     return run_cluster(Spec(seed, brokers, None if faults is None else tuple(faults)), lines=lines)
 
 
-def run_cluster(spec: Spec, *, lines: list[str] | None = None) -> Verdict:
+def run_cluster(spec: Spec, *, lines: list[str] | None = None) -> SeedReport:
     """Run several brokers as the spec says."""
     run = ClusterRun(spec)
     run.world.log = lines
     try:
         return run.go()
     except Exception as error:  # noqa: BLE001  (an exception of the broker is a finding too)
-        return run.verdict().fail(error, lines)
+        return run.report().fail(error, lines)

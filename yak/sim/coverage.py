@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from yak.sim.verdict import Verdict
+from yak.sim.seed_report import SeedReport
 
 TORN = ("torn: whole", "torn: nothing", "torn: prefix", "torn: holes", "torn: names")
 """The results of power losses for unsynced data."""
@@ -144,10 +144,10 @@ class Coverage:
         self.seeds: dict[str, int] = {}
         """The number of runs that reached each state."""
 
-    def add(self, verdict: Verdict) -> None:
+    def add(self, report: SeedReport) -> None:
         """Add one run."""
         self.seeds_count += 1
-        for name, count in verdict.counts.items():
+        for name, count in report.counts.items():
             self.totals[name] = self.totals.get(name, 0) + count
             self.seeds[name] = self.seeds.get(name, 0) + (count > 0)
 

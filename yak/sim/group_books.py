@@ -16,7 +16,7 @@ from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import NodeId, Offset
 from yak.sim.books import Violation
 from yak.sim.history import Key
-from yak.sim.judge.history import Outcome
+from yak.sim.history_checker.history import Outcome
 from yak.sim.recording import CommitMark, Committing, Place
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from yak.sim.group_wire import (
     fetch_request,
     request,
 )
-from yak.sim.judge.history import Outcome
+from yak.sim.history_checker.history import Outcome
 from yak.sim.recording import CommitMark, Reading
 from yak.sim.routing import Channel
 

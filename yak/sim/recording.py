@@ -1,4 +1,4 @@
-"""The recorder of the clients' operations as they saw them; the checker (`yak.sim.judge`) reads the history after the
+"""The recorder of the clients' operations as they saw them; the checker (`yak.sim.history_checker`) reads the history after the
 run.
 
 It leaves out forfeited partitions, and commits of groups whose `__consumer_offsets` partition is forfeited.
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from yak.ids import Offset
 from yak.sim.books import Violation
-from yak.sim.judge.history import Assign, Commit, Final, History, Outcome, Poll, Run, Send
-from yak.sim.judge.verdict import Judgement, judge
+from yak.sim.history_checker.history import Assign, Commit, Final, History, Outcome, Poll, Run, Send
+from yak.sim.history_checker.report import HistoryReport, check_history
 from yak.sim.world import START_MS, World
 
 if TYPE_CHECKING:
@@ -258,12 +258,12 @@ def _assign(read: _Assigned, is_kept: Callable[[Place], bool], keeps_group: Call
     return Assign(read.process, read.at, starts, tuple(_name(place) for place in read.dropped), group)
 
 
-def must_hold(history: History) -> Judgement:
+def must_hold(history: History) -> HistoryReport:
     """Check the history; raises Violation for the first contradiction."""
-    judgement = judge(history)
-    for anomaly in judgement.anomalies[:1]:
+    history_report = check_history(history)
+    for anomaly in history_report.anomalies[:1]:
         raise Violation(f"{anomaly.invariant}: {anomaly.kind}: {anomaly.partition}: {anomaly.words}")
-    return judgement
+    return history_report
 
 
 class Reading:

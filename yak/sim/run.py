@@ -13,11 +13,11 @@ from yak.sim.dice import SeededDice
 from yak.sim.faults import Faults
 from yak.sim.node import SimNode
 from yak.sim.producer import SimProducer
+from yak.sim.seed_report import SeedReport
 from yak.sim.session_consumer import SimSessionConsumer
 from yak.sim.spec import Spec
 from yak.sim.store import SimStore
 from yak.sim.topics import TopicMaker
-from yak.sim.verdict import Verdict
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 30_000
@@ -88,7 +88,7 @@ class Run:
         self.node.on_reply = self._on_reply
         self.node.on_close = self._on_close
 
-    def go(self) -> Verdict:
+    def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
         maker = TopicMaker(self._channel(), TOPICS)
         self.node.start()
@@ -105,11 +105,11 @@ class Run:
         )
         self.world.run(self._all_is_read, check=self._check, events_max=EVENTS_MAX)
         check_nothing_acked_is_lost(self.books)
-        return self.verdict()
+        return self.report()
 
-    def verdict(self) -> Verdict:
+    def report(self) -> SeedReport:
         """The report of the run so far."""
-        return Verdict(
+        return SeedReport(
             self.spec,
             self.world.trace_hash(),
             self.world.events_count,
@@ -215,16 +215,16 @@ class Run:
         return not any(held.unseen() for _topic_partition, held in self.books.partitions())
 
 
-def run_seed(seed: int, *, lines: list[str] | None = None) -> Verdict:
+def run_seed(seed: int, *, lines: list[str] | None = None) -> SeedReport:
     """Run one seed; a violation is in the report's `error`. `lines` collects the log lines of the run."""
     return run_alone(Spec(seed), lines=lines)
 
 
-def run_alone(spec: Spec, *, lines: list[str] | None = None) -> Verdict:
+def run_alone(spec: Spec, *, lines: list[str] | None = None) -> SeedReport:
     """Run one broker as the spec says."""
     run = Run(spec)
     run.world.log = lines
     try:
         return run.go()
     except Exception as error:  # noqa: BLE001  (an exception of the broker is a finding too)
-        return run.verdict().fail(error, lines)
+        return run.report().fail(error, lines)

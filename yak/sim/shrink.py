@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from yak.sim.seed_report import SeedReport
 from yak.sim.spec import Spec
 from yak.sim.trial import run_spec
-from yak.sim.verdict import Verdict
 
 TRIES_MAX = 400
 PRODUCERS_MOST, VALUES_MOST = 16, 60
@@ -28,8 +28,8 @@ class NothingToShrink(Exception):
 class Shrunk:
     """The result. Both reports are failures of the same check."""
 
-    before: Verdict
-    after: Verdict
+    before: SeedReport
+    after: SeedReport
     tries: int
 
 
@@ -63,11 +63,11 @@ class Shrinker:
         if self._tries >= self._tries_max:
             return False
         self._tries += 1
-        verdict = run_spec(spec)
+        report = run_spec(spec)
         self._on_try(self._tries, self._best.spec)
-        if verdict.error is None or verdict.found_by != self._before.found_by:
+        if report.error is None or report.found_by != self._before.found_by:
             return False
-        self._best = verdict
+        self._best = report
         return True
 
     def _fewer_brokers(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from yak.sim.cluster_run import run_cluster
 from yak.sim.mutants.catalogue import BY_NAME
 from yak.sim.run import run_alone
+from yak.sim.seed_report import SeedReport
 from yak.sim.spec import Spec
-from yak.sim.verdict import Verdict
 
 
-def run_spec(spec: Spec, *, lines: list[str] | None = None) -> Verdict:
+def run_spec(spec: Spec, *, lines: list[str] | None = None) -> SeedReport:
     """Run it; a violation is in the report's `error`. `lines` collects the log lines of the run."""
     run = run_alone if spec.brokers == 1 else run_cluster
     if not spec.mutant:

@@ -17,10 +17,10 @@ from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.run import ChaosSettings
 from yak.local.chaos.schedule import PlannedFault
 from yak.sim.dice import SeededDice
-from yak.sim.judge import made
-from yak.sim.judge.history import Outcome
-from yak.sim.judge.lines import to_lines
-from yak.sim.judge.mutations import MUTATIONS, copy_of
+from yak.sim.history_checker import generated
+from yak.sim.history_checker.corruptions import CORRUPTIONS, copy_of
+from yak.sim.history_checker.history import Outcome
+from yak.sim.history_checker.json_lines import to_lines
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_the_judge_is_proved(yak: Any) -> None:
     ran = yak("chaos", "prove", "--clean", "5", "-o", "json")
     assert ran.code == 0
     assert all(row["found"] for row in json.loads(ran.out))
-    assert f"{len(MUTATIONS)} of {len(MUTATIONS)} found; 5 of 5 clean histories accepted" in ran.err
+    assert f"{len(CORRUPTIONS)} of {len(CORRUPTIONS)} found; 5 of 5 clean histories accepted" in ran.err
 
 
 def test_a_judge_that_misses_one_is_not_proved(yak: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from yak.sim.judge import groups
+    from yak.sim.history_checker import groups
 
     monkeypatch.setattr(groups, "commits_are_found", lambda _history: iter(()))
     ran = yak("chaos", "prove", "--clean", "1", "-o", "json")
@@ -74,16 +74,16 @@ def test_a_judge_that_misses_one_is_not_proved(yak: Any, monkeypatch: pytest.Mon
 
 
 def test_a_history_that_was_kept_is_judged_again(yak: Any, tmp_path: Path) -> None:
-    history = made.make(SeededDice(5))
+    history = generated.make(SeededDice(5))
     path = tmp_path / "history.jsonl"
     path.write_text("\n".join(to_lines(history)))
     clean = yak("chaos", "check", str(path))
     assert clean.code == 0
     assert "OK    the history contradicts nothing" in clean.err
 
-    spoiled = MUTATIONS[0][2](copy_of(history))
-    assert spoiled is not None
-    path.write_text("\n".join(to_lines(spoiled)))
+    corrupted = CORRUPTIONS[0][2](copy_of(history))
+    assert corrupted is not None
+    path.write_text("\n".join(to_lines(corrupted)))
     ran = yak("chaos", "check", str(path))
     assert ran.code == 4
     assert "violated I1: lost-write, 1 times; the first: made-" in ran.err

@@ -9,7 +9,7 @@ import pytest
 
 from yak.commands.tree import command_tree
 from yak.local.chaos.faults import KINDS
-from yak.sim.judge.anomalies import MEANINGS
+from yak.sim.history_checker.anomalies import MEANINGS
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")

@@ -22,9 +22,9 @@ from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unava
 from yak.local.chaos.schedule import PlannedFault, plan
 from yak.local.chaos.settling import Settled, Violation
 from yak.local.chaos.timeline import draw
-from yak.sim.judge.anomalies import Anomaly, Kind
-from yak.sim.judge.history import UNREADABLE, History, Outcome, Poll, Send
-from yak.sim.judge.verdict import judge
+from yak.sim.history_checker.anomalies import Anomaly, Kind
+from yak.sim.history_checker.history import UNREADABLE, History, Outcome, Poll, Send
+from yak.sim.history_checker.report import check_history
 
 NODES = (1, 2, 3)
 
@@ -116,14 +116,14 @@ def test_a_pause_counts_for_the_fault_it_overlaps() -> None:
 def test_a_store_that_was_away_alone_must_cost_no_send() -> None:
     history = acked(1.0)
     history.add(Send("w", "t-0", 9, 1.0, 2.0, Outcome.INFO))
-    found = judge(history)
+    found = check_history(history)
     assert store_alone_costs_nothing(found, ["redis-kill", "redis-pause"])[0].invariant == "L5"
     assert store_alone_costs_nothing(found, ["redis-kill", "kill"]) == []
-    assert store_alone_costs_nothing(judge(acked(1.0)), ["redis-kill"]) == []
+    assert store_alone_costs_nothing(check_history(acked(1.0)), ["redis-kill"]) == []
 
 
 def test_a_run_holds_only_when_nothing_was_violated() -> None:
-    report = ChaosReport(1, 5.0, 3, ("kill",), judge(acked(1.0, 2.0)))
+    report = ChaosReport(1, 5.0, 3, ("kill",), check_history(acked(1.0, 2.0)))
     assert report.holds
     assert not report.is_void
     assert report.as_json()["ok"] is True
@@ -131,10 +131,10 @@ def test_a_run_holds_only_when_nothing_was_violated() -> None:
     history = acked(1.0, 2.0)
     history.add(Poll("r", 3.0, 3.0, ()))
     history.sends[0] = replace(history.sends[0], offset=1)
-    broken = ChaosReport(1, 5.0, 3, ("kill",), judge(history))
+    broken = ChaosReport(1, 5.0, 3, ("kill",), check_history(history))
     assert not broken.holds
     assert broken.as_json()["by_kind"]["inconsistent-offsets"] == 1
-    assert ChaosReport(1, 5.0, 3, (), judge(History())).is_void
+    assert ChaosReport(1, 5.0, 3, (), check_history(History())).is_void
 
 
 def test_the_picture_is_well_formed_and_shows_faults_pauses_and_anomalies() -> None:

@@ -10,7 +10,7 @@ from yak.ids import TopicPartition
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.writers import Writer
 from yak.local.ports import find_free
-from yak.sim.judge.history import Outcome
+from yak.sim.history_checker.history import Outcome
 
 PARTITIONS = [TopicPartition("t", 0)]
 

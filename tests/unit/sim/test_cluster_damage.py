@@ -53,9 +53,9 @@ def test_the_broker_reads_what_stands_there_and_the_checks_what_should():
 def test_misdirected_writes_strike_and_are_noticed_by_all_who_read():
     totals: dict[str, int] = {}
     for seed in range(1, 13):
-        verdict = run_cluster_seed(seed, faults=("misdirected", "rot", "kill", "stop"))
-        assert verdict.error is None, (seed, verdict.error)
-        for name, count in verdict.counts.items():
+        report = run_cluster_seed(seed, faults=("misdirected", "rot", "kill", "stop"))
+        assert report.error is None, (seed, report.error)
+        for name, count in report.counts.items():
             totals[name] = totals.get(name, 0) + count
     for name in (
         "misdirected",

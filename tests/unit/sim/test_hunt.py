@@ -4,7 +4,7 @@ import pytest
 
 from yak.sim.mutants import mutant as mutant_module
 from yak.sim.mutants.mutant import Mutant, hunt
-from yak.sim.verdict import Verdict
+from yak.sim.seed_report import SeedReport
 
 IDLE = Mutant("idle", "a rule", lambda _swaps: None, 4, brokers=1)
 
@@ -16,7 +16,7 @@ def fails(monkeypatch):
 
     def run(spec):
         error = "Violation: I1" if spec.seed in fails[spec.mutant] else None
-        return Verdict(spec, "", 1, 1.0, error=error, found_by="committed_stays" if error else "")
+        return SeedReport(spec, "", 1, 1.0, error=error, found_by="committed_stays" if error else "")
 
     monkeypatch.setattr(mutant_module, "run_alone", run)
     return fails

@@ -11,9 +11,9 @@ SEED = 5
 
 
 def test_impostor_of_a_sound_cluster_is_refused():
-    verdict = run_spec(Spec(SEED, 3))
-    assert verdict.error is None
-    assert verdict.counts["impostors refused"] > 0
+    report = run_spec(Spec(SEED, 3))
+    assert report.error is None
+    assert report.counts["impostors refused"] > 0
 
 
 def test_impostor_left_out_sends_nothing():
@@ -23,5 +23,5 @@ def test_impostor_left_out_sends_nothing():
 @pytest.mark.parametrize("name", ["unproven-fetch-counts", "any-proof-believed"])
 def test_fetch_of_an_impostor_that_is_answered_is_a_violation(name):
     with BY_NAME[name].on():
-        verdict = run_spec(Spec(SEED, 3))
-    assert verdict.found_by == "impostor"
+        report = run_spec(Spec(SEED, 3))
+    assert report.found_by == "impostor"

@@ -28,9 +28,9 @@ def planted(rig: Rig, where: str) -> None:
 def test_planted_bugs_end_connections_and_brokers_and_every_invariant_holds() -> None:
     counts: dict[str, int] = {}
     for seed in range(1, 6):
-        verdict = run_cluster_seed(seed, faults=("bug",))
-        assert verdict.error is None, (seed, verdict.error)
-        for name, count in verdict.counts.items():
+        report = run_cluster_seed(seed, faults=("bug",))
+        assert report.error is None, (seed, report.error)
+        for name, count in report.counts.items():
             counts[name] = counts.get(name, 0) + count
     assert counts["requests failed by a bug"] > 0
     assert counts["fail-stops"] > 0
@@ -74,9 +74,9 @@ def test_seeds_in_which_the_model_took_a_planted_bug_for_a_fault_of_the_broker_h
 def test_a_bug_strikes_one_broker_too_and_stops_it_or_ends_a_connection():
     totals: dict[str, int] = {}
     for seed in range(1, 9):
-        verdict = run_spec(Spec(seed, 1, faults=("bug",)))
-        assert verdict.error is None, (seed, verdict.error)
-        for name, count in verdict.counts.items():
+        report = run_spec(Spec(seed, 1, faults=("bug",)))
+        assert report.error is None, (seed, report.error)
+        for name, count in report.counts.items():
             totals[name] = totals.get(name, 0) + count
     for name in ("bug", "fail-stops", "requests failed by a bug"):
         assert totals.get(name, 0) > 0, name

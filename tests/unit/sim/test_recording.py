@@ -1,9 +1,9 @@
-"""What clients did, as it reaches the judge: what is left out, and what is not promised any more."""
+"""What clients did, as it reaches the checker: what is left out, and what is no longer promised."""
 
 import pytest
 
 from yak.sim.books import Books, Violation
-from yak.sim.judge.history import Outcome
+from yak.sim.history_checker.history import Outcome
 from yak.sim.recording import Reading, Recorder, must_hold
 from yak.sim.world import World
 
@@ -25,8 +25,8 @@ def made(values: list[bytes], read: list[tuple[int, bytes]], *, floor: int = 0, 
 
 
 def test_what_was_acknowledged_and_read_holds():
-    judgement = must_hold(made([b"1:1", b"1:2"], [(0, b"1:1"), (1, b"1:2")]))
-    assert (judgement.acknowledged, judgement.polled) == (2, 2)
+    history_report = must_hold(made([b"1:1", b"1:2"], [(0, b"1:1"), (1, b"1:2")]))
+    assert (history_report.acknowledged, history_report.polled) == (2, 2)
 
 
 def test_what_was_acknowledged_and_not_read_is_lost():

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.sim.dice import SeededDice
 from yak.sim.group_member import GroupMember
-from yak.sim.judge.history import Outcome
+from yak.sim.history_checker.history import Outcome
 
 ONE, TWO = ("t", 0), ("t", 1)
 

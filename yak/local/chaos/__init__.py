@@ -5,6 +5,6 @@
 - `nemesis`: injects and repairs faults; `operator`: restores an emptied metadata store
 - `clients` (`writers`, `readers`, `members`), `recorder`, `content`: librdkafka clients and their recorded history
 - `settling`, `replicas`: checks after all faults are repaired
-- `report`, `timeline`: the results; `yak.sim.judge` checks the history
+- `report`, `timeline`: the results; `yak.sim.history_checker` checks the history
 - `run`: a whole run
 """

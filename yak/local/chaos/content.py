@@ -4,7 +4,7 @@ import struct
 import zlib
 from typing import Final
 
-from yak.sim.judge.history import UNREADABLE
+from yak.sim.history_checker.history import UNREADABLE
 
 _HEAD: Final = struct.Struct(">QI")
 _WRITER_BITS: Final = 32

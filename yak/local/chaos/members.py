@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from yak.local.chaos.readers import close, consumer_config, take
 from yak.local.chaos.recorder import Recorder
-from yak.sim.judge.history import Outcome
+from yak.sim.history_checker.history import Outcome
 
 SESSION_MS: Final = 6_000
 _COMMIT_SECONDS: Final = 1.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from yak.local.chaos.content import decode
-from yak.sim.judge.history import Assign, Commit, Event, Final, History, Outcome, Poll, Run, Send
+from yak.sim.history_checker.history import Assign, Commit, Event, Final, History, Outcome, Poll, Run, Send
 
 
 class Recorder:

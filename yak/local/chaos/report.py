@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.settling import Violation
-from yak.sim.judge.history import History, Outcome
-from yak.sim.judge.verdict import Judgement
+from yak.sim.history_checker.history import History, Outcome
+from yak.sim.history_checker.report import HistoryReport
 
 AFTERWARDS_SECONDS: Final = 5.0
 """For how long after its repair a pause still counts as the fault's own."""
@@ -35,7 +35,7 @@ class ChaosReport:
     duration_s: float
     brokers: int
     faults: tuple[str, ...]
-    judgement: Judgement
+    history_report: HistoryReport
     struck: tuple[Struck, ...] = ()
     unavailability: tuple[Unavailability, ...] = ()
     quiet_s: float = 0.0
@@ -52,13 +52,13 @@ class ChaosReport:
     @property
     def holds(self) -> bool:
         """Whether every guarantee held."""
-        return self.judgement.holds and not self.violations
+        return self.history_report.holds and not self.violations
 
     @property
     def is_void(self) -> bool:
         """Whether so little was acknowledged that the run proves nothing."""
-        sent = self.judgement.acknowledged + self.judgement.unknown
-        return self.judgement.acknowledged == 0 or self.judgement.acknowledged < _OK_SHARE_MIN * sent
+        sent = self.history_report.acknowledged + self.history_report.unknown
+        return self.history_report.acknowledged == 0 or self.history_report.acknowledged < _OK_SHARE_MIN * sent
 
     def as_json(self) -> dict[str, Any]:
         """The JSON contract for scripts: these keys stay."""
@@ -68,7 +68,7 @@ class ChaosReport:
             "duration_s": self.duration_s,
             "brokers": self.brokers,
             "faults": list(self.faults),
-            **self.judgement.as_json(),
+            **self.history_report.as_json(),
             "violations": [each.as_json() for each in self.violations],
             "struck": [each.as_json() for each in self.struck],
             "unavailability": [asdict(each) for each in self.unavailability],
@@ -128,8 +128,8 @@ def unavailability(history: History, struck: Sequence[Struck]) -> tuple[tuple[Un
     return tuple(sorted(rows, key=lambda row: -row.longest_s)), quiet
 
 
-def store_alone_costs_nothing(judgement: Judgement, kinds: Sequence[str]) -> list[Violation]:
+def store_alone_costs_nothing(history_report: HistoryReport, kinds: Sequence[str]) -> list[Violation]:
     """L5: when only the store was killed or paused, no send failed."""
-    if not kinds or not set(kinds) <= {"redis-kill", "redis-pause"} or not judgement.unknown:
+    if not kinds or not set(kinds) <= {"redis-kill", "redis-pause"} or not history_report.unknown:
         return []
-    return [Violation("L5", f"{judgement.unknown} sends failed though only the metadata store was away")]
+    return [Violation("L5", f"{history_report.unknown} sends failed though only the metadata store was away")]

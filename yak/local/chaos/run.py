@@ -26,8 +26,8 @@ from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unava
 from yak.local.chaos.schedule import PlannedFault, plan
 from yak.local.chaos.settling import Settled, Violation
 from yak.local.chaos.writers import BATCH_BYTES_MAX, writers_log
-from yak.sim.judge.history import History
-from yak.sim.judge.verdict import judge
+from yak.sim.history_checker.history import History
+from yak.sim.history_checker.report import check_history
 
 TOPICS: Final[dict[str, dict[str, str]]] = {
     "chaos-safe": {"min.insync.replicas": "2"},
@@ -247,7 +247,7 @@ class ChaosRun:
     def _report(self, struck: Sequence[Struck], settled: Settled) -> ChaosReport:
         self.watcher.phase("judge the history")
         self.history = self.recorder.history()
-        found = judge(self.history)
+        found = check_history(self.history)
         rows, quiet = unavailability(self.history, struck)
         kinds = [each.planned.kind for each in struck]
         self._violations += store_alone_costs_nothing(found, kinds)

@@ -7,8 +7,8 @@ from xml.sax.saxutils import escape
 
 from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.report import Acks
-from yak.sim.judge.anomalies import Anomaly
-from yak.sim.judge.history import History
+from yak.sim.history_checker.anomalies import Anomaly
+from yak.sim.history_checker.history import History
 
 _WIDTH: Final = 1200
 _LEFT: Final = 150

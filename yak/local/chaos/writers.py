@@ -11,7 +11,7 @@ from yak.client.connection import IMPATIENT, base_config
 from yak.ids import TopicPartition
 from yak.local.chaos.content import encode, value_of
 from yak.local.chaos.recorder import Recorder
-from yak.sim.judge.history import Outcome
+from yak.sim.history_checker.history import Outcome
 
 NEVER_GIVES_UP_MS: Final = 0
 """librdkafka's `message.timeout.ms`: no timeout.

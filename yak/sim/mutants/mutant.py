@@ -9,8 +9,8 @@ from typing import Any
 
 from yak.sim.cluster_run import run_cluster
 from yak.sim.run import run_alone
+from yak.sim.seed_report import SeedReport, replay_command
 from yak.sim.spec import Spec
-from yak.sim.verdict import Verdict, replay_command
 
 
 class Swaps:
@@ -55,17 +55,17 @@ class Mutant:
         finally:
             swaps.take_back()
 
-    def run(self, seed: int) -> Verdict:
+    def run(self, seed: int) -> SeedReport:
         """Run one seed without the rule."""
         with self.on():
             return _run(Spec(seed, self.brokers, self.faults, self.name))
 
-    def run_sound(self, seed: int) -> Verdict:
+    def run_sound(self, seed: int) -> SeedReport:
         """Run the same seed with the rule."""
         return _run(Spec(seed, self.brokers, self.faults))
 
 
-def _run(spec: Spec) -> Verdict:
+def _run(spec: Spec) -> SeedReport:
     return run_alone(spec) if spec.brokers == 1 else run_cluster(spec)
 
 
@@ -99,19 +99,19 @@ def hunt(mutant: Mutant, *, first: int = 1, seeds: int | None = None) -> Finding
     limit = mutant.seeds if seeds is None else seeds
     unsound: list[str] = []
     for seed in range(first, first + limit):
-        verdict = mutant.run(seed)
-        if verdict.error is None:
+        report = mutant.run(seed)
+        if report.error is None:
             continue
         sound = mutant.run_sound(seed)
         if sound.error is not None:
             unsound.append(replay_command(sound))
             continue
-        if not verdict.found_by:
-            raise BrokenMutant(f"{mutant.name}, seed {seed}: {verdict.error}")
+        if not report.found_by:
+            raise BrokenMutant(f"{mutant.name}, seed {seed}: {report.error}")
         tried = seed - first + 1
-        replay = replay_command(verdict)
+        replay = replay_command(report)
         return Finding(
-            mutant.name, mutant.rule, seed, verdict.found_by, verdict.error, tried, replay, unsound=tuple(unsound)
+            mutant.name, mutant.rule, seed, report.found_by, report.error, tried, replay, unsound=tuple(unsound)
         )
     return Finding(mutant.name, mutant.rule, None, "", "", limit, "", unsound=tuple(unsound))
 

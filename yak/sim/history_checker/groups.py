@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from yak.ids import Offset
-from yak.sim.judge.anomalies import Anomaly, Kind
-from yak.sim.judge.history import Assign, Commit, History, Outcome
-from yak.sim.judge.logs import KnownLog
+from yak.sim.history_checker.anomalies import Anomaly, Kind
+from yak.sim.history_checker.history import Assign, Commit, History, Outcome
+from yak.sim.history_checker.logs import KnownLog
 
 
 def commits_are_found(history: History) -> Iterator[Anomaly]:

@@ -1,4 +1,4 @@
-"""The judge of histories accepts what a cluster may do, and rejects every contradiction."""
+"""The checker of histories accepts what a cluster may do, and rejects every contradiction."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,17 +6,29 @@ from hypothesis import strategies as st
 
 from yak.errors import UsageError
 from yak.sim.dice import SeededDice
-from yak.sim.judge import made
-from yak.sim.judge.anomalies import MEANINGS, Kind
-from yak.sim.judge.history import UNREADABLE, Assign, Commit, Event, Final, History, Outcome, Poll, Send, Txn, run
-from yak.sim.judge.lines import from_lines, to_lines
-from yak.sim.judge.made import MadeSettings
-from yak.sim.judge.mutations import MUTATIONS, copy_of, prove
-from yak.sim.judge.verdict import around, judge
+from yak.sim.history_checker import generated
+from yak.sim.history_checker.anomalies import MEANINGS, Kind
+from yak.sim.history_checker.corruptions import CORRUPTIONS, copy_of, prove
+from yak.sim.history_checker.generated import HistorySettings
+from yak.sim.history_checker.history import (
+    UNREADABLE,
+    Assign,
+    Commit,
+    Event,
+    Final,
+    History,
+    Outcome,
+    Poll,
+    Send,
+    Txn,
+    run,
+)
+from yak.sim.history_checker.json_lines import from_lines, to_lines
+from yak.sim.history_checker.report import around, check_history
 
 P = "t-0"
 MADE = st.builds(
-    MadeSettings,
+    HistorySettings,
     partitions=st.integers(1, 4),
     producers=st.integers(1, 4),
     readers=st.integers(0, 3),
@@ -42,27 +54,27 @@ def read(process: str, at: float, *records: tuple[int, int], committed: bool = F
 
 
 def kinds(history: History) -> list[Kind]:
-    return [each.kind for each in judge(history).anomalies]
+    return [each.kind for each in check_history(history).anomalies]
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), MADE)
-def test_what_a_right_cluster_does_is_accepted(seed: int, how: MadeSettings) -> None:
-    assert judge(made.make(SeededDice(seed), how)).anomalies == ()
+def test_what_a_right_cluster_does_is_accepted(seed: int, how: HistorySettings) -> None:
+    assert check_history(generated.make(SeededDice(seed), how)).anomalies == ()
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_mutated_history_is_rejected_for_what_was_done_to_it(seed: int) -> None:
     found = list(prove(seed))
     assert [each for each in found if not each.is_found] == []
-    assert len(found) == len(MUTATIONS)
+    assert len(found) == len(CORRUPTIONS)
     assert {each.kind for each in found} == set(Kind) == set(MEANINGS)
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_history_comes_back_from_its_lines(seed: int) -> None:
-    history = made.make(SeededDice(seed))
+    history = generated.make(SeededDice(seed))
     again = from_lines(to_lines(history))
     assert again == history
     assert copy_of(history) == history
@@ -163,7 +175,7 @@ def test_an_anomaly_is_shown_with_what_happened_around_it() -> None:
     history = history_of(
         *(sent(number, number, float(number)) for number in range(1, 40)), read("r", 50.0, (19, 19), (21, 21))
     )
-    (lost,) = (each for each in judge(history).anomalies if each.value == 20 and each.kind is Kind.LOST_WRITE)
+    (lost,) = (each for each in check_history(history).anomalies if each.value == 20 and each.kind is Kind.LOST_WRITE)
     lines = list(around(history, lost))
     assert any(line.startswith(">") and "sent 20: ok" in line for line in lines)
     assert len([line for line in lines if " sent " in line]) == 21
@@ -171,7 +183,7 @@ def test_an_anomaly_is_shown_with_what_happened_around_it() -> None:
 
 
 def test_the_verdict_counts() -> None:
-    found = judge(
+    found = check_history(
         history_of(
             sent(1, 0, 0.0), sent(2, None, 1.0, Outcome.INFO), sent(3, None, 2.0, Outcome.FAIL), read("r", 1.0, (0, 1))
         )

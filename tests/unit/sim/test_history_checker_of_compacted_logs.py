@@ -1,7 +1,7 @@
-"""The judge lets compaction take records, from when on it took them, and nothing else."""
+"""The checker lets compaction remove records from the time it removed them on, and nothing else."""
 
-from yak.sim.judge.history import Assign, Commit, Final, History, Outcome, Poll, Send, run
-from yak.sim.judge.verdict import judge
+from yak.sim.history_checker.history import Assign, Commit, Final, History, Outcome, Poll, Send, run
+from yak.sim.history_checker.report import check_history
 
 NAME = "t-compact-0"
 
@@ -22,7 +22,7 @@ def history(*, taken, read_at=5.0, seen=(2,)):
 
 
 def kinds(made):
-    return sorted(judge(made).by_kind)
+    return sorted(check_history(made).by_kind)
 
 
 def test_what_was_taken_may_be_missing():

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from yak.ids import Offset
-from yak.sim.judge.anomalies import Anomaly, Kind
-from yak.sim.judge.history import UNREADABLE, Assign, History, Outcome, Poll, Run, Send
-from yak.sim.judge.logs import KnownLog
+from yak.sim.history_checker.anomalies import Anomaly, Kind
+from yak.sim.history_checker.history import UNREADABLE, Assign, History, Outcome, Poll, Run, Send
+from yak.sim.history_checker.logs import KnownLog
 
 
 def contents(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:

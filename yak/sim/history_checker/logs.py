@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from yak.ids import Offset
-from yak.sim.judge.history import UNREADABLE, History, Outcome, Send
+from yak.sim.history_checker.history import UNREADABLE, History, Outcome, Send
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Random histories of a correct cluster: producers, readers, a group and transactions over faults.
 
-The checker must accept every one of them, and `mutations` corrupts them.
+The checker must accept every one of them, and `corruptions` corrupts them.
 """
 
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ from typing import Final
 
 from yak.ids import Offset
 from yak.sim.dice import SeededDice
-from yak.sim.judge.history import Assign, Commit, History, Outcome, Poll, Send, Txn, run
-from yak.sim.judge.history import Final as FinalRead
+from yak.sim.history_checker.history import Assign, Commit, History, Outcome, Poll, Send, Txn, run
+from yak.sim.history_checker.history import Final as FinalRead
 
 GROUP: Final = "team"
 _MARKER: Final = None
@@ -17,7 +17,7 @@ _MARKER: Final = None
 
 
 @dataclass(frozen=True, slots=True)
-class MadeSettings:
+class HistorySettings:
     """The size of a history."""
 
     partitions: int = 3
@@ -60,7 +60,7 @@ class _Cluster:
 class Maker:
     """One history under construction. Time advances a little with each step."""
 
-    def __init__(self, dice: SeededDice, settings: MadeSettings) -> None:
+    def __init__(self, dice: SeededDice, settings: HistorySettings) -> None:
         self.history = History()
         self._dice = dice
         self._settings = settings
@@ -201,6 +201,6 @@ class Maker:
         self.history.add(Commit(member, GROUP, self._tick(), self._tick(), outcome, dict(moved)))
 
 
-def make(dice: SeededDice, settings: MadeSettings | None = None) -> History:
+def make(dice: SeededDice, settings: HistorySettings | None = None) -> History:
     """A history without a contradiction."""
-    return Maker(dice, settings or MadeSettings()).make()
+    return Maker(dice, settings or HistorySettings()).make()

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from yak.sim.judge import groups, reads, sends, transactions
-from yak.sim.judge.anomalies import Anomaly, Kind
-from yak.sim.judge.history import History, Outcome, Poll, Send
-from yak.sim.judge.logs import known_logs
+from yak.sim.history_checker import groups, reads, sends, transactions
+from yak.sim.history_checker.anomalies import Anomaly, Kind
+from yak.sim.history_checker.history import History, Outcome, Poll, Send
+from yak.sim.history_checker.logs import known_logs
 
 LOST = (Kind.LOST_WRITE, Kind.UNSEEN)
 REORDERED = (
@@ -23,7 +23,7 @@ _AROUND_SENDS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class HistoryReport:
     """The anomalies of a history, and the number of operations checked."""
 
     anomalies: tuple[Anomaly, ...]
@@ -59,7 +59,7 @@ class Judgement:
         }
 
 
-def judge(history: History) -> Judgement:
+def check_history(history: History) -> HistoryReport:
     """Find every contradiction in a history; the most telling ones come first."""
     logs = known_logs(history)
     found = tuple(
@@ -80,7 +80,7 @@ def judge(history: History) -> Judgement:
     operations = len(history.sends) + len(history.reads) + len(history.commits) + len(history.txns)
     by_kind = dict(Counter(str(each.kind) for each in found))
     counts = (operations, outcomes[Outcome.OK], outcomes[Outcome.FAIL], outcomes[Outcome.INFO], polled)
-    return Judgement(found, *counts, by_kind)
+    return HistoryReport(found, *counts, by_kind)
 
 
 def around(history: History, anomaly: Anomaly) -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from yak.sim.judge.anomalies import Anomaly, Kind
-from yak.sim.judge.history import History, Outcome, Send
-from yak.sim.judge.logs import KnownLog
+from yak.sim.history_checker.anomalies import Anomaly, Kind
+from yak.sim.history_checker.history import History, Outcome, Send
+from yak.sim.history_checker.logs import KnownLog
 
 
 def wholeness(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:

@@ -12,7 +12,7 @@ from yak.sim.world import Stuck
 
 
 @dataclass(slots=True)
-class Verdict:
+class SeedReport:
     """The result of one run. `error` is the violation, `found_by` the check or assertion that found it."""
 
     spec: Spec
@@ -32,7 +32,7 @@ class Verdict:
         """The seed."""
         return self.spec.seed
 
-    def fail(self, error: Exception, lines: list[str] | None) -> Verdict:
+    def fail(self, error: Exception, lines: list[str] | None) -> SeedReport:
         """The run ended by this error; `lines` gets the traceback."""
         self.error = f"{type(error).__name__}: {error}"
         self.found_by = found_by(error)
@@ -59,20 +59,20 @@ def found_by(error: BaseException) -> str:
     return ""
 
 
-def replay_command(verdict: Verdict) -> str:
+def replay_command(report: SeedReport) -> str:
     """The command that replays a run."""
-    return verdict.spec.command()
+    return report.spec.command()
 
 
-def as_dict(verdict: Verdict) -> dict[str, Any]:
+def as_dict(report: SeedReport) -> dict[str, Any]:
     """The report as JSON fields."""
     return {
-        "seed": verdict.seed,
-        "brokers": verdict.spec.brokers,
-        "trace_hash": verdict.trace_hash,
-        "events": verdict.events_count,
-        "simulated_s": round(verdict.simulated_s, 6),
-        "counts": verdict.counts,
-        "error": verdict.error,
-        "found_by": verdict.found_by,
+        "seed": report.seed,
+        "brokers": report.spec.brokers,
+        "trace_hash": report.trace_hash,
+        "events": report.events_count,
+        "simulated_s": round(report.simulated_s, 6),
+        "counts": report.counts,
+        "error": report.error,
+        "found_by": report.found_by,
     }

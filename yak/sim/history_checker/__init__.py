@@ -1,13 +1,13 @@
 """The checker of histories: it checks the operations of clients as Jepsen's Kafka workload does.
 
-Pure: no clock, no network, no random source except that of `made`. The chaos runner (`yak.local.chaos`) and the
+Pure: no clock, no network, no random source except that of `generated`. The chaos runner (`yak.local.chaos`) and the
 simulator both use it; `yak chaos check FILE` reads a history from a file.
 
 - `history`: the operations of clients, and their outcomes
-- `lines`: a history as lines of JSON
+- `json_lines`: a history as lines of JSON
 - `logs`: each partition's log as all clients together know it
 - `anomalies`: every kind of contradiction, and the invariant that it breaks
 - `sends`, `reads`, `groups`, `transactions`: the checks
-- `verdict`: all checks, and the counts
-- `made`, `mutations`: clean histories, and one corruption per kind, as a self-test of the checks
+- `report`: all checks, and the counts
+- `generated`, `corruptions`: clean histories, and one corruption per kind, as a self-test of the checks
 """

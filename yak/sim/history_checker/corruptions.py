@@ -1,6 +1,6 @@
 """One corruption of a clean history per kind of anomaly: a checker that accepts one proves nothing.
 
-Each mutation changes a copy and returns it, or None if the history has no place for it.
+Each corruption changes a copy and returns it, or None if the history has no place for it.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from yak.sim.dice import SeededDice
-from yak.sim.judge import made
-from yak.sim.judge.anomalies import Kind
-from yak.sim.judge.history import Assign, History, Outcome, Poll, Run, Send, Txn, run
-from yak.sim.judge.verdict import judge
+from yak.sim.history_checker import generated
+from yak.sim.history_checker.anomalies import Kind
+from yak.sim.history_checker.history import Assign, History, Outcome, Poll, Run, Send, Txn, run
+from yak.sim.history_checker.report import check_history
 
-Mutation = Callable[[History], History | None]
+Corruption = Callable[[History], History | None]
 _TRIES: Final = 50
 
 
@@ -255,13 +255,13 @@ def _skipped_by_group(history: History) -> History | None:
         for name, end in commit.offsets.items():
             send = next((each for each in _acked(history) if each.partition == name and (each.offset or 0) < end), None)
             if send is not None:
-                for number in range(made.MadeSettings().members):
+                for number in range(generated.HistorySettings().members):
                     _without(history, name, send.value, only=f"member-{number}")
                 return history
     return None
 
 
-MUTATIONS: Final[tuple[tuple[str, Kind, Mutation], ...]] = (
+CORRUPTIONS: Final[tuple[tuple[str, Kind, Corruption], ...]] = (
     ("an acknowledged record is in no log", Kind.LOST_WRITE, _lost),
     ("the end of a log is cut off", Kind.UNSEEN, _unseen),
     ("a record is stored twice", Kind.DUPLICATE, _duplicate),
@@ -285,7 +285,7 @@ MUTATIONS: Final[tuple[tuple[str, Kind, Mutation], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The result of one mutation."""
+    """The result of one corruption."""
 
     words: str
     kind: Kind
@@ -296,12 +296,12 @@ class Found:
 def prove(seed: int) -> Iterator[Found]:
     """Corrupt clean histories in each way, and report whether the checker noticed."""
     dice = SeededDice(f"judge:{seed}")
-    for words, kind, mutate in MUTATIONS:
+    for words, kind, corrupt in CORRUPTIONS:
         for number in range(_TRIES):
-            clean = made.make(dice.fork(f"{kind}:{number}"))
-            spoiled = mutate(copy_of(clean))
-            if spoiled is not None:
-                found = [each for each in judge(spoiled).anomalies if each.kind is kind]
+            clean = generated.make(dice.fork(f"{kind}:{number}"))
+            corrupted = corrupt(copy_of(clean))
+            if corrupted is not None:
+                found = [each for each in check_history(corrupted).anomalies if each.kind is kind]
                 yield Found(words, kind, bool(found), found[0].words if found else "")
                 break
         else:
@@ -311,4 +311,4 @@ def prove(seed: int) -> Iterator[Found]:
 def clean_histories(seed: int, count: int) -> int:
     """How many of `count` clean histories are accepted."""
     dice = SeededDice(f"clean:{seed}")
-    return sum(judge(made.make(dice.fork(str(number)))).holds for number in range(count))
+    return sum(check_history(generated.make(dice.fork(str(number)))).holds for number in range(count))

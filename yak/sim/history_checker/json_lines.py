@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from yak.errors import UsageError
-from yak.sim.judge.history import Assign, Commit, Event, Final, History, Outcome, Poll, Run, Send, Txn
+from yak.sim.history_checker.history import Assign, Commit, Event, Final, History, Outcome, Poll, Run, Send, Txn
 
 
 def to_lines(history: History) -> Iterator[str]:
