@@ -7,6 +7,7 @@ The map, from the ground up; imports point down only:
 - `yak.seams`: what the core asks of the world, as Protocols
 - `yak.storage`: Kafka's files: segments, indexes, recovery, retention, producer state
 - `yak.replication`: one partition's replicas: leader, epochs, ISR and high watermark
+- `yak.partitions`: the replicas on this broker and their logs: created, taken offline, removed
 - `yak.cluster`: the cluster's metadata: records, image, membership, controller decisions
 - `yak.groups`: groups of consumers: who is in one, what it has committed, their protocols and records
 - `yak.broker`: the pure broker: `step(event, now_ms)` gives effects; one file for each Kafka API

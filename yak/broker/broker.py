@@ -24,7 +24,6 @@ from yak.broker.flushing import Flusher
 from yak.broker.large_requests import LargeRequests
 from yak.broker.maintenance import Maintenance
 from yak.broker.metadata import Metadata
-from yak.broker.offline_replicas import OfflineReplicas
 from yak.broker.producer_ids import ProducerIds
 from yak.broker.purgatory import Purgatory
 from yak.broker.record_deletions import RecordDeletions
@@ -53,6 +52,8 @@ from yak.limits import (
     REQUEST_ELEMENTS_MAX,
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
 )
+from yak.partitions.local_replicas import LocalReplicas
+from yak.partitions.offline_replicas import OfflineReplicas
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import Incarnation
 from yak.replication.damaged_replicas import DamagedReplicas
@@ -113,8 +114,6 @@ class Broker:
         self.compacting = Compacting(self)
         self._failure: FailStop | None = None
         self.peers = Peers(self.context, parts.dice, self._incarnation)
-        self.offline_replicas = OfflineReplicas(self)
-        self.replication = Replication(self)
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
         self.recently_fenced = RecentlyFenced(self.context)
         self.failure_watch = FailureWatch(
@@ -128,19 +127,25 @@ class Broker:
         )
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)
-        self.isr_changes = IsrChanges(
-            self.context, self.partitions, self.metadata.lifecycle, self.metadata.begin_own, self.advanced
+        lifecycle, begin_change = self.metadata.lifecycle, self.metadata.begin_own
+        self.offline_replicas = OfflineReplicas(
+            self.context, self.partitions, self.log_store, self.partition_changed, begin_change, self._report_room
         )
+        self.local_replicas = LocalReplicas(
+            self.context, lifecycle, self.partitions, self.log_store, self.offline_replicas, self.partition_changed
+        )
+        self.replication = Replication(self)
+        self.isr_changes = IsrChanges(self.context, self.partitions, lifecycle, begin_change, self.advanced)
         self.damaged_replicas = DamagedReplicas(
             self.context,
-            self.metadata.begin_own,
+            begin_change,
             self.replication.changed,
             self.replication.is_naming,
             self.offline_replicas.log_damaged,
         )
         self._moved = self.metadata.moved
         self._listeners = self._partition_listeners()
-        self.metadata.open_partitions()
+        self.local_replicas.open_all()
         self.offline_replicas.ask()
         self.apis = parts.apis
         self._api_handlers = parts.apis.handlers
@@ -175,8 +180,9 @@ class Broker:
             return partial(self.purgatory.fail, error_code=error_code)
 
         role = (group_coordinator.partition_changed, replication.changed)
-        gone = (compacting.forget, *role)
+        gone = (compacting.forget, *role, self.counters.replica_removed)
         return {
+            PartitionEvent.ADDED: (self.counters.replica_added,),
             PartitionEvent.LEADER_CHANGED: (fail(ErrorCode.not_leader_or_follower), *role, compacting.consider),
             PartitionEvent.LEADER_EPOCH_CHANGED: (replication.changed, compacting.consider),
             PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.look),
@@ -189,6 +195,9 @@ class Broker:
             PartitionEvent.REMOVED: (metadata.report_no_more, fail(ErrorCode.not_leader_or_follower), *gone),
             PartitionEvent.DELETED: (metadata.report_no_more, fail(ErrorCode.unknown_topic_or_partition), *gone),
         }
+
+    def _report_room(self) -> None:
+        self.metadata.report_full(is_full=not self.log_store.has_room())
 
     def _on_broker_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
         self.metadata.peer_is_dead(node_id, broker_epoch)

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from yak.cluster.leader_elections import ElectionCounts
+from yak.replication.partition import Partition
 from yak.replication.traffic import Traffic
 
 FOLLOWER_FETCH: Final = -1
@@ -32,6 +33,7 @@ class Counters:
         "answered",
         "elections",
         "errors",
+        "partitions",
         "replication_bytes_in",
         "replication_bytes_out",
         "retired",
@@ -45,6 +47,8 @@ class Counters:
     def __init__(self) -> None:
         self.topics: dict[str, Traffic] = {}
         """By topic, while this broker has a replica of it."""
+        self.partitions: dict[str, int] = {}
+        """Number of replicas on this broker, by topic."""
         self.retired = Traffic()
         """Sum of the topics that are no longer in `topics`."""
         self.replication_bytes_in = 0
@@ -64,18 +68,19 @@ class Counters:
         self.waited: deque[tuple[int, int]] = deque(maxlen=_MEASURED_MAX)
         """(API key, `turn_ns` on arrival) of the requests that were answered after a delay."""
 
-    def topic(self, name: str) -> Traffic:
-        """A topic's traffic; created on first use."""
-        traffic = self.topics.get(name)
-        if traffic is None:
-            traffic = self.topics[name] = Traffic()
-        return traffic
+    def replica_added(self, partition: Partition) -> None:
+        """Count a new replica's traffic as its topic's."""
+        name = partition.topic_partition.topic
+        self.partitions[name] = self.partitions.get(name, 0) + 1
+        partition.traffic = self.topics.setdefault(name, partition.traffic)
 
-    def retire(self, name: str) -> None:
+    def replica_removed(self, partition: Partition) -> None:
         """Drop a topic that this broker has no replica of any more; its traffic stays in `total()`."""
-        gone = self.topics.pop(name, None)
-        if gone is not None:
-            self.retired.add(gone)
+        name = partition.topic_partition.topic
+        self.partitions[name] -= 1
+        if not self.partitions[name]:
+            del self.partitions[name]
+            self.retired.add(self.topics.pop(name))
 
     def total(self) -> Traffic:
         """The traffic of all topics, retired ones included."""

@@ -202,6 +202,7 @@ class Maintenance:
             broker.replication.follower_sessions.changed(partition)
         broker.failure_watch.stop()
         broker.damaged_replicas.stop()
+        broker.offline_replicas.stop()
         broker.group_coordinator.runtime.stop()
         broker.metadata.leave(self._on_left)
 
@@ -214,7 +215,7 @@ class Maintenance:
     def _close(self) -> None:
         broker = self._broker
         broker.metadata.finish_slices()
-        broker.metadata.local_replicas.release_slice(None)
+        broker.local_replicas.release_slice(None)
         self.is_closing = True
         high_watermarks = {tp: partition.high_watermark for tp, partition in broker.partitions.items()}
         plan = broker.log_store.close_plan(broker.metadata.lifecycle.broker_epoch, high_watermarks)

@@ -15,14 +15,12 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.local_replicas import Created, LocalReplicas, NewLog
 from yak.cluster import outputs as out
 from yak.cluster.broker_lifecycle import BrokerLifecycle, LifecycleState
 from yak.cluster.changes import OnChanged
-from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo, TopicInfo
+from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo
 from yak.cluster.payload import BadRecord
 from yak.cluster.restore_offer import LocalState
-from yak.config.topic_configs import resolve_log_config
 from yak.core import events
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
@@ -31,6 +29,7 @@ from yak.protocol.peer_proof import ClusterSecret
 from yak.replication.partition import Partition
 from yak.seams.disk import DiskFull
 from yak.seams.metadata_store import StoreRequest, TailedRecord
+from yak.storage.log_store import Created, NewLog
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker, Parts
@@ -72,7 +71,6 @@ class Metadata:
         self._secret_file = parts.secret_file
         self._secret_on_disk = parts.secret_file.read()
         self._session_timeout_ms = parts.cluster_settings.session_timeout_ms
-        self.local_replicas = LocalReplicas(broker, self, parts.log_store)
         self.lifecycle = BrokerLifecycle(
             parts.identity,
             parts.image,
@@ -80,7 +78,7 @@ class Metadata:
             dice=parts.dice,
             settings=parts.cluster_settings,
             secret=self._secret_on_disk,
-            local_state=lambda: LocalState(self.local_replicas.log_ends(), parts.image_log.hash_chain),
+            local_state=lambda: LocalState(broker.local_replicas.log_ends(), parts.image_log.hash_chain),
         )
         broker.counters.elections = self.lifecycle.elections
         self.lifecycle.heartbeats.is_full = not broker.log_store.has_room()
@@ -104,20 +102,6 @@ class Metadata:
         logged (`observer-failed`)."""
         self.store_lost_ms: int | None = None
         """When the store stopped answering; None while it answers."""
-
-    def open_partitions(self) -> None:
-        """At the start, take the partitions of the image that have a replica on this broker."""
-        for topic in self._context.image.topics.values():
-            for info in topic.partitions:
-                if self._broker.node_id in info.replicas:
-                    log = self.local_replicas.log_at_start(topic, info)
-                    self.local_replicas.assign(topic, info, log)
-                    if log is None:
-                        self._leave_isr(TopicPartition(topic.name, info.partition))
-
-    def _leave_isr(self, topic_partition: TopicPartition) -> None:
-        is_lost = self.local_replicas.is_lost(topic_partition)
-        self._broker.offline_replicas.leave(self._broker.partitions[topic_partition], is_lost=is_lost)
 
     def _next_nonce(self) -> int:
         self._nonce += 1
@@ -161,6 +145,12 @@ class Metadata:
         """Report at once whether this broker has room for another log, if that changed."""
         self.lifecycle.heartbeats.report_full(is_full=is_full, now_ms=self._broker.now_ms)
         self._arm_lifecycle()
+
+    def full_brokers(self) -> frozenset[NodeId]:
+        """Brokers without room for another log: from this broker's disks, and from the heartbeats of the others."""
+        node_id = self._broker.node_id
+        others = self.lifecycle.heartbeats.full - {node_id}
+        return others if self._broker.log_store.has_room() else others | {node_id}
 
     def is_isolated(self, partition: Partition) -> bool:
         """Whether the store and all followers were silent for a session timeout: another broker may lead."""
@@ -241,15 +231,6 @@ class Metadata:
         if self._changes.pop(change_id, None) is not None:
             self.lifecycle.abandon(change_id)
 
-    def log_config(self, topic: TopicInfo) -> Any:
-        """The resolved log configuration of a topic."""
-        return resolve_log_config(
-            topic.configs,
-            self._context.image.broker_configs.get(self._broker.node_id, {}),
-            self._context.image.default_broker_configs,
-            self._broker.config.static,
-        )
-
     # ------------------------------------------------------------------------------------------------ inside
 
     def _carry_out(self, outputs: Sequence[out.Output]) -> None:
@@ -321,8 +302,10 @@ class Metadata:
             self._fail(error)
             return
         self._busy = True
-        missing = self.local_replicas.without_lost(records, self.local_replicas.missing_logs(image, delta))
-        self.local_replicas.make_room(missing)
+        missing = self._broker.local_replicas.without_lost(
+            records, self._broker.local_replicas.missing_logs(image, delta)
+        )
+        self._broker.local_replicas.make_room(missing)
         replacing = [new for new in missing if new[0] in self._broker.partitions]
         fresh = [new for new in missing if new[0] not in self._broker.partitions]
         if not fresh:
@@ -336,7 +319,7 @@ class Metadata:
             else:
                 self._persist(records, _Step(image, delta, replacing, created))
 
-        self._broker.jobs.run("image", lambda: self.local_replicas.create_all(fresh), made)
+        self._broker.jobs.run("image", lambda: self._broker.log_store.create_all(fresh), made)
 
     def _next_round(self) -> list[TailedRecord]:
         records, weight = [], 0
@@ -364,7 +347,7 @@ class Metadata:
 
         def work() -> LogDirectoryFailure | None:
             sync()
-            return self.local_replicas.mark_directories(step.image.cluster_id)
+            return self._broker.log_store.mark_directories(step.image.cluster_id)
 
         def done(failure: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -386,20 +369,18 @@ class Metadata:
                 self._act(step, step.created | created)
 
         def dropped() -> None:
-            self.local_replicas.make_room(step.replacing)
-            self._broker.jobs.run("image", lambda: self.local_replicas.create_all(step.replacing), made)
+            self._broker.local_replicas.make_room(step.replacing)
+            self._broker.jobs.run("image", lambda: self._broker.log_store.create_all(step.replacing), made)
 
         if step.replacing:
-            self._begin_slices(self._drop(step), dropped)
+            local_replicas = self._broker.local_replicas
+            self._begin_slices(local_replicas.drop_removed(self._context.image, step.image, step.delta), dropped)
         else:
             self._act(step, step.created)
 
-    def _drop(self, step: _Step) -> Iterator[None]:
-        yield from self.local_replicas.drop_removed(self._context.image, step.image, step.delta)
-
-    def _begin_slices(self, slices: Iterator[None], then: Callable[[], None]) -> None:
+    def _begin_slices(self, partitions: Iterator[None], then: Callable[[], None]) -> None:
         """Run the first slice at once, each other slice in a later turn, and `then` behind the last."""
-        self._slices = (slices, then)
+        self._slices = (self._sliced(partitions), then)
         self._in_slice = 0
         self._run_slice()
 
@@ -418,11 +399,13 @@ class Metadata:
         else:
             self._arm("slice", 1, self._run_slice)
 
-    def is_slice_full(self) -> bool:
-        """Count one more partition; return whether it belongs to the next slice."""
-        is_full = self._in_slice == self.partitions_a_slice
-        self._in_slice = 1 if is_full else self._in_slice + 1
-        return is_full
+    def _sliced(self, partitions: Iterator[None]) -> Iterator[None]:
+        """Divide an iteration that yields before each partition into slices."""
+        for _ in partitions:
+            if self._in_slice == self.partitions_a_slice:
+                self._in_slice = 0
+                yield
+            self._in_slice += 1
 
     def finish_slices(self) -> None:
         """Apply the rest of the image before a stop, or the next start takes logs of deleted topics for strays."""
@@ -453,18 +436,20 @@ class Metadata:
 
     def _act_on_partitions(self, before: Image, step: _Step, created: Created) -> Iterator[None]:
         image, delta = step.image, step.delta
-        yield from self.local_replicas.drop_removed(before, image, delta)
+        local_replicas = self._broker.local_replicas
+        yield from local_replicas.drop_removed(before, image, delta)
         if delta.configs_changed:
             # Configs first: the new roles may have been decided by the new configs.
-            yield from self.local_replicas.apply_configs(delta)
-        yield from self._host_changed(image, delta, created)
+            yield from local_replicas.apply_configs(delta)
+            self._broker.replication.configs_changed()
+        yield from local_replicas.apply_roles(image, delta, created)
 
     def _acted(self, before: Image, step: _Step) -> None:
         """All partitions match the image: notify the parts that need the whole image, and begin the next round."""
         broker, image, delta = self._broker, step.image, step.delta
-        self.local_replicas.release_slice()
+        self._broker.local_replicas.release_slice()
         broker.group_coordinator.topics_changed(delta.topics_changed)
-        broker.group_coordinator.expiry.topics_deleted(self.local_replicas.deleted_topics(before, image, delta))
+        broker.group_coordinator.expiry.topics_deleted(self._broker.local_replicas.deleted_topics(before, image, delta))
         if delta.brokers_changed:
             broker.record_deletions.on_brokers()
             broker.expected_followers.on_brokers()
@@ -483,31 +468,6 @@ class Metadata:
             broker.jobs.run("image", compact, self._compacted)
         self._busy = False
         self._persist_next()
-
-    def _host_changed(self, image: Image, delta: Delta, created: Created) -> Iterator[None]:
-        """Give the changed partitions of this broker their new roles, and release those that moved away."""
-        broker = self._broker
-        for name in delta.topics_changed:
-            topic, config = image.topics[name], None
-            for info in delta.changed_partitions(topic):
-                if self.is_slice_full():
-                    yield
-                topic_partition = TopicPartition(name, info.partition)
-                held = broker.partitions.get(topic_partition)
-                if broker.node_id in info.replicas:
-                    log = None if held is None or held.topic_id != topic.topic_id else held.log
-                    if topic_partition in created:
-                        config = config or self.log_config(topic)
-                        log = self.local_replicas.taken(topic_partition, created[topic_partition], config)
-                        if log is None:
-                            broker.offline_replicas.lacks_room(topic_partition, created[topic_partition])
-                    self.local_replicas.assign(topic, info, log)
-                    partition = broker.partitions[topic_partition]
-                    if partition.log is None and (partition is not held or broker.node_id in info.isr):
-                        # The log could not be created, or the partition is offline and this broker is in its ISR.
-                        self._leave_isr(topic_partition)
-                elif held is not None and held.topic_id == topic.topic_id:
-                    self.local_replicas.release(topic_partition)
 
     def _show_image(self, before: Image, image: Image, delta: Delta) -> None:
         """Call `on_image`. An exception there is a bug of the observer: it is logged, and the broker continues."""

@@ -88,6 +88,7 @@ class BrokerLifecycle:
         secret: ClusterSecret | None = None,
     ) -> None:
         self._settings = settings = settings or ClusterSettings()
+        self.identity = identity
         self._dice = dice
         self._secret = secret or ClusterSecret(dice.secret_bytes(SECRET_BYTES))
         """This broker's secret, for a store without one; from the first registration on the store's."""

@@ -10,7 +10,7 @@ have been created and deleted since, and the store recognizes a repeat only by t
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from yak.cluster.outputs import ChangeDone
 from yak.cluster.store_session import FREEZING_CODES, StoreSession
@@ -20,10 +20,16 @@ from yak.seams.metadata_store import StoreOutcome, StoreRequest
 
 OnChanged: TypeAlias = Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]
 """Called when a change is in the image, with its values, or when it is refused."""
-BeginChange: TypeAlias = Callable[[Sequence[StoreRequest], OnChanged], int]
-"""Sends a change of the broker's own (`Metadata.begin_own`)."""
 _MAYBE_CREATED = "The broker lost its registration. The topic may exist by now: list the topics, or retry."
 STORE_AWAY = "The metadata store cannot be reached. Nothing was changed; try again."
+
+
+class BeginChange(Protocol):
+    """Sends a change of the broker's own (`Metadata.begin_own`)."""
+
+    def __call__(self, requests: Sequence[StoreRequest], done: OnChanged, /, *, when_joined: bool = False) -> int:
+        """Returns the change's id. Raises PeerError when the change cannot be sent."""
+
 
 _ERRORS = {
     "TOPIC_EXISTS": ErrorCode.topic_already_exists,

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from yak.cluster.records import BrokerState
+from yak.config.log_config import LogConfig
+from yak.config.topic_configs import resolve_log_config
 from yak.ids import (
     BrokerEpoch,
     ControllerEpoch,
@@ -232,6 +234,15 @@ class Image:
         for record in records:
             delta.replay(record)
         return delta.apply()
+
+    def log_config(self, topic: TopicInfo | None, node_id: NodeId, static: Mapping[str, str]) -> LogConfig:
+        """The configuration of a topic's logs on this broker, which has these static configs."""
+        return resolve_log_config(
+            {} if topic is None else topic.configs,
+            self.broker_configs.get(node_id, {}),
+            self.default_broker_configs,
+            static,
+        )
 
     def topic_by_id(self, topic_id: uuid.UUID) -> TopicInfo | None:
         """The topic of that id, or None."""

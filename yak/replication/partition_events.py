@@ -12,6 +12,8 @@ from yak.replication.partition import Partition
 class PartitionEvent(Enum):
     """How a partition changed. The emitter has already changed the partition."""
 
+    ADDED = auto()
+    """This broker has a new replica, which has no role yet."""
     LEADER_CHANGED = auto()
     """Another broker leads it, or this broker begins to lead it."""
     LEADER_EPOCH_CHANGED = auto()

@@ -18,7 +18,6 @@ from yak.cluster.secret_file import SecretFile
 from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.config.log_config import LogConfig
-from yak.config.topic_configs import resolve_log_config
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import TopicPartition
 from yak.protocol import codec
@@ -63,13 +62,7 @@ def open_data(
 
     def config_for(topic: str) -> LogConfig:
         image = metadata.open()[1]
-        info = image.topics.get(topic)
-        return resolve_log_config(
-            {} if info is None else info.configs,
-            image.broker_configs.get(options.node_id, {}),
-            image.default_broker_configs,
-            config.static,
-        )
+        return image.log_config(image.topics.get(topic), options.node_id, config.static)
 
     def is_replicated(place: TopicPartition) -> bool:
         return metadata.open()[1].is_replicated(place)

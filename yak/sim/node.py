@@ -20,7 +20,6 @@ from yak.cluster.registration import Identity
 from yak.cluster.secret_file import SecretFile
 from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
-from yak.config.topic_configs import resolve_log_config
 from yak.core import events
 from yak.errors import FailStop, LogDirectoryFailure
 from yak.sim.dice import SeededDice
@@ -142,13 +141,7 @@ class SimNode:
         image_log, image = ImageLog.open(disk, f"{self.directories[0]}/{IMAGE_FOLDER}")
 
         def config_for(topic: str) -> Any:
-            info = image.topics.get(topic)
-            return resolve_log_config(
-                {} if info is None else info.configs,
-                image.broker_configs.get(self.node_id, {}),
-                image.default_broker_configs,
-                config.static,
-            )
+            return image.log_config(image.topics.get(topic), self.node_id, config.static)
 
         log_store = LogStore.open(
             disk,

@@ -25,7 +25,10 @@ EXCEPTIONS: Final[dict[tuple[str, str], str]] = {
     ("read", "replication.truncation:Truncations._go_on"): "a truncation searches its position",
     ("remove", "replication.truncation:Truncations._go_on"): "a truncation removes the segments above it",
     ("sync", "storage.log:Log.sync_truncation"): "a new leader appends before the job has synced the truncation",
-    ("sync", "broker.local_replicas:LocalReplicas._flushed"): "a log found again with flush.messages=1 must be durable",
+    (
+        "sync",
+        "partitions.offline_replicas:OfflineReplicas.flushed",
+    ): "a log found again with flush.messages=1 must be durable",
     ("remove", "storage.log_directory:LogDirectory.forget_lowered"): "one file for each directory and checkpoint",
 }
 """(call, function of the product on its stack) -> why the step still makes it."""

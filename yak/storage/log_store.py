@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Final, Literal, TypeAlias
 
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
@@ -37,6 +37,12 @@ from yak.storage.names import (
 from yak.storage.producer_state import ProducerState
 from yak.storage.recovery import DamagedLog
 from yak.storage.segment import Segment
+
+FEW_LOGS: Final = 8
+"""For more new logs than this, one sync of the file system makes all of them durable, instead of three syncs for each."""
+NewLog: TypeAlias = tuple[TopicPartition, uuid.UUID, LogConfig]
+"""Partition, topic id and configuration of a log to create."""
+Created: TypeAlias = dict[TopicPartition, Log | OSError | LogDirectoryFailure]
 
 
 @dataclass(slots=True)
@@ -345,6 +351,15 @@ class LogStore:
             except OSError as error:
                 raise LogDirectoryFailure(directory.path, error) from error
 
+    def mark_directories(self, cluster_id: str) -> LogDirectoryFailure | None:
+        """`set_cluster_id`, if an online directory lacks the id; returns the first failure, after which it stops."""
+        if cluster_id and self.lacks_cluster_id():
+            try:
+                self.set_cluster_id(cluster_id)
+            except LogDirectoryFailure as failure:
+                return failure
+        return None
+
     def renew_boot_marks(self) -> None:
         """Write the boot marks once the cluster knows of the loss. Blocks on the device. Raises LogDirectoryFailure."""
         for directory in self.online():
@@ -359,6 +374,27 @@ class LogStore:
             directory.release()
 
     # ------------------------------------------------------------------------------------------------------ logs
+
+    def create_all(self, wanted: Sequence[NewLog]) -> Created:
+        """Create these logs, or find them on disk; waits for the device, only once for many logs."""
+        is_durable = len(wanted) <= FEW_LOGS
+        created: Created = {}
+        for topic_partition, topic_id, config in wanted:
+            try:
+                created[topic_partition] = self.create(topic_partition, topic_id, config, is_durable=is_durable)
+            except (OSError, LogDirectoryFailure) as error:
+                created[topic_partition] = error
+        for failure in [] if is_durable else self.sync_created():
+            for topic_partition, log in created.items():
+                if isinstance(log, Log) and log.directory == failure.directory:
+                    created[topic_partition] = failure
+        return created
+
+    def create_again(self, wanted: Sequence[NewLog]) -> Created:
+        """Replace lost or damaged logs with empty ones; waits for the device. Raises LogDirectoryFailure."""
+        for topic_partition, _topic_id, _config in wanted:
+            self.set_aside(topic_partition)
+        return self.create_all(wanted)
 
     def create(
         self,
@@ -582,6 +618,11 @@ class LogStore:
         points = log.recovery_point, log.log_start_offset, log.cleaned_offset
         del self.logs[log.topic_partition]
         self.unavailable[log.topic_partition] = Unavailable(log.directory, log.topic_id, reason, *points)
+
+    def is_lost(self, topic_partition: TopicPartition) -> bool:
+        """Whether an unusable log is lost or damaged, not merely in a directory that is offline."""
+        held = self.unavailable.get(topic_partition)
+        return held is None or self._directory(held.directory).failure is None
 
     def usage(self) -> list[DirectoryUsage]:
         """Each directory with its sizes and logs."""

@@ -5,11 +5,11 @@ import datetime as dt
 import pytest
 
 from yak.broker import metadata
-from yak.broker.local_replicas import LocalReplicas
 from yak.cluster.image_log import ImageLog
 from yak.cluster.records import Kind
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
+from yak.partitions.local_replicas import LocalReplicas
 from yak.sim.rig import Pending, Rig
 from yak.storage.log import Log
 
@@ -68,7 +68,7 @@ def run_until_partial(rig: Rig, name: str = "orders") -> None:
 
 
 def test_topic_creation_of_many_partitions_hosts_a_bounded_number_in_a_step(rig, monkeypatch):
-    counted = Counted(rig, monkeypatch, LocalReplicas, "assign")
+    counted = Counted(rig, monkeypatch, LocalReplicas, "_assign")
     creation = begin_creation(rig)
     rig.run_for(5_000)
     assert creation.answer.topics[0].error_code == ErrorCode.none

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from yak.broker.fetch_reads import FollowerReader
-from yak.broker.local_replicas import LocalReplicas
 from yak.broker.replica_fetcher import ReplicaFetcher
+from yak.partitions.local_replicas import LocalReplicas
 from yak.replication.partition import Partition
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.log import Log
@@ -71,18 +71,19 @@ def _join_anywhere(swaps: Swaps) -> None:
 
 
 def _lead_in_an_old_boot(swaps: Swaps) -> None:
-    host, become = LocalReplicas.assign, Partition.become
-    reads_the_tail = False
+    become, open_all = Partition.become, LocalReplicas.open_all
+    is_start = False
 
-    def host_anyhow(self: Any, *arguments: Any) -> None:
-        nonlocal reads_the_tail
-        reads_the_tail = hasattr(self._broker, "metadata")
-        host(self, *arguments)
+    def open_as_told(self: LocalReplicas) -> None:
+        nonlocal is_start
+        is_start = True
+        open_all(self)
+        is_start = False
 
     def become_leader(self: Partition, **named: Any) -> bool:
-        return become(self, **named | {"may_lead": named["may_lead"] or reads_the_tail})
+        return become(self, **named | {"may_lead": named["may_lead"] or not is_start})
 
-    swaps.put(LocalReplicas, "assign", host_anyhow)
+    swaps.put(LocalReplicas, "open_all", open_as_told)
     swaps.put(Partition, "become", become_leader)
 
 

@@ -290,6 +290,6 @@ def test_config_of_a_new_topic_is_resolved_once_and_not_for_each_partition(rig, 
         resolved.append(sources)
         return resolve_log_config(*sources)
 
-    monkeypatch.setattr("yak.broker.metadata.resolve_log_config", resolve)
+    monkeypatch.setattr("yak.cluster.image.resolve_log_config", resolve)
     assert create(rig, "wide", partitions=100).error_code == ErrorCode.none
     assert len(resolved) <= 4

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from yak.broker.local_replicas import RELEASED_A_SLICE
+from yak.partitions.local_replicas import RELEASED_A_SLICE
 from yak.sim.rig import Rig
 from yak.storage.log_store import LogStore
 
@@ -69,8 +69,8 @@ def test_topic_deletion_looks_at_the_partitions_of_that_topic_alone(rig):
     rig.create_topic("orders", partitions=3)
     broker = rig.node.broker
     image = broker.image
-    broker.partitions = NeverWalked(broker.partitions)
-    list(broker.metadata.local_replicas._drop(image.topics["orders"], keep=False))
+    broker.partitions = broker.local_replicas._partitions = NeverWalked(broker.partitions)
+    list(broker.local_replicas._drop(image.topics["orders"], keep=False))
     assert len(broker.partitions) == 3
     assert set(broker.counters.topics) == {"kept"}
 

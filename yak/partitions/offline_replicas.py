@@ -10,22 +10,24 @@ A log that could not be created because its directory was full is created once t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from yak.cluster.changes import BeginChange
+from yak.cluster.image import TopicInfo
+from yak.config.log_config import LogConfig
+from yak.core.context import Context
 from yak.core.events import DisksLost
 from yak.errors import LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
-from yak.ids import NodeId, TopicPartition
+from yak.ids import TopicPartition
 from yak.replication.partition import Partition
-from yak.replication.partition_events import PartitionEvent
+from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.seams.disk import DiskFull
 from yak.seams.metadata_store import StoreRequest
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
-    from yak.broker.local_replicas import Created, NewLog
+from yak.storage.log import Log
+from yak.storage.log_store import Created, LogStore, NewLog
 
 BATCH_MAX = 200
 RETRY_MS = 500
@@ -36,8 +38,18 @@ NO_ROOM_PAUSE_MS = 2_000
 class OfflineReplicas:
     """The replicas that leave their ISRs, and the logs that are created again."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        context: Context,
+        partitions: Mapping[TopicPartition, Partition],
+        log_store: LogStore,
+        emit: EmitPartitionEvent,
+        begin_change: BeginChange,
+        report_room: Callable[[], None],
+    ) -> None:
+        self._context, self._partitions, self._log_store = context, partitions, log_store
+        self._emit, self._begin_change, self._report_room = emit, begin_change, report_room
+        self._is_stopped = False
         self._to_leave: dict[Partition, bool] = {}
         """Partition -> whether its records are lost."""
         self._without_room: dict[TopicPartition, None] = {}
@@ -53,24 +65,18 @@ class OfflineReplicas:
             return False
         if failure.directory not in self.full_directories:
             self.full_directories[failure.directory] = None
-            broker, path = self._broker, str(failure.error.filename or "")
-            broker.notice("error", "log-directory-full", directory=failure.directory, path=path)
-            broker.metadata.report_full(is_full=not broker.log_store.has_room())
+            path = str(failure.error.filename or "")
+            self._context.notice("error", "log-directory-full", directory=failure.directory, path=path)
+            self._report_room()
         return True
-
-    def full_brokers(self) -> frozenset[NodeId]:
-        """Brokers without room for another log: from this broker's disks, and from the heartbeats of the others."""
-        broker = self._broker
-        others = broker.metadata.lifecycle.heartbeats.full - {broker.node_id}
-        return others if broker.log_store.has_room() else others | {broker.node_id}
 
     def lacks_room(self, topic_partition: TopicPartition, created: Any) -> None:
         """Schedule another attempt for a creation that failed with `created`, if only because the disk was full."""
         error = created.error if isinstance(created, LogDirectoryFailure) else created
         if isinstance(error, DiskFull):
             self._without_room[topic_partition] = None
-            due_ms = self._broker.now_ms + NO_ROOM_PAUSE_MS
-            self._broker.timers.arm_at_the_latest((self, "create"), due_ms, self._create)
+            due_ms = self._context.clock.now_ms + NO_ROOM_PAUSE_MS
+            self._context.timers.arm_at_the_latest((self, "create"), due_ms, self._create)
 
     def leave(self, partition: Partition, *, is_lost: bool) -> None:
         """Leave the ISR of a partition whose log is offline: the records may be back after a restart.
@@ -79,25 +85,29 @@ class OfflineReplicas:
         """
         if len(partition.replicas) > 1:
             self._to_leave[partition] = is_lost or self._to_leave.get(partition, False)
-            self._broker.timers.arm((self, "leave"), self._broker.now_ms, self.ask)
+            self._ask_within(0)
+
+    def stop(self) -> None:
+        """Create no more logs: they are about to be closed."""
+        self._is_stopped = True
 
     @changes_state
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take a log directory offline until restart: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
-        broker = self._broker
-        for log in broker.log_store.directory_failed(failure.directory, failure.error):
-            partition = broker.partitions.get(log.topic_partition)
+        context = self._context
+        for log in self._log_store.directory_failed(failure.directory, failure.error):
+            partition = self._partitions.get(log.topic_partition)
             if partition is not None and partition.log is log:
                 self._close(partition)
                 self.leave(partition, is_lost=False)
-        broker.notice(
+        context.notice(
             "error",
             "log-directory-offline",
             directory=failure.directory,
             error=str(failure.error.strerror or failure.error),
         )
-        if not broker.log_store.online():
-            broker.emit(DisksLost(failure.directory, str(failure.error)))
+        if not self._log_store.online():
+            context.emit(DisksLost(failure.directory, str(failure.error)))
 
     def log_damaged(self, partition: Partition, reason: str) -> None:
         """Take one damaged log offline, as a start that finds it damaged does. Other logs of the directory continue.
@@ -106,40 +116,41 @@ class OfflineReplicas:
         """
         log = partition.log
         assert log is not None
-        self._broker.log_store.make_unavailable(log, reason)
+        self._log_store.make_unavailable(log, reason)
         self._close(partition)
         self.leave(partition, is_lost=True)
 
     def _close(self, partition: Partition) -> None:
         partition.log = None
-        self._broker.partition_changed(partition, PartitionEvent.LOG_OFFLINE)
+        self._emit(partition, PartitionEvent.LOG_OFFLINE)
 
     def _create(self) -> None:
         """Repeat the creations that found no room."""
         waiting, self._without_room = self._without_room, {}
-        partitions = [self._broker.partitions.get(each) for each in waiting]
+        partitions = [self._partitions.get(each) for each in waiting]
         wanted = self._new_logs([each for each in partitions if each is not None and each.log is None])
-        if wanted and not self._broker.maintenance.is_stopping:
-            local_replicas = self._broker.metadata.local_replicas
-            self._broker.jobs.run("image", lambda: local_replicas.create_all(wanted), self._made)
+        if wanted and not self._is_stopped:
+            self._context.jobs.run("image", lambda: self._log_store.create_all(wanted), self._made)
 
     def ask(self) -> None:
         """Leave the ISRs in the store. At a start this comes before any controller can unfence and elect this broker."""
-        broker = self._broker
-        broker.timers.disarm((self, "leave"))
+        self._context.timers.disarm((self, "leave"))
         waiting = [item for item in self._to_leave.items() if item[0].log is None]
         self._to_leave.clear()
         for start in range(0, len(waiting), BATCH_MAX):
             batch = waiting[start : start + BATCH_MAX]
             request = StoreRequest("leave_isr", {"partitions": [_arguments(*item) for item in batch]})
             try:
-                broker.metadata.begin_own((request,), partial(self._answered, batch), when_joined=True)
+                self._begin_change((request,), partial(self._answered, batch), when_joined=True)
             except PeerError:
                 self._again(batch)
 
     def _again(self, batch: Sequence[tuple[Partition, bool]]) -> None:
         self._to_leave.update(batch)
-        self._broker.timers.arm((self, "leave"), self._broker.now_ms + RETRY_MS, self.ask)
+        self._ask_within(RETRY_MS)
+
+    def _ask_within(self, wait_ms: int) -> None:
+        self._context.timers.arm((self, "leave"), self._context.clock.now_ms + wait_ms, self.ask)
 
     def _answered(
         self, batch: list[tuple[Partition, bool]], error: PeerError | None, values: tuple[dict[str, Any], ...]
@@ -150,7 +161,7 @@ class OfflineReplicas:
         gone = []
         for (partition, is_lost), code in zip(batch, values[0]["codes"], strict=True):
             if code == "LAST_MEMBER":
-                self._broker.notice(
+                self._context.notice(
                     "error",
                     "last-replica-offline",
                     partition=str(partition.topic_partition),
@@ -162,22 +173,21 @@ class OfflineReplicas:
             self._resync(gone)
 
     def _new_logs(self, partitions: list[Partition]) -> list[NewLog]:
-        metadata = self._broker.metadata
         wanted = []
         for partition in partitions:
-            topic = self._broker.image.topics.get(partition.topic_partition.topic)
+            topic = self._context.image.topics.get(partition.topic_partition.topic)
             if topic is not None and topic.topic_id == partition.topic_id:
-                wanted.append((partition.topic_partition, topic.topic_id, metadata.log_config(topic)))
+                wanted.append((partition.topic_partition, topic.topic_id, self.log_config(topic)))
         return wanted
 
+    def log_config(self, topic: TopicInfo) -> LogConfig:
+        """The configuration of a topic's logs on this broker, by the image in force."""
+        context = self._context
+        return context.image.log_config(topic, self._log_store.node_id, context.config.static)
+
     def _resync(self, partitions: list[Partition]) -> None:
-        local_replicas = self._broker.metadata.local_replicas
         wanted = self._new_logs(partitions)
-
-        def work() -> Created:
-            return local_replicas.create_again(wanted)
-
-        self._broker.jobs.run("image", work, self._made)
+        self._context.jobs.run("image", lambda: self._log_store.create_again(wanted), self._made)
 
     def _made(self, result: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -189,22 +199,46 @@ class OfflineReplicas:
         for topic_partition, log in created.items():
             self._take(topic_partition, log)
 
-    def _take(self, topic_partition: TopicPartition, created: Any) -> None:
-        broker = self._broker
-        partition = broker.partitions.get(topic_partition)
-        topic = broker.image.topics.get(topic_partition.topic)
+    def _take(self, topic_partition: TopicPartition, created: Log | OSError | LogDirectoryFailure) -> None:
+        partition = self._partitions.get(topic_partition)
+        topic = self._context.image.topics.get(topic_partition.topic)
         if partition is None or topic is None or topic.topic_id != partition.topic_id or partition.log is not None:
             return
         if isinstance(created, (OSError, LogDirectoryFailure)):
             self.lacks_room(topic_partition, created)
             if topic_partition in self._without_room:
                 return
-        log = broker.metadata.local_replicas.taken(topic_partition, created, broker.metadata.log_config(topic))
+        log = self.usable(topic_partition, created, self.log_config(topic))
         if log is not None:
             partition.log = log
             partition.high_watermark = log.log_start_offset
-            broker.notice("warning", "replica-resync-started", partition=str(topic_partition))
-            broker.partition_changed(partition, PartitionEvent.LOG_RECREATED)
+            self._context.notice("warning", "replica-resync-started", partition=str(topic_partition))
+            self._emit(partition, PartitionEvent.LOG_RECREATED)
+
+    def usable(
+        self, topic_partition: TopicPartition, created: Log | OSError | LogDirectoryFailure, config: LogConfig
+    ) -> Log | None:
+        """The log that a job created or found on disk; None when it cannot be used."""
+        if isinstance(created, (OSError, LogDirectoryFailure)):
+            self._context.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
+            return None
+        if not self._log_store.settle(created):
+            return None
+        # the log may be older than this broker's copy of the metadata, or a config changed during the job
+        created.update_config(config)
+        return self.flushed(created)
+
+    def flushed(self, log: Log) -> Log | None:
+        """Flush a recovered log with `flush.messages=1` before it serves: only flushed records count there."""
+        if log.config.flush_messages == 1 and log.unflushed_messages:
+            plan = log.flush_plan()
+            try:
+                plan.run()
+            except LogDirectoryFailure as failure:
+                self.directory_failed(failure)
+                return None
+            log.flushed(plan, self._context.clock.now_ms)
+        return log
 
 
 def _arguments(partition: Partition, is_lost: bool) -> dict[str, object]:
