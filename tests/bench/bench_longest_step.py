@@ -37,7 +37,7 @@ class BenchDisk(RealDisk):
     def __init__(self) -> None:
         super().__init__()
         self.writing = nullcontext(None)
-        self.on_slow_call = None
+        self.on_call = None
         self._locks = []
 
     def lock(self, path: str):

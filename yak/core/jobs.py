@@ -13,6 +13,17 @@ from yak.core.events import Effect, JobDone, JobKind, RunJob
 from yak.errors import FailStop, LogDirectoryFailure, PeerError, ProtocolViolation
 
 OnDone: TypeAlias = Callable[[Any, BaseException | None], None]
+SIDE_BY_SIDE: Final[dict[JobKind, int]] = {
+    "flush": 8,
+    "read": 8,
+    "checkpoint": 2,
+    "delete": 1,
+    "recompress": 2,
+    "compact": 1,
+    "image": 2,
+    "cut": 8,
+}
+"""How many jobs of a kind run at a time: a stuck kind (a sync of a dying disk) leaves the other kinds their threads."""
 _CHANGE_STATE: Final[tuple[JobKind, ...]] = ("flush", "checkpoint", "image", "cut")
 _ON_PURPOSE: Final = (OSError, LogDirectoryFailure, PeerError, ProtocolViolation)
 

@@ -10,22 +10,12 @@ from typing import Final
 import trio
 
 from yak.core.events import JobDone, JobKind, RunJob
+from yak.core.jobs import SIDE_BY_SIDE
 from yak.errors import PeerError, ProtocolViolation
 from yak.server import log
 from yak.server.clock import Clock
 from yak.server.latencies import Histogram
 
-SIDE_BY_SIDE: Final[dict[JobKind, int]] = {
-    "flush": 8,
-    "read": 8,
-    "checkpoint": 2,
-    "delete": 1,
-    "recompress": 2,
-    "compact": 1,
-    "image": 2,
-    "cut": 8,
-}
-"""Threads of each kind: a stuck kind (a sync of a dying disk) leaves the other kinds their threads."""
 DEADLINE_MS: Final[dict[JobKind, int]] = {
     "flush": 10_000,
     "read": 10_000,

@@ -47,8 +47,8 @@ class Counts(Watcher):
                 if notice.event == "log-compacted":
                     what = "logs" if str(notice.fields["partition"]).startswith(COMPACT) else "committed offsets"
                     counts[f"{what} compacted"] = counts.get(f"{what} compacted", 0) + 1
-            for what, number in node.torn.items():
-                counts[f"torn: {what}"] = counts.get(f"torn: {what}", 0) + number
+            for what, number in (*node.jobs.counts.items(), *((f"torn: {kind}", n) for kind, n in node.torn.items())):
+                counts[what] = counts.get(what, 0) + number
             counts["calls executed late"] = counts.get("calls executed late", 0) + node.store_line.late_count
         for name, number in self._cluster.calls.items():
             if not name.endswith(" OK"):

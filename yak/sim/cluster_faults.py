@@ -360,10 +360,10 @@ class ClusterFaults:
     def _slow_disk(self) -> bool:
         node = self._dice.choice(self._cluster.nodes)
         kind = self._dice.choice(("flush", "read", "checkpoint", "image", "cut"))
-        node.job_delays_us = {kind: self._dice.between(100_000, 2_000_000)}
+        node.jobs.delays_us = {kind: self._dice.between(100_000, 2_000_000)}
 
         def heal() -> None:
-            node.job_delays_us = {}
+            node.jobs.delays_us = {}
 
         self._for_a_while(heal)
         return True

@@ -39,6 +39,7 @@ from yak.sim.dice import SeededDice
 from yak.sim.groups import Groups
 from yak.sim.history import Key, Watcher
 from yak.sim.impostor import Impostor
+from yak.sim.jobs import PAUSES
 from yak.sim.keyed import COMPACT
 from yak.sim.producer import SimProducer
 from yak.sim.recording import Reading, Recorder, must_hold
@@ -100,6 +101,8 @@ class ClusterRun:
             # so that other events run between the partitions of a new image, or of a follower's fetches
             node.partitions_a_slice = 1
             node.partitions_a_fetch = 2
+            if not spec.leaves_out(PAUSES):
+                node.jobs.pauses = SeededDice(f"pauses {seed}:{brokers}:{node.node_id}")
         history = self.cluster.history
         history.keyed = frozenset((COMPACT, OFFSETS_TOPIC))
         self.view = View(self.cluster, dice.fork("view"))
@@ -203,6 +206,7 @@ class ClusterRun:
                 DELETER,
                 IMPOSTOR,
                 SKEW,
+                PAUSES,
             ),
         )
 
@@ -392,3 +396,6 @@ def run_cluster(spec: Spec, *, lines: list[str] | None = None) -> SeedReport:
         return run.go()
     except Exception as error:  # noqa: BLE001  (an exception of the broker is a finding too)
         return run.report().fail(error, lines)
+    finally:
+        for node in run.cluster.nodes:
+            node.jobs.close()

@@ -19,6 +19,8 @@ ALONE: Mapping[str, tuple[str, ...]] = {
         "bug",
         "requests failed by a bug",
         "fail-stops",
+        "pauses of jobs",
+        "jobs interrupted",
     ),
     "disk": (
         "disk failures: append",
@@ -79,6 +81,8 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "bug",
         "requests failed by a bug",
         "fail-stops",
+        "pauses of jobs",
+        "jobs interrupted",
         "halts for the last directory",
     ),
     "disks": (

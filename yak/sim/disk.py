@@ -38,6 +38,7 @@ class SimFile:
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         """Write all buffers at the end."""
+        self._disk.called("write", self._path)
         self._disk.may_fail("append", self._path)
         data = self._content.data
         before = len(data)
@@ -50,7 +51,7 @@ class SimFile:
 
     def read(self, size: int, position: int) -> bytes:
         """Up to `size` bytes from `position`."""
-        self._disk.slow_call("read", self._path)
+        self._disk.called("read", self._path)
         self._disk.may_fail("read", self._path)
         self._disk.count_read(self._path)
         return self._disk.maybe_garbled(self._path, bytes(memoryview(self._content.data)[position : position + size]))
@@ -77,13 +78,14 @@ class SimFile:
 
     def truncate(self, size: int) -> None:
         """Truncate the file. A power loss before the next sync may undo it."""
+        self._disk.called("write", self._path)
         self._disk.may_fail("truncate", self._path)
         with self._disk.writing:
             self._content.truncate(size)
 
     def sync(self) -> None:
         """Make all appended bytes durable."""
-        self._disk.slow_call("sync", self._path)
+        self._disk.called("sync", self._path)
         try:
             self._disk.may_fail("sync", self._path)
         except OSError:
@@ -154,8 +156,8 @@ class SimDisk:
         self.cached_bytes: int | None = None
         self.reads: dict[str, int] = {}
         self.syncs = 0
-        self.on_slow_call: Callable[[str, str], None] | None = None
-        """Gets each `read`, `sync`, `remove` and `rename`, while it is set."""
+        self.on_call: Callable[[str, str], None] | None = None
+        """Gets each call that waits for the device or changes files, before it begins, while it is set."""
         self.observe_failure: Callable[[str, str], None] | None = None
         self.writing: AbstractContextManager[Tear | None] = _NO_DEATH
         """Every write runs inside it: the process may end in one of them (`end_inside`)."""
@@ -191,10 +193,10 @@ class SimDisk:
         """The next `append`, `read`, `sync`, `truncate`, `write_file`, `open` or `rename` on such a path raises this errno."""
         self._failures.setdefault(operation, []).append((path_contains, error_number))
 
-    def slow_call(self, call: str, path: str) -> None:
-        """A call begins that a broker's step may not make, or not often."""
-        if self.on_slow_call is not None:
-            self.on_slow_call(call, path)
+    def called(self, call: str, path: str) -> None:
+        """A call begins: a `read`, `sync`, `remove` or `rename`, or a `write` of any other kind."""
+        if self.on_call is not None:
+            self.on_call(call, path)
 
     def may_fail(self, operation: str, path: str) -> None:
         """Raise the failure that is planned for this call, if any."""
@@ -262,6 +264,7 @@ class SimDisk:
         if content is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "No such file", path)
+            self.called("write", path)
             self._need_parent(path)
             with self.writing:
                 content = self._names.make(path)
@@ -299,12 +302,13 @@ class SimDisk:
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents."""
+        self.called("write", path)
         with self.writing:
             self._names.make_directory(path)
 
     def read_file(self, path: str) -> bytes:
         """A whole small file."""
-        self.slow_call("read", path)
+        self.called("read", path)
         self.may_fail("read", path)
         content = self._names.files.get(path)
         if content is None:
@@ -314,7 +318,7 @@ class SimDisk:
 
     def write_file(self, path: str, data: bytes) -> None:
         """Replace a small file durably."""
-        self.slow_call("sync", path)
+        self.called("sync", path)
         self.may_fail("write_file", path)
         with self.writing:
             self._replace(path, data).sync()
@@ -323,16 +327,19 @@ class SimDisk:
 
     def write_file_lazily(self, path: str, data: bytes) -> None:
         """Replace a small file; a crash may lose the new content."""
+        self.called("write", path)
         self.may_fail("write_file", path)
         with self.writing:
             self._replace(path, data)
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file or directory."""
-        self.slow_call("rename", old)
+        self.called("rename", old)
         self.may_fail("rename", old)
         if not self.exists(old):
             raise FileNotFoundError(errno.ENOENT, "No such file", old)
+        if old == new:
+            return
         with self.writing:
             self._names.rename(old, new)
         moved: dict[str, SimFile] = {}
@@ -346,14 +353,14 @@ class SimDisk:
 
     def remove(self, path: str) -> None:
         """Remove a file; no error when it is absent. Open handles still read it."""
-        self.slow_call("remove", path)
+        self.called("remove", path)
         with self.writing:
             self._names.remove(path)
         self._handles.pop(path, None)
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory and everything in it; no error if it is absent."""
-        self.slow_call("remove", path)
+        self.called("remove", path)
         prefix = path + "/"
         for name in [name for name in self._names.files if name.startswith(prefix)]:
             self.remove(name)
@@ -364,14 +371,14 @@ class SimDisk:
 
     def sync_directory(self, path: str) -> None:
         """Make the directory's names durable."""
-        self.slow_call("sync", path)
+        self.called("sync", path)
         self.may_fail("sync", path)
         with self.writing:
             self._names.settle(path)
 
     def sync_file_system(self, path: str) -> None:
         """Make all files and names durable."""
-        self.slow_call("sync", path)
+        self.called("sync", path)
         self.may_fail("sync", path)
         with self.writing:
             self._names.settle_all()

@@ -39,3 +39,15 @@ class Death(AbstractContextManager["Tear | None"]):
         """Raises ProcessEnded, whatever the outcome of the write."""
         if self._writes_left < 0:
             raise ProcessEnded
+
+
+class _Gone(AbstractContextManager["Tear | None"]):
+    def __enter__(self) -> Tear | None:
+        raise ProcessEnded
+
+    def __exit__(self, *_: object) -> None:
+        """Never entered."""
+
+
+GONE: Final = _Gone()
+"""Entered for each write of a process that has ended: a cleanup in a thread of it must not happen."""

@@ -251,10 +251,10 @@ class Faults:
     def _slow_disk(self) -> None:
         self._count("slow disks")
         kind = self._dice.choice(("flush", "read", "checkpoint", "recompress", "image", "delete"))
-        self._node.job_delays_us = {kind: self._dice.between(200_000, SLOW_JOB_US)}
+        self._node.jobs.delays_us = {kind: self._dice.between(200_000, SLOW_JOB_US)}
 
         def heal() -> None:
-            self._node.job_delays_us = {}
+            self._node.jobs.delays_us = {}
             self.start()
 
         self._world.after(self._dice.between(50_000, 1_000_000), heal)

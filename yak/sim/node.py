@@ -25,7 +25,7 @@ from yak.errors import FailStop, LogDirectoryFailure
 from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import Death, ProcessEnded
-from yak.sim.job_delays import MARKS_US, job_delay_us
+from yak.sim.jobs import MARKS_US, Jobs
 from yak.sim.peers import Peers
 from yak.sim.planted_bugs import PlantedBugs
 from yak.sim.step_probe import StepProbe
@@ -66,8 +66,7 @@ class SimNode:
         self.host, self.port = f"node{node_id}", PORT
         self.directories, self.disk = directories, SimDisk()
         self.disk.make_directory("/")
-        self.job_delays_us: dict[str, int] = {}
-        """Fixed durations by kind of job; other durations come from the random source."""
+        self.jobs = Jobs(self.disk, dice, self._later, self._post)
         self.skew_ms = 0
         """This broker's clock minus the world's. It changes only while the broker does not run."""
         self.partitions_a_slice = PARTITIONS_A_SLICE
@@ -240,6 +239,7 @@ class SimNode:
         self.disk.kill()
 
     def _end(self) -> None:
+        self.jobs.end()
         self._life += 1
         self.broker = None
         self.bugs.process_ended()
@@ -323,7 +323,7 @@ class SimNode:
     def _step(self, event: events.Event) -> None:
         assert self.broker is not None
         self.bugs.is_stepping = True
-        self.disk.on_slow_call = self._probe.called
+        self.disk.on_call = self._probe.called
         try:
             effects = self.broker.step(event, self.now_ms)
         except FailStop as failure:
@@ -331,7 +331,7 @@ class SimNode:
             return
         finally:
             self.bugs.is_stepping = False
-            self.disk.on_slow_call = None
+            self.disk.on_call = None
         self._probe.check()
         for effect in effects:
             self._carry_out(effect)
@@ -353,8 +353,8 @@ class SimNode:
                 self.peers.close(peer_id)
             case events.CloseConnection(connection_id, reason):
                 self._close(connection_id, reason)
-            case events.RunJob(job_id, kind, run):
-                self._later(job_delay_us(self._dice, kind, self.job_delays_us), lambda: self._run_job(job_id, run))
+            case events.RunJob():
+                self.jobs.start(effect)
             case events.CallStore(nonce, request):
                 self.store_line.call(nonce, request)
             case events.TailStore(after):
@@ -394,15 +394,6 @@ class SimNode:
         else:
             self.on_close(connection_id)
         self.disconnect(connection_id)
-
-    def _run_job(self, job_id: int, run: Callable[[], object]) -> None:
-        result: object = None
-        error: BaseException | None = None
-        try:
-            result = run()
-        except Exception as raised:  # noqa: BLE001  (any exception of a job goes to the core, as in the shell)
-            error = raised
-        self._later(self._dice.between(20, 2_000), lambda: self._post(events.JobDone(job_id, result, error)))
 
     def _renew_marks(self) -> None:
         """As `yak.server.background` does it, in a thread."""

@@ -11,6 +11,7 @@ from yak.sim.churn import RecordsDeleter, TopicChurn
 from yak.sim.clients import Channel, SimConsumer
 from yak.sim.dice import SeededDice
 from yak.sim.faults import Faults
+from yak.sim.jobs import PAUSES
 from yak.sim.node import SimNode
 from yak.sim.producer import SimProducer
 from yak.sim.seed_report import SeedReport
@@ -63,6 +64,8 @@ class Run:
             settings=SETTINGS,
             directories=DIRECTORIES[: self._dice.between(1, len(DIRECTORIES))],
         )
+        if not spec.leaves_out(PAUSES):
+            self.node.jobs.pauses = SeededDice(f"pauses {spec.seed}")
         self.channels: list[Channel] = []
         self.faults = Faults(
             self.world,
@@ -117,10 +120,11 @@ class Run:
             {
                 **self.books.counts,
                 **self.faults.counts,
+                **self.node.jobs.counts,
                 **{f"torn: {what}": number for what, number in self.node.torn.items()},
             },
             strikes=self.faults.struck_count,
-            parts=(*TOPICS, CHURN, DELETER),
+            parts=(*TOPICS, CHURN, DELETER, PAUSES),
         )
 
     # -------------------------------------------------------------------------------------------------- clients
@@ -228,3 +232,5 @@ def run_alone(spec: Spec, *, lines: list[str] | None = None) -> SeedReport:
         return run.go()
     except Exception as error:  # noqa: BLE001  (an exception of the broker is a finding too)
         return run.report().fail(error, lines)
+    finally:
+        run.node.jobs.close()

@@ -74,7 +74,7 @@ def test_a_batch_that_fails_after_recompression_does_not_count_for_another_one()
     rig.create_topic("packed", compression_type="gzip")
     rig.create_topic("durable", flush_messages="1")
     assert log_of(rig, "packed").directory != log_of(rig, "durable").directory
-    rig.node.job_delays_us = {"flush": 1_000_000, "recompress": 1_000}
+    rig.node.jobs.delays_us = {"flush": 1_000_000, "recompress": 1_000}
     rig.node.disk.fail_next("append", path_contains="packed-0")
     parts = [("packed", 0, one_batch(rig, b"a")), ("durable", 0, one_batch(rig, b"b"))]
     pending = rig.begin(0, 9, **produce_to(parts, timeout_ms=10_000))
@@ -89,7 +89,7 @@ def test_a_repeated_batch_is_not_acknowledged_before_its_first_copy_is_on_the_de
     rig = Rig()
     rig.create_topic("durable", flush_messages="1")
     rig.create_topic("sometimes", flush_messages="2")
-    rig.node.job_delays_us = {"flush": 1_000_000}
+    rig.node.jobs.delays_us = {"flush": 1_000_000}
     for topic, acks in (("durable", 1), ("durable", -1), ("sometimes", 1), ("sometimes", -1)):
         identity = {"producer_id": 1 + acks, "epoch": 0, "sequence": 0}
         fields = produce_to([(topic, 0, one_batch(rig, b"a", b"b", **identity))], acks=acks, timeout_ms=10_000)
@@ -111,7 +111,7 @@ def test_a_repeated_batch_is_not_acknowledged_before_its_first_copy_is_on_the_de
 def test_a_failed_flush_is_told_to_all_who_wait_for_it():
     rig = Rig()
     rig.create_topic("durable", flush_messages="1")
-    rig.node.job_delays_us = {"flush": 300_000}
+    rig.node.jobs.delays_us = {"flush": 300_000}
     rig.node.disk.fail_next("sync", path_contains="durable-0")
     waiting = []
     for number in range(4):
@@ -209,7 +209,7 @@ def replace_topic(rig: Rig, name: str, old_id) -> None:
 def test_batches_that_wait_for_recompression_count_as_unanswered_with_acks_0_too():
     rig = Rig()
     rig.create_topic("packed", compression_type="gzip")
-    rig.node.job_delays_us = {"recompress": 100_000}
+    rig.node.jobs.delays_us = {"recompress": 100_000}
     for number in range(5):
         rig.begin(0, 9, **produce_fields("packed", one_batch(rig, b"%d" % number), acks=0))
     rig.run_for(20)
@@ -291,10 +291,10 @@ def test_the_logs_are_closed_only_after_the_checkpoint_under_way():
     rig.create_topic("orders")
     rig.produce("orders", [b"a"])
     rig.restart(orderly=True)
-    rig.node.job_delays_us = {"checkpoint": 5_000_000}
+    rig.node.jobs.delays_us = {"checkpoint": 5_000_000}
     rig.run_for(1_100)
     rig.produce("orders", [b"b"] * 5)
-    rig.node.job_delays_us = {"checkpoint": 1_000}
+    rig.node.jobs.delays_us = {"checkpoint": 1_000}
     rig.node.stop()
     rig.run_for(2_000)
     assert not rig.node.disk.exists("/data/.kafka_cleanshutdown"), "closed beside a checkpoint"
@@ -310,7 +310,7 @@ def test_the_logs_are_closed_only_after_the_checkpoint_under_way():
 def test_a_stop_waits_for_the_flushes_under_way_and_starts_no_other():
     rig = Rig()
     rig.create_topic("durable", flush_messages="1")
-    rig.node.job_delays_us = {"flush": 400_000, "checkpoint": 400_000}
+    rig.node.jobs.delays_us = {"flush": 400_000, "checkpoint": 400_000}
     pending = rig.begin(0, 9, **produce_fields("durable", one_batch(rig, b"a")))
     rig.run_for(20)
     rig.node.stop()
@@ -333,7 +333,7 @@ def test_a_stop_ends_in_bounded_time_while_the_store_is_away_and_deletions_are_d
     rig.run_for(31_000)
     rig.node.store_goes_down()
     rig.run_for(29_500)
-    rig.node.job_delays_us = {"checkpoint": 3_000_000}
+    rig.node.jobs.delays_us = {"checkpoint": 3_000_000}
     rig.node.stop()
     rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=2_000)
     assert rig.node.disk.exists("/data/.kafka_cleanshutdown")

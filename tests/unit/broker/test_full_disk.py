@@ -82,7 +82,7 @@ def test_flush_whose_epochs_find_no_room_is_repeated_without_another_record(rig)
 def test_flush_requested_for_a_log_that_replaced_another_one_is_started_when_that_ones_flush_ends(rig):
     for topic in ("durable", "other"):
         rig.create_topic(topic, flush_messages="1")
-    rig.node.job_delays_us = {"flush": 200_000}
+    rig.node.jobs.delays_us = {"flush": 200_000}
     for topic in ("durable", "other"):
         rig.begin(0, 9, client=rig.new_client(), **produce_fields(topic, record_batch([b"a"], rig.world.now_ms)))
     rig.run_for(50)

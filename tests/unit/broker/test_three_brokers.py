@@ -196,7 +196,7 @@ def test_who_is_told_of_a_new_leader_finds_one_that_knows_it_leads(seed, slow):
     rig = ClusterRig(seed=seed)
     rig.create_topic("orders")
     leader = rig.leader("orders")
-    rig.nodes[slow - 1].job_delays_us = {"image": 30_000}
+    rig.nodes[slow - 1].jobs.delays_us = {"image": 30_000}
     rig.nodes[leader - 1].kill()
     told = [rig.begin(node, 3, 12, **question(NAMED)) for node in rig.followers("orders")]
     rig.run_until(lambda: any(each.is_done for each in told))

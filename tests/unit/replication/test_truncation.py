@@ -100,7 +100,7 @@ def test_truncation_waits_for_no_sync_in_a_turn_and_no_append_precedes_its_sync(
 def test_partition_under_truncation_is_not_fetched_and_ignores_an_answer_under_way(rig):
     deposed, leader = diverge(rig)
     node = rig.nodes[deposed - 1]
-    node.job_delays_us = {"cut": LONG_US}
+    node.jobs.delays_us = {"cut": LONG_US}
     rig.run_until(lambda: is_being_truncated(rig, deposed))
     rig.run_until(lambda: rig.replica(leader, "orders").is_leader)
     rig.begin_produce("orders", [b"b"], acks=1)
@@ -114,7 +114,7 @@ def test_partition_under_truncation_is_not_fetched_and_ignores_an_answer_under_w
     fetcher._take(FetchedPartition(topic_id, 0, 0, 2, 0, memoryview(bytes(batch)), None, None))
     rig.run_for(LONG_US // 4000)
     assert (replica.log_end_offset, is_being_truncated(rig, deposed)) == (1, True)
-    node.job_delays_us = {}
+    node.jobs.delays_us = {}
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert replica.log_end_offset == 2
 
@@ -122,7 +122,7 @@ def test_partition_under_truncation_is_not_fetched_and_ignores_an_answer_under_w
 def test_replica_elected_before_the_sync_of_its_truncation_syncs_before_it_appends():
     rig = make_rig()
     deposed, _ = diverge(rig)
-    rig.nodes[deposed - 1].job_delays_us = {"cut": 4 * LONG_US}
+    rig.nodes[deposed - 1].jobs.delays_us = {"cut": 4 * LONG_US}
     replica = rig.replica(deposed, "orders")
     rig.run_until(lambda: replica.log is not None and replica.log.unsynced_truncation is not None)
     rig.elect("orders", deposed)
@@ -140,7 +140,7 @@ def test_replica_elected_before_the_sync_of_its_truncation_syncs_before_it_appen
 def test_replica_elected_before_its_truncation_keeps_and_commits_its_records():
     rig = make_rig(flush_messages="1")
     deposed, _ = diverge(rig)
-    rig.nodes[deposed - 1].job_delays_us = {"cut": LONG_US}
+    rig.nodes[deposed - 1].jobs.delays_us = {"cut": LONG_US}
     replica = rig.replica(deposed, "orders")
     rig.run_until(lambda: is_being_truncated(rig, deposed))
     assert (replica.log_end_offset, replica.log.recovery_point) == (3, 1)
@@ -154,11 +154,11 @@ def test_replica_elected_before_its_truncation_keeps_and_commits_its_records():
 def test_leader_elected_during_a_truncation_decides_the_divergence_again(rig):
     deposed, _ = diverge(rig)
     other = next(node for node in (1, 2, 3) if node not in (deposed, rig.leader("orders")))
-    rig.nodes[deposed - 1].job_delays_us = {"cut": LONG_US}
+    rig.nodes[deposed - 1].jobs.delays_us = {"cut": LONG_US}
     rig.run_until(lambda: is_being_truncated(rig, deposed))
     rig.elect("orders", other)
     rig.run_until(lambda: rig.replica(other, "orders").is_leader)
-    rig.nodes[deposed - 1].job_delays_us = {}
+    rig.nodes[deposed - 1].jobs.delays_us = {}
     assert rig.produce("orders", [b"b"]).base_offset == 1
     rig.run_until(lambda: rig.is_in_sync("orders") and not is_being_truncated(rig, deposed))
     assert rig.replica(deposed, "orders").log_end_offset == 2
@@ -179,7 +179,7 @@ def test_truncation_that_fails_takes_the_directory_offline(operation):
 
 def test_topic_deleted_during_a_truncation_leaves_no_files(rig):
     deposed, _ = diverge(rig)
-    rig.nodes[deposed - 1].job_delays_us = {"cut": LONG_US}
+    rig.nodes[deposed - 1].jobs.delays_us = {"cut": LONG_US}
     rig.run_until(lambda: is_being_truncated(rig, deposed))
     rig.ask(deposed, 20, 3, topic_names=["orders"], timeout=create_fields("orders", {}, 1)["timeout"])
     rig.run_for(LONG_US // 500)
@@ -192,13 +192,13 @@ def test_topic_deleted_during_a_truncation_leaves_no_files(rig):
 def test_stop_waits_for_the_sync_of_a_truncation_and_is_clean(rig):
     deposed, _ = diverge(rig)
     node = rig.nodes[deposed - 1]
-    node.job_delays_us = {"cut": LONG_US}
+    node.jobs.delays_us = {"cut": LONG_US}
     rig.run_until(lambda: is_being_truncated(rig, deposed))
     began_ms = rig.world.now_ms
     node.stop()
     rig.run_until(lambda: node.broker is None)
     assert rig.world.now_ms - began_ms >= LONG_US // 1000 - 50
-    node.job_delays_us = {}
+    node.jobs.delays_us = {}
     assert node.disk.exists("/data/.kafka_cleanshutdown")
     assert not node.disk.contents()["/data/orders-0/00000000000000000000.log"].cut
     node.start()

@@ -259,3 +259,11 @@ def test_after_a_sync_that_failed_no_later_one_counts():
     file.sync()
     disk.crash(KeepsNothing())
     assert disk.peek("/d/f", 0) == b"kept again"
+
+
+def test_file_renamed_to_its_own_name_stays(disk):
+    disk.write_file("/d/sub/f", b"a")
+    disk.rename("/d/sub/f", "/d/sub/f")
+    assert disk.read_file("/d/sub/f") == b"a"
+    disk.rename("/d/sub", "/d/sub")
+    assert disk.names("/d/sub") == ["f"]

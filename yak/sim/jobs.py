@@ -1,0 +1,198 @@
+"""The jobs of one simulated broker: their durations, how many run side by side, and pauses between their disk calls.
+
+A job of a real broker runs in a thread while steps and other jobs go on. Here some jobs pause before some of their disk
+calls, and the other events of the world happen meanwhile: steps of the same broker, other jobs, the end of the process.
+
+Such a job runs in a thread of its own, but never beside another thread: `_Thread.go_on` waits for the job's next pause or
+its end. So a run stays reproducible.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from yak.core.events import JobDone, JobKind, RunJob
+from yak.core.jobs import SIDE_BY_SIDE
+from yak.ids import JobId
+from yak.sim.dice import SeededDice
+from yak.sim.disk import SimDisk
+from yak.sim.disk_death import GONE, ProcessEnded
+
+MARKS_US: Final = 500
+"""From a broker's readiness until it has recorded the machine's boot id in its directories."""
+PAUSES: Final = "pauses"
+"""The pauses of jobs, which may be left out of a run."""
+_PAUSING_PERCENT: Final = 50
+"""How many jobs of an interleaved run pause at all: threads cost time."""
+_PAUSE_PERCENT: Final = (10, 30, 100)
+"""How many disk calls of one job have a pause before them."""
+_PAUSE_US: Final = (1_000, 10_000, 200_000)
+"""The longest pause of one job."""
+
+
+class Jobs:
+    """The jobs of one process under way."""
+
+    def __init__(
+        self,
+        disk: SimDisk,
+        dice: SeededDice,
+        later: Callable[[int, Callable[[], object]], None],
+        post: Callable[[JobDone], None],
+    ) -> None:
+        self._disk, self._dice, self._later, self._post = disk, dice, later, post
+        self.delays_us: Mapping[str, int] = {}
+        """Fixed times from a job's effect to its begin, by kind; other times come from the random source."""
+        self.pauses: SeededDice | None = None
+        """Draws the pauses; without it every job runs in one piece."""
+        self.counts = {"pauses of jobs": 0, "jobs interrupted": 0}
+        """Interrupted jobs: the process ended between two of their disk calls."""
+        self._running: dict[JobId, tuple[JobKind, _Thread]] = {}
+        self._idle: list[_Thread] = []
+        self._waiting: dict[JobKind, deque[RunJob]] = {kind: deque() for kind in SIDE_BY_SIDE}
+
+    def start(self, effect: RunJob) -> None:
+        """Begin a job some time later."""
+        self._later(self._delay_us(effect.kind), lambda: self._begin(effect))
+
+    def end(self) -> None:
+        """The process ended: its jobs make no further disk call."""
+        for waiting in self._waiting.values():
+            waiting.clear()
+        for _kind, thread in self._running.values():
+            if not thread.is_over:
+                self.counts["jobs interrupted"] += 1
+            self._disk.writing = GONE
+            thread.interrupt()
+            self._idle.append(thread)
+        self._running.clear()
+
+    def close(self) -> None:
+        """The run is over: end all threads."""
+        self.end()
+        while self._idle:
+            self._idle.pop().close()
+
+    def _delay_us(self, kind: JobKind) -> int:
+        """One job in twenty is slow."""
+        if kind in self.delays_us:
+            return self.delays_us[kind]
+        slow = self._dice.chance(5)
+        if kind in ("flush", "cut"):
+            return self._dice.between(100, 200_000 if slow else 4_000)
+        return self._dice.between(50, 50_000 if slow else 1_000)
+
+    def _begin(self, effect: RunJob) -> None:
+        if sum(kind == effect.kind for kind, _thread in self._running.values()) >= SIDE_BY_SIDE[effect.kind]:
+            self._waiting[effect.kind].append(effect)
+        elif self.pauses is not None and self.pauses.chance(_PAUSING_PERCENT):
+            thread = self._idle.pop() if self._idle else _Thread()
+            thread.take(effect.run, self.pauses)
+            self._running[effect.job_id] = (effect.kind, thread)
+            self._go_on(effect, thread)
+        else:
+            result: object = None
+            error: Exception | None = None
+            try:
+                result = effect.run()
+            except Exception as raised:  # noqa: BLE001  (any exception of a job goes to the core, as in the shell)
+                error = raised
+            self._done(effect, result, error)
+
+    def _go_on(self, effect: RunJob, thread: _Thread) -> None:
+        self._disk.on_call = thread.called
+        try:
+            thread.go_on()
+        finally:
+            self._disk.on_call = None
+        if not thread.is_over:
+            self.counts["pauses of jobs"] += 1
+            self._later(thread.pause_us(), lambda: self._go_on(effect, thread))
+            return
+        del self._running[effect.job_id]
+        self._idle.append(thread)
+        self._done(effect, thread.result, thread.error)
+        if self._waiting[effect.kind]:
+            waiting = self._waiting[effect.kind].popleft()
+            self._later(0, lambda: self._begin(waiting))
+
+    def _done(self, effect: RunJob, result: object, error: Exception | None) -> None:
+        self._later(self._dice.between(20, 2_000), lambda: self._post(JobDone(effect.job_id, result, error)))
+
+
+class _Thread:
+    """Runs jobs that pause, one after the other. It and the run's own thread take turns: exactly one of them runs."""
+
+    def __init__(self) -> None:
+        self.is_over = True
+        """Whether it has no job, or its job has ended."""
+        self.result: object = None
+        self.error: Exception | None = None
+        self._run: Callable[[], object] | None = None
+        self._dice = SeededDice(0)
+        self._pause_percent = 0
+        self._pause_us_max = 0
+        self._has_ended_process = False
+        self._is_interrupted = False
+        self._turn, self._handed_back = threading.Lock(), threading.Lock()
+        self._turn.acquire()
+        self._handed_back.acquire()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def take(self, run: Callable[[], object], dice: SeededDice) -> None:
+        """Get a job, which `go_on` begins."""
+        self._run, self._dice = run, dice
+        self._pause_percent, self._pause_us_max = dice.choice(_PAUSE_PERCENT), dice.choice(_PAUSE_US)
+        self.is_over = self._has_ended_process = self._is_interrupted = False
+        self.result = self.error = None
+
+    def go_on(self) -> None:
+        """Run to the job's next pause, or to its end. Raises ProcessEnded."""
+        self._turn.release()
+        self._handed_back.acquire()
+        if self._has_ended_process:
+            raise ProcessEnded
+
+    def pause_us(self) -> int:
+        """How long this pause takes."""
+        return self._dice.between(20, self._pause_us_max)
+
+    def called(self, call: str, path: str) -> None:  # noqa: ARG002
+        """In the job's thread: a disk call begins. Raises ProcessEnded."""
+        if self._dice.chance(self._pause_percent):
+            self._handed_back.release()
+            self._turn.acquire()
+            if self._is_interrupted:
+                raise ProcessEnded
+
+    def interrupt(self) -> None:
+        """End a job that pauses."""
+        if not self.is_over:
+            self._is_interrupted = True
+            with suppress(ProcessEnded):
+                self.go_on()
+
+    def close(self) -> None:
+        """End the thread, which has no job."""
+        self._run = None
+        self._turn.release()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            self._turn.acquire()
+            if self._run is None:
+                return
+            try:
+                self.result = self._run()
+            except ProcessEnded:
+                self._has_ended_process = True
+            except Exception as error:  # noqa: BLE001  (any exception of a job goes to the core, as in the shell)
+                self.error = error
+            self.is_over = True
+            self._handed_back.release()
