@@ -113,7 +113,7 @@ class Broker:
         self.maintenance = Maintenance(self, now_ms)
         self.compacting = Compacting(self)
         self._failure: FailStop | None = None
-        self.peers = Peers(self.context, parts.dice, self._incarnation)
+        self.peers = Peers(self.context, parts.dice, self._incarnation, self._suspect)
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
         self.recently_fenced = RecentlyFenced(self.context)
         self.failure_watch = FailureWatch(
@@ -201,6 +201,9 @@ class Broker:
 
     def _on_broker_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
         self.metadata.peer_is_dead(node_id, broker_epoch)
+
+    def _suspect(self, node_id: NodeId) -> None:
+        self.failure_watch.suspect(node_id)
 
     def _incarnation(self) -> Incarnation:
         return Incarnation(self.node_id, self.metadata.lifecycle.broker_epoch, self.identity.boot_id)

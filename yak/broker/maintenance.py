@@ -200,6 +200,7 @@ class Maintenance:
             if partition.pending_appends is not None:
                 partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
             broker.replication.follower_sessions.changed(partition)
+        broker.peers.is_stopping = True
         broker.failure_watch.stop()
         broker.damaged_replicas.stop()
         broker.offline_replicas.stop()

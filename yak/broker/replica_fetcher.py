@@ -9,15 +9,14 @@ neither end serves thousands of them in one step; the others are named in the ne
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from yak.config.log_config import NEVER
-from yak.core.events import PeerEnd
+from yak.core.broker_channel import BrokerChannel, ChannelEvents
 from yak.errors import ErrorCode, LogDirectoryFailure, ProtocolViolation
-from yak.ids import LeaderEpoch, NodeId, Offset, PeerId
+from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.record_batch import HEADER_BYTES, read_header
 from yak.protocol.replica_fetch import (
     FetchedPartition,
@@ -36,18 +35,16 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = tuple[bytes, int]
 """Topic id as its 16 bytes, and partition. A UUID is hashed and compared in Python, several times for each answer."""
+EVENTS = ChannelEvents("replica-fetch-lost", "replica-fetch-unanswered", "replica-fetch-broken")
 IN_FLIGHT_MAX = 2
-RECONNECT_FIRST_MS, RECONNECT_LONGEST_MS = 10, 1_000
-RETRY_FIRST_MS, USUAL_REFUSALS = 5, 3
-ANSWER_MS_MAX = 30_000
-"""Longest wait for a fetch answer; then the fetcher reconnects (Kafka's replica.socket.timeout.ms)."""
+RETRY_FIRST_MS = 5
 EPOCH_MAX = 2**31 - 1
 CLIENT_ID_PREFIX = "yak-replica:"
 """Prefix of the node id in the client id, for readers of a trace: it proves nothing."""
 
 
 class ReplicaFetcher:
-    """Replicates partitions from one leader. `pump` sends requests; all other methods handle events."""
+    """Replicates partitions from one leader. `send_due` sends requests; all other methods handle events."""
 
     def __init__(
         self, broker: Broker, node_id: NodeId, truncations: Truncations, throttle: Throttle, *, partitions_a_fetch: int
@@ -68,19 +65,9 @@ class ReplicaFetcher:
         self._stuck_at: dict[Key, Offset] = {}
         """Offset where the leader's log is damaged, so that the log event is written once."""
         self._unflushed: dict[Key, None] = {}
-        self._in_flight: deque[int] = deque()
-        self._heard_ms = 0
-        self._refusals = 0
-        self._correlation_id = 0
+        self._channel = BrokerChannel(broker.context, broker.peers, node_id, self, EVENTS, IN_FLIGHT_MAX)
         self._session_id = 0
         self._session_epoch = 0
-        self._peer_id: PeerId | None = None
-        self._leaders_boot = ""
-        """The leader's incarnation when the connection was opened."""
-        self._is_connected = False
-        self._is_proven = False
-        """Whether requests may be sent."""
-        self._pause_ms = RECONNECT_FIRST_MS
 
     # ----------------------------------------------------------------------------------------------------- partitions
 
@@ -110,7 +97,7 @@ class ReplicaFetcher:
     def is_naming(self, partition: Partition) -> bool:
         """Whether a request that names the partition has no answer yet."""
         told = self._told.get(_key(partition))
-        return told is not None and told[1] in self._in_flight
+        return told is not None and told[1] in self._channel.in_flight
 
     def flushed(self, partition: Partition) -> None:
         """The appended records are on the device: acknowledge them."""
@@ -119,44 +106,22 @@ class ReplicaFetcher:
             del self._unflushed[key]
             if partition.log is not None:
                 self._tell(key, partition, partition.log)
-                self.pump()
+                self.send_due()
 
     def close(self) -> None:
         """Close the connection and stop fetching."""
-        self._hang_up()
+        self._channel.close()
         self.partitions.clear()
 
     def restart(self) -> None:
-        """Reconnect and begin a new session, after this broker or the leader registered a new incarnation."""
-        self._hang_up()
-        self._pause_ms = RECONNECT_FIRST_MS
-        self.pump()
+        """Reconnect and begin a new session, after this broker registered a new incarnation."""
+        self._channel.restart()
 
     def hurry(self) -> None:
         """Retry delayed partitions and connections now: the leader may be back, or a throttle may have changed."""
-        leader = self._broker.image.brokers.get(self.node_id)
-        if leader is not None and self._peer_id is not None and leader.boot_id != self._leaders_boot:
-            # The leader's old machine may have failed without closing this connection.
-            self.restart()
+        self._channel.hurry()
         for key in self._delayed:
             self._delay_until(key, self._broker.now_ms)
-        if (self, "connect") in self._broker.timers:
-            self._broker.timers.disarm((self, "connect"))
-            self._pause_ms = RECONNECT_FIRST_MS
-            self.pump()
-
-    # -------------------------------------------------------------------------------------------------------- time
-
-    def _check_answers(self) -> None:
-        """Reconnect when an answer is overdue. Only the connection arms this timer, so that no request has to."""
-        now_ms = self._broker.now_ms
-        due_ms = now_ms + ANSWER_MS_MAX
-        if self._in_flight or not self._is_proven:
-            due_ms = self._heard_ms + ANSWER_MS_MAX
-        if due_ms > now_ms:
-            self._broker.timers.arm((self, "answer"), due_ms, self._check_answers)
-        else:
-            self._give_up("replica-fetch-unanswered", f"the leader sent no response for {ANSWER_MS_MAX // 1000} s")
 
     def _delay_until(self, key: Key, due_ms: int) -> None:
         self._delayed[key] = due_ms
@@ -171,76 +136,16 @@ class ReplicaFetcher:
                 self._tell(key, partition, partition.log)
         if self._delayed:
             self._broker.timers.arm_at_the_latest((self, "retry"), min(self._delayed.values()), self._retry)
-        self.pump()
+        self.send_due()
 
-    # -------------------------------------------------------------------------------------------------- the connection
+    # ---------------------------------------------------------------------------------------------------- the session
 
-    def pump(self) -> None:
-        """Connect if necessary, and send the requests that are due and allowed."""
-        if self._peer_id is None:
-            if self.partitions and (self, "connect") not in self._broker.timers:
-                self._connect()
-            return
-        while self._is_proven and len(self._in_flight) < IN_FLIGHT_MAX:
-            has_news = bool(self._to_tell or self._to_forget)
-            if self._in_flight and (not has_news or self._session_epoch == 0):
-                return
-            if self._session_epoch == 0 and not self._to_tell:
-                return
-            self._send()
-
-    def _connect(self) -> None:
-        leader = self._broker.image.brokers.get(self.node_id)
-        if leader is None:
-            self._connect_after(RECONNECT_LONGEST_MS)
-            return
-        self._leaders_boot = leader.boot_id
-        self._peer_id = self._broker.peers.open(leader, self)
-
-    def on_connected(self, peer_id: PeerId) -> None:
-        """The leader accepted the connection."""
-        if peer_id == self._peer_id:
-            self._is_connected, self._heard_ms = True, self._broker.now_ms
-            self._check_answers()
-
-    def on_proven(self, peer_id: PeerId) -> None:
-        """The leader accepts requests."""
-        if peer_id == self._peer_id:
-            self._is_proven = True
-            self.pump()
-
-    def on_lost(self, peer_id: PeerId, how: PeerEnd, reason: str) -> None:
-        """The connection ended, and the session with it: reconnect after a backoff."""
-        if peer_id != self._peer_id:
-            return
-        if self._is_connected and not self._broker.maintenance.is_stopping:
-            self._broker.notice("info", "replica-fetch-lost", leader=self.node_id, how=how, reason=reason)
-            if how in ("reset", "closed"):
-                self._broker.failure_watch.suspect(self.node_id)
-        self._reset()
-        self._back_off()
-
-    def _back_off(self) -> None:
-        self._connect_after(self._pause_ms + self._broker.dice.below(self._pause_ms))
-        self._pause_ms = min(2 * self._pause_ms, RECONNECT_LONGEST_MS)
-
-    def _connect_after(self, pause_ms: int) -> None:
-        self._broker.timers.arm((self, "connect"), self._broker.now_ms + pause_ms, self.pump)
-
-    def _hang_up(self) -> None:
-        if self._peer_id is not None:
-            self._broker.peers.close(self._peer_id)
-        self._reset()
-
-    def _reset(self) -> None:
-        """Forget connection and session: every partition is named again."""
-        self._peer_id, self._is_connected, self._is_proven = None, False, False
-        for timer in ("answer", "connect"):
-            self._broker.timers.disarm((self, timer))
+    def on_disconnected(self) -> None:
+        """The session ended with its connection."""
         self._forget_session()
 
     def _forget_session(self) -> None:
-        self._in_flight.clear()
+        """Name every partition again, in a new session."""
         self._session_id = self._session_epoch = 0
         self._told.clear()
         self._to_forget.clear()
@@ -256,24 +161,37 @@ class ReplicaFetcher:
 
     # ------------------------------------------------------------------------------------------------------- requests
 
+    def send_due(self) -> None:
+        """Connect if necessary, and send the requests that are due and allowed."""
+        channel = self._channel
+        if self.partitions:
+            channel.open()
+        while channel.is_ready:
+            has_changes = bool(self._to_tell or self._to_forget)
+            if channel.in_flight and (not has_changes or self._session_epoch == 0):
+                return
+            if self._session_epoch == 0 and not self._to_tell:
+                return
+            self._send()
+
     def _send(self) -> None:
         broker = self._broker
         config = broker.config
-        self._correlation_id = self._correlation_id % EPOCH_MAX + 1
+        correlation_id = self._channel.next_correlation_id()
         topics: dict[bytes, list[WantedPartition]] = {}
         for key in _take_first(self._to_tell, self._partitions_a_fetch):
             partition = self.partitions[key]
             log = partition.log
             if log is None:
                 continue
-            self._told[key] = (partition.leader_epoch, self._correlation_id, log.log_end_offset)
+            self._told[key] = (partition.leader_epoch, correlation_id, log.log_end_offset)
             topics.setdefault(key[0], []).append(_wanted(partition, log, config.replica_fetch_max_bytes))
         forgotten: dict[bytes, list[int]] = {}
         for key in _take_first(self._to_forget, self._partitions_a_fetch):
             self._told.pop(key, None)
             forgotten.setdefault(key[0], []).append(key[1])
         frame = replica_fetch_request(
-            self._correlation_id,
+            correlation_id,
             f"{CLIENT_ID_PREFIX}{broker.node_id}",
             cluster_id=broker.image.cluster_id,
             replica_id=broker.node_id,
@@ -286,54 +204,36 @@ class ReplicaFetcher:
             topics=list(topics.items()),
             forgotten=list(forgotten.items()),
         )
-        if not self._in_flight:
-            self._heard_ms = broker.now_ms
-        self._in_flight.append(self._correlation_id)
         if self._session_epoch:
             self._session_epoch = self._session_epoch % EPOCH_MAX + 1
-        assert self._peer_id is not None
-        broker.peers.send(self._peer_id, [frame])
+        self._channel.send(correlation_id, frame)
 
     # ------------------------------------------------------------------------------------------------------- answers
 
-    def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:
+    def on_answer(self, frame: memoryview) -> None:
         """Take the leader's records, and send the next request."""
-        if peer_id != self._peer_id:
-            return
-        self._heard_ms = self._broker.now_ms
         try:
             answer = decode_replica_fetch_answer(frame)
-            if not self._in_flight or answer.correlation_id != self._in_flight.popleft():
-                raise ProtocolViolation("the response does not match the request")
         except ProtocolViolation as violation:
-            self._give_up("replica-fetch-broken", str(violation))
+            self._channel.give_up(EVENTS.broken, str(violation))
             return
         if answer.error_code:
             self._refused(answer.error_code)
             return
         if not self._session_epoch:
             self._session_id, self._session_epoch = answer.session_id, 1
-        self._pause_ms, self._refusals = RECONNECT_FIRST_MS, 0
         for fetched in answer.partitions:
             self._take(fetched)
-        self.pump()
+        self.send_due()
 
     def _refused(self, error_code: int) -> None:
         """The whole fetch was refused: begin a lost session again, or reconnect after a backoff."""
         if error_code in (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_session_epoch):
             self._forget_session()
-            self.pump()
+            self.send_due()
         else:
             name = next((code.name for code in ErrorCode if code == error_code), str(error_code))
-            self._give_up("replica-fetch-refused", name)
-
-    def _give_up(self, event: str, reason: str) -> None:
-        # A leader with a slightly older image does not know this broker's incarnation yet.
-        self._refusals += 1
-        level: Literal["debug", "warning"] = "debug" if self._refusals <= USUAL_REFUSALS else "warning"
-        self._broker.notice(level, event, leader=self.node_id, reason=reason)
-        self._hang_up()
-        self._back_off()
+            self._channel.give_up("replica-fetch-refused", name)
 
     def _take(self, fetched: FetchedPartition) -> None:
         """Take one partition's part of an answer, if it still applies.
@@ -343,7 +243,7 @@ class ReplicaFetcher:
         """
         key = (fetched.topic_id, fetched.index)
         partition, told = self.partitions.get(key), self._told.get(key)
-        if partition is None or told is None or told[0] != partition.leader_epoch or told[1] in self._in_flight:
+        if partition is None or told is None or told[0] != partition.leader_epoch or told[1] in self._channel.in_flight:
             return
         if partition.log is None:
             self.unfollow(partition)
@@ -403,7 +303,7 @@ class ReplicaFetcher:
         """The log was truncated to begin with these records: append them."""
         if self.partitions.get(key) is partition:
             self._receive(key, partition, log, fetched, log.log_end_offset)
-            self.pump()
+            self.send_due()
 
     def _acknowledge(self, key: Key, partition: Partition, log: Log, count: int) -> None:
         """Name the partition with its new end: at once, after a flush, or when the throttle permits."""

@@ -106,7 +106,7 @@ class Replication:
             for node_id in touched:
                 fetcher = self._fetchers[node_id]
                 if fetcher.partitions:
-                    fetcher.pump()
+                    fetcher.send_due()
                 else:
                     fetcher.close()
                     del self._fetchers[node_id]

@@ -1,4 +1,6 @@
-"""Connections to other brokers: opened for an owner (a replica fetcher, the failure watch) and proven.
+"""Connections to other brokers: opened for an owner (a broker channel, the failure watch) and proven.
+
+The failure watch uses no channel: how a connect fails tells it whether a broker is dead, and its pauses follow from that.
 
 Both ends prove that they hold the cluster's secret before the owner gets any answer (`yak.protocol.peer_proof`). The
 owner may send once this broker's proof is sent: its first request travels with the proof. No answer is delivered before
@@ -69,13 +71,23 @@ _ANSWERS: Final = 3
 class Peers:
     """All connections to other brokers. An id is never reused, so a late event finds no owner.
 
-    `incarnation` returns node id, broker epoch and incarnation id of this broker.
+    `incarnation` returns node id, broker epoch and incarnation id of this broker. `suspect` is called with a broker that
+    closed or reset a channel.
     """
 
-    def __init__(self, context: Context, dice: Dice, incarnation: Callable[[], Incarnation]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        dice: Dice,
+        incarnation: Callable[[], Incarnation],
+        suspect: Callable[[NodeId], None],
+    ) -> None:
         self._context = context
-        self._dice = dice
+        self.dice = dice
         self.incarnation = incarnation
+        self.suspect = suspect
+        self.is_stopping = False
+        """Whether this broker has left: then lost channels are expected."""
         self._peers: dict[PeerId, _Peer] = {}
         self._last_id = 0
         self.secret: ClusterSecret | None = None
@@ -145,7 +157,7 @@ class Peers:
     # ------------------------------------------------------------------------------------------------- the proof
 
     def _greet(self, peer_id: PeerId, peer: _Peer) -> None:
-        peer.hello = Hello(self.incarnation(), self._dice.secret_bytes(NONCE_BYTES)).encode()
+        peer.hello = Hello(self.incarnation(), self.dice.secret_bytes(NONCE_BYTES)).encode()
         handshake = _framed(SASL_HANDSHAKE, _HANDSHAKE_VERSION, {"mechanism": MECHANISM})
         self.send(peer_id, [handshake])
         self.send(peer_id, [_framed(SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, {"auth_bytes": peer.hello})])

@@ -266,13 +266,13 @@ def test_a_leader_whose_machine_was_gone_without_a_word_is_connected_to_anew():
     rig.nodes[slow - 1].start()
     rig.run_until(lambda: rig.nodes[slow - 1].is_ready and rig.replica(slow, "orders").log_end_offset == 1)
     fetcher = rig.nodes[slow - 1].broker.replication._fetchers[leader]
-    boot_id, peer_id = rig.nodes[leader - 1].broker.identity.boot_id, fetcher._peer_id
+    boot_id, peer_id = rig.nodes[leader - 1].broker.identity.boot_id, fetcher._channel._peer_id
     rig.nodes[leader - 1].crash()
     rig.run_for(50)
     rig.nodes[leader - 1].start()
     rig.run_until(lambda: rig.nodes[slow - 1].broker.image.brokers[leader].boot_id != boot_id)
     assert rig.nodes[slow - 1].broker.replication._fetchers[leader] is fetcher
-    assert fetcher._peer_id != peer_id
+    assert fetcher._channel._peer_id != peer_id
 
 
 @pytest.mark.parametrize("place", [(-1, -5), (0, -1), (5, -(2**63)), (2**31 - 1, 2**63 - 1), (0, 3)])

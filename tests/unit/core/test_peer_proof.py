@@ -272,7 +272,7 @@ def test_process_of_an_earlier_incarnation_gets_no_proof(rig, monkeypatch):
 
 
 def test_leader_that_does_not_answer_the_proof_is_connected_to_again(rig, monkeypatch):
-    monkeypatch.setattr("yak.broker.replica_fetcher.ANSWER_MS_MAX", 500)
+    monkeypatch.setattr("yak.core.broker_channel.ANSWER_MS_MAX", 500)
     leader, follower = rig.leader("orders"), rig.followers("orders")[0]
     rig.nodes[leader - 1].pause()
     fetchers = rig.nodes[follower - 1].broker.replication._fetchers
@@ -281,7 +281,7 @@ def test_leader_that_does_not_answer_the_proof_is_connected_to_again(rig, monkey
     rig.run_for(2_000)
     assert rig.nodes[follower - 1].broker.peers._last_id > opened + 1
     rig.nodes[leader - 1].resume()
-    rig.run_until(lambda: fetchers[leader]._is_proven)
+    rig.run_until(lambda: fetchers[leader]._channel.is_ready)
 
 
 # --------------------------------------------------------------------------------------------- where the secret is

@@ -1,0 +1,189 @@
+"""Requests to one other broker and their answers (Kafka's InterBrokerSendThread and its NetworkClient).
+
+A channel connects when its user has something to send, and again after each loss, with growing pauses. A bounded number of
+requests is in flight. The other broker answers the requests of one connection in order, so a request behind a waiting
+fetch would wait too: each user has a channel of its own. The channel does not repeat requests; after a loss its user
+sends them again, or begins a new session. Transactions will queue their requests (WriteTxnMarkers) in a user: `send_due`
+sends the next ones, and `on_disconnected` puts those in flight back into the queue.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from typing import Final, Literal, NamedTuple, Protocol
+
+from yak.core.context import Context
+from yak.core.events import PeerEnd
+from yak.core.peers import Peers
+from yak.ids import NodeId, PeerId
+
+RECONNECT_FIRST_MS, RECONNECT_LONGEST_MS = 10, 1_000
+USUAL_REFUSALS = 3
+ANSWER_MS_MAX = 30_000
+"""Longest wait for an answer; then the channel reconnects (Kafka's replica.socket.timeout.ms)."""
+_CORRELATION_ID: Final = struct.Struct(">i")
+_CORRELATION_ID_MAX: Final = 2**31 - 1
+
+
+class ChannelEvents(NamedTuple):
+    """The names of a channel's log events."""
+
+    lost: str
+    unanswered: str
+    broken: str
+
+
+class ChannelUser(Protocol):
+    """The part of the broker whose requests a channel sends."""
+
+    def send_due(self) -> None:
+        """The connection is proven: send the requests that are due, while the channel is ready."""
+
+    def on_answer(self, frame: memoryview) -> None:
+        """The answer to the oldest request in flight; `BrokerChannel.give_up` rejects it. Valid only during the step."""
+
+    def on_disconnected(self) -> None:
+        """The connection ended, or this broker closed it: no request in flight will be answered."""
+
+
+class BrokerChannel:
+    """The channel of one user to one broker."""
+
+    def __init__(
+        self,
+        context: Context,
+        peers: Peers,
+        node_id: NodeId,
+        user: ChannelUser,
+        events: ChannelEvents,
+        in_flight_max: int,
+    ) -> None:
+        self._context, self._peers, self._node_id = context, peers, node_id
+        self._user, self._events, self._in_flight_max = user, events, in_flight_max
+        self.in_flight: deque[int] = deque()
+        """Correlation ids of the requests without an answer, in the order in which they were sent."""
+        self._correlation_id = 0
+        self._peer_id: PeerId | None = None
+        self._boot_id = ""
+        """The other broker's incarnation in the image when the connection was opened."""
+        self._is_connected = self._is_proven = False
+        self._heard_ms = 0
+        self._refusals = 0
+        self._pause_ms = RECONNECT_FIRST_MS
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether another request may be sent now."""
+        return self._is_proven and len(self.in_flight) < self._in_flight_max
+
+    def next_correlation_id(self) -> int:
+        """The correlation id for the next request."""
+        self._correlation_id = self._correlation_id % _CORRELATION_ID_MAX + 1
+        return self._correlation_id
+
+    def send(self, correlation_id: int, frame: bytes) -> None:
+        """Send one whole request. Only while the channel is ready."""
+        assert self._peer_id is not None
+        if not self.in_flight:
+            self._heard_ms = self._context.clock.now_ms
+        self.in_flight.append(correlation_id)
+        self._peers.send(self._peer_id, [frame])
+
+    # ------------------------------------------------------------------------------------------------- the connection
+
+    def open(self) -> None:
+        """Connect, unless there is a connection, or a pause before the next attempt."""
+        if self._peer_id is None and (self, "connect") not in self._context.timers:
+            self._connect()
+
+    def close(self) -> None:
+        """Close the connection, and do not connect again by itself."""
+        if self._peer_id is not None:
+            self._peers.close(self._peer_id)
+        self._peer_id, self._is_connected, self._is_proven = None, False, False
+        for timer in ("answer", "connect"):
+            self._context.timers.disarm((self, timer))
+        self.in_flight.clear()
+        self._user.on_disconnected()
+
+    def restart(self) -> None:
+        """Reconnect at once, after this broker or the other one registered a new incarnation."""
+        self.close()
+        self._pause_ms = RECONNECT_FIRST_MS
+        self._connect()
+
+    def hurry(self) -> None:
+        """Reconnect at once if the other broker has a new incarnation, or if this channel pauses after a loss."""
+        broker = self._context.image.brokers.get(self._node_id)
+        is_stale = self._peer_id is not None and broker is not None and broker.boot_id != self._boot_id
+        # The other broker's old machine may have failed without closing this connection.
+        if is_stale or (self, "connect") in self._context.timers:
+            self.restart()
+
+    def give_up(self, event: str, reason: str) -> None:
+        """Log this event, and close the connection after an answer that is no use, or none; reconnect after a pause."""
+        self._refusals += 1
+        # A broker with a slightly older image does not know this broker's incarnation yet.
+        level: Literal["debug", "warning"] = "debug" if self._refusals <= USUAL_REFUSALS else "warning"
+        self._context.notice(level, event, leader=self._node_id, reason=reason)
+        self.close()
+        self._back_off()
+
+    def _connect(self) -> None:
+        broker = self._context.image.brokers.get(self._node_id)
+        if broker is None:
+            self._connect_after(RECONNECT_LONGEST_MS)
+        else:
+            self._boot_id = broker.boot_id
+            self._peer_id = self._peers.open(broker, self)
+
+    def _back_off(self) -> None:
+        self._connect_after(self._pause_ms + self._peers.dice.below(self._pause_ms))
+        self._pause_ms = min(2 * self._pause_ms, RECONNECT_LONGEST_MS)
+
+    def _connect_after(self, pause_ms: int) -> None:
+        self._context.timers.arm((self, "connect"), self._context.clock.now_ms + pause_ms, self._connect)
+
+    def _check_answers(self) -> None:
+        """Reconnect when an answer is overdue. Only the connection arms this timer, so that no request has to."""
+        now_ms = self._context.clock.now_ms
+        due_ms = now_ms + ANSWER_MS_MAX
+        if self.in_flight or not self._is_proven:
+            due_ms = self._heard_ms + ANSWER_MS_MAX
+        if due_ms > now_ms:
+            self._context.timers.arm((self, "answer"), due_ms, self._check_answers)
+        else:
+            self.give_up(self._events.unanswered, f"the leader sent no response for {ANSWER_MS_MAX // 1000} s")
+
+    # ---------------------------------------------------------------------------------------------------- events
+
+    def on_connected(self, peer_id: PeerId) -> None:  # noqa: ARG002
+        """The other broker's kernel accepted the connection."""
+        self._is_connected, self._heard_ms = True, self._context.clock.now_ms
+        self._check_answers()
+
+    def on_proven(self, peer_id: PeerId) -> None:  # noqa: ARG002
+        """Requests may be sent."""
+        self._is_proven = True
+        self._user.send_due()
+
+    def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:
+        """Pass an answer to the user."""
+        self._heard_ms = self._context.clock.now_ms
+        awaited = self.in_flight.popleft() if self.in_flight else None
+        if len(frame) < _CORRELATION_ID.size or _CORRELATION_ID.unpack_from(frame)[0] != awaited:
+            self.give_up(self._events.broken, "the response does not match the request")
+            return
+        self._user.on_answer(frame)
+        if self._peer_id == peer_id:
+            self._pause_ms, self._refusals = RECONNECT_FIRST_MS, 0
+
+    def on_lost(self, peer_id: PeerId, how: PeerEnd, reason: str) -> None:  # noqa: ARG002
+        """The connection ended: reconnect after a pause, and suspect a broker that ended an established one."""
+        if self._is_connected and not self._peers.is_stopping:
+            self._context.notice("info", self._events.lost, leader=self._node_id, how=how, reason=reason)
+            if how in ("reset", "closed"):
+                self._peers.suspect(self._node_id)
+        self.close()
+        self._back_off()
