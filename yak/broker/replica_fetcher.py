@@ -152,12 +152,7 @@ class ReplicaFetcher:
         self._delayed.clear()
         self._broker.timers.disarm((self, "retry"))
         waiting = self._unflushed
-        is_resigning = self._broker.damaged_replicas.is_resigning
-        self._to_tell = {
-            key: None
-            for key, held in self.partitions.items()
-            if key not in waiting and held.truncation is None and not is_resigning(held)
-        }
+        self._to_tell = {key: None for key, held in self.partitions.items() if key not in waiting and held.may_be_named}
 
     # ------------------------------------------------------------------------------------------------------- requests
 
@@ -320,7 +315,7 @@ class ReplicaFetcher:
 
     def _tell(self, key: Key, partition: Partition, log: Log) -> None:
         """Name the partition in the next request. That acknowledges its whole log, so a due flush comes first."""
-        if partition.truncation is not None or self._broker.damaged_replicas.is_resigning(partition):
+        if not partition.may_be_named:
             # Named again when the truncation or the resignation is done.
             self._to_tell.pop(key, None)
         elif log.unflushed_messages >= log.config.flush_messages:

@@ -81,16 +81,10 @@ class DamagedReplicas:
         """Reads of clients, followers, coordinators and compaction that met a damaged batch."""
         self._is_stopping = False
         self._found: dict[Partition, Damage] = {}
-        self._resigning: dict[Partition, None] = {}
-        """Partitions that stopped fetching: about to leave the ISR, or without a definite answer to the request."""
 
     def stop(self) -> None:
         """Leave no more ISRs: the broker leaves them all."""
         self._is_stopping = True
-
-    def is_resigning(self, partition: Partition) -> bool:
-        """Whether the local replica leaves the ISR or may have left it, and so must not fetch."""
-        return partition in self._resigning
 
     def of(self, partition: Partition) -> Damage | None:
         """The known damage of a partition's log; None if no read found any."""
@@ -169,9 +163,9 @@ class DamagedReplicas:
             if not self._may_leave(partition):
                 self._stays(partition)
                 continue
-            is_new = partition not in self._resigning
+            is_new = not partition.is_resigning
             if is_new:
-                self._resigning[partition] = None
+                partition.is_resigning = True
                 self._changed(partition)
             if is_new or self._is_naming(partition):
                 # the leader may take that fetch after the resignation, and let this log into the ISR again
@@ -214,6 +208,6 @@ class DamagedReplicas:
 
     def _stays(self, partition: Partition) -> None:
         """End the resignation: the replica fetches again, if it still has a log."""
-        if partition in self._resigning:
-            del self._resigning[partition]
+        if partition.is_resigning:
+            partition.is_resigning = False
             self._changed(partition)

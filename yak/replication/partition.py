@@ -45,6 +45,7 @@ class Partition:
         "high_watermark",
         "is_alone",
         "is_leader",
+        "is_resigning",
         "is_watched",
         "isr",
         "isr_epochs",
@@ -115,6 +116,8 @@ class Partition:
         """Committed bytes of which delayed fetches were notified."""
         self.truncation: Any = None
         """A truncation under way, up to its sync: nothing is fetched meanwhile (`yak.replication.truncation`)."""
+        self.is_resigning = False
+        """Whether this replica leaves the ISR because its log is damaged: without a definite answer, nothing is fetched."""
         self.flush_running = False
         self.flush_wanted = False
         self.waiting_produces: deque[Any] | None = None
@@ -300,6 +303,11 @@ class Partition:
         return True
 
     # -------------------------------------------------------------------------------------------- a follower's log
+
+    @property
+    def may_be_named(self) -> bool:
+        """Whether a fetch of this follower may name the partition, which acknowledges its whole log."""
+        return self.truncation is None and not self.is_resigning
 
     def may_follow(self, records: Buffer, asked_offset: Offset) -> bool:
         """Whether these records, fetched when the log ended at `asked_offset`, follow its end.

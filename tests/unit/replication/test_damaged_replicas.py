@@ -222,7 +222,7 @@ def test_replica_that_may_not_resign_goes_on_fetching():
     rig.run_until(lambda: bool(codes))
     rig.run_for(100)
     assert codes[0] == "LAST_MEMBER"
-    assert not node.broker.damaged_replicas.is_resigning(partition)
+    assert not partition.is_resigning
 
 
 def test_replica_with_a_fetch_on_its_way_resigns_only_when_the_leader_has_answered_it(rig):
@@ -244,7 +244,7 @@ def test_replica_with_a_fetch_on_its_way_resigns_only_when_the_leader_has_answer
     node._arm_timer()
     rig.run_for(1_000)
     assert asked == []
-    assert node.broker.damaged_replicas.is_resigning(partition)
+    assert partition.is_resigning
     network.heal(rig.nodes[leader - 1].party, node.party)
     rig.run_until(lambda: bool(asked))
     rig.run_until(lambda: rig.is_in_sync("orders"))

@@ -57,7 +57,7 @@ def _resign_never(swaps: Swaps) -> None:
 
 
 def _fetch_on_while_resigning(swaps: Swaps) -> None:
-    swaps.put(DamagedReplicas, "is_resigning", lambda _self, _partition: False)
+    swaps.put(Partition, "may_be_named", property(lambda self: self.truncation is None))
 
 
 _FAULTS = ("rot", "misread", "kill")
