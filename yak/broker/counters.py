@@ -34,8 +34,7 @@ class Counters:
         "elections",
         "errors",
         "partitions",
-        "replication_bytes_in",
-        "replication_bytes_out",
+        "replicated",
         "retired",
         "store_outage_ms",
         "store_outages",
@@ -51,10 +50,8 @@ class Counters:
         """Number of replicas on this broker, by topic."""
         self.retired = Traffic()
         """Sum of the topics that are no longer in `topics`."""
-        self.replication_bytes_in = 0
-        """Bytes of records fetched from leaders."""
-        self.replication_bytes_out = 0
-        """Bytes of records sent to followers."""
+        self.replicated = Traffic()
+        """Bytes of records fetched from leaders, and sent to followers."""
         self.errors: dict[tuple[int, int], int] = {}
         """By API key and error code: one for each partition, topic, group or whole answer with that code."""
         self.store_outages = 0

@@ -340,7 +340,7 @@ class FollowerFetch(DelayedFetch):
             size_bytes += len(answer.records)
             if answer.error_code:
                 broker.counters.failed(FOLLOWER_FETCH, answer.error_code)
-        broker.counters.replication_bytes_out += size_bytes
+        broker.counters.replicated.bytes_out += size_bytes
         call, topics = self.call, by_topic(reading.answers)
         session_id = self._session.session_id
         return Prebuilt(fetch_response(call.version, call.correlation_id, 0, ErrorCode.none, session_id, topics))

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from yak.broker.fetch_reads import FollowerReader
 from yak.broker.fetch_sessions import FollowerSessions
-from yak.broker.replica_fetcher import ReplicaFetcher
 from yak.cluster.image import Delta
 from yak.config.broker_configs import dynamic_value
 from yak.ids import BrokerEpoch, NodeId
+from yak.replication.follower_logs import FollowerLogs
 from yak.replication.partition import Partition
+from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.replication.throttle import Throttle
 from yak.replication.truncation import Truncations
 
@@ -35,6 +36,13 @@ class Replication:
         self.follower_reader = FollowerReader(broker, self.follower_sessions.throttle)
         self.truncations = Truncations(
             broker.context, broker.log_store, broker.offline_replicas, broker.flusher.want, self.changed
+        )
+        self._follower_logs = FollowerLogs(
+            broker.context,
+            broker.flusher,
+            broker.offline_replicas,
+            broker.partition_changed,
+            broker.counters.replicated,
         )
         self._throttle = Throttle(broker.config.follower_replication_throttled_rate)
         self._fetchers: dict[NodeId, ReplicaFetcher] = {}
@@ -124,8 +132,10 @@ class Replication:
             fetcher = self._fetchers.get(wanted)
             if fetcher is None:
                 fetcher = self._fetchers[wanted] = ReplicaFetcher(
-                    self._broker,
+                    self._broker.context,
                     wanted,
+                    self._broker.peers,
+                    self._follower_logs,
                     self.truncations,
                     self._throttle,
                     partitions_a_fetch=self.partitions_a_fetch,

@@ -161,8 +161,8 @@ def test_isr_changes_elections_and_replication_are_counted_where_they_are_made()
     batch_bytes = len(record_batch([b"a"], rig.world.now_ms))
     rig.produce("pairs", [b"a"])
     rig.run_for(300)
-    assert counts.replication_bytes_out == 2 * batch_bytes
-    copies = [node.broker.counters.replication_bytes_in for node in rig.nodes]
+    assert counts.replicated.bytes_out == 2 * batch_bytes
+    copies = [node.broker.counters.replicated.bytes_in for node in rig.nodes]
     assert sorted(copies) == [0, batch_bytes, batch_bytes]
     before = (changes.shrinks, changes.expands)
 

@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from yak.broker.replica_fetcher import ReplicaFetcher
 from yak.protocol.replica_fetch import FetchedPartition
+from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 from yak.sim.store_line import STORE
@@ -110,7 +110,7 @@ def test_partition_under_truncation_is_not_fetched_and_ignores_an_answer_under_w
     batch = rig.replica(leader, "orders").log.read(1, 10_000, 2, at_least_one=True)
     fetcher: ReplicaFetcher = node.broker.replication._fetchers[leader]
     topic_id = replica.topic_id.bytes
-    assert (topic_id, 0) in fetcher._told
+    assert (topic_id, 0) in fetcher._named
     fetcher._take(FetchedPartition(topic_id, 0, 0, 2, 0, memoryview(bytes(batch)), None, None))
     rig.run_for(LONG_US // 4000)
     assert (replica.log_end_offset, is_being_truncated(rig, deposed)) == (1, True)

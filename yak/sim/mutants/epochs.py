@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from yak.broker.fetch_reads import FollowerReader
-from yak.broker.replica_fetcher import ReplicaFetcher
 from yak.partitions.local_replicas import LocalReplicas
 from yak.replication.partition import Partition
+from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.log import Log
 

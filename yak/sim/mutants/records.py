@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from yak.broker.fetch_sessions import ConsumerSession
-from yak.broker.replica_fetcher import ReplicaFetcher
+from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage import producer_state
 from yak.storage.log import Log
@@ -16,7 +16,7 @@ from yak.storage.recovery import Recovery
 
 
 def _follower_acks_unflushed(swaps: Swaps) -> None:
-    swaps.put(ReplicaFetcher, "_tell", lambda self, key, _partition, _log: self._to_tell.__setitem__(key, None))
+    swaps.put(ReplicaFetcher, "_name", lambda self, key, _partition, _log: self._to_name.__setitem__(key, None))
 
 
 def _follower_learns_no_producers(swaps: Swaps) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from yak.config.log_config import NEVER
 from yak.core.broker_channel import BrokerChannel, ChannelEvents
+from yak.core.context import Context
+from yak.core.peers import Peers
 from yak.errors import ErrorCode, LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.record_batch import HEADER_BYTES, read_header
@@ -24,14 +25,11 @@ from yak.protocol.replica_fetch import (
     decode_replica_fetch_answer,
     replica_fetch_request,
 )
+from yak.replication.follower_logs import FollowerLogs
 from yak.replication.partition import Partition
-from yak.replication.partition_events import PartitionEvent
 from yak.replication.throttle import Throttle, is_named
 from yak.replication.truncation import Truncations
 from yak.storage.log import Log
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
 
 Key: TypeAlias = tuple[bytes, int]
 """Topic id as its 16 bytes, and partition. A UUID is hashed and compared in Python, several times for each answer."""
@@ -47,17 +45,24 @@ class ReplicaFetcher:
     """Replicates partitions from one leader. `send_due` sends requests; all other methods handle events."""
 
     def __init__(
-        self, broker: Broker, node_id: NodeId, truncations: Truncations, throttle: Throttle, *, partitions_a_fetch: int
+        self,
+        context: Context,
+        leader_id: NodeId,
+        peers: Peers,
+        logs: FollowerLogs,
+        truncations: Truncations,
+        throttle: Throttle,
+        *,
+        partitions_a_fetch: int,
     ) -> None:
-        self._broker = broker
+        self._context, self._leader_id, self._peers = context, leader_id, peers
+        self._logs, self._truncations, self._throttle = logs, truncations, throttle
         self._partitions_a_fetch = partitions_a_fetch
-        self._truncations = truncations
-        self.node_id = node_id
+        self._channel = BrokerChannel(context, peers, leader_id, self, EVENTS, IN_FLIGHT_MAX)
         self.partitions: dict[Key, Partition] = {}
-        self._throttle = throttle
-        self._to_tell: dict[Key, None] = {}
+        self._to_name: dict[Key, None] = {}
         self._to_forget: dict[Key, None] = {}
-        self._told: dict[Key, tuple[LeaderEpoch, int, Offset]] = {}
+        self._named: dict[Key, tuple[LeaderEpoch, int, Offset]] = {}
         """For each partition in the leader's session: leader epoch, last request that named it, and fetch offset."""
         self._delayed: dict[Key, int] = {}
         self._tries: dict[Key, int] = {}
@@ -65,7 +70,6 @@ class ReplicaFetcher:
         self._stuck_at: dict[Key, Offset] = {}
         """Offset where the leader's log is damaged, so that the log event is written once."""
         self._unflushed: dict[Key, None] = {}
-        self._channel = BrokerChannel(broker.context, broker.peers, node_id, self, EVENTS, IN_FLIGHT_MAX)
         self._session_id = 0
         self._session_epoch = 0
 
@@ -80,24 +84,24 @@ class ReplicaFetcher:
         self._tries.pop(key, None)
         self._to_forget.pop(key, None)
         if partition.log is not None:
-            self._tell(key, partition, partition.log)
+            self._name(key, partition, partition.log)
 
     def unfollow(self, partition: Partition) -> None:
         """Stop fetching this partition."""
         key = _key(partition)
         if self.partitions.pop(key, None) is not None:
-            self._to_tell.pop(key, None)
+            self._to_name.pop(key, None)
             self._unflushed.pop(key, None)
             self._delayed.pop(key, None)
             self._tries.pop(key, None)
             self._stuck_at.pop(key, None)
-            if key in self._told:
+            if key in self._named:
                 self._to_forget[key] = None
 
     def is_naming(self, partition: Partition) -> bool:
         """Whether a request that names the partition has no answer yet."""
-        told = self._told.get(_key(partition))
-        return told is not None and told[1] in self._channel.in_flight
+        named = self._named.get(_key(partition))
+        return named is not None and named[1] in self._channel.in_flight
 
     def flushed(self, partition: Partition) -> None:
         """The appended records are on the device: acknowledge them."""
@@ -105,7 +109,7 @@ class ReplicaFetcher:
         if key in self._unflushed and self.partitions.get(key) is partition:
             del self._unflushed[key]
             if partition.log is not None:
-                self._tell(key, partition, partition.log)
+                self._name(key, partition, partition.log)
                 self.send_due()
 
     def close(self) -> None:
@@ -121,21 +125,21 @@ class ReplicaFetcher:
         """Retry delayed partitions and connections now: the leader may be back, or a throttle may have changed."""
         self._channel.hurry()
         for key in self._delayed:
-            self._delay_until(key, self._broker.now_ms)
+            self._delay_until(key, self._context.clock.now_ms)
 
     def _delay_until(self, key: Key, due_ms: int) -> None:
         self._delayed[key] = due_ms
-        self._broker.timers.arm_at_the_latest((self, "retry"), due_ms, self._retry)
+        self._context.timers.arm_at_the_latest((self, "retry"), due_ms, self._retry)
 
     def _retry(self) -> None:
-        now_ms = self._broker.now_ms
+        now_ms = self._context.clock.now_ms
         for key in [key for key, due_ms in self._delayed.items() if due_ms <= now_ms]:
             del self._delayed[key]
             partition = self.partitions.get(key)
             if partition is not None and partition.log is not None:
-                self._tell(key, partition, partition.log)
+                self._name(key, partition, partition.log)
         if self._delayed:
-            self._broker.timers.arm_at_the_latest((self, "retry"), min(self._delayed.values()), self._retry)
+            self._context.timers.arm_at_the_latest((self, "retry"), min(self._delayed.values()), self._retry)
         self.send_due()
 
     # ---------------------------------------------------------------------------------------------------- the session
@@ -147,12 +151,12 @@ class ReplicaFetcher:
     def _forget_session(self) -> None:
         """Name every partition again, in a new session."""
         self._session_id = self._session_epoch = 0
-        self._told.clear()
+        self._named.clear()
         self._to_forget.clear()
         self._delayed.clear()
-        self._broker.timers.disarm((self, "retry"))
+        self._context.timers.disarm((self, "retry"))
         waiting = self._unflushed
-        self._to_tell = {key: None for key, held in self.partitions.items() if key not in waiting and held.may_be_named}
+        self._to_name = {key: None for key, held in self.partitions.items() if key not in waiting and held.may_be_named}
 
     # ------------------------------------------------------------------------------------------------------- requests
 
@@ -162,35 +166,35 @@ class ReplicaFetcher:
         if self.partitions:
             channel.open()
         while channel.is_ready:
-            has_changes = bool(self._to_tell or self._to_forget)
+            has_changes = bool(self._to_name or self._to_forget)
             if channel.in_flight and (not has_changes or self._session_epoch == 0):
                 return
-            if self._session_epoch == 0 and not self._to_tell:
+            if self._session_epoch == 0 and not self._to_name:
                 return
             self._send()
 
     def _send(self) -> None:
-        broker = self._broker
-        config = broker.config
+        context, own = self._context, self._peers.incarnation()
+        config = context.config
         correlation_id = self._channel.next_correlation_id()
         topics: dict[bytes, list[WantedPartition]] = {}
-        for key in _take_first(self._to_tell, self._partitions_a_fetch):
+        for key in _take_first(self._to_name, self._partitions_a_fetch):
             partition = self.partitions[key]
             log = partition.log
             if log is None:
                 continue
-            self._told[key] = (partition.leader_epoch, correlation_id, log.log_end_offset)
+            self._named[key] = (partition.leader_epoch, correlation_id, log.log_end_offset)
             topics.setdefault(key[0], []).append(_wanted(partition, log, config.replica_fetch_max_bytes))
         forgotten: dict[bytes, list[int]] = {}
         for key in _take_first(self._to_forget, self._partitions_a_fetch):
-            self._told.pop(key, None)
+            self._named.pop(key, None)
             forgotten.setdefault(key[0], []).append(key[1])
         frame = replica_fetch_request(
             correlation_id,
-            f"{CLIENT_ID_PREFIX}{broker.node_id}",
-            cluster_id=broker.image.cluster_id,
-            replica_id=broker.node_id,
-            replica_epoch=broker.metadata.lifecycle.broker_epoch,
+            f"{CLIENT_ID_PREFIX}{own.node_id}",
+            cluster_id=context.image.cluster_id,
+            replica_id=own.node_id,
+            replica_epoch=own.broker_epoch,
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
@@ -237,13 +241,18 @@ class ReplicaFetcher:
         older leader epoch.
         """
         key = (fetched.topic_id, fetched.index)
-        partition, told = self.partitions.get(key), self._told.get(key)
-        if partition is None or told is None or told[0] != partition.leader_epoch or told[1] in self._channel.in_flight:
+        partition, named = self.partitions.get(key), self._named.get(key)
+        if (
+            partition is None
+            or named is None
+            or named[0] != partition.leader_epoch
+            or named[1] in self._channel.in_flight
+        ):
             return
         if partition.log is None:
             self.unfollow(partition)
         elif partition.truncation is None:
-            self._receive(key, partition, partition.log, fetched, told[2])
+            self._receive(key, partition, partition.log, fetched, named[2])
 
     def _receive(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, asked: Offset) -> None:
         try:
@@ -251,7 +260,7 @@ class ReplicaFetcher:
                 self._truncations.truncate_to_divergence(
                     partition, log, fetched.diverging_epoch, fetched.log_start_offset
                 )
-                self._tell(key, partition, log)
+                self._name(key, partition, log)
             elif fetched.error_code:
                 self._failed(key, partition, log, fetched)
             else:
@@ -259,12 +268,10 @@ class ReplicaFetcher:
                 self._tries.pop(key, None)
                 self._stuck_at.pop(key, None)
         except LogDirectoryFailure as failure:
-            if partition.truncation is None and self._broker.offline_replicas.is_full(failure):
+            if self._logs.may_repeat(partition, failure):
                 self._delay(key)
-            else:
-                self._broker.offline_replicas.directory_failed(failure)
         except ProtocolViolation as violation:
-            self._broker.notice(
+            self._context.notice(
                 "error", "replica-append-refused", partition=str(partition.topic_partition), reason=str(violation)
             )
             self._delay(key)
@@ -279,20 +286,14 @@ class ReplicaFetcher:
                 self._truncations.move_start(
                     partition, log, base_offset, lambda: self._begun(key, partition, log, kept)
                 )
-            self._tell(key, partition, log)
+            self._name(key, partition, log)
             return
-        broker = self._broker
-        start_moved, advanced = partition.append_as_follower(fetched, broker.now_ms)
-        broker.counters.replication_bytes_in += len(records)
-        if start_moved:
-            broker.partition_changed(partition, PartitionEvent.LOG_START_MOVED)
-        if advanced:
-            broker.advanced(partition)
-        if len(records):
-            self._acknowledge(key, partition, log, len(records))
-        elif start_moved:
+        start_moved = self._logs.append(partition, log, fetched)
+        if len(records) and (wait_ms := self._throttled_ms(partition, log, len(records))):
+            self._delay_until(key, self._context.clock.now_ms + wait_ms)
+        elif len(records) or start_moved:
             # A DeleteRecords waits until this replica reports its new log start.
-            self._tell(key, partition, log)
+            self._name(key, partition, log)
 
     def _begun(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
         """The log was truncated to begin with these records: append them."""
@@ -300,43 +301,36 @@ class ReplicaFetcher:
             self._receive(key, partition, log, fetched, log.log_end_offset)
             self.send_due()
 
-    def _acknowledge(self, key: Key, partition: Partition, log: Log, count: int) -> None:
-        """Name the partition with its new end: at once, after a flush, or when the throttle permits."""
-        broker, config = self._broker, log.config
-        if config.flush_ms != NEVER:
-            broker.flusher.want_within(partition, config.flush_ms)
-        if log.has_rolled:
-            broker.flusher.want(partition, all_of_it=False)
-        named = is_named(config.follower_replication_throttled_replicas, key[1], broker.node_id)
-        if named and broker.node_id not in partition.isr and (wait_ms := self._throttle.taken(count, broker.now_ms)):
-            self._delay_until(key, broker.now_ms + wait_ms)
-            return
-        self._tell(key, partition, log)
+    def _throttled_ms(self, partition: Partition, log: Log, count: int) -> int:
+        """For how long a replica outside of the ISR must not fetch after these bytes."""
+        node_id, listed = partition.node_id, log.config.follower_replication_throttled_replicas
+        if not is_named(listed, partition.topic_partition.partition, node_id) or node_id in partition.isr:
+            return 0
+        return self._throttle.taken(count, self._context.clock.now_ms)
 
-    def _tell(self, key: Key, partition: Partition, log: Log) -> None:
+    def _name(self, key: Key, partition: Partition, log: Log) -> None:
         """Name the partition in the next request. That acknowledges its whole log, so a due flush comes first."""
         if not partition.may_be_named:
             # Named again when the truncation or the resignation is done.
-            self._to_tell.pop(key, None)
-        elif log.unflushed_messages >= log.config.flush_messages:
-            self._to_tell.pop(key, None)
+            self._to_name.pop(key, None)
+        elif self._logs.must_flush(partition, log):
+            self._to_name.pop(key, None)
             self._unflushed[key] = None
-            self._broker.flusher.want(partition)
         else:
-            self._to_tell[key] = None
+            self._to_name[key] = None
 
     def _failed(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
         if fetched.error_code == ErrorCode.offset_out_of_range and fetched.log_start_offset > log.log_end_offset:
             self._truncations.resync_fully(partition, log, fetched.log_start_offset)
-            self._tell(key, partition, log)
+            self._name(key, partition, log)
             return
         if fetched.error_code == ErrorCode.corrupt_message and self._stuck_at.get(key) != log.log_end_offset:
             self._stuck_at[key] = log.log_end_offset
-            self._broker.notice(
+            self._context.notice(
                 "error",
                 "replica-fetch-damaged",
                 partition=str(partition.topic_partition),
-                leader=self.node_id,
+                leader=self._leader_id,
                 offset=log.log_end_offset,
             )
         self._delay(key)
@@ -344,8 +338,8 @@ class ReplicaFetcher:
     def _delay(self, key: Key) -> None:
         """Retry soon, with growing pauses: a new leader may need a few milliseconds to learn that it leads."""
         tries = self._tries[key] = self._tries.get(key, 0) + 1
-        pause_ms = min(RETRY_FIRST_MS << min(tries - 1, 16), self._broker.config.replica_fetch_backoff_ms)
-        self._delay_until(key, self._broker.now_ms + pause_ms)
+        pause_ms = min(RETRY_FIRST_MS << min(tries - 1, 16), self._context.config.replica_fetch_backoff_ms)
+        self._delay_until(key, self._context.clock.now_ms + pause_ms)
 
 
 def _key(partition: Partition) -> Key:

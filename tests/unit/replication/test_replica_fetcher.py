@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yak.broker import replica_fetcher
+from yak.replication import replica_fetcher
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import SimNode
 

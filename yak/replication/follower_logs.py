@@ -1,0 +1,72 @@
+"""The logs of the partitions that this broker follows: appends, the flushes that these need, and failed writes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from yak.config.log_config import NEVER
+from yak.core.context import Context
+from yak.errors import LogDirectoryFailure
+from yak.protocol.replica_fetch import FetchedPartition
+from yak.replication.partition import Partition
+from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
+from yak.replication.traffic import Traffic
+from yak.replication.truncation import LogFailures
+from yak.storage.log import Log
+
+
+class Flushes(Protocol):
+    """Flushes logs to the device, in jobs."""
+
+    def want(self, partition: Partition, *, all_of_it: bool = True) -> None:
+        """Flush at the end of this turn: the whole log, or only its closed segments."""
+
+    def want_within(self, partition: Partition, interval_ms: int) -> None:
+        """Flush at the latest `interval_ms` from now."""
+
+
+class FollowerLogs:
+    """What the replica fetchers of this broker do to logs. `replicated` counts the bytes that they append."""
+
+    def __init__(
+        self,
+        context: Context,
+        flushes: Flushes,
+        failures: LogFailures,
+        emit: EmitPartitionEvent,
+        replicated: Traffic,
+    ) -> None:
+        self._context, self._flushes, self._failures = context, flushes, failures
+        self._emit, self._replicated = emit, replicated
+
+    def append(self, partition: Partition, log: Log, fetched: FetchedPartition) -> bool:
+        """Append the leader's records; returns whether the log start moved.
+
+        Raises LogDirectoryFailure, and ProtocolViolation for broken batches.
+        """
+        start_moved, advanced = partition.append_as_follower(fetched, self._context.clock.now_ms)
+        if start_moved:
+            self._emit(partition, PartitionEvent.LOG_START_MOVED)
+        if advanced:
+            self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+        if len(fetched.records):
+            self._replicated.bytes_in += len(fetched.records)
+            if log.config.flush_ms != NEVER:
+                self._flushes.want_within(partition, log.config.flush_ms)
+            if log.has_rolled:
+                self._flushes.want(partition, all_of_it=False)
+        return start_moved
+
+    def must_flush(self, partition: Partition, log: Log) -> bool:
+        """Whether the log must be flushed before its end is acknowledged; begins that flush."""
+        if log.unflushed_messages < log.config.flush_messages:
+            return False
+        self._flushes.want(partition)
+        return True
+
+    def may_repeat(self, partition: Partition, failure: LogDirectoryFailure) -> bool:
+        """Whether a failed append may be repeated, because the disk was full; else the directory goes offline."""
+        if partition.truncation is None and self._failures.is_full(failure):
+            return True
+        self._failures.directory_failed(failure)
+        return False
