@@ -163,16 +163,28 @@ class GroupState:
         """Replace `old` by `new`, and update all derived fields."""
         if old is not None:
             self._count_regex(old.topic_regex, -1)
-            if old.instance_id is not None and self.static_ids.get(old.instance_id) == old.member_id:
-                del self.static_ids[old.instance_id]
         if new is not None:
             self._count_regex(new.topic_regex, 1)
-            if new.instance_id is not None:
-                self.static_ids[new.instance_id] = new.member_id
             self.members[new.member_id] = new
         elif old is not None:
             del self.members[old.member_id]
+        self._move_instance_id(old, new)
         self._move_owned(old, new)
+
+    def _move_instance_id(self, old: Member | None, new: Member | None) -> None:
+        """Give the member's instance id to the last member that joined with it.
+
+        A log may keep an earlier member with that instance id: the tombstone was compacted away before this replica
+        copied it. Records of that member, or its end, change nothing for the later member.
+        """
+        before = None if old is None else old.instance_id
+        after = None if new is None else new.instance_id
+        if before == after:
+            return
+        if old is not None and before is not None and self.static_ids.get(before) == old.member_id:
+            del self.static_ids[before]
+        if new is not None and after is not None:
+            self.static_ids[after] = new.member_id
 
     def _move_owned(self, old: Member | None, new: Member | None) -> None:
         before = NO_PARTITIONS if old is None else old.held

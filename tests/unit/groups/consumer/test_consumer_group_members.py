@@ -7,6 +7,7 @@ import pytest
 from tests.unit.groups.consumer.group_model import DESCRIBE, Coordinator, Topics, assigned, decoded, parts, topic_id
 from tests.unit.groups.consumer.refusals import refused
 from yak.errors import ErrorCode
+from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.member import MemberState
 from yak.groups.consumer.partitions import NO_PARTITIONS
 from yak.groups.consumer.records import decode
@@ -185,6 +186,33 @@ def test_a_static_member_that_comes_back_with_other_topics(one: Coordinator) -> 
     one.beat("a", -2, instance_id="i")
     answer = one.join("a2", "u", instance_id="i")
     assert (answer.member_epoch, assigned(answer)) == (2, parts("u", 0))
+
+
+def test_static_member_survives_the_end_of_an_earlier_member_whose_tombstones_were_compacted_away(
+    one: Coordinator,
+) -> None:
+    """Seed 1104843: the end of the earlier member took the instance id of the later one, which was fenced for ever."""
+    one.join("b", "t")
+    one.join("a", "t", instance_id="i")
+    joined = len(one.log)
+    one.beat("a", -1, instance_id="i")
+    left = len(one.log)
+    one.join("a2", "t", instance_id="i")
+    tombstones = [record for record in one.log[joined:left] if record.value is None]
+    one.group = ConsumerGroup("g")
+    for record in one.log:
+        if record not in tombstones:
+            one.group.replay(decode(record))
+    one.group.loaded(one.now_ms, one.settings)
+    assert sorted(one.group.state.members) == ["a", "a2", "b"]
+    epoch = one.member("a2").epoch
+    one.pass_time(44_000)
+    one.beat("a2", epoch, instance_id="i", owned=NO_PARTITIONS)
+    one.beat("b", one.member("b").epoch, owned=NO_PARTITIONS)
+    assert one.pass_time(1_000) == ["a"]
+    epoch = one.beat("a2", one.member("a2").epoch, instance_id="i", owned=NO_PARTITIONS).member_epoch
+    assert one.beat("a2", epoch, instance_id="i").error_code == ErrorCode.none
+    assert one.group.state.static_member("i") is one.member("a2")
 
 
 # --------------------------------------------------------------------------------------------------------- time
