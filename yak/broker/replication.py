@@ -42,6 +42,7 @@ class Replication:
             broker.flusher,
             broker.offline_replicas,
             broker.partition_changed,
+            broker.advanced,
             broker.counters.replicated,
         )
         self._throttle = Throttle(broker.config.follower_replication_throttled_rate)
@@ -134,6 +135,7 @@ class Replication:
                 fetcher = self._fetchers[wanted] = ReplicaFetcher(
                     self._broker.context,
                     wanted,
+                    self._broker.metadata.lifecycle,
                     self._broker.peers,
                     self._follower_logs,
                     self.truncations,

@@ -1,7 +1,6 @@
 """Requests to one other broker and their answers (Kafka's InterBrokerSendThread and its NetworkClient).
 
-A channel connects when its user has something to send, and again after each loss, with growing pauses. A bounded number of
-requests is in flight. The other broker answers the requests of one connection in order, so a request behind a waiting
+A channel connects when its user has something to send, and again after each loss, with growing pauses. The other broker answers the requests of one connection in order, so a request behind a waiting
 fetch would wait too: each user has a channel of its own. The channel does not repeat requests; after a loss its user
 sends them again, or begins a new session. Transactions will queue their requests (WriteTxnMarkers) in a user: `send_due`
 sends the next ones, and `on_disconnected` puts those in flight back into the queue.
@@ -38,7 +37,7 @@ class ChannelUser(Protocol):
     """The part of the broker whose requests a channel sends."""
 
     def send_due(self) -> None:
-        """The connection is proven: send the requests that are due, while the channel is ready."""
+        """The connection is proven: send the requests that are due."""
 
     def on_answer(self, frame: memoryview) -> None:
         """The answer to the oldest request in flight; `BrokerChannel.give_up` rejects it. Valid only during the step."""
@@ -51,31 +50,22 @@ class BrokerChannel:
     """The channel of one user to one broker."""
 
     def __init__(
-        self,
-        context: Context,
-        peers: Peers,
-        node_id: NodeId,
-        user: ChannelUser,
-        events: ChannelEvents,
-        in_flight_max: int,
+        self, context: Context, peers: Peers, node_id: NodeId, user: ChannelUser, events: ChannelEvents
     ) -> None:
         self._context, self._peers, self._node_id = context, peers, node_id
-        self._user, self._events, self._in_flight_max = user, events, in_flight_max
+        self._user, self._events = user, events
         self.in_flight: deque[int] = deque()
         """Correlation ids of the requests without an answer, in the order in which they were sent."""
         self._correlation_id = 0
         self._peer_id: PeerId | None = None
         self._boot_id = ""
         """The other broker's incarnation in the image when the connection was opened."""
-        self._is_connected = self._is_proven = False
+        self._is_connected = False
+        self.is_proven = False
+        """Whether requests may be sent."""
         self._heard_ms = 0
         self._refusals = 0
         self._pause_ms = RECONNECT_FIRST_MS
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether another request may be sent now."""
-        return self._is_proven and len(self.in_flight) < self._in_flight_max
 
     def next_correlation_id(self) -> int:
         """The correlation id for the next request."""
@@ -83,7 +73,7 @@ class BrokerChannel:
         return self._correlation_id
 
     def send(self, correlation_id: int, frame: bytes) -> None:
-        """Send one whole request. Only while the channel is ready."""
+        """Send one whole request. Only while the connection is proven."""
         assert self._peer_id is not None
         if not self.in_flight:
             self._heard_ms = self._context.clock.now_ms
@@ -101,7 +91,7 @@ class BrokerChannel:
         """Close the connection, and do not connect again by itself."""
         if self._peer_id is not None:
             self._peers.close(self._peer_id)
-        self._peer_id, self._is_connected, self._is_proven = None, False, False
+        self._peer_id, self._is_connected, self.is_proven = None, False, False
         for timer in ("answer", "connect"):
             self._context.timers.disarm((self, timer))
         self.in_flight.clear()
@@ -149,7 +139,7 @@ class BrokerChannel:
         """Reconnect when an answer is overdue. Only the connection arms this timer, so that no request has to."""
         now_ms = self._context.clock.now_ms
         due_ms = now_ms + ANSWER_MS_MAX
-        if self.in_flight or not self._is_proven:
+        if self.in_flight or not self.is_proven:
             due_ms = self._heard_ms + ANSWER_MS_MAX
         if due_ms > now_ms:
             self._context.timers.arm((self, "answer"), due_ms, self._check_answers)
@@ -165,7 +155,7 @@ class BrokerChannel:
 
     def on_proven(self, peer_id: PeerId) -> None:  # noqa: ARG002
         """Requests may be sent."""
-        self._is_proven = True
+        self.is_proven = True
         self._user.send_due()
 
     def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:

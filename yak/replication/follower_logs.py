@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from yak.config.log_config import NEVER
@@ -26,7 +27,10 @@ class Flushes(Protocol):
 
 
 class FollowerLogs:
-    """What the replica fetchers of this broker do to logs. `replicated` counts the bytes that they append."""
+    """What the replica fetchers of this broker do to logs.
+
+    `advanced` is called with each partition whose high watermark advanced; `replicated` counts the appended bytes.
+    """
 
     def __init__(
         self,
@@ -34,10 +38,11 @@ class FollowerLogs:
         flushes: Flushes,
         failures: LogFailures,
         emit: EmitPartitionEvent,
+        advanced: Callable[[Partition], None],
         replicated: Traffic,
     ) -> None:
         self._context, self._flushes, self._failures = context, flushes, failures
-        self._emit, self._replicated = emit, replicated
+        self._emit, self._advanced, self._replicated = emit, advanced, replicated
 
     def append(self, partition: Partition, log: Log, fetched: FetchedPartition) -> bool:
         """Append the leader's records; returns whether the log start moved.
@@ -48,9 +53,9 @@ class FollowerLogs:
         if start_moved:
             self._emit(partition, PartitionEvent.LOG_START_MOVED)
         if advanced:
-            self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
-        if len(fetched.records):
-            self._replicated.bytes_in += len(fetched.records)
+            self._advanced(partition)
+        if count := len(fetched.records):
+            self._replicated.bytes_in += count
             if log.config.flush_ms != NEVER:
                 self._flushes.want_within(partition, log.config.flush_ms)
             if log.has_rolled:

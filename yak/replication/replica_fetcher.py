@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias
 
+from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.core.broker_channel import BrokerChannel, ChannelEvents
 from yak.core.context import Context
 from yak.core.peers import Peers
@@ -48,6 +49,7 @@ class ReplicaFetcher:
         self,
         context: Context,
         leader_id: NodeId,
+        lifecycle: BrokerLifecycle,
         peers: Peers,
         logs: FollowerLogs,
         truncations: Truncations,
@@ -55,10 +57,12 @@ class ReplicaFetcher:
         *,
         partitions_a_fetch: int,
     ) -> None:
-        self._context, self._leader_id, self._peers = context, leader_id, peers
+        self._context, self._leader_id, self._lifecycle = context, leader_id, lifecycle
+        self._node_id = lifecycle.identity.node_id
+        self._client_id = f"{CLIENT_ID_PREFIX}{self._node_id}"
         self._logs, self._truncations, self._throttle = logs, truncations, throttle
         self._partitions_a_fetch = partitions_a_fetch
-        self._channel = BrokerChannel(context, peers, leader_id, self, EVENTS, IN_FLIGHT_MAX)
+        self._channel = BrokerChannel(context, peers, leader_id, self, EVENTS)
         self.partitions: dict[Key, Partition] = {}
         self._to_name: dict[Key, None] = {}
         self._to_forget: dict[Key, None] = {}
@@ -163,9 +167,11 @@ class ReplicaFetcher:
     def send_due(self) -> None:
         """Connect if necessary, and send the requests that are due and allowed."""
         channel = self._channel
-        if self.partitions:
-            channel.open()
-        while channel.is_ready:
+        if not channel.is_proven:
+            if self.partitions:
+                channel.open()
+            return
+        while len(channel.in_flight) < IN_FLIGHT_MAX:
             has_changes = bool(self._to_name or self._to_forget)
             if channel.in_flight and (not has_changes or self._session_epoch == 0):
                 return
@@ -174,9 +180,8 @@ class ReplicaFetcher:
             self._send()
 
     def _send(self) -> None:
-        context, own = self._context, self._peers.incarnation()
-        config = context.config
-        correlation_id = self._channel.next_correlation_id()
+        config, channel = self._context.config, self._channel
+        correlation_id = channel.next_correlation_id()
         topics: dict[bytes, list[WantedPartition]] = {}
         for key in _take_first(self._to_name, self._partitions_a_fetch):
             partition = self.partitions[key]
@@ -191,10 +196,10 @@ class ReplicaFetcher:
             forgotten.setdefault(key[0], []).append(key[1])
         frame = replica_fetch_request(
             correlation_id,
-            f"{CLIENT_ID_PREFIX}{own.node_id}",
-            cluster_id=context.image.cluster_id,
-            replica_id=own.node_id,
-            replica_epoch=own.broker_epoch,
+            self._client_id,
+            cluster_id=self._context.image.cluster_id,
+            replica_id=self._node_id,
+            replica_epoch=self._lifecycle.broker_epoch,
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
@@ -205,7 +210,7 @@ class ReplicaFetcher:
         )
         if self._session_epoch:
             self._session_epoch = self._session_epoch % EPOCH_MAX + 1
-        self._channel.send(correlation_id, frame)
+        channel.send(correlation_id, frame)
 
     # ------------------------------------------------------------------------------------------------------- answers
 

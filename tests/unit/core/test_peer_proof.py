@@ -281,7 +281,7 @@ def test_leader_that_does_not_answer_the_proof_is_connected_to_again(rig, monkey
     rig.run_for(2_000)
     assert rig.nodes[follower - 1].broker.peers._last_id > opened + 1
     rig.nodes[leader - 1].resume()
-    rig.run_until(lambda: fetchers[leader]._channel.is_ready)
+    rig.run_until(lambda: fetchers[leader]._channel.is_proven)
 
 
 # --------------------------------------------------------------------------------------------- where the secret is
