@@ -3,7 +3,8 @@
 Records of the metadata log are durable here before anything acts on them (persist before act). First a job creates the
 logs of new partitions; then the records are appended to the image log and synced in another job; then the image is
 replaced and partitions take their new state. One round of records is under way at a time, in order. A round and the
-work of one turn are bounded, so that requests are served between the turns of a large change.
+work of one turn are bounded, so that requests are served between the turns of a large change: one turn replays a few
+records, and one brings a few partitions to the new image.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from yak.cluster import outputs as out
 from yak.cluster.broker_lifecycle import BrokerLifecycle, LifecycleState
 from yak.cluster.changes import OnChanged
 from yak.cluster.image import ChainBroken, Delta, Image, PartitionInfo
+from yak.cluster.metadata_delta import MetadataDelta
 from yak.cluster.payload import BadRecord
 from yak.cluster.restore_offer import LocalState
 from yak.core import events
@@ -36,10 +38,10 @@ if TYPE_CHECKING:
     from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 
 PARTITIONS_A_SLICE = 200
-"""Partitions that one turn opens, configures or drops: about 2 ms."""
+"""Partitions whose records one turn replays, or that it opens, configures or drops: about 2 ms."""
 NO_ROOM_PAUSE_MS = 1_000
 """Pause between two attempts to write the copy of the metadata log to a full disk."""
-ROUND_WEIGHT_MAX = 500
+ROUND_WEIGHT_MAX = 400
 """Weight at which a round of records ends: one for each record and one for each changed partition."""
 REPORT_INTERVAL_MS = 200
 """High watermarks are reported to the store at most five times a second, unless very many moved."""
@@ -85,11 +87,13 @@ class Metadata:
         self._queue: deque[TailedRecord] = deque()
         self._busy = False
         self._slices: tuple[Iterator[None], Callable[[], None]] | None = None
-        """The remaining slices of a new image, one for each turn, and the callback behind the last slice."""
+        """The remaining slices of a round, one for each turn, and the callback behind the last slice."""
+        self._is_acting = False
+        """Whether they act on records that are on the disk."""
+        self._round_weight = 0
+        """The weight of the round under way."""
         self.partitions_a_slice = PARTITIONS_A_SLICE
         """The simulator lowers it, because its topics are small."""
-        self._in_slice = 0
-        """Partitions of the current slice so far."""
         self._failed = False
         self._has_no_room = False
         """Whether a round found no room on the disk; a timer writes it again."""
@@ -295,17 +299,26 @@ class Metadata:
     def _persist_next(self) -> None:
         if self._busy or not self._queue:
             return
-        records = self._next_round()
-        try:
-            image, delta = self._context.image.apply_all(records)
-        except (BadRecord, ChainBroken) as error:
-            self._fail(error)
-            return
         self._busy = True
-        missing = self._broker.local_replicas.without_lost(
-            records, self._broker.local_replicas.missing_logs(image, delta)
-        )
-        self._broker.local_replicas.make_room(missing)
+        records, delta = self._next_round(), MetadataDelta(self._context.image)
+        self._begin_slices(self._replay(records, delta), partial(self._replayed, records, delta), is_acting=False)
+
+    def _replay(self, records: Sequence[TailedRecord], delta: MetadataDelta) -> Iterator[None]:
+        weight = 0
+        for record in records:
+            if weight >= self.partitions_a_slice:
+                weight = 0
+                yield
+            delta.replay(record)
+            weight += _weight(record)
+        if self._is_heavy_round():
+            yield
+
+    def _replayed(self, records: Sequence[TailedRecord], replayed: MetadataDelta) -> None:
+        image, delta = replayed.apply()
+        local_replicas = self._broker.local_replicas
+        missing = local_replicas.without_lost(records, local_replicas.missing_logs(image, delta))
+        local_replicas.make_room(missing)
         replacing = [new for new in missing if new[0] in self._broker.partitions]
         fresh = [new for new in missing if new[0] not in self._broker.partitions]
         if not fresh:
@@ -322,12 +335,16 @@ class Metadata:
         self._broker.jobs.run("image", lambda: self._broker.log_store.create_all(fresh), made)
 
     def _next_round(self) -> list[TailedRecord]:
-        records, weight = [], 0
-        while self._queue and weight < ROUND_WEIGHT_MAX:
+        records, self._round_weight = [], 0
+        while self._queue and self._round_weight < ROUND_WEIGHT_MAX:
             record = self._queue.popleft()
             records.append(record)
-            weight += 1 + sum(len(value) for value in record.payload.values() if isinstance(value, list))
+            self._round_weight += _weight(record)
         return records
+
+    def _is_heavy_round(self) -> bool:
+        """Whether the work on the whole round, or on the whole image, needs a turn of its own."""
+        return self._round_weight > self.partitions_a_slice // 4
 
     def _persist(self, records: Sequence[TailedRecord], step: _Step) -> None:
         try:
@@ -374,14 +391,17 @@ class Metadata:
 
         if step.replacing:
             local_replicas = self._broker.local_replicas
-            self._begin_slices(local_replicas.drop_removed(self._context.image, step.image, step.delta), dropped)
+            removed = local_replicas.drop_removed(self._context.image, step.image, step.delta)
+            self._begin_slices(self._sliced(removed), dropped)
         else:
             self._act(step, step.created)
 
-    def _begin_slices(self, partitions: Iterator[None], then: Callable[[], None]) -> None:
-        """Run the first slice at once, each other slice in a later turn, and `then` behind the last."""
-        self._slices = (self._sliced(partitions), then)
-        self._in_slice = 0
+    def _begin_slices(self, slices: Iterator[None], then: Callable[[], None], *, is_acting: bool = True) -> None:
+        """Run the first slice at once, each other slice in a later turn, and `then` behind the last.
+
+        `is_acting`: the records are on the disk, and a stop must not leave the slices out.
+        """
+        self._slices, self._is_acting = (slices, then), is_acting
         self._run_slice()
 
     def _arm(self, what: str, wait_ms: int, action: Callable[[], None]) -> None:
@@ -396,24 +416,34 @@ class Metadata:
         except StopIteration:
             self._slices = None
             then()
+        except (BadRecord, ChainBroken) as error:
+            self._slices = None
+            self._fail(error)
         else:
             self._arm("slice", 1, self._run_slice)
 
     def _sliced(self, partitions: Iterator[None]) -> Iterator[None]:
         """Divide an iteration that yields before each partition into slices."""
+        in_slice = 0
         for _ in partitions:
-            if self._in_slice == self.partitions_a_slice:
-                self._in_slice = 0
+            if in_slice == self.partitions_a_slice:
+                in_slice = 0
                 yield
-            self._in_slice += 1
+            in_slice += 1
+        if self._is_heavy_round():
+            yield
 
     def finish_slices(self) -> None:
-        """Apply the rest of the image before a stop, or the next start takes logs of deleted topics for strays."""
+        """Apply the rest of the image before a stop, or the next start takes logs of deleted topics for strays.
+
+        Records that are only replayed so far are not on the disk: they come again after the next start.
+        """
         if self._slices is not None:
             slices, _then = self._slices
             self._slices = None
-            for _ in slices:
-                pass
+            if self._is_acting:
+                for _ in slices:
+                    pass
 
     def _fail(self, error: BaseException) -> None:
         """Stop acting on metadata until a restart, because the local metadata log failed. The data path continues."""
@@ -432,7 +462,8 @@ class Metadata:
     def _act(self, step: _Step, created: Created) -> None:
         """Put an image in force: first the partitions, in slices, then the parts that need the whole image."""
         before, self._context.image = self._context.image, step.image
-        self._begin_slices(self._act_on_partitions(before, step, created), partial(self._acted, before, step))
+        slices = self._sliced(self._act_on_partitions(before, step, created))
+        self._begin_slices(slices, partial(self._acted, before, step))
 
     def _act_on_partitions(self, before: Image, step: _Step, created: Created) -> Iterator[None]:
         image, delta = step.image, step.delta
@@ -467,7 +498,10 @@ class Metadata:
         if compact is not None:
             broker.jobs.run("image", compact, self._compacted)
         self._busy = False
-        self._persist_next()
+        if self._is_heavy_round():
+            self._arm("next", 1, self._persist_next)
+        else:
+            self._persist_next()
 
     def _show_image(self, before: Image, image: Image, delta: Delta) -> None:
         """Call `on_image`. An exception there is a bug of the observer: it is logged, and the broker continues."""
@@ -509,3 +543,8 @@ class Metadata:
         if self.moved:
             self._arm("report", NEXT_REPORT_MS, self._report)
         self._on_time()
+
+
+def _weight(record: TailedRecord) -> int:
+    """One for the record, and one for each partition that it names."""
+    return 1 + sum(len(value) for value in record.payload.values() if isinstance(value, list))

@@ -31,7 +31,8 @@ from yak.seams.metadata_store import StoreRequest
 if TYPE_CHECKING:
     from yak.replication.partition import Partition
 
-BATCH_MAX = 200
+BATCH_MAX = 100
+"""Proposals that one turn makes and one call carries: about 1 ms of work for this broker, and for the store."""
 RETRY_MS = 200
 _LOOKS_PER_LAG = 2
 Member: TypeAlias = tuple[NodeId, BrokerEpoch]
@@ -149,9 +150,12 @@ class IsrChanges:
                 self._wanted[partition] = None
 
     def _retry(self) -> None:
-        """Send unanswered proposals again."""
-        unsent, self._unsent = self._unsent, []
-        self._send([(partition, proposal) for partition, proposal in unsent if partition.pending_isr is proposal])
+        """Send unanswered proposals again, one batch a turn."""
+        batch, waiting, self._unsent = self._unsent[:BATCH_MAX], self._unsent[BATCH_MAX:], []
+        self._send([(partition, proposal) for partition, proposal in batch if partition.pending_isr is proposal])
+        if waiting:
+            self._wake_for_retry(RETRY_MS if self._unsent else 1)
+            self._unsent += waiting
         later, self._later = self._later, {}
         self._wanted |= later
 
@@ -184,7 +188,8 @@ class IsrChanges:
         for partition in wanted:
             del self._wanted[partition]
         if self._wanted:
-            self._context.timers.arm_at_the_latest((self, "rest"), now_ms + 1, self.run)
+            # A step with due timers calls this method at its end.
+            self._context.timers.arm_at_the_latest((self, "rest"), now_ms + 1, lambda: None)
         own_epoch = lifecycle.broker_epoch
         proposals = []
         for partition in wanted:
@@ -214,19 +219,19 @@ class IsrChanges:
         self._later[partition] = None
         self._wake_for_retry()
 
-    def _wake_for_retry(self) -> None:
+    def _wake_for_retry(self, pause_ms: int = RETRY_MS) -> None:
         context = self._context
-        context.timers.arm_at_the_latest((self, "retry"), context.clock.now_ms + RETRY_MS, self._retry)
+        context.timers.arm_at_the_latest((self, "retry"), context.clock.now_ms + pause_ms, self._retry)
 
-    def _send(self, proposals: list[tuple[Partition, IsrProposal]]) -> None:
-        for start in range(0, len(proposals), BATCH_MAX):
-            batch = proposals[start : start + BATCH_MAX]
-            request = StoreRequest("alter_isr", {"partitions": [_arguments(*item) for item in batch]})
-            try:
-                self._begin_change((request,), partial(self._answered, batch))
-            except PeerError:
-                self._unsent += batch
-                self._wake_for_retry()
+    def _send(self, batch: list[tuple[Partition, IsrProposal]]) -> None:
+        if not batch:
+            return
+        request = StoreRequest("alter_isr", {"partitions": [_arguments(*item) for item in batch]})
+        try:
+            self._begin_change((request,), partial(self._answered, batch))
+        except PeerError:
+            self._unsent += batch
+            self._wake_for_retry()
 
     def _answered(
         self, batch: list[tuple[Partition, IsrProposal]], error: PeerError | None, values: tuple[dict[str, Any], ...]

@@ -6,6 +6,8 @@ import pytest
 
 from yak.broker import metadata
 from yak.cluster.image_log import ImageLog
+from yak.cluster.metadata_delta import MetadataDelta
+from yak.cluster.payload import BadRecord
 from yak.cluster.records import Kind
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
@@ -152,12 +154,9 @@ def test_metadata_records_of_many_partitions_are_applied_in_rounds(rig, monkeypa
 
 def test_creation_of_many_topics_asks_for_the_free_space_once(rig, monkeypatch):
     counted = Counted(rig, monkeypatch, type(rig.node.broker.log_store), "has_room")
-    topics = [
-        {"name": f"t{number}", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-        for number in range(20)
-    ]
-    answer = rig.ask(19, 5, topics=topics, timeout=DEADLINE, validate_only=False)
-    assert {topic.error_code for topic in answer.topics} == {ErrorCode.none}
+    creation = create_topics(rig, 20)
+    rig.run_for(1_000)
+    assert {topic.error_code for topic in creation.answer.topics} == {ErrorCode.none}
     assert max(counted.steps) == 1
 
 
@@ -172,3 +171,53 @@ def test_stop_that_comes_with_the_end_of_the_last_slice_finds_nothing_left(rig, 
     monkeypatch.setattr(broker_metadata.lifecycle, "on_image", on_image)
     rig.create_topic("orders", partitions=MANY)
     assert held(rig) == MANY
+
+
+def create_topics(rig: Rig, count: int) -> Pending:
+    topics = [
+        {"name": f"t{number}", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+        for number in range(count)
+    ]
+    return rig.begin(19, 5, client=rig.new_client(), topics=topics, timeout=DEADLINE, validate_only=False)
+
+
+def test_records_of_a_round_are_replayed_in_several_turns(rig, monkeypatch):
+    counted = Counted(rig, monkeypatch, MetadataDelta, "replay")
+    creation = create_topics(rig, 2 * SLICE)
+    rig.run_for(5_000)
+    assert {topic.error_code for topic in creation.answer.topics} == {ErrorCode.none}
+    assert SLICE // 2 < max(counted.steps) <= SLICE
+
+
+def test_stop_between_two_turns_of_a_replay_applies_the_records_after_the_next_start(rig, monkeypatch):
+    create_topics(rig, 2 * SLICE)
+    metadata = rig.node.broker.metadata
+    for _ in range(5_000):
+        if metadata._slices is not None and not metadata._is_acting:
+            break
+        rig.run_for(1)
+    assert metadata._slices is not None
+    before = rig.node.broker.image.offset
+    rig.restart(orderly=True)
+    rig.run_for(1_000)
+    assert rig.node.broker.image.offset > before
+    assert len(rig.node.broker.image.topics) == 2 * SLICE + 1
+    assert len(rig.node.broker.partitions) == 2 * SLICE + 1
+
+
+def test_unreadable_record_behind_the_first_turn_of_a_replay_fails_the_metadata_log(rig, monkeypatch):
+    replayed: list[int] = []
+    replay = MetadataDelta.replay
+
+    def refused(self, record):
+        replayed.append(record.offset)
+        if len(replayed) > SLICE:
+            raise BadRecord("planted")
+        replay(self, record)
+
+    monkeypatch.setattr(MetadataDelta, "replay", refused)
+    creation = create_topics(rig, 2 * SLICE)
+    rig.run_for(5_000)
+    assert "metadata-log-failed" in [notice.event for notice in rig.node.notices]
+    assert ErrorCode.request_timed_out in {topic.error_code for topic in creation.answer.topics}
+    assert rig.node.broker.image.offset < max(replayed) - 1

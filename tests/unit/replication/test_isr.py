@@ -9,9 +9,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
+from yak.replication import isr
 from yak.replication.isr import IsrProposal, may_join, wanted_isr
 from yak.replication.partition import Partition
 from yak.replication.replica import Replica
+from yak.sim.cluster_rig import ClusterRig
+from yak.sim.store_line import STORE
 from yak.storage.epoch_cache import EpochCache
 
 ME, NODES = 1, (1, 2, 3)
@@ -287,3 +290,36 @@ class IsrMachine(RuleBasedStateMachine):
 
 TestIsrMachine = IsrMachine.TestCase
 TestIsrMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+def test_isr_changes_of_many_partitions_are_proposed_one_batch_a_step_also_after_a_store_outage(monkeypatch):
+    bound, partitions = 3, 10
+    monkeypatch.setattr(isr, "BATCH_MAX", bound)
+    rig = ClusterRig(size=2, settings={"replica.lag.time.max.ms": "1000"}, hands_back=False)
+    rig.create_topic("many", partitions=partitions, replication_factor=2)
+    rig.run_until(lambda: all(rig.is_in_sync("many", index) for index in range(partitions)))
+    leader = rig.nodes[0]
+    led = [index for index in range(partitions) if rig.leader("many", index) == leader.node_id]
+    proposed: list[int] = [0]
+    real, step = isr._arguments, leader.broker.step
+
+    def arguments(partition, proposal):
+        proposed[-1] += 1
+        return real(partition, proposal)
+
+    def stepped(event, now_ms):
+        proposed.append(0)
+        return step(event, now_ms)
+
+    monkeypatch.setattr(isr, "_arguments", arguments)
+    leader.broker.step = stepped
+    rig.cluster.cut("n1", "n2")
+    rig.cluster.cut("n2", STORE)
+    rig.cluster.cut("n1", STORE)
+    for index in led:
+        rig.begin_produce("many", [b"a"], partition=index, acks=1)
+    rig.run_for(3_000)
+    rig.cluster.heal("n1", STORE)
+    rig.run_until(lambda: all(rig.info("many", index).isr == (leader.node_id,) for index in led))
+    assert len(led) > bound
+    assert max(proposed) == bound
