@@ -67,6 +67,8 @@ class Jobs:
             if not thread.is_over:
                 self.counts["jobs interrupted"] += 1
             self._disk.writing = GONE
+            # the process may end inside of a step, and the cleanup of a job is no call of that step
+            self._disk.on_call = None
             thread.interrupt()
             self._idle.append(thread)
         self._running.clear()
