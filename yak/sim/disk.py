@@ -94,6 +94,7 @@ class SimFile:
         self._disk.syncs += 1
         with self._disk.writing:
             self._content.sync()
+        self._disk.called("synced", self._path)
 
     def close(self) -> None:
         """Do nothing: a handle has no resources."""
@@ -194,7 +195,7 @@ class SimDisk:
         self._failures.setdefault(operation, []).append((path_contains, error_number))
 
     def called(self, call: str, path: str) -> None:
-        """A call begins: a `read`, `sync`, `remove` or `rename`, or a `write` of any other kind."""
+        """A call begins: a `read`, `sync`, `remove` or `rename`, or a `write` of any other kind. Or a sync ends (`synced`)."""
         if self.on_call is not None:
             self.on_call(call, path)
 
@@ -324,6 +325,7 @@ class SimDisk:
             self._replace(path, data).sync()
             self._names.settle(posixpath.dirname(path))
         self.syncs += 1
+        self.called("synced", path)
 
     def write_file_lazily(self, path: str, data: bytes) -> None:
         """Replace a small file; a crash may lose the new content."""
@@ -375,6 +377,7 @@ class SimDisk:
         self.may_fail("sync", path)
         with self.writing:
             self._names.settle(path)
+        self.called("synced", path)
 
     def sync_file_system(self, path: str) -> None:
         """Make all files and names durable."""
@@ -384,6 +387,7 @@ class SimDisk:
             self._names.settle_all()
             for content in self._names.files.values():
                 content.sync()
+        self.called("synced", path)
 
     def free_bytes(self, path: str) -> int:  # noqa: ARG002
         """Free bytes."""

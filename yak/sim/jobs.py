@@ -1,7 +1,8 @@
 """The jobs of one simulated broker: their durations, how many run side by side, and pauses between their disk calls.
 
 A job of a real broker runs in a thread while steps and other jobs go on. Here some jobs pause before some of their disk
-calls, and the other events of the world happen meanwhile: steps of the same broker, other jobs, the end of the process.
+calls, and after syncs: what is written during a sync may not be covered by it. The other events of the world happen
+meanwhile: steps of the same broker, other jobs, the end of the process.
 
 Such a job runs in a thread of its own, but never beside another thread: `_Thread.go_on` waits for the job's next pause or
 its end. So a run stays reproducible.
@@ -32,6 +33,8 @@ _PAUSE_PERCENT: Final = (10, 30, 100)
 """How many disk calls of one job have a pause before them."""
 _PAUSE_US: Final = (1_000, 10_000, 200_000)
 """The longest pause of one job."""
+_PAUSES_US_MAX: Final = 400_000
+"""Once a job has paused so long in all, it goes on without pauses: the close of all logs makes a hundred disk calls."""
 
 
 class Jobs:
@@ -118,12 +121,12 @@ class Jobs:
         del self._running[effect.job_id]
         self._idle.append(thread)
         self._done(effect, thread.result, thread.error)
-        if self._waiting[effect.kind]:
-            waiting = self._waiting[effect.kind].popleft()
-            self._later(0, lambda: self._begin(waiting))
 
     def _done(self, effect: RunJob, result: object, error: Exception | None) -> None:
         self._later(self._dice.between(20, 2_000), lambda: self._post(JobDone(effect.job_id, result, error)))
+        if self._waiting[effect.kind]:
+            waiting = self._waiting[effect.kind].popleft()
+            self._later(0, lambda: self._begin(waiting))
 
 
 class _Thread:
@@ -138,6 +141,7 @@ class _Thread:
         self._dice = SeededDice(0)
         self._pause_percent = 0
         self._pause_us_max = 0
+        self._paused_us = 0
         self._has_ended_process = False
         self._is_interrupted = False
         self._turn, self._handed_back = threading.Lock(), threading.Lock()
@@ -150,6 +154,7 @@ class _Thread:
         """Get a job, which `go_on` begins."""
         self._run, self._dice = run, dice
         self._pause_percent, self._pause_us_max = dice.choice(_PAUSE_PERCENT), dice.choice(_PAUSE_US)
+        self._paused_us = 0
         self.is_over = self._has_ended_process = self._is_interrupted = False
         self.result = self.error = None
 
@@ -162,11 +167,13 @@ class _Thread:
 
     def pause_us(self) -> int:
         """How long this pause takes."""
-        return self._dice.between(20, self._pause_us_max)
+        pause_us = self._dice.between(20, self._pause_us_max)
+        self._paused_us += pause_us
+        return pause_us
 
     def called(self, call: str, path: str) -> None:  # noqa: ARG002
-        """In the job's thread: a disk call begins. Raises ProcessEnded."""
-        if self._dice.chance(self._pause_percent):
+        """In the job's thread: a disk call begins, or a sync ends. Raises ProcessEnded."""
+        if self._paused_us < _PAUSES_US_MAX and self._dice.chance(self._pause_percent):
             self._handed_back.release()
             self._turn.acquire()
             if self._is_interrupted:

@@ -43,7 +43,7 @@ class StepProbe:
 
     def called(self, call: str, path: str) -> None:
         """The disk got a call inside of the step."""
-        if call == "write":
+        if call in ("write", "synced"):
             return
         if call == "rename":
             self._renames += 1

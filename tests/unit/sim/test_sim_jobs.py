@@ -78,6 +78,16 @@ def test_jobs_of_a_kind_run_side_by_side_up_to_the_shells_limit(process):
     assert most == SIDE_BY_SIDE["checkpoint"]
 
 
+def test_jobs_that_wait_for_a_paused_one_run_when_it_ends(process, monkeypatch):
+    process.jobs.delays_us = {"delete": 0}
+    process.jobs.start(RunJob(1, "delete", lambda: write_two(process)))
+    run_until(process, lambda: process.jobs._running)
+    monkeypatch.setattr(sim_jobs, "_PAUSING_PERCENT", 0)
+    for number in (2, 3, 4):
+        process.jobs.start(RunJob(number, "delete", lambda: None))
+    run_until(process, lambda: len(process.done) == 4)
+
+
 def test_interrupted_job_makes_no_further_disk_call(process):
     def run():
         try:
