@@ -19,7 +19,8 @@ from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
 from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.counters import Counters
-from yak.broker.fetch_sessions import ConsumerSessions
+from yak.broker.fetch_reads import FollowerReader
+from yak.broker.fetch_sessions import ConsumerSessions, FollowerSessions
 from yak.broker.flushing import Flusher
 from yak.broker.large_requests import LargeRequests
 from yak.broker.maintenance import Maintenance
@@ -27,7 +28,6 @@ from yak.broker.metadata import Metadata
 from yak.broker.producer_ids import ProducerIds
 from yak.broker.purgatory import Purgatory
 from yak.broker.record_deletions import RecordDeletions
-from yak.broker.replication import Replication
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
@@ -57,10 +57,13 @@ from yak.partitions.offline_replicas import OfflineReplicas
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import Incarnation
 from yak.replication.damaged_replicas import DamagedReplicas
+from yak.replication.follower_logs import FollowerLogs
 from yak.replication.isr import IsrChanges
 from yak.replication.partition import Partition
 from yak.replication.partition_events import PartitionEvent, PartitionListener
 from yak.replication.replica_bound import ReplicaBound
+from yak.replication.replica_fetchers import ReplicaFetchers
+from yak.replication.truncation import Truncations
 from yak.seams.dice import Dice
 from yak.storage.log_store import LogStore
 
@@ -127,22 +130,7 @@ class Broker:
         )
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)
-        lifecycle, begin_change = self.metadata.lifecycle, self.metadata.begin_own
-        self.offline_replicas = OfflineReplicas(
-            self.context, self.partitions, self.log_store, self.partition_changed, begin_change, self._report_room
-        )
-        self.local_replicas = LocalReplicas(
-            self.context, lifecycle, self.partitions, self.log_store, self.offline_replicas, self.partition_changed
-        )
-        self.replication = Replication(self)
-        self.isr_changes = IsrChanges(self.context, self.partitions, lifecycle, begin_change, self.advanced)
-        self.damaged_replicas = DamagedReplicas(
-            self.context,
-            begin_change,
-            self.replication.changed,
-            self.replication.is_naming,
-            self.offline_replicas.log_damaged,
-        )
+        self._make_partition_parts()
         self._moved = self.metadata.moved
         self._listeners = self._partition_listeners()
         self.local_replicas.open_all()
@@ -151,6 +139,40 @@ class Broker:
         self._api_handlers = parts.apis.handlers
         self._repeated_fetch = parts.apis.repeated_fetch
         self._handlers = self._handlers_by_event()
+
+    def _make_partition_parts(self) -> None:
+        """The parts that host, replicate and repair partitions."""
+        lifecycle, begin_change = self.metadata.lifecycle, self.metadata.begin_own
+        self.offline_replicas = OfflineReplicas(
+            self.context, self.partitions, self.log_store, self.partition_changed, begin_change, self._report_room
+        )
+        self.local_replicas = LocalReplicas(
+            self.context, lifecycle, self.partitions, self.log_store, self.offline_replicas, self.partition_changed
+        )
+        self.follower_sessions = FollowerSessions(self)
+        self.follower_reader = FollowerReader(self, self.follower_sessions.throttle)
+        self.truncations = Truncations(
+            self.context, self.log_store, self.offline_replicas, self.flusher.want, self.partition_changed
+        )
+        follower_logs = FollowerLogs(
+            self.context,
+            self.flusher,
+            self.offline_replicas,
+            self.partition_changed,
+            self.advanced,
+            self.counters.replicated,
+        )
+        self.replica_fetchers = ReplicaFetchers(
+            self.context, lifecycle, self.partitions, self.peers, follower_logs, self.truncations
+        )
+        self.isr_changes = IsrChanges(self.context, self.partitions, lifecycle, begin_change, self.advanced)
+        self.damaged_replicas = DamagedReplicas(
+            self.context,
+            begin_change,
+            self.replica_fetchers.changed,
+            self.replica_fetchers.is_naming,
+            self.offline_replicas.log_damaged,
+        )
 
     def _handlers_by_event(self) -> dict[type, Callable[[Any], None]]:
         """The handler of each event type except `FrameReceived`."""
@@ -173,23 +195,24 @@ class Broker:
 
     def _partition_listeners(self) -> dict[PartitionEvent, tuple[PartitionListener, ...]]:
         """The parts that each event notifies, in this order."""
-        metadata, compacting, replication = self.metadata, self.compacting, self.replication
-        group_coordinator, followers = self.group_coordinator, self.replication.follower_sessions
+        metadata, compacting, followers = self.metadata, self.compacting, self.follower_sessions
 
         def fail(error_code: ErrorCode) -> PartitionListener:
             return partial(self.purgatory.fail, error_code=error_code)
 
-        role = (group_coordinator.partition_changed, replication.changed)
+        replicated = (self.replica_fetchers.changed, followers.changed)
+        role = (self.group_coordinator.partition_changed, *replicated)
         gone = (compacting.forget, *role, self.counters.replica_removed)
         return {
             PartitionEvent.ADDED: (self.counters.replica_added,),
             PartitionEvent.LEADER_CHANGED: (fail(ErrorCode.not_leader_or_follower), *role, compacting.consider),
-            PartitionEvent.LEADER_EPOCH_CHANGED: (replication.changed, compacting.consider),
+            PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, compacting.consider),
             PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.look),
             PartitionEvent.HIGH_WATERMARK_ADVANCED: (self.advanced,),
             PartitionEvent.LOG_START_MOVED: (self._mark_sessions, followers.watermark_moved),
             PartitionEvent.FOLLOWER_LOG_START_MOVED: (self.record_deletions.on_log_start,),
             PartitionEvent.CONFIG_CHANGED: (compacting.consider,),
+            PartitionEvent.LOG_TRUNCATED: (self.replica_fetchers.changed,),
             PartitionEvent.LOG_OFFLINE: (fail(ErrorCode.kafka_storage_error), *role),
             PartitionEvent.LOG_RECREATED: role,
             PartitionEvent.REMOVED: (metadata.report_no_more, fail(ErrorCode.not_leader_or_follower), *gone),
@@ -316,7 +339,7 @@ class Broker:
             for session, member in partition.sessions.items():
                 session.mark_dirty(member)
         if partition.replica_sessions:
-            self.replication.follower_sessions.watermark_moved(partition)
+            self.follower_sessions.watermark_moved(partition)
 
     def partition_changed(self, partition: Partition, event: PartitionEvent) -> None:
         """Notify the parts of this broker that a partition changed."""
@@ -474,7 +497,7 @@ class Broker:
             if call.delayed is not None:
                 self.purgatory.cancel(call.delayed)
         connection.calls.clear()
-        self.replication.follower_sessions.forget_connection(connection)
+        self.follower_sessions.forget_connection(connection)
 
     def _on_wall_clock_moved(self, event: events.WallClockMoved) -> None:
         moved_ms, self._clock.ahead_ms = event.ahead_ms - self._clock.ahead_ms, event.ahead_ms
@@ -483,7 +506,10 @@ class Broker:
     def _on_turn_end(self, event: events.TurnEnd) -> None:  # noqa: ARG002
         purgatory = self.purgatory
         purgatory.check_advanced()
-        self.replication.run()
+        self.replica_fetchers.run()
+        self.follower_sessions.wake()
+        if not self.maintenance.is_closing:
+            self.truncations.start_wanted()
         self.isr_changes.run()
         purgatory.check_advanced()
         self.flusher.start_wanted()

@@ -290,7 +290,7 @@ class FollowerFetch(DelayedFetch):
         session = self._session
         session.delayed_fetch = self
         if session.dirty:
-            broker.replication.follower_sessions.delay_watermark(session)
+            broker.follower_sessions.delay_watermark(session)
         return Later(self)
 
     def read(self, broker: Broker, *, with_watermarks: bool = True) -> FetchRead:
@@ -300,8 +300,8 @@ class FollowerFetch(DelayedFetch):
         one as an answer holds: otherwise they would stay in front of partitions with records.
         """
         session, look = self._session, self._reader.look
-        broker.replication.follower_sessions.watermark_sent(session)
-        max_bytes, partitions_max = self._max_bytes, broker.replication.partitions_a_fetch
+        broker.follower_sessions.watermark_sent(session)
+        max_bytes, partitions_max = self._max_bytes, broker.replica_fetchers.partitions_a_fetch
         reading = FetchRead()
         idle: list[tuple[FollowerItem, FetchPartitionAnswer]] = []
         for item in list(session.dirty):

@@ -461,7 +461,7 @@ class FollowerReader:
             if is_held_back:
                 now_ms = self._broker.now_ms
                 if self.throttle.is_full(now_ms):
-                    self._broker.replication.follower_sessions.delay_throttled(session, item)
+                    self._broker.follower_sessions.delay_throttled(session, item)
                     return None
                 size = min(size, self.throttle.room(now_ms))
             try:

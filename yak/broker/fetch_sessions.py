@@ -409,7 +409,7 @@ class FollowerSessions:
         """When each follower last fetched."""
         self._appended: dict[FollowerSession, None] = {}
         self._watermark_due: OrderedDict[FollowerSession, int] = OrderedDict()
-        self.throttle = Throttle(broker.config.leader_replication_throttled_rate)
+        self.throttle = Throttle(broker.context, broker.node_id, "leader.replication.throttled.rate")
 
     # -------------------------------------------------------------------------------------------------- wake-ups
 

@@ -94,7 +94,7 @@ class Flusher:
             if partition.is_leader:
                 partition.advance_high_watermark()
             else:
-                self._broker.replication.flushed(partition)
+                self._broker.replica_fetchers.flushed(partition)
             self._broker.advanced(partition)
             if partition.flush_wanted or log.has_rolled:
                 # a segment closed meanwhile wants a flush, and the next request for one may be far away

@@ -244,7 +244,7 @@ def append_to_leader_log(
     if config.flush_messages != NEVER or config.flush_ms != NEVER or log.has_rolled:
         _want_flush(broker, log, info)
     if partition.replica_sessions or not partition.is_alone:
-        broker.replication.follower_sessions.appended(partition)
+        broker.follower_sessions.appended(partition)
     if partition.advance_high_watermark():
         broker.advanced(partition)
     if acks == ACKS_ALL and partition.high_watermark < end_offset:

@@ -199,7 +199,7 @@ class Maintenance:
         for partition in broker.partitions.values():
             if partition.pending_appends is not None:
                 partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
-            broker.replication.follower_sessions.changed(partition)
+            broker.follower_sessions.changed(partition)
         broker.peers.is_stopping = True
         broker.failure_watch.stop()
         broker.damaged_replicas.stop()
@@ -209,7 +209,7 @@ class Maintenance:
 
     def _on_left(self) -> None:
         self._broker.metadata.on_left = None
-        self._broker.replication.stop()
+        self._broker.replica_fetchers.stop()
         # An older checkpoint that ends after the last one would put older recovery points beside the clean mark.
         self._broker.jobs.when_idle(("flush", "checkpoint", "image", "cut"), self._close)
 

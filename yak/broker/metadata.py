@@ -161,7 +161,7 @@ class Metadata:
         if self.store_lost_ms is None or not partition.replica_states:
             return False
         since_ms = self._broker.now_ms - self._session_timeout_ms
-        heard_ms = self._broker.replication.follower_sessions.heard_ms
+        heard_ms = self._broker.follower_sessions.heard_ms
         return self.store_lost_ms <= since_ms and all(
             heard_ms.get(node_id, 0) <= since_ms for node_id in partition.replica_states
         )
@@ -472,7 +472,8 @@ class Metadata:
         if delta.configs_changed:
             # Configs first: the new roles may have been decided by the new configs.
             yield from local_replicas.apply_configs(delta)
-            self._broker.replication.configs_changed()
+            self._broker.replica_fetchers.configs_changed()
+            self._broker.follower_sessions.throttle.update_rate()
         yield from local_replicas.apply_roles(image, delta, created)
 
     def _acted(self, before: Image, step: _Step) -> None:
@@ -488,7 +489,9 @@ class Metadata:
             info.leader < 0 for name in delta.topics_changed for info in delta.changed_partitions(image.topics[name])
         )
         self._carry_out(self.lifecycle.on_image(image, broker.now_ms, has_leaderless=leaderless))
-        broker.replication.image_changed(delta)
+        if delta.brokers_changed:
+            broker.replica_fetchers.brokers_changed(delta.brokers_changed)
+            broker.isr_changes.brokers_changed()
         broker.recently_fenced.image_changed(delta)
         broker.failure_watch.image_changed(delta)
         broker.suspected_brokers.wake()

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from yak.cluster.records import BrokerState
+from yak.config.broker_configs import dynamic_value
+from yak.config.definitions import Value
 from yak.config.log_config import LogConfig
 from yak.config.topic_configs import resolve_log_config
 from yak.ids import (
@@ -243,6 +245,10 @@ class Image:
             self.default_broker_configs,
             static,
         )
+
+    def broker_config(self, name: str, node_id: NodeId, static: Mapping[str, str]) -> Value:
+        """The value in force of a config of this broker, which has these static configs."""
+        return dynamic_value(name, self.broker_configs.get(node_id, {}), self.default_broker_configs, static)
 
     def topic_by_id(self, topic_id: uuid.UUID) -> TopicInfo | None:
         """The topic of that id, or None."""

@@ -55,9 +55,6 @@ class BrokerConfig:
     replica_fetch_wait_max_ms: int
     replica_fetch_backoff_ms: int
     replica_selector_class: str | None
-    leader_replication_throttled_rate: int
-    """Bytes per second, as set at start; `dynamic_value` gives the rate in force."""
-    follower_replication_throttled_rate: int
     group_consumer_assignors: tuple[str, ...]
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_size: int
@@ -134,8 +131,6 @@ _PLAIN_FIELDS: Final = (
     "replica_fetch_min_bytes",
     "replica_fetch_wait_max_ms",
     "replica_fetch_backoff_ms",
-    "leader_replication_throttled_rate",
-    "follower_replication_throttled_rate",
     "group_consumer_heartbeat_interval_ms",
     "group_consumer_max_size",
     "group_consumer_migration_policy",

@@ -1,7 +1,7 @@
 """One partition's replicas: roles, epochs, ISR, high watermark, and how a follower fetches, appends and truncates.
 
 Other packages call `partition.Partition`, `partition_events.PartitionEvent`, `isr.IsrChanges`, `isr.may_join`,
-`damaged_replicas.DamagedReplicas`, `replica_fetcher.ReplicaFetcher`, `follower_logs.FollowerLogs`,
+`damaged_replicas.DamagedReplicas`, `replica_fetchers.ReplicaFetchers`, `follower_logs.FollowerLogs`,
 `truncation.Truncations`, `throttle.Throttle`, `recent_reads.RecentReads`, `replica_bound.ReplicaBound` and
 `traffic.Traffic`. This package imports nothing of `yak.broker`.
 """

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 import uuid
 from collections import deque
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from yak.errors import ProtocolViolation
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicPartition
@@ -25,6 +25,9 @@ from yak.replication.replica import Replica
 from yak.replication.traffic import Traffic
 from yak.storage.log import Log
 from yak.storage.producer_state import DeferredSequences
+
+if TYPE_CHECKING:
+    from yak.replication.truncation import Truncation
 
 _BASE_OFFSET: Final = struct.Struct(">q")
 
@@ -114,7 +117,7 @@ class Partition:
         """Appended bytes below the high watermark: exact where that is the log end, else in proportion to offsets."""
         self.notified_bytes = 0
         """Committed bytes of which delayed fetches were notified."""
-        self.truncation: Any = None
+        self.truncation: Truncation | None = None
         """A truncation under way, up to its sync: nothing is fetched meanwhile (`yak.replication.truncation`)."""
         self.is_resigning = False
         """Whether this replica leaves the ISR because its log is damaged: without a definite answer, nothing is fetched."""

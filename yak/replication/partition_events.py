@@ -25,6 +25,8 @@ class PartitionEvent(Enum):
     FOLLOWER_LOG_START_MOVED = auto()
     """A follower reported a higher log start offset to this leader."""
     CONFIG_CHANGED = auto()
+    LOG_TRUNCATED = auto()
+    """A follower's truncation ended: the partition may be fetched again."""
     LOG_OFFLINE = auto()
     """Its log directory failed, or the log is damaged: `Partition.log` is None."""
     LOG_RECREATED = auto()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from yak.core.context import Context
 from yak.ids import NodeId
 
 UNLIMITED = 2**63 - 1
@@ -17,11 +18,20 @@ UNLIMITED = 2**63 - 1
 class Throttle:
     """A leaky bucket that drains at the rate. Replicas wait while it holds more than a tenth of a second's worth."""
 
-    def __init__(self, rate: int) -> None:
-        self.rate = rate
+    def __init__(self, context: Context, node_id: NodeId, config_name: str) -> None:
+        self._context, self._node_id, self._config_name = context, node_id, config_name
+        self.rate = UNLIMITED
         """Bytes a second."""
+        self.update_rate()
         self._level = 0.0
         self._drained_ms = 0
+
+    def update_rate(self) -> None:
+        """Apply the rate in force."""
+        context = self._context
+        rate = context.image.broker_config(self._config_name, self._node_id, context.config.static)
+        assert isinstance(rate, int)
+        self.rate = rate
 
     def took(self, count: int, now_ms: int) -> None:
         """Count bytes that were sent or received."""

@@ -27,6 +27,7 @@ from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset
 from yak.protocol.hot import DivergingEpoch
 from yak.replication.partition import Partition
+from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
@@ -90,11 +91,11 @@ class Truncations:
         log_store: LogStore,
         failures: LogFailures,
         flush: Callable[[Partition], None],
-        changed: Callable[[Partition], None],
+        emit: EmitPartitionEvent,
     ) -> None:
         self._context, self._log_store, self._failures = context, log_store, failures
-        self._flush, self._changed = flush, changed
-        """Called with a partition whose log is to be flushed; with one that may be fetched again."""
+        self._flush, self._emit = flush, emit
+        """`flush` is called with a partition whose log is to be flushed."""
         self._to_lower: dict[str, list[Truncation]] = {}
         self._to_sync: dict[str, list[Truncation]] = {}
         self._lowering: dict[str, None] = {}
@@ -278,7 +279,7 @@ class Truncations:
         if truncation.then is not None and truncation.is_wanted:
             truncation.then()
         else:
-            self._changed(partition)
+            self._emit(partition, PartitionEvent.LOG_TRUNCATED)
 
 
 def _run(plan: FlushPlan) -> LogDirectoryFailure | None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.apis import API_TABLE
 from yak.broker.broker import Broker, Parts
 from yak.broker.metadata import PARTITIONS_A_SLICE
-from yak.broker.replication import PARTITIONS_A_FETCH
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
 from yak.cluster.secret_file import SecretFile
@@ -22,6 +21,7 @@ from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.core import events
 from yak.errors import FailStop, LogDirectoryFailure
+from yak.replication.replica_fetchers import PARTITIONS_A_FETCH
 from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import Death, ProcessEnded
@@ -186,7 +186,7 @@ class SimNode:
 
     def _set_slices(self, broker: Broker) -> None:
         broker.metadata.partitions_a_slice = self.partitions_a_slice
-        broker.replication.partitions_a_fetch = self.partitions_a_fetch
+        broker.replica_fetchers.partitions_a_fetch = self.partitions_a_fetch
 
     def crash(self) -> None:
         """Lose power: unsynced data may be lost, and the next start is in a new kernel boot."""

@@ -26,7 +26,7 @@ def rig() -> ClusterRig:
 
 
 def truncate(broker, partition, diverging: DivergingEpoch) -> None:
-    broker.replication.truncations.truncate_to_divergence(partition, partition.log, diverging, 0)
+    broker.truncations.truncate_to_divergence(partition, partition.log, diverging, 0)
 
 
 def test_a_replica_that_begins_inside_a_batch_takes_that_batch(rig):
@@ -205,6 +205,22 @@ def test_a_throttle_that_is_lifted_holds_nobody_back_any_more():
     assert rig.is_in_sync("orders")
 
 
+def test_throttle_that_was_set_while_the_broker_ran_holds_after_its_restart():
+    rig = ClusterRig()
+    rig.create_topic("orders", follower_replication_throttled_replicas="*")
+    alter(rig, 4, "", follower_replication_throttled_rate="100")
+    rig.run_for(1_000)
+    slow = rig.followers("orders")[0]
+    rig.nodes[slow - 1].kill()
+    rig.run_until(lambda: slow not in rig.info("orders").isr)
+    for _ in range(5):
+        assert rig.produce("orders", [b"x" * 20_000]).error_code == 0
+    rig.nodes[slow - 1].start()
+    rig.run_until(lambda: rig.nodes[slow - 1].is_ready)
+    rig.run_for(2_000)
+    assert not rig.is_in_sync("orders")
+
+
 def test_a_smaller_minimum_commits_what_waited_for_it(rig):
     leader = rig.leader("orders")
     for node in rig.followers("orders"):
@@ -265,13 +281,13 @@ def test_a_leader_whose_machine_was_gone_without_a_word_is_connected_to_anew():
     assert rig.produce("orders", [b"x" * 10_000]).error_code == 0
     rig.nodes[slow - 1].start()
     rig.run_until(lambda: rig.nodes[slow - 1].is_ready and rig.replica(slow, "orders").log_end_offset == 1)
-    fetcher = rig.nodes[slow - 1].broker.replication._fetchers[leader]
+    fetcher = rig.nodes[slow - 1].broker.replica_fetchers._fetchers[leader]
     boot_id, peer_id = rig.nodes[leader - 1].broker.identity.boot_id, fetcher._channel._peer_id
     rig.nodes[leader - 1].crash()
     rig.run_for(50)
     rig.nodes[leader - 1].start()
     rig.run_until(lambda: rig.nodes[slow - 1].broker.image.brokers[leader].boot_id != boot_id)
-    assert rig.nodes[slow - 1].broker.replication._fetchers[leader] is fetcher
+    assert rig.nodes[slow - 1].broker.replica_fetchers._fetchers[leader] is fetcher
     assert fetcher._channel._peer_id != peer_id
 
 

@@ -143,7 +143,7 @@ def test_a_partition_that_was_made_anew_is_found_anew(rig, fetches_decoded):
 
 def test_a_session_that_ended_has_no_say(rig, fetches_decoded):
     fetch = LastFetch(rig)
-    fetch.leader.replication.follower_sessions.forget_connection(fetch.session.connection)
+    fetch.leader.follower_sessions.forget_connection(fetch.session.connection)
     assert refusal(fetch.send()) == ErrorCode.fetch_session_id_not_found
     assert fetches_decoded == [17]
     assert fetch.session.connection.replica_session is None

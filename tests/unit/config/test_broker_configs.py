@@ -33,7 +33,6 @@ def test_replication_has_kafkas_defaults_but_for_those_that_say_so():
     assert config.replica_fetch_response_max_bytes == 5 * 1024 * 1024
     assert (config.replica_fetch_min_bytes, config.replica_fetch_wait_max_ms) == (1, 500)
     assert config.replica_fetch_backoff_ms == 100
-    assert config.leader_replication_throttled_rate == config.follower_replication_throttled_rate == 2**63 - 1
 
 
 def test_a_rack_and_a_selector_are_taken_as_given():

@@ -275,7 +275,7 @@ def test_leader_that_does_not_answer_the_proof_is_connected_to_again(rig, monkey
     monkeypatch.setattr("yak.core.broker_channel.ANSWER_MS_MAX", 500)
     leader, follower = rig.leader("orders"), rig.followers("orders")[0]
     rig.nodes[leader - 1].pause()
-    fetchers = rig.nodes[follower - 1].broker.replication._fetchers
+    fetchers = rig.nodes[follower - 1].broker.replica_fetchers._fetchers
     fetchers[leader].restart()
     opened = rig.nodes[follower - 1].broker.peers._last_id
     rig.run_for(2_000)

@@ -235,9 +235,9 @@ def test_replica_with_a_fetch_on_its_way_resigns_only_when_the_leader_has_answer
             asked.append(rig.world.now_us)
 
     rig.cluster.on_call = note
-    partition, replication = node.broker.partitions[ORDERS], node.broker.replication
-    replication._fetchers[leader].restart()
-    rig.run_until(lambda: replication.is_naming(partition))
+    partition, fetchers = node.broker.partitions[ORDERS], node.broker.replica_fetchers
+    fetchers._fetchers[leader].restart()
+    rig.run_until(lambda: fetchers.is_naming(partition))
     network.cut(rig.nodes[leader - 1].party, node.party)
     position = damage(node, 2)
     node.broker.damaged_replicas.found(partition, 2, DamagedBatch(FIRST, position, "the CRC-32C does not match"))

@@ -108,7 +108,7 @@ def test_partition_under_truncation_is_not_fetched_and_ignores_an_answer_under_w
     replica = rig.replica(deposed, "orders")
     rig.run_until(lambda: replica.log_end_offset == 1)
     batch = rig.replica(leader, "orders").log.read(1, 10_000, 2, at_least_one=True)
-    fetcher: ReplicaFetcher = node.broker.replication._fetchers[leader]
+    fetcher: ReplicaFetcher = node.broker.replica_fetchers._fetchers[leader]
     topic_id = replica.topic_id.bytes
     assert (topic_id, 0) in fetcher._named
     fetcher._take(FetchedPartition(topic_id, 0, 0, 2, 0, memoryview(bytes(batch)), None, None))

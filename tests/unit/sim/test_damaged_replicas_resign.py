@@ -25,9 +25,11 @@ class Damaged:
         self.row = {"isr": "1@5,2@6", "leader": 1}
         self.damage = SimpleNamespace(is_asked=False)
         self.partition = SimpleNamespace(topic_id=KEY.topic_id, topic_partition=TOPIC_PARTITION)
-        self.replication = Mock(is_naming=Mock(return_value=False))
+        self.replica_fetchers = Mock(is_naming=Mock(return_value=False))
         self.broker = SimpleNamespace(
-            damaged_replicas=_Known(self), partitions={TOPIC_PARTITION: self.partition}, replication=self.replication
+            damaged_replicas=_Known(self),
+            partitions={TOPIC_PARTITION: self.partition},
+            replica_fetchers=self.replica_fetchers,
         )
         self.store_line = SimpleNamespace(reaches=lambda: True, break_percent=0, slow_us=0)
         self.node = SimpleNamespace(node_id=1, broker=self.broker, store_line=self.store_line)
@@ -102,7 +104,7 @@ def test_time_in_which_the_process_stood_still_does_not_count(damaged):
 def test_fetch_while_the_request_to_leave_is_under_way_is_a_violation(damaged):
     damaged.damage.is_asked = True
     damaged.pass_time(0)
-    damaged.replication.is_naming.return_value = True
+    damaged.replica_fetchers.is_naming.return_value = True
     with pytest.raises(Violation, match="fetches it before the answer"):
         damaged.pass_time(0)
 

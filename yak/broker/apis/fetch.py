@@ -89,22 +89,21 @@ def _handle_follower(broker: Broker, call: Call) -> Outcome:
     is_full = call.request.session_epoch == INITIAL_EPOCH
     error_code = ErrorCode.none
     try:
-        session = broker.replication.follower_sessions.session_of(call)
+        session = broker.follower_sessions.session_of(call)
     except PeerError as error:
         session, error_code = None, error.error_code
     if session is None:
         return Prebuilt(fetch_response(call.version, call.correlation_id, 0, error_code, 0, []))
-    return FollowerFetch(broker.replication.follower_reader, session, call).start(broker, must_answer=is_full)
+    return FollowerFetch(broker.follower_reader, session, call).start(broker, must_answer=is_full)
 
 
 def handle_repeated(broker: Broker, session: FollowerSession, frame: Buffer) -> tuple[Call, Outcome] | None:
     """Serve a follower's Fetch that differs from its last one in one partition only; None for any other frame."""
-    replication = broker.replication
-    correlation_id = replication.follower_sessions.repeated(session, frame)
+    correlation_id = broker.follower_sessions.repeated(session, frame)
     if correlation_id is None:
         return None
     call = Call(session.connection, FOLLOWER_FETCH, FOLLOWER_VERSION, correlation_id, None, broker.now_ms)
-    return call, FollowerFetch(replication.follower_reader, session, call).start(broker, must_answer=False)
+    return call, FollowerFetch(broker.follower_reader, session, call).start(broker, must_answer=False)
 
 
 def _begin(broker: Broker, call: Call, items: list[ConsumerItem], by_id: bool) -> ConsumerFetch | Prebuilt:

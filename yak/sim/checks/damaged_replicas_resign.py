@@ -55,7 +55,7 @@ class DamagedReplicasResign(Watcher):
         for partition in broker.partitions.values():
             damage = broker.damaged_replicas.of(partition)
             if damage is not None:
-                if damage.is_asked and broker.replication.is_naming(partition):
+                if damage.is_asked and broker.replica_fetchers.is_naming(partition):
                     raise Violation(
                         f"broker {node.node_id} asked the store to leave the ISR of {partition.topic_partition}, and fetches it"
                         " before the answer: its leader may bring the damaged log back"
