@@ -1,9 +1,10 @@
 """Requests to one other broker and their answers (Kafka's InterBrokerSendThread and its NetworkClient).
 
-A channel connects when its user has something to send, and again after each loss, with growing pauses. The other broker answers the requests of one connection in order, so a request behind a waiting
-fetch would wait too: each user has a channel of its own. The channel does not repeat requests; after a loss its user
-sends them again, or begins a new session. Transactions will queue their requests (WriteTxnMarkers) in a user: `send_due`
-sends the next ones, and `on_disconnected` puts those in flight back into the queue.
+A channel connects when its user has something to send, and again after each loss, with growing pauses. The other broker
+answers the requests of one connection in order, so a request behind a waiting fetch would wait too: each user has a channel
+of its own. The channel repeats no requests; after a loss its user sends them again, or begins a new session. Transactions
+will queue their requests (WriteTxnMarkers) in a user: `send_due` sends the next ones, and `on_disconnected` puts those in
+flight back into the queue.
 """
 
 from __future__ import annotations
@@ -60,8 +61,7 @@ class BrokerChannel:
         self._peer_id: PeerId | None = None
         self._boot_id = ""
         """The other broker's incarnation in the image when the connection was opened."""
-        self._is_connected = False
-        self.is_proven = False
+        self._is_connected = self.is_proven = False
         """Whether requests may be sent."""
         self._heard_ms = 0
         self._refusals = 0

@@ -149,11 +149,7 @@ class ReplicaFetcher:
     # ---------------------------------------------------------------------------------------------------- the session
 
     def on_disconnected(self) -> None:
-        """The session ended with its connection."""
-        self._forget_session()
-
-    def _forget_session(self) -> None:
-        """Name every partition again, in a new session."""
+        """The session ended, perhaps with its connection: name every partition again, in a new session."""
         self._session_id = self._session_epoch = 0
         self._named.clear()
         self._to_forget.clear()
@@ -233,7 +229,7 @@ class ReplicaFetcher:
     def _refused(self, error_code: int) -> None:
         """The whole fetch was refused: begin a lost session again, or reconnect after a backoff."""
         if error_code in (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_session_epoch):
-            self._forget_session()
+            self.on_disconnected()
             self.send_due()
         else:
             name = next((code.name for code in ErrorCode if code == error_code), str(error_code))

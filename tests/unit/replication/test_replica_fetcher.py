@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
+from yak.errors import ErrorCode
 from yak.replication import replica_fetcher
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import SimNode
@@ -77,3 +80,21 @@ def test_high_watermarks_of_many_partitions_reach_an_idle_follower_in_several_an
     ends = [(node.node_id, index) for node in rig.nodes for index in range(PARTITIONS)]
     rig.run_until(lambda: all(rig.replica(node_id, "many", index).high_watermark == 1 for node_id, index in ends))
     assert max(answered) <= 2 * BOUND
+
+
+def test_session_lost_with_two_fetches_in_flight_keeps_the_connection(rig):
+    """The leader refuses both, and only then the next session begins."""
+    leader = rig.leader("many", 0)
+    fetcher = rig.nodes[3 - leader - 1].broker.replication._fetchers[leader]
+    channel, peer_id = fetcher._channel, fetcher._channel._peer_id
+    rig.nodes[leader - 1].pause()
+    key, partition = next(iter(fetcher.partitions.items()))
+    fetcher._name(key, partition, partition.log)
+    fetcher.send_due()
+    first, second = channel.in_flight
+    for correlation_id in (first, second):
+        assert channel.in_flight[0] == correlation_id
+        refusal = struct.pack(">iBihiBB", correlation_id, 0, 0, ErrorCode.fetch_session_id_not_found, 0, 1, 0)
+        channel.on_answer(peer_id, memoryview(refusal))
+    assert list(channel.in_flight) == [second + 1]
+    assert (channel.is_proven, channel._peer_id) == (True, peer_id)
