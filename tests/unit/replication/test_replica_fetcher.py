@@ -85,7 +85,7 @@ def test_high_watermarks_of_many_partitions_reach_an_idle_follower_in_several_an
 def test_session_lost_with_two_fetches_in_flight_keeps_the_connection(rig):
     """The leader refuses both, and only then the next session begins."""
     leader = rig.leader("many", 0)
-    fetcher = rig.nodes[3 - leader - 1].broker.replication._fetchers[leader]
+    fetcher = rig.nodes[3 - leader - 1].broker.replica_fetchers._fetchers[leader]
     channel, peer_id = fetcher._channel, fetcher._channel._peer_id
     rig.nodes[leader - 1].pause()
     key, partition = next(iter(fetcher.partitions.items()))
