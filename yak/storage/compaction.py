@@ -182,7 +182,11 @@ class Compaction:
         ends = [segment.base_offset for segment in self._segments[1:]] + [scope.end_offset]
         self._ends = {segment.base_offset: end for segment, end in zip(self._segments, ends, strict=False)}
         """The end offset of each segment of the round, by its base offset."""
-        self._remembered_offsets = log.producers.remembered_offsets()
+        producers = log.producers
+        self._remembered_offsets = producers.remembered_offsets()
+        self._search_earlier = None
+        if producers.unread_before is not None:
+            self._search_earlier = producers.search_plan(log.segments, producers.unread_before)
         self._epochs = EpochCache(list(log.epochs.entries))
         self._epoch_starts = frozenset(start for _epoch, start in log.epochs.entries)
         self._offsets = OffsetMap(map_bytes)
@@ -199,9 +203,14 @@ class Compaction:
 
         Raises Abandoned, NoRoom, Uncleanable, Unreadable, OSError. Replacements made by then stay.
         """
+        remembered_offsets = self._remembered_offsets
+        if self._search_earlier is not None:
+            # the log was opened with the last batch of each producer only
+            remembered_offsets = remembered_offsets.union(header.last_offset for header in self._search_earlier())
+            yield None
         yield from self._read_keys()
         filter_ = BatchFilter(
-            self._offsets, self._remembered_offsets, self._now_ms, self._config.delete_retention_ms, self._epoch_starts
+            self._offsets, remembered_offsets, self._now_ms, self._config.delete_retention_ms, self._epoch_starts
         )
         result = self.result
         for group, filter_.end_offset in self._groups():

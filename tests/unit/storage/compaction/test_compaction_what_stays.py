@@ -108,6 +108,19 @@ def test_batches_that_a_producer_may_repeat_stay_without_their_records(bench):
     assert records(bench)[0] == (7, b"k", b"other")
 
 
+def test_repeatable_batches_stay_in_a_log_that_was_opened_with_the_last_batch_of_each_producer(bench):
+    """Seed 1200562: a snapshot has one batch of a producer, and the round kept only that one."""
+    for number in range(7):
+        put(bench, [(b"k", b"%d" % number)], producer_id=5, producer_epoch=1, sequence=number)
+    put(bench, [(b"k", b"other")])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")])
+    bench.reopen(clean=True)
+    assert bench.log.producers.unread_before is not None
+    compact(bench)
+    assert [h.base_offset for h in batches(bench) if h.producer_id == 5 and h.base_offset] == [2, 3, 4, 5, 6]
+
+
 def test_the_last_batch_of_a_round_stays_so_that_the_offset_of_its_end_does(bench):
     put(bench, [(b"a", b"1")])
     put(bench, [(None, b"none")])
