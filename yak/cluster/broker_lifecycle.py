@@ -299,6 +299,9 @@ class BrokerLifecycle:
             self._election.on_time(now_ms)
         if self._controller.due_ms is not None and self._controller.due_ms <= now_ms:
             self._controller.on_time(now_ms)
+            if self.state is LifecycleState.CATCHING_UP:
+                # elections that it waits for may be settled
+                self._progress(now_ms)
         if self.state is LifecycleState.ACTIVE:
             due_ms = self._high_watermarks.due_ms()
             if due_ms is not None and due_ms <= now_ms:

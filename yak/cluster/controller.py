@@ -77,7 +77,11 @@ class Controller:
         self._on_refused = on_refused
         self._detector = FailureDetector(settings.patience_ms, settings.gap_ms)
         self._elections = LeaderElections(
-            session, counts, self._on_call_refused, unclean=settings.unclean_leader_election
+            session,
+            counts,
+            self._on_call_refused,
+            unclean=settings.unclean_leader_election,
+            elections_a_call=settings.elections_a_call,
         )
         self._incomplete_topics = IncompleteTopics(session, self._on_call_refused, full)
         self._unfencing: dict[NodeId, _Unfencing] = {}
@@ -113,7 +117,7 @@ class Controller:
         if not self.is_active:
             return None
         dues = [unfencing.due_ms for unfencing in self._unfencing.values()]
-        dues += [self._balance_due_ms, self._counters_due_ms, self._incomplete_topics.due_ms]
+        dues += [self._balance_due_ms, self._counters_due_ms, self._incomplete_topics.due_ms, self._elections.due_ms]
         return min((due_ms for due_ms in dues if due_ms is not None), default=None)
 
     # ------------------------------------------------------------------------------------------------ inputs
@@ -147,8 +151,8 @@ class Controller:
         self._elections.detected(now_ms if fenced is None else fenced.since_ms)
         if fenced is not None:
             session.say("warning", "broker-fenced", node_id=fenced.node_id, broker_epoch=fenced.broker_epoch)
-            self._elections.elect_for(_with_fenced(session.image, fenced.node_id))
-        self._unfence_self()
+            self._elections.elect_for(_with_fenced(session.image, fenced.node_id), now_ms)
+        self._unfence_self(now_ms)
         self._unfence_registered()
 
     def on_heartbeats(self, answer: HeartbeatAnswer, now_ms: int) -> None:
@@ -231,6 +235,7 @@ class Controller:
             self._balance_checked = (image.brokers, image.topics, image.default_broker_configs)
             self._elections.recheck(now_ms, rebalance=self._settings.auto_leader_rebalance)
         self._incomplete_topics.on_time(now_ms)
+        self._elections.on_time(now_ms)
 
     # ---------------------------------------------------------------------------------------------- unfencing
 
@@ -244,7 +249,7 @@ class Controller:
             elif is_new and epoch >= joined_at:
                 self._registered[node_id] = epoch
 
-    def _unfence_self(self) -> None:
+    def _unfence_self(self, now_ms: int) -> None:
         """Unfence this broker itself, without waiting for its registration in the image: it is alive.
 
         The elections that this makes possible are sent right behind.
@@ -258,7 +263,7 @@ class Controller:
         if own is not None:
             lossy_epoch = session.broker_epoch if session.is_lossy else own.lossy_epoch
             active = replace(own, broker_epoch=session.broker_epoch, state=BrokerState.ACTIVE, lossy_epoch=lossy_epoch)
-            self._elections.elect_for(_with_broker(session.image, active))
+            self._elections.elect_for(_with_broker(session.image, active), now_ms)
 
     def _is_unfenced(self) -> bool:
         """Whether the image shows this broker unfenced under this epoch."""
@@ -364,7 +369,7 @@ class Controller:
         arguments: dict[str, object] = {"target_id": broker.node_id, "target_epoch": broker.broker_epoch, "fast": fast}
         session.send("fence", arguments, on_reply)
         self._elections.detected(now_ms)
-        self._elections.elect_for(_with_fenced(session.image, broker.node_id))
+        self._elections.elect_for(_with_fenced(session.image, broker.node_id), now_ms)
 
     # --------------------------------------------------------------------------------- snapshots and failures
 

@@ -1,7 +1,7 @@
 """Leader elections: which partitions need another leader, which replica it is, and the calls to the store.
 
 `needed_elections` and its neighbours compute from the image alone. `LeaderElections` runs them for the controller: it
-looks when brokers change, sends elections in batches, and logs the results.
+looks when brokers change, sends elections in batches, one a turn, and logs the results.
 
 A leader is in order when it is ACTIVE and in the ISR under its current broker epoch. Otherwise the leader comes from
 the first of these groups that is not empty:
@@ -30,11 +30,11 @@ controller computes it again from a newer one, so electing early loses nothing.
 import uuid
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from itertools import islice
+from itertools import chain
 from typing import Final
 
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
@@ -52,7 +52,11 @@ RETRY_MS = 250
 BOUNDS_MS: Final = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
 """Upper bounds of the histogram's buckets; one more bucket counts longer rounds."""
 
+EXAMINED_PER_ELECTION = 10
+"""One turn examines so many partitions for each election that a call takes: about 1 ms."""
+
 Brokers = Mapping[NodeId, BrokerInfo]
+Elect = Callable[[Image, TopicInfo, PartitionInfo], "Election | None"]
 
 
 class Cause(StrEnum):
@@ -92,42 +96,17 @@ class Election:
         }
 
 
-def needed_elections(image: Image, *, unclean: bool = False) -> Iterator[Election]:
-    """The elections that the image needs, topic by topic in its order; `unclean` as for `unclean_allowed`."""
-    brokers = image.brokers
-    for topic in image.topics.values():
-        allow_unclean = None
-        for partition in topic.partitions:
-            if partition.quarantined:
-                continue
-            state = _leader_state(partition, brokers)
-            if state is BrokerState.ACTIVE:
-                continue
-            leader, is_unclean = clean_leader(partition, brokers), False
-            if state is BrokerState.STOPPING:
-                if leader != NO_LEADER:
-                    yield _election(topic, partition, leader, unclean=False, cause=Cause.STOPPING)
-                continue
-            if leader == NO_LEADER:
-                if allow_unclean is None:
-                    allow_unclean = unclean_allowed(image, topic, by_default=unclean)
-                leader = unclean_leader(partition, brokers, allow_any=allow_unclean)
-                is_unclean = leader != NO_LEADER
-            if leader != partition.leader or leader != NO_LEADER:
-                yield _election(topic, partition, leader, unclean=is_unclean, cause=Cause.LOST)
+def needed_elections(image: Image, *, unclean: bool = False) -> Iterator[Election | None]:
+    """For each partition, topic by topic, the election that it needs, or None; `unclean` as for `unclean_allowed`."""
+    return _examined(image, partial(_needed_election, unclean=unclean))
 
 
-def preferred_elections(image: Image) -> Iterator[Election]:
-    """Preferred leader elections: the preferred leader is ACTIVE and in the ISR, and another replica leads."""
-    for topic in image.topics.values():
-        for partition in topic.partitions:
-            preferred = preferred_leader(partition)
-            if (
-                not partition.quarantined
-                and partition.leader not in (preferred, NO_LEADER)
-                and preferred in _members(partition, image.brokers)
-            ):
-                yield _election(topic, partition, preferred, unclean=False, cause=Cause.PREFERRED)
+def preferred_elections(image: Image) -> Iterator[Election | None]:
+    """For each partition its preferred leader election, or None.
+
+    It needs one when the preferred leader is ACTIVE and in the ISR, and another replica leads.
+    """
+    return _examined(image, _preferred_election)
 
 
 def preferred_leader(partition: PartitionInfo) -> NodeId:
@@ -225,6 +204,42 @@ def plan_requested_election(image: Image, topic_name: str, partition: int, *, un
 
 
 # ------------------------------------------------------------------------------------------------------- inside
+
+
+def _examined(image: Image, elect: Elect) -> Iterator[Election | None]:
+    for topic in image.topics.values():
+        for partition in topic.partitions:
+            yield elect(image, topic, partition)
+
+
+def _needed_election(image: Image, topic: TopicInfo, partition: PartitionInfo, *, unclean: bool) -> Election | None:
+    brokers = image.brokers
+    state = _leader_state(partition, brokers)
+    if partition.quarantined or state is BrokerState.ACTIVE:
+        return None
+    leader, is_unclean = clean_leader(partition, brokers), False
+    if state is BrokerState.STOPPING:
+        if leader == NO_LEADER:
+            return None
+        return _election(topic, partition, leader, unclean=False, cause=Cause.STOPPING)
+    if leader == NO_LEADER:
+        allow_any = unclean_allowed(image, topic, by_default=unclean)
+        leader = unclean_leader(partition, brokers, allow_any=allow_any)
+        is_unclean = leader != NO_LEADER
+    if leader == partition.leader == NO_LEADER:
+        return None
+    return _election(topic, partition, leader, unclean=is_unclean, cause=Cause.LOST)
+
+
+def _preferred_election(image: Image, topic: TopicInfo, partition: PartitionInfo) -> Election | None:
+    preferred = preferred_leader(partition)
+    if (
+        partition.quarantined
+        or partition.leader in (preferred, NO_LEADER)
+        or preferred not in _members(partition, image.brokers)
+    ):
+        return None
+    return _election(topic, partition, preferred, unclean=False, cause=Cause.PREFERRED)
 
 
 def _election(topic: TopicInfo, partition: PartitionInfo, leader: NodeId, *, unclean: bool, cause: Cause) -> Election:
@@ -330,8 +345,14 @@ class LeaderElections:
         on_failed: Callable[[StoreOutcome, int], None],
         *,
         unclean: bool = False,
+        elections_a_call: int,
     ) -> None:
         self._session = session
+        self._elections_a_call = elections_a_call
+        self._plan: Iterator[Election | None] | None = None
+        """Examines the partitions that are left; None when none are."""
+        self.due_ms: int | None = None
+        """When to call `on_time`, which examines more of them."""
         self._counts = counts
         self._unclean = unclean
         self._on_failed = on_failed
@@ -354,12 +375,16 @@ class LeaderElections:
         """Whether no election is in flight or waits for the image. Elections on hold do not count."""
         image = self._session.image
         is_checked = self._is_held or self._checked_brokers is image.brokers
-        return not self._in_flight and image.offset >= self._since_offset and is_checked
+        return not self._is_busy() and image.offset >= self._since_offset and is_checked
+
+    def _is_busy(self) -> bool:
+        return bool(self._in_flight) or self._plan is not None
 
     def restart(self, since_offset: MetadataOffset = 0) -> None:
         """Check again, on an image of that offset or later, and ignore answers to calls in flight."""
         self._term += 1
         self._in_flight = 0
+        self._drop_plan()
         self._checked_brokers = None
         self._since_offset = since_offset
         self._refused.clear()
@@ -368,6 +393,7 @@ class LeaderElections:
     def hold(self) -> None:
         """Hold all elections until `release`: it is not known yet which brokers are alive."""
         self._is_held = True
+        self._drop_plan()
 
     def release(self) -> None:
         """Resume elections with the next check."""
@@ -386,7 +412,7 @@ class LeaderElections:
     def check(self, now_ms: int) -> None:
         """Send the elections that the image needs, if it may need more than at the last check."""
         image = self._session.image
-        if self._is_held or self._in_flight or image.offset < self._since_offset or now_ms < self._not_before_ms:
+        if self._is_held or self._is_busy() or image.offset < self._since_offset or now_ms < self._not_before_ms:
             return
         if self._checked_brokers is image.brokers and (
             self._checked_topics is image.topics
@@ -395,38 +421,62 @@ class LeaderElections:
             return
         self._checked_brokers, self._checked_topics = image.brokers, image.topics
         self.detected(now_ms)
-        self._send(needed_elections(image, unclean=self._unclean))
-        if not self._in_flight:
-            self._clear_round()
+        self._begin(needed_elections(image, unclean=self._unclean), now_ms)
 
-    def elect_for(self, image: Image) -> None:
+    def elect_for(self, image: Image, now_ms: int) -> None:
         """Send the elections for an image as it will be once the store has applied the call sent just before."""
         if not self._is_held:
-            self._send(needed_elections(image, unclean=self._unclean))
+            self._begin(needed_elections(image, unclean=self._unclean), now_ms)
 
     def recheck(self, now_ms: int, *, rebalance: bool) -> None:
         """Check again for partitions that can have a leader by now; `rebalance` adds preferred leader elections."""
         image = self._session.image
-        if self._is_held or self._in_flight or image.offset < self._since_offset:
+        if self._is_held or self._is_busy() or image.offset < self._since_offset:
             return
         self.detected(now_ms)
-        self._send(needed_elections(image, unclean=self._unclean))
-        if rebalance:
-            self._send(preferred_elections(image))
-        if not self._in_flight:
-            self._clear_round()
+        wanted = needed_elections(image, unclean=self._unclean)
+        self._begin(chain(wanted, preferred_elections(image)) if rebalance else wanted, now_ms)
+
+    def on_time(self, now_ms: int) -> None:
+        """Examine more partitions, and send their elections."""
+        if self.due_ms is not None and self.due_ms <= now_ms:
+            self._send_batch(now_ms)
+            # the image may have changed since these partitions were chosen
+            self.check(now_ms)
 
     # ------------------------------------------------------------------------------------------------ inside
 
-    def _send(self, elections: Iterable[Election]) -> None:
+    def _begin(self, wanted: Iterator[Election | None], now_ms: int) -> None:
+        self._plan = wanted if self._plan is None else chain(self._plan, wanted)
+        self._send_batch(now_ms)
+
+    def _drop_plan(self) -> None:
+        self._plan = self.due_ms = None
+
+    def _send_batch(self, now_ms: int) -> None:
         if self._refused_by_brokers is not self._session.image.brokers:
             self._refused_by_brokers = self._session.image.brokers
             self._refused.clear()
-        wanted = (e for e in elections if self._refused.get((e.topic_id, e.partition)) != e.partition_epoch)
-        while batch := list(islice(wanted, MAX_PARTITIONS_PER_CALL)):
+        batch: list[Election] = []
+        examined_max = EXAMINED_PER_ELECTION * self._elections_a_call
+        for count, election in enumerate(self._plan or (), 1):
+            if election is not None and not self._is_refused(election):
+                batch.append(election)
+            if len(batch) == self._elections_a_call or count == examined_max:
+                self.due_ms = now_ms + 1
+                break
+        else:
+            self._drop_plan()
+        if batch:
             self._in_flight += 1
             arguments: dict[str, object] = {"partitions": [election.arguments() for election in batch]}
             self._session.send("elect", arguments, partial(self._on_elected, batch, self._term))
+        elif not self._is_busy():
+            self._report_round(now_ms)
+
+    def _is_refused(self, election: Election) -> bool:
+        """Whether the store refused this election, and neither the partition nor a broker changed since."""
+        return self._refused.get((election.topic_id, election.partition)) == election.partition_epoch
 
     def _on_elected(self, batch: list[Election], term: int, outcome: StoreOutcome, now_ms: int) -> None:
         if term != self._term:
@@ -435,13 +485,14 @@ class LeaderElections:
         if outcome.code != "OK":
             self._checked_brokers = None
             self._not_before_ms = now_ms + RETRY_MS
+            self._drop_plan()
             self._on_failed(outcome, now_ms)
             return
         self._since_offset = max(self._since_offset, outcome.offset)
         codes = outcome.value.get("codes")
         for election, code in zip(batch, codes if isinstance(codes, list) else [], strict=False):
             self._note(election, code)
-        if not self._in_flight:
+        if not self._is_busy():
             self._report_round(now_ms)
 
     def _note(self, election: Election, code: object) -> None:

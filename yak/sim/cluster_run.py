@@ -86,6 +86,7 @@ class ClusterRun:
             heartbeat_interval_ms=self.session_ms // 6,
             session_timeout_ms=self.session_ms,
             leader_imbalance_check_interval_ms=self._dice.choice((1_000, 5_000)),
+            elections_a_call=1,
         )
         self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, min(3, brokers), int(settings["min.insync.replicas"]), False)
         self.cluster = Cluster(

@@ -18,7 +18,7 @@ class Session:
     def send(self, script, arguments, on_reply):
         assert script == "report_hw"
         self.sent.append(arguments["partitions"])
-        self.reply = lambda now_ms: on_reply(StoreOutcome("OK", 0, {}), now_ms)
+        self.reply = lambda now_ms: on_reply(StoreOutcome("OK", 0, "", {}), now_ms)
 
 
 def test_report_of_many_partitions_is_sent_in_several_bounded_calls_within_an_interval():
