@@ -25,9 +25,7 @@ from yak.broker.flushing import Flusher
 from yak.broker.large_requests import LargeRequests
 from yak.broker.maintenance import Maintenance
 from yak.broker.metadata import Metadata
-from yak.broker.producer_ids import ProducerIds
 from yak.broker.purgatory import Purgatory
-from yak.broker.record_deletions import RecordDeletions
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
@@ -35,6 +33,7 @@ from yak.cluster.secret_file import SecretFile
 from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.coordination.group_coordinator import GroupCoordinator
+from yak.coordination.producer_ids import ProducerIds
 from yak.core import events
 from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs
@@ -54,6 +53,7 @@ from yak.limits import (
 )
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.offline_replicas import OfflineReplicas
+from yak.partitions.record_deletions import RecordDeletions
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import Incarnation
 from yak.replication.damaged_replicas import DamagedReplicas
@@ -122,14 +122,14 @@ class Broker:
         self.failure_watch = FailureWatch(
             self.context, self.node_id, self.peers, self.dice, self.suspected_brokers, self._on_broker_dead
         )
-        self.producer_ids = ProducerIds(self)
-        self.record_deletions = RecordDeletions(self)
+        self.record_deletions = RecordDeletions(self.context, self.purgatory.try_complete)
         self.replica_bound = ReplicaBound(self.context)
         self.expected_followers = ExpectedFollowers(
             self.context, parts.expected_followers, parts.followers_timeout_ms, self.purgatory.complete
         )
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)
+        self.producer_ids: ProducerIds[Any] = ProducerIds(self.metadata.begin_own, self.purgatory.complete_delayed)
         self._make_partition_parts()
         self._moved = self.metadata.moved
         self._listeners = self._partition_listeners()
@@ -197,15 +197,15 @@ class Broker:
         """The parts that each event notifies, in this order."""
         metadata, compacting, followers = self.metadata, self.compacting, self.follower_sessions
 
-        def fail(error_code: ErrorCode) -> PartitionListener:
-            return partial(self.purgatory.fail, error_code=error_code)
+        def fail(error_code: ErrorCode) -> tuple[PartitionListener, ...]:
+            return partial(self.purgatory.fail, error_code=error_code), self.record_deletions.on_log_start
 
         replicated = (self.replica_fetchers.changed, followers.changed)
         role = (self.group_coordinator.partition_changed, *replicated)
         gone = (compacting.forget, *role, self.counters.replica_removed)
         return {
             PartitionEvent.ADDED: (self.counters.replica_added,),
-            PartitionEvent.LEADER_CHANGED: (fail(ErrorCode.not_leader_or_follower), *role, compacting.consider),
+            PartitionEvent.LEADER_CHANGED: (*fail(ErrorCode.not_leader_or_follower), *role, compacting.consider),
             PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, compacting.consider),
             PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.look),
             PartitionEvent.HIGH_WATERMARK_ADVANCED: (self.advanced,),
@@ -213,10 +213,10 @@ class Broker:
             PartitionEvent.FOLLOWER_LOG_START_MOVED: (self.record_deletions.on_log_start,),
             PartitionEvent.CONFIG_CHANGED: (compacting.consider,),
             PartitionEvent.LOG_TRUNCATED: (self.replica_fetchers.changed,),
-            PartitionEvent.LOG_OFFLINE: (fail(ErrorCode.kafka_storage_error), *role),
+            PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role),
             PartitionEvent.LOG_RECREATED: role,
-            PartitionEvent.REMOVED: (metadata.report_no_more, fail(ErrorCode.not_leader_or_follower), *gone),
-            PartitionEvent.DELETED: (metadata.report_no_more, fail(ErrorCode.unknown_topic_or_partition), *gone),
+            PartitionEvent.REMOVED: (metadata.report_no_more, *fail(ErrorCode.not_leader_or_follower), *gone),
+            PartitionEvent.DELETED: (metadata.report_no_more, *fail(ErrorCode.unknown_topic_or_partition), *gone),
         }
 
     def _report_room(self) -> None:

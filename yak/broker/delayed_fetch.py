@@ -15,12 +15,12 @@ from yak.broker.counters import FOLLOWER_FETCH
 from yak.broker.fetch_reads import NO_ROOM, FetchParams, FetchRead, FollowerReader, must_act, read_in_slices, read_items
 from yak.broker.fetch_sessions import ConsumerItem, ConsumerSession, FollowerItem, FollowerSession
 from yak.broker.leader_hints import add_hints
-from yak.broker.read_replicas import chooses_by_rack
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
 from yak.protocol.hot import FetchPartitionAnswer, NodeEndpoint, fetch_response, fetch_response_in_slices
 from yak.protocol.versions import FETCH
 from yak.replication.partition import Partition
+from yak.replication.read_replicas import chooses_by_rack
 from yak.storage.reader import ends_with_segment
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class ConsumerFetch(DelayedFetch):
         self._params = _FROM_LEADER
         if call.version >= _RACK_VERSION:
             self._params = _FROM_ANY
-            if request.rack_id and chooses_by_rack(broker, request.rack_id):
+            if request.rack_id and chooses_by_rack(broker.config, request.rack_id):
                 self._params = FetchParams(request.rack_id, takes_follower=True)
         self._bytes_seen = 0
         self._has_enough = False
@@ -187,7 +187,11 @@ class ConsumerFetch(DelayedFetch):
             session_id = self._session.session_id
             answers = self._only_changes(broker, self._session, answers)
         topics = by_topic(answers)
-        hints = add_hints(broker, topics) if reading.has_error and self.call.version >= _LEADER_VERSION else ()
+        hints = (
+            add_hints(broker.image, broker.node_id, topics)
+            if reading.has_error and self.call.version >= _LEADER_VERSION
+            else ()
+        )
         return session_id, topics, hints
 
     def _only_changes(

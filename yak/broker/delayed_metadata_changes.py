@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, DelayedOperation, Outcome
@@ -28,7 +29,7 @@ class DelayedMetadataChanges(DelayedOperation):
     def change(self, broker: Broker, key: object, requests: Sequence[StoreRequest]) -> None:
         """Send one change; a refusal becomes its result."""
         try:
-            broker.metadata.begin(self, key, requests)
+            self.pending[key] = broker.metadata.begin_own(requests, partial(self._resolve, broker, key))
         except PeerError as error:
             self.refuse(key, error)
 
@@ -39,7 +40,9 @@ class DelayedMetadataChanges(DelayedOperation):
         """
         self.results[key] = error.with_traceback(None)
 
-    def resolve(self, broker: Broker, key: object, error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
+    def _resolve(
+        self, broker: Broker, key: object, error: PeerError | None, values: tuple[dict[str, Any], ...]
+    ) -> None:
         """Record the result of one change; the last one completes the request."""
         if self.pending.pop(key, None) is None:
             return

@@ -17,7 +17,6 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from yak.broker.fetch_sessions import ConsumerItem, FetchItem, FollowerItem, FollowerSession
-from yak.broker.read_replicas import LEADER_ONLY, preferred_replica
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import LeaderEpoch, Offset, TopicPartition
@@ -26,6 +25,7 @@ from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.replication.isr import may_join
 from yak.replication.partition import Partition
 from yak.replication.partition_events import PartitionEvent
+from yak.replication.read_replicas import LEADER_ONLY, preferred_replica
 from yak.replication.recent_reads import RecentReads
 from yak.replication.throttle import UNLIMITED, Throttle, is_named
 from yak.seams.disk import Buffer
@@ -259,7 +259,7 @@ def _elsewhere(
     """An answer that names the follower to read from, without records; None when this broker serves the read."""
     if not params.rack_id or not partition.is_leader:
         return None
-    replica_id = preferred_replica(broker, partition, params.rack_id, item.fetch_offset)
+    replica_id = preferred_replica(broker.image, partition, params.rack_id, item.fetch_offset)
     if replica_id == LEADER_ONLY:
         return None
     high_watermark = partition.high_watermark

@@ -6,16 +6,13 @@ Only error answers are visited, so that successful ones cost nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from yak.cluster.image import Image
+from yak.cluster.image import Image, TopicInfo
 from yak.errors import ErrorCode
 from yak.ids import NodeId
 from yak.lifecycle.liveness import is_serving
 from yak.protocol.hot import FetchPartitionAnswer, LeaderHint, NodeEndpoint, ProducePartitionAnswer
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
 
 HintedAnswer: TypeAlias = ProducePartitionAnswer | FetchPartitionAnswer
 
@@ -23,31 +20,31 @@ _HINTED = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_e
 _NO_NODE: NodeId = -1
 
 
-def add_hints(broker: Broker, topics: Iterable[tuple[Any, Sequence[HintedAnswer]]]) -> tuple[NodeEndpoint, ...]:
+def add_hints(
+    image: Image, node_id: NodeId, topics: Iterable[tuple[Any, Sequence[HintedAnswer]]]
+) -> tuple[NodeEndpoint, ...]:
     """Put the current leader into each error answer that needs it; return the leaders' endpoints.
 
     `topics` are pairs of a topic's name or id and its answers. The leader is -1 where none is known. This broker names
-    itself only when the client's leader epoch is old.
+    itself (`node_id`) only when the client's leader epoch is old.
     """
-    image = broker.image
     leaders: dict[NodeId, None] = {}
     for key, answers in topics:
         for answer in answers:
             if answer.error_code in _HINTED:
-                name = key if type(key) is str else broker.topic_name(key)
-                hint = _hint(broker, image, name, answer)
+                topic = image.topics.get(key) if type(key) is str else image.topic_by_id(key)
+                hint = _hint(topic, node_id, answer)
                 if hint is not None:
                     answer.current_leader = hint
                     leaders[hint.leader_id] = None
-    return tuple(endpoint for node_id in leaders if (endpoint := _endpoint(image, node_id)) is not None)
+    return tuple(endpoint for leader_id in leaders if (endpoint := _endpoint(image, leader_id)) is not None)
 
 
-def _hint(broker: Broker, image: Image, name: str | None, answer: HintedAnswer) -> LeaderHint | None:
-    topic = None if name is None else image.topics.get(name)
+def _hint(topic: TopicInfo | None, node_id: NodeId, answer: HintedAnswer) -> LeaderHint | None:
     if topic is None or not 0 <= answer.index < len(topic.partitions):
         return None
     info = topic.partitions[answer.index]
-    if info.leader == broker.node_id and answer.error_code == ErrorCode.not_leader_or_follower:
+    if info.leader == node_id and answer.error_code == ErrorCode.not_leader_or_follower:
         # This broker is stopping, or may not lead yet: the next leader is not known.
         return LeaderHint(_NO_NODE, info.leader_epoch)
     return LeaderHint(info.leader, info.leader_epoch)

@@ -35,7 +35,6 @@ from yak.storage.log_store import Created, NewLog
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker, Parts
-    from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 
 PARTITIONS_A_SLICE = 200
 """Partitions whose records one turn replays, or that it opens, configures or drops: about 2 ms."""
@@ -205,14 +204,6 @@ class Metadata:
         self._carry_out(self.lifecycle.leave(self._broker.now_ms))
 
     # ------------------------------------------------------------------------------------------------ changes
-
-    def begin(self, waiting: DelayedMetadataChanges, key: object, requests: Sequence[StoreRequest]) -> None:
-        """Send one change for `waiting`. Raises PeerError with a retriable code when the store is away or frozen."""
-
-        def done(error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
-            waiting.resolve(self._broker, key, error, values)
-
-        waiting.pending[key] = self.begin_own(requests, done)
 
     @changes_state
     def begin_own(self, requests: Sequence[StoreRequest], done: OnChanged, *, when_joined: bool = False) -> int:

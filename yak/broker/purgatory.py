@@ -49,6 +49,11 @@ class Purgatory:
             self._remove(operation)
             self._broker.serve(operation.call.connection, operation, self._answer)
 
+    def complete_delayed(self, operation: DelayedOperation) -> None:
+        """Complete an operation whose handler has returned it; else `add` completes it."""
+        if operation.call.delayed is operation:
+            self.complete(operation)
+
     def try_complete(self, operation: DelayedOperation) -> None:
         """Complete an operation if it can be answered now."""
         connection = operation.call.connection
@@ -81,7 +86,6 @@ class Purgatory:
                 answer.error_code = error_code
                 answer.base_offset = -1
                 produce.resolve(broker)
-        broker.record_deletions.on_log_start(partition)
         for fetch in list(partition.waiting_fetches or ()):
             self.complete(fetch)
         for session, item in (partition.sessions or {}).items():

@@ -1,5 +1,6 @@
 """The partitions that this broker has a replica of: their logs are created, taken offline, repaired and removed.
 
-Other packages call `local_replicas.LocalReplicas` and `offline_replicas.OfflineReplicas`. This package imports nothing of
+Other packages call `local_replicas.LocalReplicas`, `offline_replicas.OfflineReplicas` and
+`record_deletions.RecordDeletions`. This package imports nothing of
 `yak.broker` and `yak.coordination`.
 """

@@ -2,6 +2,6 @@
 
 Other packages call `partition.Partition`, `partition_events.PartitionEvent`, `isr.IsrChanges`, `isr.may_join`,
 `damaged_replicas.DamagedReplicas`, `replica_fetchers.ReplicaFetchers`, `follower_logs.FollowerLogs`,
-`truncation.Truncations`, `throttle.Throttle`, `recent_reads.RecentReads`, `replica_bound.ReplicaBound` and
-`traffic.Traffic`. This package imports nothing of `yak.broker`.
+`truncation.Truncations`, `throttle.Throttle`, `recent_reads.RecentReads`, `replica_bound.ReplicaBound`,
+`traffic.Traffic` and the functions of `read_replicas`. This package imports nothing of `yak.broker`.
 """

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
-from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.replication.partition import Partition
+from yak.replication.partition_events import PartitionEvent
 from yak.seams.metadata_store import StoreOutcome, StoreRequest
 from yak.sim.rig import Rig
 
@@ -60,9 +60,8 @@ def set_partition(rig: Rig, topic: str, *, leader: int, replicas: tuple[int, ...
         isr_epochs=epochs,
         now_ms=rig.world.now_ms,
     ):
-        # no fetcher begins: the other brokers do not exist
-        broker.purgatory.fail(partition, ErrorCode.not_leader_or_follower)
-        broker.group_coordinator.partition_changed(partition)
+        broker.replica_fetchers.stop()  # the other brokers do not exist
+        broker.partition_changed(partition, PartitionEvent.LEADER_CHANGED)
     return partition
 
 

@@ -6,10 +6,9 @@ waits until every live replica has moved its log start offset too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
-from yak.broker.record_deletions import NO_LOW_WATERMARK, DelayedDeleteRecords, Held, low_watermark
+from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import Offset, TopicPartition
@@ -25,6 +24,9 @@ KEY, NAME, VERSIONS = 21, "DeleteRecords", range(3)
 ABSENT: tuple[str, ...] = ()
 
 HIGH_WATERMARK = -1
+NO_LOW_WATERMARK = -1
+Held: TypeAlias = tuple[Partition, Offset, Fields]
+"""A partition, the offset below which its records are deleted, and its answer."""
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -68,7 +70,7 @@ def _delete_below(broker: Broker, topic: str, asked: Any, held: list[Held]) -> F
             raise PeerError(ErrorCode.offset_out_of_range)
         if offset > log.log_start_offset:
             _move_log_start(broker, partition, offset)
-        answer["low_watermark"] = low_watermark(broker, partition)
+        answer["low_watermark"] = broker.record_deletions.low_watermark(partition)
         if answer["low_watermark"] < offset:
             held.append((partition, offset, answer))
     except PeerError as error:
@@ -87,3 +89,56 @@ def _move_log_start(broker: Broker, partition: Partition, offset: Offset) -> Non
     broker.partition_changed(partition, PartitionEvent.LOG_START_MOVED)
     broker.maintenance.retain(partition)
     broker.maintenance.checkpoint_soon()
+
+
+class DelayedDeleteRecords(DelayedOperation):
+    """A DeleteRecords request with partitions whose replicas still hold the records."""
+
+    __slots__ = ("_fields", "_held")
+
+    def __init__(self, call: Call, timeout_ms: int, fields: Fields) -> None:
+        super().__init__(call, timeout_ms)
+        self._fields = fields
+        self._held: list[Held] = []
+
+    def hold(self, broker: Broker, held: list[Held]) -> None:
+        """Wait until the low watermark of each partition reaches its offset."""
+        self._held = [each for each in held if not _settle(broker, *each)]
+        for partition, _offset, _answer in self._held:
+            broker.record_deletions.add(partition, self)
+
+    def try_complete(self, broker: Broker) -> None:
+        """Settle the partitions that are done, and answer after the last one."""
+        self._held = [held for held in self._held if not _settle(broker, *held)]
+        if not self._held:
+            broker.purgatory.complete(self)
+
+    def is_done(self) -> bool:
+        """Whether no partition is outstanding."""
+        return not self._held
+
+    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """Answer with the results of all partitions."""
+        return Now(self._fields)
+
+    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
+        """Answer REQUEST_TIMED_OUT for late replicas; readers of the leader no longer see the records."""
+        for _partition, _offset, answer in self._held:
+            answer["error_code"] = ErrorCode.request_timed_out
+        return Now(self._fields)
+
+    def leave(self, broker: Broker) -> None:
+        """Remove this request from its partitions."""
+        broker.record_deletions.remove(self)
+
+
+def _settle(broker: Broker, partition: Partition, offset: Offset, answer: Fields) -> bool:
+    """Record the result of a deletion; False while it is not complete."""
+    try:
+        if broker.leader_of(partition.topic_partition) is not partition:
+            raise PeerError(ErrorCode.unknown_topic_or_partition)
+    except PeerError as error:
+        answer["error_code"], answer["low_watermark"] = error.error_code, NO_LOW_WATERMARK
+        return True
+    answer["low_watermark"] = broker.record_deletions.low_watermark(partition)
+    return bool(answer["low_watermark"] >= offset)

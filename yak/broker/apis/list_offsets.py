@@ -17,7 +17,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
-from yak.broker.read_replicas import hosted
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.ids import Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
@@ -79,13 +78,25 @@ def slices(broker: Broker, call: Call) -> Slices:
     return Later(OffsetSearch(broker, call, fields, searches)) if searches else Now(fields)
 
 
+def _hosted(broker: Broker, topic_partition: TopicPartition) -> Partition:
+    """The partition, if this broker has a replica of it, as leader or follower.
+
+    Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION when it does not exist, NOT_LEADER_OR_FOLLOWER when this broker has no
+    replica or is stopping, KAFKA_STORAGE_ERROR when its directory is offline.
+    """
+    partition = broker.partitions.get(topic_partition)
+    if partition is None or partition.log is None or not partition.is_follower or broker.maintenance.is_stopping:
+        return broker.leader_of(topic_partition)
+    return partition
+
+
 def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked: Any, answer: Fields) -> Any:
     """Fill in an answer that needs no disk read, or return the search for the job. Raises PeerError."""
     timestamp = asked.timestamp
     if timestamp < 0 and call.version < _VERSION_OF.get(timestamp, VERSIONS.stop):
         raise PeerError(ErrorCode.unsupported_version, f"timestamp {timestamp} has no meaning in this version")
     any_replica = call.request.replica_id == _DEBUGGING
-    partition = hosted(broker, topic_partition) if any_replica else broker.leader_of(topic_partition)
+    partition = _hosted(broker, topic_partition) if any_replica else broker.leader_of(topic_partition)
     log = partition.log
     assert log is not None
     epoch = getattr(asked, "current_leader_epoch", -1)

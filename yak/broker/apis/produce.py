@@ -86,7 +86,7 @@ def slices(broker: Broker, call: Call) -> Slices:
             if passed >= SLICE_ELEMENTS:
                 passed = 0
                 yield
-    endpoints = add_hints(broker, topics) if has_error and call.version >= _LEADER_VERSION else ()
+    endpoints = add_hints(broker.image, broker.node_id, topics) if has_error and call.version >= _LEADER_VERSION else ()
     yield
     return Prebuilt([(yield from produce_response_in_slices(call.version, call.correlation_id, topics, endpoints))])
 
@@ -156,7 +156,7 @@ def _answer(broker: Broker, call: Call, topics: _Topics, *, has_error: bool) -> 
         for _topic, answers in topics:
             _count(broker, answers)
     if has_error and call.version >= _LEADER_VERSION:
-        endpoints = add_hints(broker, topics)
+        endpoints = add_hints(broker.image, broker.node_id, topics)
         return Prebuilt(produce_response(call.version, call.correlation_id, topics, endpoints))
     return Prebuilt(produce_response(call.version, call.correlation_id, topics))
 

@@ -7,33 +7,32 @@ RackAwareReplicaSelector.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from yak.cluster.image import Image
 from yak.cluster.records import BrokerState
 from yak.config.broker_config_table import RACK_AWARE_SELECTOR
-from yak.ids import NodeId, Offset, TopicPartition
+from yak.config.broker_configs import BrokerConfig
+from yak.ids import NodeId, Offset
 from yak.replication.partition import Partition
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
 
 LEADER_ONLY: Final = -1
 """Only the leader serves this read."""
 
 
-def chooses_by_rack(broker: Broker, rack_id: str) -> bool:
+def chooses_by_rack(config: BrokerConfig, rack_id: str) -> bool:
     """Whether a consumer in this rack may be sent to a follower."""
-    return bool(rack_id) and broker.config.replica_selector_class == RACK_AWARE_SELECTOR
+    return bool(rack_id) and config.replica_selector_class == RACK_AWARE_SELECTOR
 
 
-def preferred_replica(broker: Broker, partition: Partition, rack_id: str, fetch_offset: Offset) -> NodeId:
+def preferred_replica(image: Image, partition: Partition, rack_id: str, fetch_offset: Offset) -> NodeId:
     """The follower to read from instead of this leader, LEADER_ONLY for none.
 
     It is ACTIVE, in the ISR, in the consumer's rack, and has the offset. Of several, the largest log end offset wins,
     then the latest caught-up time, then the largest id. A leader in that rack keeps the consumer.
     """
-    brokers = broker.image.brokers
-    own = brokers.get(broker.node_id)
+    brokers = image.brokers
+    own = brokers.get(partition.node_id)
     if own is not None and own.rack == rack_id:
         return LEADER_ONLY
     best: tuple[Offset, int, NodeId] | None = None
@@ -45,15 +44,3 @@ def preferred_replica(broker: Broker, partition: Partition, rack_id: str, fetch_
             rank = (replica.log_end_offset, replica.last_caught_up_ms, node_id)
             best = rank if best is None else max(best, rank)
     return LEADER_ONLY if best is None else best[2]
-
-
-def hosted(broker: Broker, topic_partition: TopicPartition) -> Partition:
-    """The partition, if this broker has a replica of it, as leader or follower.
-
-    Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION when it does not exist, NOT_LEADER_OR_FOLLOWER when this broker has no
-    replica or is stopping, KAFKA_STORAGE_ERROR when its directory is offline.
-    """
-    partition = broker.partitions.get(topic_partition)
-    if partition is None or partition.log is None or not partition.is_follower or broker.maintenance.is_stopping:
-        return broker.leader_of(topic_partition)
-    return partition

@@ -6,7 +6,7 @@ import struct
 
 from kio.schema.errors import ErrorCode
 
-from yak.broker.producer_ids import REFILL_BELOW
+from yak.coordination.producer_ids import REFILL_BELOW
 from yak.protocol.record_batch import compute_crc
 from yak.sim.rig import Rig
 from yak.sim.wire import record_batch
