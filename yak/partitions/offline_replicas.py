@@ -52,6 +52,8 @@ class OfflineReplicas:
         self._is_stopped = False
         self._to_leave: dict[Partition, bool] = {}
         """Partition -> whether its records are lost."""
+        self._resyncing: dict[Partition, None] = {}
+        """Partitions whose logs a job creates again. Of two such jobs, one would set aside the log of the other."""
         self._without_room: dict[TopicPartition, None] = {}
         self.full_directories: dict[str, None] = {}
         """Online log directories that had no room for their last write."""
@@ -167,7 +169,7 @@ class OfflineReplicas:
                     partition=str(partition.topic_partition),
                     what="no other replica is in the ISR: the partition stays offline until this log is back",
                 )
-            elif code == "OK" and is_lost and partition.log is None:
+            elif code == "OK" and is_lost and partition.log is None and partition not in self._resyncing:
                 gone.append(partition)
         if gone:
             self._resync(gone)
@@ -186,8 +188,14 @@ class OfflineReplicas:
         return context.image.log_config(topic, self._log_store.node_id, context.config.static)
 
     def _resync(self, partitions: list[Partition]) -> None:
+        def made(result: Any, error: BaseException | None) -> None:
+            for partition in partitions:
+                del self._resyncing[partition]
+            self._made(result, error)
+
         wanted = self._new_logs(partitions)
-        self._context.jobs.run("image", lambda: self._log_store.create_again(wanted), self._made)
+        self._resyncing |= dict.fromkeys(partitions)
+        self._context.jobs.run("image", lambda: self._log_store.create_again(wanted), made)
 
     def _made(self, result: Any, error: BaseException | None) -> None:
         if error is not None:

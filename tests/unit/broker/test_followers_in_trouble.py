@@ -125,6 +125,28 @@ def test_a_log_that_cannot_be_cut_for_damage_is_copied_anew_and_others_of_its_di
     assert rig.produce("orders", [b"y"]).error_code == 0
 
 
+def test_damaged_replica_that_leaves_its_isr_twice_is_created_again_by_one_job(rig, monkeypatch):
+    """Both requests may be under way. Of two jobs, one would set aside the log that the other created."""
+    rig.produce("orders", [b"a"])
+    node = rig.nodes[rig.followers("orders")[0] - 1]
+    partition, offline_replicas = rig.replica(node.node_id, "orders"), node.broker.offline_replicas
+    jobs, create_again = [], LogStore.create_again
+
+    def create(self, wanted):
+        jobs.append(wanted)
+        return create_again(self, wanted)
+
+    monkeypatch.setattr(LogStore, "create_again", create)
+    offline_replicas.log_damaged(partition, "damaged")
+    offline_replicas.ask()
+    offline_replicas.leave(partition, is_lost=True)
+    offline_replicas.ask()
+    node._arm_timer()
+    rig.run_until(lambda: partition.log is not None)
+    rig.run_until(lambda: rig.is_in_sync("orders") and partition.log_end_offset == 1)
+    assert len(jobs) == 1
+
+
 def test_a_leader_that_could_not_make_its_log_lets_another_lead(rig):
     victim = 1
     rig.nodes[victim - 1].disk.fail_next("open", errno.EMFILE, path_contains="late-0")
