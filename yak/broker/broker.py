@@ -26,7 +26,7 @@ from yak.broker.large_requests import LargeRequests
 from yak.broker.maintenance import Maintenance
 from yak.broker.metadata import Metadata
 from yak.broker.purgatory import Purgatory
-from yak.cluster.image import Image
+from yak.cluster.image import Delta, Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
 from yak.cluster.secret_file import SecretFile
@@ -52,6 +52,7 @@ from yak.limits import (
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
 )
 from yak.partitions.local_replicas import LocalReplicas
+from yak.partitions.metadata_loader import MetadataLoader
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
 from yak.protocol.codec import decode_request, encode_response, read_request_header
@@ -130,7 +131,7 @@ class Broker:
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
         self.metadata = Metadata(self, parts)
         self.producer_ids: ProducerIds[Any] = ProducerIds(self.metadata.begin_own, self.purgatory.complete_delayed)
-        self._make_partition_parts()
+        self._make_partition_parts(parts.image_log)
         self._moved = self.metadata.moved
         self._listeners = self._partition_listeners()
         self.local_replicas.open_all()
@@ -140,7 +141,7 @@ class Broker:
         self._repeated_fetch = parts.apis.repeated_fetch
         self._handlers = self._handlers_by_event()
 
-    def _make_partition_parts(self) -> None:
+    def _make_partition_parts(self, image_log: ImageLog) -> None:
         """The parts that host, replicate and repair partitions."""
         lifecycle, begin_change = self.metadata.lifecycle, self.metadata.begin_own
         self.offline_replicas = OfflineReplicas(
@@ -148,6 +149,9 @@ class Broker:
         )
         self.local_replicas = LocalReplicas(
             self.context, lifecycle, self.partitions, self.log_store, self.offline_replicas, self.partition_changed
+        )
+        self.metadata_loader = MetadataLoader(
+            self.context, image_log, self.log_store, self.local_replicas, self.offline_replicas, self
         )
         self.follower_sessions = FollowerSessions(self)
         self.follower_reader = FollowerReader(self, self.follower_sessions.throttle)
@@ -221,6 +225,32 @@ class Broker:
 
     def _report_room(self) -> None:
         self.metadata.report_full(is_full=not self.log_store.has_room())
+
+    def configs_changed(self) -> None:
+        """The logs have their changed configurations: apply the configs of this broker."""
+        self.replica_fetchers.configs_changed()
+        self.follower_sessions.throttle.update_rate()
+
+    def image_changed(self, before: Image, delta: Delta) -> None:
+        """All partitions match a new image: notify the parts that need all of it, in this order."""
+        self.group_coordinator.topics_changed(delta.topics_changed)
+        deleted = self.local_replicas.deleted_topics(before, self.image, delta)
+        self.group_coordinator.expiry.topics_deleted(deleted)
+        if delta.brokers_changed:
+            self.record_deletions.on_brokers()
+            self.expected_followers.on_brokers()
+        self.metadata.image_changed(delta)
+        if delta.brokers_changed:
+            self.replica_fetchers.brokers_changed(delta.brokers_changed)
+            self.isr_changes.brokers_changed()
+        self.recently_fenced.image_changed(delta)
+        self.failure_watch.image_changed(delta)
+        self.suspected_brokers.wake()
+        self.maintenance.image_changed()
+
+    def metadata_log_failed(self) -> None:
+        """This broker's copy of the metadata log failed: it applies and makes no more changes of the metadata."""
+        self.metadata.log_failed()
 
     def _on_broker_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
         self.metadata.peer_is_dead(node_id, broker_epoch)

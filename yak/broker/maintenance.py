@@ -215,7 +215,7 @@ class Maintenance:
 
     def _close(self) -> None:
         broker = self._broker
-        broker.metadata.finish_slices()
+        broker.metadata_loader.finish_slices()
         broker.local_replicas.release_slice(None)
         self.is_closing = True
         high_watermarks = {tp: partition.high_watermark for tp, partition in broker.partitions.items()}

@@ -1,6 +1,5 @@
 """The partitions that this broker has a replica of: their logs are created, taken offline, repaired and removed.
 
-Other packages call `local_replicas.LocalReplicas`, `offline_replicas.OfflineReplicas` and
-`record_deletions.RecordDeletions`. This package imports nothing of
-`yak.broker` and `yak.coordination`.
+Other packages call `local_replicas.LocalReplicas`, `metadata_loader.MetadataLoader`, `offline_replicas.OfflineReplicas` and
+`record_deletions.RecordDeletions`. This package imports nothing of `yak.broker` and `yak.coordination`.
 """

@@ -105,8 +105,19 @@ class LocalReplicas:
     def _leave_isr(self, partition: Partition) -> None:
         self._offline_replicas.leave(partition, is_lost=self._log_store.is_lost(partition.topic_partition))
 
-    def missing_logs(self, image: Image, delta: Delta) -> list[NewLog]:
-        """The logs that `image` assigns to this broker and that it does not have yet."""
+    def missing_logs(
+        self, records: Sequence[TailedRecord], image: Image, delta: Delta
+    ) -> tuple[list[NewLog], list[NewLog]]:
+        """The logs that `records` assign to this broker and that it does not have yet, and those in occupied folders.
+
+        The latter can be created when the logs of deleted topics have left these folders.
+        """
+        missing = self._without_lost(records, self._assigned(image, delta))
+        self.make_room(missing)
+        fresh = [new for new in missing if new[0] not in self._partitions]
+        return fresh, [new for new in missing if new[0] in self._partitions]
+
+    def _assigned(self, image: Image, delta: Delta) -> list[NewLog]:
         missing = []
         for name in delta.topics_changed:
             topic = image.topics[name]
@@ -120,7 +131,7 @@ class LocalReplicas:
                     missing.append((TopicPartition(name, info.partition), topic.topic_id, config))
         return missing
 
-    def without_lost(self, records: Sequence[TailedRecord], missing: list[NewLog]) -> list[NewLog]:
+    def _without_lost(self, records: Sequence[TailedRecord], missing: list[NewLog]) -> list[NewLog]:
         """`missing` without the logs that a missing data directory may hold; their partitions stay offline."""
         identity = self._lifecycle.identity
         lost = find_lost(self._context.image, records, identity) if missing else LostDirectories()

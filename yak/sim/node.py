@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.apis import API_TABLE
 from yak.broker.broker import Broker, Parts
-from yak.broker.metadata import PARTITIONS_A_SLICE
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
 from yak.cluster.secret_file import SecretFile
@@ -21,6 +20,7 @@ from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.core import events
 from yak.errors import FailStop, LogDirectoryFailure
+from yak.partitions.metadata_loader import PARTITIONS_A_SLICE
 from yak.replication.replica_fetchers import PARTITIONS_A_FETCH
 from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
@@ -185,7 +185,7 @@ class SimNode:
         self._arm_timer()
 
     def _set_slices(self, broker: Broker) -> None:
-        broker.metadata.partitions_a_slice = self.partitions_a_slice
+        broker.metadata_loader.partitions_a_slice = self.partitions_a_slice
         broker.replica_fetchers.partitions_a_fetch = self.partitions_a_fetch
 
     def crash(self) -> None:

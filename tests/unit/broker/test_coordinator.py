@@ -8,12 +8,12 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.replicated import add_broker, set_partition
 from yak.broker.coordinator_partitions import CoordinatorPartitions
-from yak.broker.metadata import _Step
 from yak.cluster.image import Delta
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC, read_offset_key
 from yak.groups.record import Record
 from yak.ids import TopicPartition
+from yak.partitions.metadata_loader import _Step
 from yak.protocol.record_walk import walk_records
 from yak.sim.rig import Rig
 
@@ -351,7 +351,7 @@ def test_offsets_of_a_topic_that_a_restored_image_lacks_are_kept() -> None:
     others = {name: each for name, each in image.topics.items() if name != "orders"}
     restored = dataclasses.replace(image, topics=others, incarnation_id="restored")
     step = _Step(restored, Delta(topics_removed=(("orders", topic.topic_id),)), [], {})
-    broker.metadata._act(step, {})
+    broker.metadata_loader._act(step, {})
     rig.run_for(3_000)
     assert "orders" not in broker.image.topics
     assert ask.committed(rig, [0, 2]) == [1, 2]

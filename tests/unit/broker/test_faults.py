@@ -134,7 +134,7 @@ def test_a_failing_metadata_copy_is_said_and_the_data_path_goes_on(operation, er
     rig.create_topic("orders")
     rig.node.disk.fail_next(operation, error_number, path_contains="__yak_metadata")
     if operation == "open":
-        rig.node.broker.metadata._image_log._file = None
+        rig.node.broker.metadata_loader._image_log._file = None
     topic = {"name": "more", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
     fields = {"topics": [topic], "timeout": dt.timedelta(seconds=1), "validate_only": False}
     answer = rig.ask(19, 5, **fields)
@@ -157,7 +157,7 @@ def test_image_observer_that_raises_is_logged_and_the_broker_goes_on():
 
     failed: list[events.Notice] = []
     rig.node.on_request_failed = failed.append  # the simulated node raises the bugs that a notice carries
-    rig.node.broker.metadata.on_image = observe
+    rig.node.broker.metadata_loader.on_image = observe
     rig.create_topic("orders")
     assert {(notice.event, notice.error) for notice in failed} == {("observer-failed", bug)}
     assert not notices(rig, "metadata-log-failed")

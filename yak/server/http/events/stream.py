@@ -42,7 +42,7 @@ def pump_of(context: Context) -> Pump:
         boot = f"{context.broker.node_id}-{context.started_ms:x}"
         ring = EventRing(boot, context.limits.events_kept_max)
         pump = context.parts["events"] = Pump(context.shell, context.broker, ring, share)
-        context.broker.metadata.on_image = pump.gathering.note_image
+        context.broker.metadata_loader.on_image = pump.gathering.note_image
         context.shell.observers.append(pump.gathering.note_notice)
     assert isinstance(pump, Pump)
     return pump

@@ -4,13 +4,13 @@ import datetime as dt
 
 import pytest
 
-from yak.broker import metadata
 from yak.cluster.image_log import ImageLog
 from yak.cluster.metadata_delta import MetadataDelta
 from yak.cluster.payload import BadRecord
 from yak.cluster.records import Kind
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
+from yak.partitions import metadata_loader
 from yak.partitions.local_replicas import LocalReplicas
 from yak.sim.rig import Pending, Rig
 from yak.storage.log import Log
@@ -23,9 +23,9 @@ DEADLINE = dt.timedelta(seconds=30)
 
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
-    monkeypatch.setattr(metadata, "ROUND_WEIGHT_MAX", ROUND)
+    monkeypatch.setattr(metadata_loader, "ROUND_WEIGHT_MAX", ROUND)
     rig = Rig()
-    rig.node.broker.metadata.partitions_a_slice = SLICE
+    rig.node.broker.metadata_loader.partitions_a_slice = SLICE
     rig.create_topic("other")
     return rig
 
@@ -165,7 +165,7 @@ def test_stop_that_comes_with_the_end_of_the_last_slice_finds_nothing_left(rig, 
     real = broker_metadata.lifecycle.on_image
 
     def on_image(*args, **kwargs):
-        broker_metadata.finish_slices()
+        rig.node.broker.metadata_loader.finish_slices()
         return real(*args, **kwargs)
 
     monkeypatch.setattr(broker_metadata.lifecycle, "on_image", on_image)
@@ -191,12 +191,12 @@ def test_records_of_a_round_are_replayed_in_several_turns(rig, monkeypatch):
 
 def test_stop_between_two_turns_of_a_replay_applies_the_records_after_the_next_start(rig, monkeypatch):
     create_topics(rig, 2 * SLICE)
-    metadata = rig.node.broker.metadata
+    loader = rig.node.broker.metadata_loader
     for _ in range(5_000):
-        if metadata._slices is not None and not metadata._is_acting:
+        if loader._slices is not None and not loader._is_acting:
             break
         rig.run_for(1)
-    assert metadata._slices is not None
+    assert loader._slices is not None
     before = rig.node.broker.image.offset
     rig.restart(orderly=True)
     rig.run_for(1_000)
