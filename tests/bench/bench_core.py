@@ -11,6 +11,7 @@ import sys
 import time
 
 from yak.core import events
+from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig, build, fetch_fields, produce_fields
 from yak.sim.wire import record_batch, request_class, request_frame
 
@@ -37,6 +38,29 @@ def measure(name: str, broker, connection_id: int, frame: memoryview, now_ms: in
     print(f"{name:44} {best[0]:6.2f} us best  {best[len(best) // 2]:6.2f} us median")
 
 
+def measure_follower() -> None:
+    """A follower's step for one answer of its leader: it appends a batch, and sends the next fetch."""
+    rig = ClusterRig(size=2)
+    rig.create_topic("orders", replication_factor=2)
+    follower = rig.nodes[rig.followers("orders")[0] - 1].broker
+    assert follower is not None
+    step, taken_us = follower.step, list[float]()
+
+    def timed(event: events.Event, now_ms: int) -> list[events.Effect]:
+        started = time.perf_counter()
+        effects = step(event, now_ms)
+        if type(event) is events.PeerAnswered:
+            taken_us.append((time.perf_counter() - started) * 1e6)
+        return effects
+
+    follower.step = timed  # type: ignore[method-assign]
+    for _ in range(REQUESTS):
+        rig.produce("orders", [b"x" * 100])
+    taken_us.sort()
+    tenth, median = taken_us[len(taken_us) // 10], taken_us[len(taken_us) // 2]
+    print(f"{'follower, answer of 1 x 100 B':44} {tenth:6.2f} us best tenth  {median:6.2f} us median")
+
+
 def main() -> None:
     rig = Rig()
     rig.create_topic("orders", partitions=1)
@@ -59,6 +83,7 @@ def main() -> None:
     measure("fetch 1 partition, 1 MB", broker, connection_id, fetch, now_ms)
     empty = frame_of(1, 12, fetch_fields("orders", broker.partitions["orders", 0].high_watermark))
     measure("fetch 1 partition, nothing there", broker, connection_id, empty, now_ms)
+    measure_follower()
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ class BrokerChannel:
         self._user, self._events = user, events
         self.in_flight: deque[int] = deque()
         """Correlation ids of the requests without an answer, in the order in which they were sent."""
-        self._correlation_id = 0
+        self.next_correlation_id = 1
         self._peer_id: PeerId | None = None
         self._boot_id = ""
         """The other broker's incarnation in the image when the connection was opened."""
@@ -67,17 +67,13 @@ class BrokerChannel:
         self._refusals = 0
         self._pause_ms = RECONNECT_FIRST_MS
 
-    def next_correlation_id(self) -> int:
-        """The correlation id for the next request."""
-        self._correlation_id = self._correlation_id % _CORRELATION_ID_MAX + 1
-        return self._correlation_id
-
-    def send(self, correlation_id: int, frame: bytes) -> None:
-        """Send one whole request. Only while the connection is proven."""
+    def send(self, frame: bytes) -> None:
+        """Send one whole request, which has the next correlation id. Only while the connection is proven."""
         assert self._peer_id is not None
         if not self.in_flight:
             self._heard_ms = self._context.clock.now_ms
-        self.in_flight.append(correlation_id)
+        self.in_flight.append(self.next_correlation_id)
+        self.next_correlation_id = self.next_correlation_id % _CORRELATION_ID_MAX + 1
         self._peers.send(self._peer_id, [frame])
 
     # ------------------------------------------------------------------------------------------------- the connection

@@ -62,12 +62,9 @@ class FollowerLogs:
                 self._flushes.want(partition, all_of_it=False)
         return start_moved
 
-    def must_flush(self, partition: Partition, log: Log) -> bool:
-        """Whether the log must be flushed before its end is acknowledged; begins that flush."""
-        if log.unflushed_messages < log.config.flush_messages:
-            return False
+    def flush(self, partition: Partition) -> None:
+        """Flush the whole log, before its end is acknowledged."""
         self._flushes.want(partition)
-        return True
 
     def may_repeat(self, partition: Partition, failure: LogDirectoryFailure) -> bool:
         """Whether a failed append may be repeated, because the disk was full; else the directory goes offline."""

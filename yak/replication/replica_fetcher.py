@@ -9,6 +9,7 @@ neither end serves thousands of them in one step; the others are named in the ne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias
@@ -177,7 +178,7 @@ class ReplicaFetcher:
 
     def _send(self) -> None:
         config, channel = self._context.config, self._channel
-        correlation_id = channel.next_correlation_id()
+        correlation_id = channel.next_correlation_id
         topics: dict[bytes, list[WantedPartition]] = {}
         for key in _take_first(self._to_name, self._partitions_a_fetch):
             partition = self.partitions[key]
@@ -206,7 +207,7 @@ class ReplicaFetcher:
         )
         if self._session_epoch:
             self._session_epoch = self._session_epoch % EPOCH_MAX + 1
-        channel.send(correlation_id, frame)
+        channel.send(frame)
 
     # ------------------------------------------------------------------------------------------------------- answers
 
@@ -290,9 +291,10 @@ class ReplicaFetcher:
             self._name(key, partition, log)
             return
         start_moved = self._logs.append(partition, log, fetched)
-        if len(records) and (wait_ms := self._throttled_ms(partition, log, len(records))):
+        count, throttled = len(records), log.config.follower_replication_throttled_replicas
+        if throttled and count and (wait_ms := self._throttled_ms(partition, throttled, count)):
             self._delay_until(key, self._context.clock.now_ms + wait_ms)
-        elif len(records) or start_moved:
+        elif count or start_moved:
             # A DeleteRecords waits until this replica reports its new log start.
             self._name(key, partition, log)
 
@@ -302,10 +304,10 @@ class ReplicaFetcher:
             self._receive(key, partition, log, fetched, log.log_end_offset)
             self.send_due()
 
-    def _throttled_ms(self, partition: Partition, log: Log, count: int) -> int:
+    def _throttled_ms(self, partition: Partition, throttled: Sequence[str], count: int) -> int:
         """For how long a replica outside of the ISR must not fetch after these bytes."""
-        node_id, listed = partition.node_id, log.config.follower_replication_throttled_replicas
-        if not is_named(listed, partition.topic_partition.partition, node_id) or node_id in partition.isr:
+        node_id = partition.node_id
+        if not is_named(throttled, partition.topic_partition.partition, node_id) or node_id in partition.isr:
             return 0
         return self._throttle.taken(count, self._context.clock.now_ms)
 
@@ -314,9 +316,10 @@ class ReplicaFetcher:
         if not partition.may_be_named:
             # Named again when the truncation or the resignation is done.
             self._to_name.pop(key, None)
-        elif self._logs.must_flush(partition, log):
+        elif log.unflushed_messages >= log.config.flush_messages:
             self._to_name.pop(key, None)
             self._unflushed[key] = None
+            self._logs.flush(partition)
         else:
             self._to_name[key] = None
 

@@ -64,7 +64,7 @@ class Bench:
 
     def send_due(self) -> None:
         while self.due and self.channel.is_proven and len(self.channel.in_flight) < 2:
-            self.channel.send(self.channel.next_correlation_id(), self.due.pop(0))
+            self.channel.send(self.due.pop(0))
 
     def on_answer(self, frame: memoryview) -> None:
         if self.refusal:
