@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
+from yak.ids import NodeId
 from yak.sim.cluster import CLIENTS, Cluster
 from yak.sim.cluster_disks import Disks
 from yak.sim.cluster_losses import Losses
 from yak.sim.cluster_ways import Ways
 from yak.sim.dice import SeededDice
 from yak.sim.disk_death import Death, ProcessEnded
+from yak.sim.history import Copy, Key
 from yak.sim.node import SimNode
 from yak.sim.spec import Spec
 from yak.sim.store_line import STORE
@@ -51,7 +53,9 @@ MISDIRECTED = "misdirected"
 BUG = "bug"
 """Also drawn by a random source of its own, in `BUG_PERCENT` of all seeds."""
 BUG_PERCENT = 50
-ALL_CLASSES = (*CLASSES, MISDIRECTED, BUG)
+POWER_AFTER_TRUNCATION = "power after truncation"
+"""Also drawn by a random source of its own: truncations are rare, and power losses right after one rarer still."""
+ALL_CLASSES = (*CLASSES, MISDIRECTED, POWER_AFTER_TRUNCATION, BUG)
 SKEW = "skew"
 """Skewed clocks: not a single fault, but a condition from the start on."""
 STRIKES_MAX = (4, 8, 14)
@@ -82,7 +86,7 @@ class ClusterFaults:
         # some seeds mix many classes, others repeat the same few
         percent = dice.choice((12, 50))
         self._classes = [name for name in CLASSES if dice.chance(percent)] or ["kill"]
-        for name, percent_of_it in ((MISDIRECTED, percent), (BUG, BUG_PERCENT)):
+        for name, percent_of_it in ((MISDIRECTED, percent), (POWER_AFTER_TRUNCATION, percent), (BUG, BUG_PERCENT)):
             if SeededDice(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
                 self._classes.append(name)
         self._left = dice.between(1, dice.choice(STRIKES_MAX))
@@ -93,6 +97,8 @@ class ClusterFaults:
         self._disks = Disks(cluster, self.losses, self._count)
         self._ways = Ways(cluster, self._for_a_while)
         self._busy: dict[int, None] = {}
+        self._truncated_lose_power = False
+        self._truncated: dict[tuple[Key, NodeId], None] = {}
         cluster.network.is_rough = dice.chance(50)
         late_percent = dice.choice((0, 50, 90))
         for node in cluster.nodes:
@@ -133,6 +139,7 @@ class ClusterFaults:
             "kill": self._kill,
             "kill inside": self._kill_inside,
             "power": self._power_loss,
+            POWER_AFTER_TRUNCATION: self._power_loss_after_truncation,
             "stop": self._stop,
             "pause": self._pause,
             "cut brokers": lambda: ways.cut(dice, ways.brokers(), ways.brokers()),
@@ -262,6 +269,43 @@ class ClusterFaults:
                 node.kill()
                 self._restart_later(node)
         return struck
+
+    def _power_loss_after_truncation(self) -> bool:
+        """For a while, brokers that truncate a log lose power soon after."""
+        if self._truncated_lose_power:
+            return False
+        self._truncated_lose_power = True
+
+        def end() -> None:
+            self._truncated_lose_power = False
+            self._truncated.clear()
+
+        self._for_a_while(end)
+        return True
+
+    def truncated(self, copy: Copy) -> None:
+        """A copy was truncated: its broker may lose power soon, or soon after the copy's next append."""
+        if self._truncated_lose_power:
+            if self._dice.chance(20):
+                self._lose_power_soon(copy.node)
+            else:
+                self._truncated[copy.key, copy.node.node_id] = None
+
+    def appended(self, copy: Copy) -> None:
+        """A copy grew."""
+        if self._truncated and (copy.key, copy.node.node_id) in self._truncated:
+            del self._truncated[copy.key, copy.node.node_id]
+            self._lose_power_soon(copy.node)
+
+    def _lose_power_soon(self, node: SimNode) -> None:
+        self._under_way += 1
+
+        def lose_power() -> None:
+            self._under_way -= 1
+            if node in self._running() and self._lose_power(node):
+                self._count("power losses after a truncation")
+
+        self._cluster.world.after(self._dice.between(0, self._dice.choice((500, 50_000, 2_000_000))), lose_power)
 
     def _lose_power(self, node: SimNode) -> bool:
         if self.losses.has_rotten(node):

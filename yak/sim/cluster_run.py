@@ -8,6 +8,7 @@ from typing import Any
 from yak.cluster.payload import parse_isr, parse_nodes
 from yak.cluster.settings import ClusterSettings
 from yak.groups.offsets import OFFSETS_TOPIC
+from yak.ids import Offset
 from yak.sim.books import Violation
 from yak.sim.checks.commits_of_members import CommitsOfMembers
 from yak.sim.checks.committed_stays import CommittedStays
@@ -37,7 +38,7 @@ from yak.sim.cluster_faults import SKEW, ClusterFaults
 from yak.sim.cluster_guests import Guests
 from yak.sim.dice import SeededDice
 from yak.sim.groups import Groups
-from yak.sim.history import Key, Watcher
+from yak.sim.history import Chain, Copy, Key, Watcher
 from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
 from yak.sim.keyed import COMPACT
@@ -123,7 +124,7 @@ class ClusterRun:
         self.compaction = CompactionKeepsLast(history)
         self.log_starts = LogStartSound(history, self.cluster.store, lambda topic: topic == SHORT)
         history.watchers += [
-            _Forfeits(self.faults),
+            _TellsFaults(self.faults),
             self.metadata,
             LeaderInIsr(self.cluster.store),
             SingleLeader(),
@@ -363,7 +364,7 @@ class ClusterRun:
         return None if trouble is None else f"(L3) {trouble}"
 
 
-class _Forfeits(Watcher):
+class _TellsFaults(Watcher):
     """Runs before all checks, since they skip forfeited partitions."""
 
     def __init__(self, faults: ClusterFaults) -> None:
@@ -373,6 +374,14 @@ class _Forfeits(Watcher):
         """A reassignment, or damage that a replica found in its log, may have removed the last sound member of an ISR."""
         moved = request.arguments["partitions"] if request.script in ("alter_replicas", "leave_isr") else ()
         self._faults.losses.forfeit_the_unsound({(each["topic_id"], each["partition"]) for each in moved})
+
+    def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002
+        """Its broker may lose power."""
+        self._faults.truncated(copy)
+
+    def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:  # noqa: ARG002
+        """Its broker may lose power, if it truncated the copy before."""
+        self._faults.appended(copy)
 
 
 def _nothing() -> None:

@@ -98,6 +98,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "damage noticed by coordinators",
         "damage mended by hand",
         "full resyncs",
+        "power losses after a truncation",
         "killed inside a write",
         "killed inside a start",
     ),

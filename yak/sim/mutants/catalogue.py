@@ -4,7 +4,7 @@ One rule of every Kafka has no mutant, since the feature does not exist yet: the
 transactions.
 """
 
-from yak.sim.mutants import bugs, compaction, damage, epochs, groups, members, proof, records, watermark
+from yak.sim.mutants import bugs, compaction, damage, epochs, groups, jobs, members, proof, records, watermark
 from yak.sim.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -16,6 +16,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *compaction.MUTANTS,
     *damage.MUTANTS,
     *groups.MUTANTS,
+    *jobs.MUTANTS,
     *bugs.MUTANTS,
 )
 BY_NAME: dict[str, Mutant] = {mutant.name: mutant for mutant in MUTANTS}
