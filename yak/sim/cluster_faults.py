@@ -277,10 +277,12 @@ class ClusterFaults:
         self._truncated_lose_power = True
 
         def end() -> None:
+            self._under_way -= 1
             self._truncated_lose_power = False
             self._truncated.clear()
 
-        self._for_a_while(end)
+        self._under_way += 1
+        self._cluster.world.after(self._dice.between(LONGEST_US // 4, LONGEST_US), end)
         return True
 
     def truncated(self, copy: Copy) -> None:
