@@ -9,9 +9,10 @@ file dispatches events and keeps each connection's requests in order. `yak.broke
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any, Literal, TypeVar
 
 from yak.broker.call import ApiTable, Call, DelayedOperation, Later, Now, Outcome, Prebuilt
@@ -24,11 +25,12 @@ from yak.broker.fetch_sessions import ConsumerSessions, FollowerSessions
 from yak.broker.flushing import Flusher
 from yak.broker.large_requests import LargeRequests
 from yak.broker.maintenance import Maintenance
-from yak.broker.metadata import Metadata
 from yak.broker.purgatory import Purgatory
+from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
+from yak.cluster.restore_offer import LocalState
 from yak.cluster.secret_file import SecretFile
 from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
@@ -44,6 +46,8 @@ from yak.ids import BrokerEpoch, ConnectionId, NodeId, TopicPartition
 from yak.lifecycle.expected_followers import ExpectedFollowers
 from yak.lifecycle.failure_watch import FailureWatch, SuspectedBrokers
 from yak.lifecycle.liveness import RecentlyFenced
+from yak.lifecycle.metadata import Metadata
+from yak.lifecycle.secret_copy import SecretCopy
 from yak.limits import (
     BROKER_REQUEST_ELEMENTS_MAX,
     LARGE_REQUEST_BYTES_MAX,
@@ -51,12 +55,14 @@ from yak.limits import (
     REQUEST_ELEMENTS_MAX,
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
 )
+from yak.partitions.high_watermark_reports import HighWatermarkReports
+from yak.partitions.isolation import Isolation
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.metadata_loader import MetadataLoader
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
 from yak.protocol.codec import decode_request, encode_response, read_request_header
-from yak.protocol.peer_proof import Incarnation
+from yak.protocol.peer_proof import ClusterSecret, Incarnation
 from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.follower_logs import FollowerLogs
 from yak.replication.isr import IsrChanges
@@ -66,6 +72,7 @@ from yak.replication.replica_bound import ReplicaBound
 from yak.replication.replica_fetchers import ReplicaFetchers
 from yak.replication.truncation import Truncations
 from yak.seams.dice import Dice
+from yak.seams.metadata_store import TailedRecord
 from yak.storage.log_store import LogStore
 
 API_VERSIONS_KEY = 18
@@ -129,10 +136,10 @@ class Broker:
             self.context, parts.expected_followers, parts.followers_timeout_ms, self.purgatory.complete
         )
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
-        self.metadata = Metadata(self, parts)
+        self._make_metadata(parts)
         self.producer_ids: ProducerIds[Any] = ProducerIds(self.metadata.begin_own, self.purgatory.complete_delayed)
-        self._make_partition_parts(parts.image_log)
-        self._moved = self.metadata.moved
+        self._make_partition_parts(parts.image_log, parts.cluster_settings.session_timeout_ms)
+        self._moved = self.high_watermark_reports.moved
         self._listeners = self._partition_listeners()
         self.local_replicas.open_all()
         self.offline_replicas.ask()
@@ -141,7 +148,32 @@ class Broker:
         self._repeated_fetch = parts.apis.repeated_fetch
         self._handlers = self._handlers_by_event()
 
-    def _make_partition_parts(self, image_log: ImageLog) -> None:
+    def _make_metadata(self, parts: Parts) -> None:
+        """The parts that keep in touch with the metadata store."""
+        secret = parts.secret_file.read()
+        self._secret_copy = SecretCopy(self.context, parts.secret_file, secret)
+        lifecycle = BrokerLifecycle(
+            parts.identity,
+            parts.image,
+            next_nonce=count(1).__next__,
+            dice=parts.dice,
+            settings=parts.cluster_settings,
+            secret=secret,
+            local_state=lambda: LocalState(self.local_replicas.log_ends(), parts.image_log.hash_chain),
+        )
+        self.counters.elections = lifecycle.elections
+        lifecycle.heartbeats.is_full = not self.log_store.has_room()
+        self.metadata = Metadata(self.context, lifecycle, self._on_records, self.became_ready, self._on_secret)
+        self.high_watermark_reports = HighWatermarkReports(self.context, lifecycle, self.metadata.on_time)
+
+    def _on_records(self, records: Sequence[TailedRecord]) -> None:
+        self.metadata_loader.add(records)
+
+    def _on_secret(self, secret: ClusterSecret) -> None:
+        self.peers.agree_on(secret)
+        self._secret_copy.keep(secret)
+
+    def _make_partition_parts(self, image_log: ImageLog, session_timeout_ms: int) -> None:
         """The parts that host, replicate and repair partitions."""
         lifecycle, begin_change = self.metadata.lifecycle, self.metadata.begin_own
         self.offline_replicas = OfflineReplicas(
@@ -154,6 +186,9 @@ class Broker:
             self.context, image_log, self.log_store, self.local_replicas, self.offline_replicas, self
         )
         self.follower_sessions = FollowerSessions(self)
+        self.isolation = Isolation(
+            self.context, self.metadata, session_timeout_ms, self.partitions, self.follower_sessions.heard_ms
+        )
         self.follower_reader = FollowerReader(self, self.follower_sessions.throttle)
         self.truncations = Truncations(
             self.context, self.log_store, self.offline_replicas, self.flusher.want, self.partition_changed
@@ -199,7 +234,7 @@ class Broker:
 
     def _partition_listeners(self) -> dict[PartitionEvent, tuple[PartitionListener, ...]]:
         """The parts that each event notifies, in this order."""
-        metadata, compacting, followers = self.metadata, self.compacting, self.follower_sessions
+        compacting, followers = self.compacting, self.follower_sessions
 
         def fail(error_code: ErrorCode) -> tuple[PartitionListener, ...]:
             return partial(self.purgatory.fail, error_code=error_code), self.record_deletions.on_log_start
@@ -219,8 +254,16 @@ class Broker:
             PartitionEvent.LOG_TRUNCATED: (self.replica_fetchers.changed,),
             PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role),
             PartitionEvent.LOG_RECREATED: role,
-            PartitionEvent.REMOVED: (metadata.report_no_more, *fail(ErrorCode.not_leader_or_follower), *gone),
-            PartitionEvent.DELETED: (metadata.report_no_more, *fail(ErrorCode.unknown_topic_or_partition), *gone),
+            PartitionEvent.REMOVED: (
+                self.high_watermark_reports.forget,
+                *fail(ErrorCode.not_leader_or_follower),
+                *gone,
+            ),
+            PartitionEvent.DELETED: (
+                self.high_watermark_reports.forget,
+                *fail(ErrorCode.unknown_topic_or_partition),
+                *gone,
+            ),
         }
 
     def _report_room(self) -> None:
@@ -328,6 +371,11 @@ class Broker:
         topic = self.context.image.topic_by_id(topic_id) if topic_id is not None else None
         return None if topic is None else topic.name
 
+    def full_brokers(self) -> frozenset[NodeId]:
+        """Brokers without room for another log: from this broker's disks, and from the heartbeats of the others."""
+        others = self.metadata.lifecycle.heartbeats.full - {self.node_id}
+        return others if self.log_store.has_room() else others | {self.node_id}
+
     def replica_of(self, topic_partition: TopicPartition) -> Partition:
         """The partition, if this broker has a replica of it, as leader or follower.
 
@@ -363,7 +411,7 @@ class Broker:
         self.purgatory.advanced[partition] = None
         moved = self._moved
         if not moved:
-            self.metadata.report_soon()
+            self.high_watermark_reports.send_soon()
         moved[partition] = None
         if partition.sessions:
             for session, member in partition.sessions.items():

@@ -36,8 +36,6 @@ class Counters:
         "partitions",
         "replicated",
         "retired",
-        "store_outage_ms",
-        "store_outages",
         "topics",
         "turn_ns",
         "waited",
@@ -54,9 +52,6 @@ class Counters:
         """Bytes of records fetched from leaders, and sent to followers."""
         self.errors: dict[tuple[int, int], int] = {}
         """By API key and error code: one for each partition, topic, group or whole answer with that code."""
-        self.store_outages = 0
-        self.store_outage_ms = 0
-        """Duration of past outages; `Metadata.store_lost_ms` is the start of the present one."""
         self.elections = ElectionCounts()
         self.turn_ns = 0
         """Start of the present turn, on the clock of the shell's latency measurement; 0 without it."""

@@ -335,7 +335,7 @@ def _may_be_elsewhere(broker: Broker, partition: Partition, offset: Offset, curr
         return current_leader_epoch < 0
     assert partition.log is not None
     if offset < partition.log.log_start_offset:
-        return current_leader_epoch < 0 and broker.metadata.may_be_fenced(partition)
+        return current_leader_epoch < 0 and broker.isolation.may_be_fenced(partition)
     return bool(partition.replica_states) and not _still_leads(broker, partition)
 
 
@@ -417,10 +417,10 @@ class FollowerReader:
         start_moved = item.log_start_offset > replica.log_start_offset
         was_regressed = replica.is_regressed
         if replica.fetched(session.broker_epoch, offset, item.log_start_offset, end, self._broker.now_ms):
-            metadata = self._broker.metadata
-            if not metadata.moved:
-                metadata.report_soon()
-            metadata.moved[partition] = None
+            reports = self._broker.high_watermark_reports
+            if not reports.moved:
+                reports.send_soon()
+            reports.moved[partition] = None
             if partition.advance_high_watermark():
                 self._broker.advanced(partition)
             if may_join(partition, session.node_id):

@@ -174,7 +174,7 @@ def append_own_batch(broker: Broker, partition: Partition, batch: Buffer) -> Log
 
 def _fencing_error(broker: Broker, partition: Partition, acks: int) -> PeerError | None:
     """The error when another leader may exist, or when acks=all would find fewer than `min.insync.replicas`."""
-    if broker.metadata.store_lost_ms is not None and broker.metadata.is_isolated(partition):
+    if broker.metadata.store_lost_ms is not None and broker.isolation.is_isolated(partition):
         return PeerError(
             ErrorCode.not_leader_or_follower,
             "this leader is isolated: it reaches neither the metadata store nor a follower; nothing was written",

@@ -81,7 +81,7 @@ def plan_auto_creation(broker: Broker, name: str) -> Sequence[StoreRequest]:
     if name == OFFSETS_TOPIC:
         return plan_offsets_topic(broker)
     new = NewTopic(name, num_partitions=1 if name == DEFAULT_LOG else -1)
-    return plan_topic(broker, new, broker.metadata.full_brokers()).requests
+    return plan_topic(broker, new, broker.full_brokers()).requests
 
 
 def plan_offsets_topic(broker: Broker) -> Sequence[StoreRequest]:
@@ -109,5 +109,5 @@ def plan_offsets_topic(broker: Broker) -> Sequence[StoreRequest]:
             },
         ),
         broker.dice.uuid4(),
-        full=broker.metadata.full_brokers(),
+        full=broker.full_brokers(),
     ).requests

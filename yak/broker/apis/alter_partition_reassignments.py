@@ -42,7 +42,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Start or cancel each reassignment."""
     request = call.request
     may_change_factor = getattr(request, "allow_replication_factor_change", True)
-    full = broker.metadata.full_brokers()
+    full = broker.full_brokers()
     targets = {
         TopicPartition(topic.name, asked.partition_index): asked.replicas
         for topic in request.topics

@@ -62,7 +62,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
 
     waiting = DelayedMetadataChanges(call, _timeout_ms(call), build)
     twice = named_twice(topic.name for topic in asked)
-    refusal, full = _refusal(broker, asked), broker.metadata.full_brokers()
+    refusal, full = _refusal(broker, asked), broker.full_brokers()
     for topic in asked:
         try:
             if refusal is not None:

@@ -128,7 +128,7 @@ def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fie
         info is None
         or not is_serving(info)
         or broker.suspected_brokers.has(info.node_id)
-        or broker.metadata.is_isolated_leader(OFFSETS_TOPIC, partition)
+        or broker.isolation.is_isolated_leader(OFFSETS_TOPIC, partition)
     ):
         return _refused(ErrorCode.coordinator_not_available, "the group's partition has no leader now")
     return {

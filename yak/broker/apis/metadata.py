@@ -238,7 +238,7 @@ def describe_partitions(broker: Broker, topic: TopicInfo) -> list[Fields]:
             info.leader in alive
             and info.leader not in offline
             and not broker.suspected_brokers.has(info.leader)
-            and not broker.metadata.is_isolated_leader(topic.name, info)
+            and not broker.isolation.is_isolated_leader(topic.name, info)
         )
         answers.append(
             {

@@ -38,7 +38,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     for index, each in enumerate(asked):
         try:
             coordinated = broker.group_coordinator.of(each.group_id, may_be_empty=True)
-            if broker.metadata.may_have_successor(coordinated.partition):
+            if broker.isolation.may_have_successor(coordinated.partition):
                 raise PeerError(ErrorCode.coordinator_load_in_progress)
         except PeerError as refusal:
             refusals[index] = refusal.error_code

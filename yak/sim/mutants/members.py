@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker.metadata import Metadata
+from yak.broker.broker import Broker
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.failure_detector import FailureDetector
 from yak.cluster.image import Image
 from yak.cluster.pause_detection import PauseDetector
 from yak.cluster.snapshot import write_snapshot
+from yak.core.events import StoreLost
 from yak.replication.isr import IsrProposal
 from yak.replication.partition import Partition
 from yak.sim import store_brokers, store_partitions
@@ -18,15 +19,16 @@ from yak.storage.log_store import LogStore
 
 
 def _forget_with_the_answer(swaps: Swaps) -> None:
-    real = Metadata.on_store_lost
+    real = Broker.step
 
-    def forget(self: Any, event: Any) -> None:
-        for partition in self._broker.partitions.values():
-            if partition.pending_isr is not None:
-                partition.settle(partition.pending_isr)
-        real(self, event)
+    def forget(self: Broker, event: Any, now_ms: int) -> Any:
+        if type(event) is StoreLost:
+            for partition in self.partitions.values():
+                if partition.pending_isr is not None:
+                    partition.settle(partition.pending_isr)
+        return real(self, event, now_ms)
 
-    swaps.put(Metadata, "on_store_lost", forget)
+    swaps.put(Broker, "step", forget)
 
 
 def _believe(partition: Partition, members: tuple[tuple[int, int], ...]) -> None:

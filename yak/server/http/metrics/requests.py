@@ -162,6 +162,6 @@ def _store(context: Context, samples: Samples) -> None:
     samples.add(STORE_CONNECTED, int(lost_ms is None))
     if context.shell.store is not None:
         samples.add_histogram(STORE_CALLS, context.shell.store.round_trips)
-    samples.add(STORE_OUTAGES, broker.counters.store_outages)
-    samples.add(STORE_OUTAGE_TOTAL, (broker.counters.store_outage_ms + outage_ms) / 1000)
+    samples.add(STORE_OUTAGES, broker.metadata.store_outages)
+    samples.add(STORE_OUTAGE_TOTAL, (broker.metadata.store_outage_ms + outage_ms) / 1000)
     samples.add(STORE_OUTAGE, outage_ms / 1000)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from yak.broker import metadata
 from yak.cluster.broker_lifecycle import BrokerLifecycle
+from yak.partitions import high_watermark_reports
 from yak.sim.rig import Rig
 
 BOUND = 4
@@ -13,7 +13,7 @@ PARTITIONS = 3 * BOUND + 1
 
 
 def test_report_of_many_moved_high_watermarks_takes_several_turns(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(metadata, "PARTITIONS_A_REPORT", BOUND)
+    monkeypatch.setattr(high_watermark_reports, "PARTITIONS_A_REPORT", BOUND)
     rig = Rig()
     rig.create_topic("many", partitions=PARTITIONS)
     rig.run_for(2_000)

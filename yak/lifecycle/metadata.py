@@ -1,0 +1,185 @@
+"""How this broker and the metadata store work together: the broker lifecycle, and changes of the metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from yak.cluster import outputs as out
+from yak.cluster.broker_lifecycle import BrokerLifecycle
+from yak.cluster.changes import OnChanged
+from yak.cluster.image import Delta
+from yak.core import events
+from yak.core.context import Context
+from yak.errors import ErrorCode, PeerError
+from yak.fail_stop import changes_state
+from yak.ids import BrokerEpoch, NodeId
+from yak.protocol.peer_proof import ClusterSecret
+from yak.seams.metadata_store import StoreRequest, TailedRecord
+
+
+class Metadata:
+    """The broker lifecycle, and the changes that wait for the image."""
+
+    def __init__(
+        self,
+        context: Context,
+        lifecycle: BrokerLifecycle,
+        on_records: Callable[[Sequence[TailedRecord]], None],
+        on_ready: Callable[[], None],
+        on_secret: Callable[[ClusterSecret], None],
+    ) -> None:
+        self._context, self.lifecycle = context, lifecycle
+        self._on_records, self._on_ready, self._on_secret = on_records, on_ready, on_secret
+        """Called with records that continue the hash chain, when clients may connect, and with the cluster's secret."""
+        self._failed = False
+        self._changes: dict[int, OnChanged] = {}
+        self.on_left: Callable[[], None] | None = None
+        self.store_lost_ms: int | None = None
+        """When the store stopped answering; None while it answers."""
+        self.store_outages = 0
+        self.store_outage_ms = 0
+        """Duration of past outages."""
+
+    # ------------------------------------------------------------------------------------------------- events
+
+    def on_store_connected(self, event: events.StoreConnected) -> None:
+        """The store is connected."""
+        if self.store_lost_ms is not None:
+            self.store_outage_ms += self._context.clock.now_ms - self.store_lost_ms
+        self.store_lost_ms = None
+        self._carry_out(self.lifecycle.on_connected(event.process_id, event.unsafe, self._context.clock.now_ms))
+
+    def on_store_lost(self, event: events.StoreLost) -> None:
+        """The store connection is lost: the data path continues, metadata changes wait."""
+        if self.store_lost_ms is None:
+            self.store_lost_ms = self._context.clock.now_ms
+            self.store_outages += 1
+        self._carry_out(self.lifecycle.on_lost(event.reason, self._context.clock.now_ms))
+
+    def on_store_replied(self, event: events.StoreReplied) -> None:
+        """The store answered a script."""
+        self._carry_out(self.lifecycle.on_replied(event.nonce, event.outcome, self._context.clock.now_ms))
+
+    def on_records_tailed(self, event: events.RecordsTailed) -> None:
+        """Check the hash chain of new records, persist them, then act on them."""
+        if self._failed:
+            return
+        good, outputs = self.lifecycle.admit(event.records, self._context.clock.now_ms)
+        self._carry_out(outputs)
+        if good:
+            self._on_records(good)
+
+    def on_time(self) -> None:
+        """Run what is due in the broker lifecycle: heartbeats, retries, the controller's work."""
+        self._carry_out(self.lifecycle.on_time(self._context.clock.now_ms))
+
+    def report_full(self, *, is_full: bool) -> None:
+        """Report at once whether this broker has room for another log, if that changed."""
+        self.lifecycle.heartbeats.report_full(is_full=is_full, now_ms=self._context.clock.now_ms)
+        self._arm_lifecycle()
+
+    def peer_is_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
+        """Two probes found no process at the address of that broker."""
+        self._carry_out(self.lifecycle.on_peer_dead(node_id, broker_epoch, self._context.clock.now_ms))
+
+    def begin_stopping(self) -> None:
+        """Begin the controlled shutdown: request that the leaderships of this broker move away."""
+        self._carry_out(self.lifecycle.begin_stopping(self._context.clock.now_ms))
+
+    def leave(self, on_left: Callable[[], None]) -> None:
+        """Resign from the cluster. `on_left` is called when the store has recorded it, or cannot be reached."""
+        self.on_left = on_left
+        self._carry_out(self.lifecycle.leave(self._context.clock.now_ms))
+
+    # ------------------------------------------------------------------------------------------------ changes
+
+    @changes_state
+    def begin_own(self, requests: Sequence[StoreRequest], done: OnChanged, *, when_joined: bool = False) -> int:
+        """Send one change of the broker's own; `done(error, values)` is called when it is in the image, or refused.
+
+        With `when_joined` the change goes out directly behind this broker's registration. Raises PeerError when it
+        cannot be sent.
+        """
+        if self._failed:
+            raise PeerError(
+                ErrorCode.kafka_storage_error, "this broker's copy of the metadata log failed; it must be restarted"
+            )
+        change_id, outputs = self.lifecycle.begin(requests, when_joined=when_joined)
+        self._changes[change_id] = done
+        self._carry_out(outputs)
+        return change_id
+
+    def abandon(self, change_id: int) -> None:
+        """Drop the callback of a change. The change may still happen."""
+        if self._changes.pop(change_id, None) is not None:
+            self.lifecycle.abandon(change_id)
+
+    # ------------------------------------------------------------------------------------------------ inside
+
+    def _carry_out(self, outputs: Sequence[out.Output]) -> None:
+        context = self._context
+        for output in outputs:
+            match output:
+                case out.Call(nonce, request):
+                    context.emit(events.CallStore(nonce, request))
+                case out.Tail(after):
+                    context.emit(events.TailStore(after))
+                case out.Say(level, event, fields):
+                    context.emit(events.Notice(level, event, dict(fields)))
+                case out.Work(run, on_worked):
+                    context.jobs.run("image", run, partial(self._worked, on_worked))
+                case out.BecameReady():
+                    self._on_ready()
+                case out.Refuse(code, message, why, try_):
+                    context.emit(events.Refused(code, message, why, tuple(try_)))
+                case out.ChangeDone(change_id, error, values):
+                    done = self._changes.pop(change_id, None)
+                    if done is not None:
+                        done(error, values)
+                case out.SecretAgreed(secret):
+                    self._on_secret(secret)
+                case out.Left():
+                    if self.on_left is not None:
+                        self.on_left()
+        self._arm_lifecycle()
+
+    def heartbeat_by(self, due_ms: int) -> None:
+        """Send the next heartbeat by then at the latest."""
+        self.lifecycle.heartbeats.hasten(due_ms)
+        self._arm_lifecycle()
+
+    def _arm_lifecycle(self) -> None:
+        """Move the lifecycle's one timer: any of its inputs may have changed what is due next."""
+        due_ms = self.lifecycle.next_due()
+        if due_ms is None:
+            self._context.timers.disarm(self)
+        else:
+            self._context.timers.arm(self, due_ms, self.on_time)
+
+    def _worked(self, done: Callable[[object], None], result: Any, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        self._carry_out(self.lifecycle.on_worked(done, result))
+
+    def image_changed(self, delta: Delta) -> None:
+        """All partitions match a new image: confirm the changes that it has, and control the cluster by it."""
+        image = self._context.image
+        leaderless = any(
+            info.leader < 0 for name in delta.topics_changed for info in delta.changed_partitions(image.topics[name])
+        )
+        self._carry_out(self.lifecycle.on_image(image, self._context.clock.now_ms, has_leaderless=leaderless))
+
+    def log_failed(self) -> None:
+        """Make no more changes, because the local metadata log failed. The results of those under way are unknown."""
+        self._failed = True
+        changes, self._changes = self._changes, {}
+        for change_id, done in changes.items():
+            self.lifecycle.abandon(change_id)
+            done(
+                PeerError(
+                    ErrorCode.request_timed_out, "this broker cannot write its metadata log; the result is unknown"
+                ),
+                (),
+            )

@@ -1,0 +1,55 @@
+"""Reports of moved high watermarks to the metadata store, with the log ends of the replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from yak.cluster.broker_lifecycle import BrokerLifecycle
+from yak.core.context import Context
+from yak.replication.partition import Partition
+
+REPORT_INTERVAL_MS = 200
+"""High watermarks are reported to the store at most five times a second, unless very many moved."""
+PARTITIONS_A_REPORT, NEXT_REPORT_MS = 500, 50
+"""The high watermarks that one turn collects: about 2 ms. The others follow after the pause."""
+
+
+class HighWatermarkReports:
+    """The partitions whose high watermark moved since the last report."""
+
+    def __init__(self, context: Context, lifecycle: BrokerLifecycle, on_time: Callable[[], None]) -> None:
+        self._context, self._lifecycle, self._on_time = context, lifecycle, on_time
+        """`on_time` sends what is due."""
+        self.moved: dict[Partition, None] = {}
+
+    def forget(self, partition: Partition) -> None:
+        """Forget a partition that left this broker."""
+        self.moved.pop(partition, None)
+
+    def send_soon(self) -> None:
+        """Report the moved high watermarks soon; call it before the first partition is put into `moved`."""
+        self._arm(REPORT_INTERVAL_MS)
+
+    def _report(self) -> None:
+        moved = list(islice(self.moved, PARTITIONS_A_REPORT))
+        for partition in moved:
+            del self.moved[partition]
+            if not partition.is_leader:
+                continue
+            ends = partition.log_end_offsets()
+            if (partition.high_watermark, ends) != partition.reported:
+                partition.reported = (partition.high_watermark, ends)
+                self._lifecycle.note_high_watermark(
+                    partition.topic_id,
+                    partition.topic_partition.partition,
+                    partition.leader_epoch,
+                    partition.high_watermark,
+                    ends,
+                )
+        if self.moved:
+            self._arm(NEXT_REPORT_MS)
+        self._on_time()
+
+    def _arm(self, wait_ms: int) -> None:
+        self._context.timers.arm(self, self._context.clock.now_ms + wait_ms, self._report)
