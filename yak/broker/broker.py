@@ -16,13 +16,11 @@ from itertools import count
 from typing import Any, Literal, TypeVar
 
 from yak.broker.call import ApiTable, Call, DelayedOperation, Later, Now, Outcome, Prebuilt
-from yak.broker.compacting import Compacting
 from yak.broker.connections import Connection
 from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.counters import Counters
 from yak.broker.fetch_reads import FollowerReader
 from yak.broker.fetch_sessions import ConsumerSessions, FollowerSessions
-from yak.broker.flushing import Flusher
 from yak.broker.large_requests import LargeRequests
 from yak.broker.maintenance import Maintenance
 from yak.broker.purgatory import Purgatory
@@ -55,9 +53,11 @@ from yak.limits import (
     REQUEST_ELEMENTS_MAX,
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
 )
+from yak.partitions.flusher import Flusher
 from yak.partitions.high_watermark_reports import HighWatermarkReports
 from yak.partitions.isolation import Isolation
 from yak.partitions.local_replicas import LocalReplicas
+from yak.partitions.log_cleaner import LogCleaner
 from yak.partitions.metadata_loader import MetadataLoader
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
@@ -118,11 +118,9 @@ class Broker:
         self.jobs, self.timers = Jobs(self.emit), Timers()
         self._clock = Clock(now_ms)
         self.context = Context(self._clock, parts.config, parts.image, self.emit, self.jobs, self.timers)
-        self.flusher = Flusher(self)
         self.large_requests = LargeRequests(self)
         self.sessions = ConsumerSessions(self.config.max_incremental_fetch_session_cache_slots)
         self.maintenance = Maintenance(self, now_ms)
-        self.compacting = Compacting(self)
         self._failure: FailStop | None = None
         self.peers = Peers(self.context, parts.dice, self._incarnation, self._suspect)
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
@@ -185,6 +183,7 @@ class Broker:
         self.metadata_loader = MetadataLoader(
             self.context, image_log, self.log_store, self.local_replicas, self.offline_replicas, self
         )
+        self.flusher = Flusher(self.context, self.offline_replicas, self.partition_changed)
         self.follower_sessions = FollowerSessions(self)
         self.isolation = Isolation(
             self.context, self.metadata, session_timeout_ms, self.partitions, self.follower_sessions.heard_ms
@@ -212,6 +211,13 @@ class Broker:
             self.replica_fetchers.is_naming,
             self.offline_replicas.log_damaged,
         )
+        self.log_cleaner = LogCleaner(
+            self.context,
+            self.offline_replicas,
+            self.damaged_replicas,
+            self.maintenance.delete_later,
+            self.maintenance.checkpoint_soon,
+        )
 
     def _handlers_by_event(self) -> dict[type, Callable[[Any], None]]:
         """The handler of each event type except `FrameReceived`."""
@@ -234,23 +240,25 @@ class Broker:
 
     def _partition_listeners(self) -> dict[PartitionEvent, tuple[PartitionListener, ...]]:
         """The parts that each event notifies, in this order."""
-        compacting, followers = self.compacting, self.follower_sessions
+        log_cleaner, followers = self.log_cleaner, self.follower_sessions
 
         def fail(error_code: ErrorCode) -> tuple[PartitionListener, ...]:
             return partial(self.purgatory.fail, error_code=error_code), self.record_deletions.on_log_start
 
         replicated = (self.replica_fetchers.changed, followers.changed)
         role = (self.group_coordinator.partition_changed, *replicated)
-        gone = (compacting.forget, *role, self.counters.replica_removed)
+        gone = (log_cleaner.forget, *role, self.counters.replica_removed)
         return {
             PartitionEvent.ADDED: (self.counters.replica_added,),
-            PartitionEvent.LEADER_CHANGED: (*fail(ErrorCode.not_leader_or_follower), *role, compacting.consider),
-            PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, compacting.consider),
+            PartitionEvent.LEADER_CHANGED: (*fail(ErrorCode.not_leader_or_follower), *role, log_cleaner.consider),
+            PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, log_cleaner.consider),
             PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.look),
             PartitionEvent.HIGH_WATERMARK_ADVANCED: (self.advanced,),
             PartitionEvent.LOG_START_MOVED: (self._mark_sessions, followers.watermark_moved),
             PartitionEvent.FOLLOWER_LOG_START_MOVED: (self.record_deletions.on_log_start,),
-            PartitionEvent.CONFIG_CHANGED: (compacting.consider,),
+            PartitionEvent.FOLLOWER_FLUSHED: (self.replica_fetchers.flushed, self.advanced),
+            PartitionEvent.CLOSED_SEGMENTS_FLUSHED: (log_cleaner.consider,),
+            PartitionEvent.CONFIG_CHANGED: (log_cleaner.consider,),
             PartitionEvent.LOG_TRUNCATED: (self.replica_fetchers.changed,),
             PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role),
             PartitionEvent.LOG_RECREATED: role,

@@ -201,6 +201,7 @@ class Maintenance:
                 partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
             broker.follower_sessions.changed(partition)
         broker.peers.is_stopping = True
+        broker.log_cleaner.stop()
         broker.failure_watch.stop()
         broker.damaged_replicas.stop()
         broker.offline_replicas.stop()
@@ -218,6 +219,7 @@ class Maintenance:
         broker.metadata_loader.finish_slices()
         broker.local_replicas.release_slice(None)
         self.is_closing = True
+        broker.flusher.stop()
         high_watermarks = {tp: partition.high_watermark for tp, partition in broker.partitions.items()}
         plan = broker.log_store.close_plan(broker.metadata.lifecycle.broker_epoch, high_watermarks)
         broker.jobs.run("checkpoint", plan, self._closed)

@@ -1,6 +1,7 @@
-"""The partitions that this broker has a replica of: their logs are created, taken offline, repaired and removed.
+"""The partitions that this broker has a replica of: their logs are created, flushed, compacted, taken offline, repaired
+and removed.
 
 Other packages call `local_replicas.LocalReplicas`, `metadata_loader.MetadataLoader`, `offline_replicas.OfflineReplicas`,
-`record_deletions.RecordDeletions`, `isolation.Isolation` and `high_watermark_reports.HighWatermarkReports`. This package
-imports nothing of `yak.broker` and `yak.coordination`.
+`flusher.Flusher`, `log_cleaner.LogCleaner`, `record_deletions.RecordDeletions`, `isolation.Isolation` and
+`high_watermark_reports.HighWatermarkReports`. This package imports nothing of `yak.broker` and `yak.coordination`.
 """

@@ -24,6 +24,9 @@ class PartitionEvent(Enum):
     LOG_START_MOVED = auto()
     FOLLOWER_LOG_START_MOVED = auto()
     """A follower reported a higher log start offset to this leader."""
+    FOLLOWER_FLUSHED = auto()
+    """The flush of a followed partition is done."""
+    CLOSED_SEGMENTS_FLUSHED = auto()
     CONFIG_CHANGED = auto()
     LOG_TRUNCATED = auto()
     """A follower's truncation ended: the partition may be fetched again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker import compacting
+from yak.partitions import log_cleaner
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.batch_filter import BatchFilter
 from yak.storage.compaction import cleanable
@@ -16,7 +16,7 @@ def _compact_past_the_watermark(swaps: Swaps) -> None:
     def judged(log: Log, _high_watermark: int, now_ms: int) -> Any:
         return cleanable(log, log.log_end_offset, now_ms)
 
-    swaps.put(compacting, "cleanable", judged)
+    swaps.put(log_cleaner, "cleanable", judged)
 
 
 def _drop_the_last_record(swaps: Swaps) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from yak.core.context import Context
 from yak.errors import LogDirectoryFailure
+from yak.partitions.offline_replicas import OfflineReplicas
 from yak.replication.partition import Partition
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
+from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 
 NO_ROOM_PAUSE_MS: Final = 1_000
 """Pause between two flushes of a log whose leader epoch file found no room on the disk."""
@@ -23,8 +23,9 @@ NO_ROOM_PAUSE_MS: Final = 1_000
 class Flusher:
     """The partitions to flush at the end of the turn, or by a deadline."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, context: Context, offline_replicas: OfflineReplicas, emit: EmitPartitionEvent) -> None:
+        self._context, self._offline_replicas, self._emit = context, offline_replicas, emit
+        self._is_stopped = False
         self._wanted: dict[Partition, bool] = {}
         self._due_by_interval: dict[int, OrderedDict[Partition, int]] = {}
 
@@ -39,23 +40,27 @@ class Flusher:
         """Flush at the latest `interval_ms` from now; an earlier deadline stands."""
         queue = self._due_by_interval.setdefault(interval_ms, OrderedDict())
         if partition not in queue:
-            due_ms = queue[partition] = self._broker.now_ms + interval_ms
+            due_ms = queue[partition] = self._context.clock.now_ms + interval_ms
             if len(queue) == 1:
                 self._arm(interval_ms, due_ms)
 
     def _arm(self, interval_ms: int, due_ms: int) -> None:
-        self._broker.timers.arm((self, interval_ms), due_ms, partial(self._flush_due, interval_ms))
+        self._context.timers.arm((self, interval_ms), due_ms, partial(self._flush_due, interval_ms))
 
     def _flush_due(self, interval_ms: int) -> None:
         """Flush the partitions of one interval whose deadline has come."""
         queue = self._due_by_interval[interval_ms]
         while queue:
             due_ms = queue[next(iter(queue))]
-            if due_ms > self._broker.now_ms:
+            if due_ms > self._context.clock.now_ms:
                 self._arm(interval_ms, due_ms)
                 return
             self.want(queue.popitem(last=False)[0])
         del self._due_by_interval[interval_ms]
+
+    def stop(self) -> None:
+        """Begin no more flushes: the logs are being closed."""
+        self._is_stopped = True
 
     def start_wanted(self) -> None:
         """Start a flush of each partition that wants one."""
@@ -67,7 +72,7 @@ class Flusher:
 
     def _start(self, partition: Partition, *, all_of_it: bool) -> None:
         log = partition.log
-        if log is None or self._broker.maintenance.is_closing:
+        if log is None or self._is_stopped:
             return
         plan = log.flush_plan(include_active=all_of_it)
         partition.flush_running = True
@@ -80,7 +85,7 @@ class Flusher:
                     # requested for the log that took this one's place
                     self._start(partition, all_of_it=True)
                 return
-            if isinstance(error, LogDirectoryFailure) and self._broker.offline_replicas.is_full(error):
+            if isinstance(error, LogDirectoryFailure) and self._offline_replicas.is_full(error):
                 # the records are synced, but the leader epoch file is not written: another flush writes it
                 log.epochs.dirty = log.names_changed = True
                 self.want_within(partition, NO_ROOM_PAUSE_MS)
@@ -88,24 +93,24 @@ class Flusher:
             if error is not None:
                 self._failed(log.directory, error)
                 return
-            log.flushed(plan, self._broker.now_ms)
+            log.flushed(plan, self._context.clock.now_ms)
             if plan.covers_closed:
-                self._broker.compacting.consider(partition)
+                self._emit(partition, PartitionEvent.CLOSED_SEGMENTS_FLUSHED)
             if partition.is_leader:
                 partition.advance_high_watermark()
+                self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
             else:
-                self._broker.replica_fetchers.flushed(partition)
-            self._broker.advanced(partition)
+                self._emit(partition, PartitionEvent.FOLLOWER_FLUSHED)
             if partition.flush_wanted or log.has_rolled:
                 # a segment closed meanwhile wants a flush, and the next request for one may be far away
                 self._start(partition, all_of_it=partition.flush_wanted)
 
-        self._broker.jobs.run("flush", plan.run, done)
+        self._context.jobs.run("flush", plan.run, done)
 
     def _failed(self, directory: str, error: BaseException) -> None:
         if isinstance(error, LogDirectoryFailure):
-            self._broker.offline_replicas.directory_failed(error)
+            self._offline_replicas.directory_failed(error)
         elif isinstance(error, OSError):
-            self._broker.offline_replicas.directory_failed(LogDirectoryFailure(directory, error))
+            self._offline_replicas.directory_failed(LogDirectoryFailure(directory, error))
         else:
             raise error

@@ -8,13 +8,16 @@ that computes without pauses would delay every request by milliseconds.
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import LogDirectoryFailure
+from yak.partitions.offline_replicas import OfflineReplicas
+from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.partition import Partition
 from yak.storage.compaction import (
     Abandoned,
@@ -27,9 +30,6 @@ from yak.storage.compaction import (
     cleanable,
 )
 from yak.storage.log import Log
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
 
 PIECE_GAP_MS = 2
 """Pause after each piece, about as long as one takes: half a core at most."""
@@ -55,11 +55,20 @@ class _Round:
         return self.partition.log is not self.log or self.compaction.is_void()
 
 
-class Compacting:
+class LogCleaner:
     """The logs that may be worth compacting, and the one that is being compacted (Kafka's LogCleaner)."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        context: Context,
+        offline_replicas: OfflineReplicas,
+        damaged_replicas: DamagedReplicas,
+        delete_later: Callable[[Callable[[], None], int], None],
+        checkpoint_soon: Callable[[], None],
+    ) -> None:
+        self._context, self._offline_replicas, self._damaged_replicas = context, offline_replicas, damaged_replicas
+        self._delete_later, self._checkpoint_soon = delete_later, checkpoint_soon
+        self._is_stopped = False
         self._due: dict[Partition, int] = {}
         self._round: _Round | None = None
         self._uncleanable: WeakSet[Log] = WeakSet()
@@ -69,10 +78,14 @@ class Compacting:
 
     def consider(self, partition: Partition) -> None:
         """A segment was closed and flushed, or the configuration changed: examine the log after the backoff."""
-        log, broker = partition.log, self._broker
-        if log is None or not log.config.is_compacted or not broker.config.log_cleaner_enable:
+        log, config = partition.log, self._context.config
+        if log is None or not log.config.is_compacted or not config.log_cleaner_enable:
             return
-        self._look_at(partition, broker.now_ms + broker.config.log_cleaner_backoff_ms)
+        self._look_at(partition, self._context.clock.now_ms + config.log_cleaner_backoff_ms)
+
+    def stop(self) -> None:
+        """Begin no more rounds and pieces: the broker stops."""
+        self._is_stopped = True
 
     def forget(self, partition: Partition) -> None:
         """Drop a deleted partition."""
@@ -83,13 +96,13 @@ class Compacting:
     def _look_at(self, partition: Partition, due_ms: int) -> None:
         due_ms = self._due[partition] = min(due_ms, self._due.get(partition, due_ms))
         if self._round is None:
-            self._broker.timers.arm_at_the_latest(self, due_ms, self._begin)
+            self._context.timers.arm_at_the_latest(self, due_ms, self._begin)
 
     def _begin(self) -> None:
         """Start a round on the dirtiest of the logs whose examination is due."""
-        if self._broker.maintenance.is_stopping:
+        if self._is_stopped:
             return
-        now_ms = self._broker.now_ms
+        now_ms = self._context.clock.now_ms
         best: tuple[Partition, Cleanable] | None = None
         for partition in [partition for partition, due_ms in self._due.items() if due_ms <= now_ms]:
             scope = self._judge(partition, now_ms)
@@ -102,17 +115,19 @@ class Compacting:
         del self._due[partition]
         log = partition.log
         assert log is not None
-        compaction = Compaction(log, scope, self._broker.config.log_cleaner_dedupe_buffer_size, self._broker.wall_ms)
+        compaction = Compaction(
+            log, scope, self._context.config.log_cleaner_dedupe_buffer_size, self._context.clock.wall_ms
+        )
         self._round = _Round(partition, compaction, now_ms)
         # judging the others armed it for the next examination, which waits for the end of this round
-        self._broker.timers.disarm(self)
+        self._context.timers.disarm(self)
         self._run_piece(self._round)
 
     def _end_round(self) -> None:
         """No round is under way: arm the timer for the next examination."""
         self._round = None
         if self._due:
-            self._broker.timers.arm(self, min(self._due.values()), self._begin)
+            self._context.timers.arm(self, min(self._due.values()), self._begin)
 
     def _judge(self, partition: Partition, now_ms: int) -> Cleanable | None:
         """The range to clean of a partition; None when it is not worth it yet, after scheduling the next examination."""
@@ -124,14 +139,14 @@ class Compacting:
             self._wait(partition, log, put_off_ms)
             return None
         try:
-            scope = cleanable(log, partition.high_watermark, self._broker.wall_ms)
+            scope = cleanable(log, partition.high_watermark, self._context.clock.wall_ms)
         except LogDirectoryFailure as failure:
-            self._broker.offline_replicas.directory_failed(failure)
+            self._offline_replicas.directory_failed(failure)
             return None
         if scope.is_worth(log.config):
             self._due[partition] = now_ms
             return scope
-        again_ms = now_ms + max(1, self._broker.config.log_cleaner_backoff_ms)
+        again_ms = now_ms + max(1, self._context.config.log_cleaner_backoff_ms)
         if scope.due_ms is not None:
             self._look_at(partition, max(again_ms, scope.due_ms))
         elif scope.end_offset < min(log.recovery_point, log.active.base_offset):
@@ -146,9 +161,9 @@ class Compacting:
     # ----------------------------------------------------------------------------------------------------- a round
 
     def _run_piece(self, round_: _Round) -> None:
-        if self._broker.maintenance.is_stopping:
+        if self._is_stopped:
             return
-        self._broker.jobs.run("compact", partial(next, round_.work, _END), self._piece_done)
+        self._context.jobs.run("compact", partial(next, round_.work, _END), self._piece_done)
 
     def _piece_done(self, done: Any, error: BaseException | None) -> None:
         round_ = self._round
@@ -156,7 +171,7 @@ class Compacting:
         if error is not None:
             self._end_round()
             self._failed(round_, error)
-        elif round_.is_over() or self._broker.maintenance.is_stopping:
+        elif round_.is_over() or self._is_stopped:
             self._give_up(round_, done)
         elif done is _END:
             self._end_round()
@@ -164,7 +179,7 @@ class Compacting:
         elif isinstance(done, Replacement) and not self._put_in_place(round_, done):
             self._give_up(round_, done)
         else:
-            self._broker.timers.arm(self, self._broker.now_ms + PIECE_GAP_MS, partial(self._run_piece, round_))
+            self._context.timers.arm(self, self._context.clock.now_ms + PIECE_GAP_MS, partial(self._run_piece, round_))
 
     def _put_in_place(self, round_: _Round, ready: Replacement) -> bool:
         """Replace the old segments by the new one; False when the log no longer has the old ones or the directory fails."""
@@ -174,9 +189,9 @@ class Compacting:
         try:
             remove = log.replace_segments(ready.replaced, ready.cleaned)
         except LogDirectoryFailure as failure:
-            self._broker.offline_replicas.directory_failed(failure)
+            self._offline_replicas.directory_failed(failure)
             return False
-        self._broker.maintenance.delete_later(remove, log.config.file_delete_delay_ms)
+        self._delete_later(remove, log.config.file_delete_delay_ms)
         return True
 
     def _give_up(self, round_: _Round, done: Any) -> None:
@@ -189,19 +204,20 @@ class Compacting:
             if isinstance(done, Replacement):
                 done.discard()
 
-        self._broker.jobs.run("delete", clean_up, self._cleaned_up)
+        self._context.jobs.run("delete", clean_up, self._cleaned_up)
 
     def _cleaned_up(self, _result: object, error: BaseException | None) -> None:
         if error is not None:
-            self._broker.notice("warning", "files-not-deleted", error=str(error))
+            self._context.notice("warning", "files-not-deleted", error=str(error))
 
     def _finished(self, round_: _Round) -> None:
-        broker, log, result = self._broker, round_.log, round_.compaction.result
+        context, log, result = self._context, round_.log, round_.compaction.result
+        now_ms = context.clock.now_ms
         log.cleaned_offset = result.end_offset
-        broker.maintenance.checkpoint_soon()
+        self._checkpoint_soon()
         # another round may be due
-        self._look_at(round_.partition, broker.now_ms)
-        broker.notice(
+        self._look_at(round_.partition, now_ms)
+        context.notice(
             "info",
             "log-compacted",
             partition=str(round_.partition.topic_partition),
@@ -212,10 +228,10 @@ class Compacting:
             segments_after=result.segments_after,
             bytes_before=result.bytes_before,
             bytes_after=result.bytes_after,
-            took_ms=broker.now_ms - round_.began_ms,
+            took_ms=now_ms - round_.began_ms,
         )
         if result.unreadable_batches:
-            broker.notice(
+            context.notice(
                 "error",
                 "log-damaged",
                 partition=str(round_.partition.topic_partition),
@@ -224,27 +240,27 @@ class Compacting:
             )
 
     def _failed(self, round_: _Round, error: BaseException) -> None:
-        broker, partition, name = self._broker, round_.partition, str(round_.partition.topic_partition)
+        context, partition, name = self._context, round_.partition, str(round_.partition.topic_partition)
         if isinstance(error, Abandoned) or round_.is_over():
             self.consider(partition)
         elif isinstance(error, NoRoom) or (isinstance(error, OSError) and error.errno in _NO_ROOM_ERRORS):
-            self._wait(partition, round_.log, broker.now_ms + NO_ROOM_PAUSE_MS)
-            broker.notice("warning", "compaction-delayed", partition=name, reason=f"the disk is full: {error}")
+            self._wait(partition, round_.log, context.clock.now_ms + NO_ROOM_PAUSE_MS)
+            context.notice("warning", "compaction-delayed", partition=name, reason=f"the disk is full: {error}")
         elif isinstance(error, Unreadable):
-            self._wait(partition, round_.log, broker.now_ms + UNREADABLE_PAUSE_MS)
+            self._wait(partition, round_.log, context.clock.now_ms + UNREADABLE_PAUSE_MS)
             if partition.log is round_.log:
-                broker.damaged_replicas.found(partition, error.offset, error.batch)
+                self._damaged_replicas.found(partition, error.offset, error.batch)
         elif isinstance(error, Uncleanable):
             self._uncleanable.add(round_.log)
-            broker.notice("error", "log-not-compacted", partition=name, reason=str(error))
+            context.notice("error", "log-not-compacted", partition=name, reason=str(error))
         elif isinstance(error, OSError):
-            broker.offline_replicas.directory_failed(LogDirectoryFailure(round_.log.directory, error))
+            self._offline_replicas.directory_failed(LogDirectoryFailure(round_.log.directory, error))
         else:
             # a bug in YAK; the log is unchanged, and only this log is skipped (Kafka's LogCleanerManager.uncleanablePartitions)
             self._uncleanable.add(round_.log)
             assert isinstance(error, Exception)
             fields: dict[str, object] = {"partition": name, "reason": str(error)}
-            broker.emit(Notice("error", "log-not-compacted", fields, error=error))
+            context.emit(Notice("error", "log-not-compacted", fields, error=error))
 
 
 def _dirt(scope: Cleanable) -> tuple[bool, float]:

@@ -83,7 +83,7 @@ def test_no_second_round_begins_while_a_slow_one_is_under_way() -> None:
             rig.produce(topic, [b"%d" % number + b"x" * 50], keys=[b"k%d" % (number % 3)])
     broker = rig.node.broker
     for partition in broker.partitions.values():
-        broker.compacting._look_at(partition, rig.world.now_ms)  # both in the same examination
+        broker.log_cleaner._look_at(partition, rig.world.now_ms)  # both in the same examination
     rig.run_for(10_000)
     assert len(held) == 1
     jobs.run = run  # type: ignore[method-assign]
@@ -118,12 +118,12 @@ def test_nothing_is_due_where_nothing_changes() -> None:
     rig = compacted_rig()
     commit(rig, range(60))
     rig.run_for(10_000)
-    assert rig.node.broker.compacting not in rig.node.broker.timers
+    assert rig.node.broker.log_cleaner not in rig.node.broker.timers
     assert len(notices(rig, "log-compacted")) == 1
     rig.create_topic("plain")
     rig.produce("plain", [b"x"])
     rig.run_for(5_000)
-    assert rig.node.broker.compacting not in rig.node.broker.timers
+    assert rig.node.broker.log_cleaner not in rig.node.broker.timers
 
 
 def test_it_can_be_switched_off() -> None:
@@ -145,7 +145,7 @@ def test_a_restart_knows_what_is_clean(how: dict[str, bool]) -> None:
     rig.run_for(5_000)
     assert len(notices(rig, "log-compacted")) == 1
     assert not notices(rig, "log-damaged")
-    assert rig.node.broker.compacting not in rig.node.broker.timers
+    assert rig.node.broker.log_cleaner not in rig.node.broker.timers
 
 
 def test_a_stop_in_the_middle_leaves_no_trace() -> None:
@@ -363,13 +363,13 @@ def test_deleted_partition_and_its_log_are_freed() -> None:
     commit(rig, range(60))
     partition = broker.partitions[PLACE]
     assert partition.log is not None
-    broker.compacting._look_at(partition, broker.now_ms + 10**9)
-    broker.compacting._uncleanable.add(partition.log)
-    broker.compacting._put_off[partition.log] = broker.now_ms + 10**9
+    broker.log_cleaner._look_at(partition, broker.now_ms + 10**9)
+    broker.log_cleaner._uncleanable.add(partition.log)
+    broker.log_cleaner._put_off[partition.log] = broker.now_ms + 10**9
     log = weakref.ref(partition.log)
     del partition
     rig.ask(20, 6, topics=[{"name": TOPIC, "topic_id": None}], timeout=dt.timedelta(seconds=1))
     rig.run_for(60_000)
     gc.collect()
     assert log() is None
-    assert not broker.compacting._due
+    assert not broker.log_cleaner._due
