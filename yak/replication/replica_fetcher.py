@@ -4,11 +4,13 @@ A fetch names only what changed since the last one (KIP-227): partitions that ar
 retried. A fetch offset is an acknowledgement. So a partition is named with a higher offset only when all records before
 it are in the log, and on the device where every record is flushed. One request waits at the leader; when a partition
 changes meanwhile, a second request follows it and ends the wait. A fetch names a bounded number of partitions, so that
-neither end serves thousands of them in one step; the others are named in the next ones.
+neither end serves thousands of them in one step; the others are named in the next ones. An answer that is much work,
+since many logs roll, is taken over several turns, in its order; no request is sent until all of it is taken.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -37,6 +39,8 @@ Key: TypeAlias = tuple[bytes, int]
 """Topic id as its 16 bytes, and partition. A UUID is hashed and compared in Python, several times for each answer."""
 EVENTS = ChannelEvents("replica-fetch-lost", "replica-fetch-unanswered", "replica-fetch-broken")
 IN_FLIGHT_MAX = 2
+ROLL_WORK = 10
+"""A roll is as much work as so many partitions without one."""
 RETRY_FIRST_MS = 5
 EPOCH_MAX = 2**31 - 1
 CLIENT_ID_PREFIX = "yak-replica:"
@@ -75,6 +79,8 @@ class ReplicaFetcher:
         self._stuck_at: dict[Key, Offset] = {}
         """Offset where the leader's log is damaged, so that the log event is written once."""
         self._unflushed: dict[Key, None] = {}
+        self._untaken: deque[tuple[int, list[FetchedPartition]]] = deque()
+        """Answers by their requests' correlation ids, with the partitions that later turns take."""
         self._session_id = 0
         self._session_epoch = 0
 
@@ -104,9 +110,12 @@ class ReplicaFetcher:
                 self._to_forget[key] = None
 
     def is_naming(self, partition: Partition) -> bool:
-        """Whether a request that names the partition has no answer yet."""
+        """Whether a request that names the partition has no answer yet, or one that is not taken."""
         named = self._named.get(_key(partition))
-        return named is not None and named[1] in self._channel.in_flight
+        return named is not None and (named[1] in self._channel.in_flight or self._is_untaken(named[1]))
+
+    def _is_untaken(self, correlation_id: int) -> bool:
+        return any(correlation_id == each for each, _rest in self._untaken)
 
     def flushed(self, partition: Partition) -> None:
         """The appended records are on the device: acknowledge them."""
@@ -155,7 +164,9 @@ class ReplicaFetcher:
         self._named.clear()
         self._to_forget.clear()
         self._delayed.clear()
-        self._context.timers.disarm((self, "retry"))
+        self._untaken.clear()
+        for timer in ("retry", "take"):
+            self._context.timers.disarm((self, timer))
         waiting = self._unflushed
         self._to_name = {key: None for key, held in self.partitions.items() if key not in waiting and held.may_be_named}
 
@@ -168,8 +179,10 @@ class ReplicaFetcher:
             if self.partitions:
                 channel.open()
             return
+        if self._untaken:
+            return
         while len(channel.in_flight) < IN_FLIGHT_MAX:
-            has_changes = bool(self._to_name or self._to_forget)
+            has_changes = self._to_name or self._to_forget
             if channel.in_flight and (not has_changes or self._session_epoch == 0):
                 return
             if self._session_epoch == 0 and not self._to_name:
@@ -223,9 +236,38 @@ class ReplicaFetcher:
             return
         if not self._session_epoch:
             self._session_id, self._session_epoch = answer.session_id, 1
-        for fetched in answer.partitions:
-            self._take(fetched)
-        self.send_due()
+        partitions = answer.partitions
+        if self._untaken:
+            self._untaken.append((answer.correlation_id, _copied(partitions)))
+        elif len(partitions) == 1:
+            self._take(partitions[0])
+            self.send_due()
+        elif rest := self._take_some(partitions):
+            self._untaken.append((answer.correlation_id, _copied(rest)))
+            self._take_later()
+        else:
+            self.send_due()
+
+    def _take_later(self) -> None:
+        self._context.timers.arm((self, "take"), self._context.clock.now_ms + 1, self._take_rest)
+
+    def _take_rest(self) -> None:
+        correlation_id, partitions = self._untaken.popleft()
+        if rest := self._take_some(partitions):
+            self._untaken.appendleft((correlation_id, rest))
+        if self._untaken:
+            self._take_later()
+        else:
+            self.send_due()
+
+    def _take_some(self, partitions: list[FetchedPartition]) -> list[FetchedPartition]:
+        """Take partitions until they are a turn's work; returns the others."""
+        work = 0
+        for count, fetched in enumerate(partitions, 1):
+            work += self._take(fetched)
+            if work >= self._partitions_a_fetch:
+                return partitions[count:]
+        return []
 
     def _refused(self, error_code: int) -> None:
         """The whole fetch was refused: begin a lost session again, or reconnect after a backoff."""
@@ -236,8 +278,8 @@ class ReplicaFetcher:
             name = next((code.name for code in ErrorCode if code == error_code), str(error_code))
             self._channel.give_up("replica-fetch-refused", name)
 
-    def _take(self, fetched: FetchedPartition) -> None:
-        """Take one partition's part of an answer, if it still applies.
+    def _take(self, fetched: FetchedPartition) -> int:
+        """Take one partition's part of an answer, if it still applies; returns its work.
 
         It is ignored when a request under way names the partition again: it then answers an older request, maybe of an
         older leader epoch.
@@ -249,12 +291,17 @@ class ReplicaFetcher:
             or named is None
             or named[0] != partition.leader_epoch
             or named[1] in self._channel.in_flight
+            or (self._untaken and self._is_untaken(named[1]))
         ):
-            return
-        if partition.log is None:
+            return 1
+        log = partition.log
+        if log is None:
             self.unfollow(partition)
-        elif partition.truncation is None:
-            self._receive(key, partition, partition.log, fetched, named[2])
+            return 1
+        active, segments = log.active, len(log.segments)
+        if partition.truncation is None:
+            self._receive(key, partition, log, fetched, named[2])
+        return 1 if log.active is active else 1 + ROLL_WORK * abs(len(log.segments) - segments)
 
     def _receive(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, asked: Offset) -> None:
         try:
@@ -348,6 +395,13 @@ class ReplicaFetcher:
 
 def _key(partition: Partition) -> Key:
     return partition.topic_id.bytes, partition.topic_partition.partition
+
+
+def _copied(partitions: list[FetchedPartition]) -> list[FetchedPartition]:
+    """The partitions with copies of their records: an answer's bytes are valid only during its step."""
+    for fetched in partitions:
+        fetched.records = memoryview(bytes(fetched.records))
+    return partitions
 
 
 def _take_first(keys: dict[Key, None], count: int) -> list[Key]:

@@ -10,6 +10,7 @@ from yak.errors import ErrorCode
 from yak.replication import replica_fetcher
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import SimNode
+from yak.storage.log import Log
 
 BOUND = 3
 PARTITIONS = 5 * BOUND + 1
@@ -98,3 +99,97 @@ def test_session_lost_with_two_fetches_in_flight_keeps_the_connection(rig):
         channel.on_answer(peer_id, memoryview(refusal))
     assert list(channel.in_flight) == [second + 1]
     assert (channel.is_proven, channel._peer_id) == (True, peer_id)
+
+
+class Rolling:
+    """A follower that gets several records of each partition in one answer, each in a segment of its own."""
+
+    RECORDS = 3
+
+    def __init__(self, rig: ClusterRig, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rig = rig
+        rig.create_topic("small", partitions=PARTITIONS, replication_factor=2, segment_bytes="1024")
+        rig.run_until(lambda: all(rig.is_in_sync("small", index) for index in range(PARTITIONS)))
+        self.follower = rig.nodes[1]
+        self.led = [index for index in range(PARTITIONS) if rig.leader("small", index) == 1]
+        self.rolls: list[int] = [0]
+        step, roll = self.follower.broker.step, Log.roll
+
+        def stepped(event, now_ms):
+            self.rolls.append(0)
+            return step(event, now_ms)
+
+        def rolled(log, now_ms):
+            if log.disk is self.follower.disk:
+                self.rolls[-1] += 1
+            return roll(log, now_ms)
+
+        monkeypatch.setattr(Log, "roll", rolled)
+        self.follower.broker.step = stepped
+        rig.cluster.cut("n1", "n2")
+        for value in (b"x" * 600, b"y" * 600, b"z" * 600):
+            for index in self.led:
+                rig.begin_produce("small", [value], partition=index, acks=1)
+            rig.run_for(20)
+        rig.cluster.heal("n1", "n2")
+
+    def fetcher(self) -> replica_fetcher.ReplicaFetcher:
+        return self.follower.broker.replica_fetchers._fetchers[1]
+
+    def run_until_a_part_is_taken(self) -> None:
+        self.rig.run_until(lambda: len(self.fetcher()._untaken) > 0)
+
+    def check_copies(self) -> None:
+        rig, count = self.rig, self.RECORDS
+        rig.run_until(
+            lambda: all(
+                rig.is_in_sync("small", index) and rig.replica(node.node_id, "small", index).high_watermark == count
+                for node in rig.nodes
+                for index in self.led
+            )
+        )
+        for index in self.led:
+            there, here = (rig.replica(node.node_id, "small", index).log for node in rig.nodes)
+            for offset in range(count):
+                copies = [bytes(log.read(offset, 10_000, count, at_least_one=True)) for log in (there, here)]
+                assert copies[0] == copies[1]
+
+
+def test_answer_that_rolls_many_logs_is_taken_over_several_turns(rig, monkeypatch):
+    rolling = Rolling(rig, monkeypatch)
+    rolling.check_copies()
+    assert sum(rolling.rolls) >= 2 * len(rolling.led)
+    # one partition's records may roll its log twice
+    assert max(rolling.rolls) <= 2
+
+
+def test_answer_under_way_is_not_acknowledged_before_it_is_taken(rig, monkeypatch):
+    rolling = Rolling(rig, monkeypatch)
+    rolling.run_until_a_part_is_taken()
+    fetcher = rolling.fetcher()
+    untaken = [(fetched.topic_id, fetched.index) for _id, rest in fetcher._untaken for fetched in rest]
+    assert untaken
+    assert not set(untaken) & set(fetcher._to_name)
+    in_flight = list(fetcher._channel.in_flight)
+    fetcher.send_due()
+    assert list(fetcher._channel.in_flight) == in_flight
+    rolling.check_copies()
+
+
+@pytest.mark.parametrize("what", ["connection", "leader", "kill", "stop"])
+def test_answer_of_which_a_part_is_taken_may_end_with(rig, monkeypatch, what):
+    rolling = Rolling(rig, monkeypatch)
+    rolling.run_until_a_part_is_taken()
+    if what == "connection":
+        rolling.fetcher().restart()
+        assert not rolling.fetcher()._untaken
+    elif what == "leader":
+        rig.elect("small", 2)
+    elif what == "kill":
+        rolling.follower.kill()
+        rolling.follower.start()
+    else:
+        rolling.follower.stop()
+        rig.run_until(lambda: rolling.follower.broker is None)
+        rolling.follower.start()
+    rolling.check_copies()
