@@ -3,7 +3,7 @@
 The core has no clock, socket, thread or await: the shell (`yak.server`) and the simulator (`yak.sim`) drive the same object.
 An unexpected exception in `Broker.serve` closes one connection; anywhere else it stops the broker (`yak.fail_stop`). This
 file dispatches events and keeps each connection's requests in order. `yak.broker.apis` handles requests,
-`yak.broker.metadata` follows the cluster's metadata, `yak.broker.maintenance` does periodic work.
+`yak.broker.metadata` follows the cluster's metadata, `yak.partitions.maintenance` does periodic work.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, Literal, TypeVar
 
 from yak.broker.call import ApiTable, Call, DelayedOperation, Later, Now, Outcome, Prebuilt
 from yak.broker.connections import Connection
+from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.counters import Counters
 from yak.broker.fetch_reads import FollowerReader
 from yak.broker.fetch_sessions import ConsumerSessions, FollowerSessions
 from yak.broker.large_requests import LargeRequests
-from yak.broker.maintenance import Maintenance
 from yak.broker.purgatory import Purgatory
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image
@@ -58,6 +58,7 @@ from yak.partitions.high_watermark_reports import HighWatermarkReports
 from yak.partitions.isolation import Isolation
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.log_cleaner import LogCleaner
+from yak.partitions.maintenance import Maintenance
 from yak.partitions.metadata_loader import MetadataLoader
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
@@ -120,7 +121,7 @@ class Broker:
         self.context = Context(self._clock, parts.config, parts.image, self.emit, self.jobs, self.timers)
         self.large_requests = LargeRequests(self)
         self.sessions = ConsumerSessions(self.config.max_incremental_fetch_session_cache_slots)
-        self.maintenance = Maintenance(self, now_ms)
+        self.shutdown = ControlledShutdown(self)
         self._failure: FailStop | None = None
         self.peers = Peers(self.context, parts.dice, self._incarnation, self._suspect)
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
@@ -211,6 +212,14 @@ class Broker:
             self.replica_fetchers.is_naming,
             self.offline_replicas.log_damaged,
         )
+        self.maintenance = Maintenance(
+            self.context,
+            self.partitions,
+            self.log_store,
+            self.offline_replicas,
+            self.partition_changed,
+            self._report_room,
+        )
         self.log_cleaner = LogCleaner(
             self.context,
             self.offline_replicas,
@@ -235,7 +244,7 @@ class Broker:
             events.PeerAnswered: self.peers.on_answered,
             events.PeerLost: self.peers.on_lost,
             events.WallClockMoved: self._on_wall_clock_moved,
-            events.StopRequested: self.maintenance.on_stop_requested,
+            events.StopRequested: self.shutdown.on_stop_requested,
         }
 
     def _partition_listeners(self) -> dict[PartitionEvent, tuple[PartitionListener, ...]]:
@@ -274,8 +283,9 @@ class Broker:
             ),
         }
 
-    def _report_room(self) -> None:
-        self.metadata.report_full(is_full=not self.log_store.has_room())
+    def _report_room(self, has_room: bool | None = None) -> None:
+        """Report whether some log directory has room; None: look."""
+        self.metadata.report_full(is_full=not (self.log_store.has_room() if has_room is None else has_room))
 
     def configs_changed(self) -> None:
         """The logs have their changed configurations: apply the configs of this broker."""
@@ -297,7 +307,7 @@ class Broker:
         self.recently_fenced.image_changed(delta)
         self.failure_watch.image_changed(delta)
         self.suspected_brokers.wake()
-        self.maintenance.image_changed()
+        self.shutdown.image_changed()
 
     def metadata_log_failed(self) -> None:
         """This broker's copy of the metadata log failed: it applies and makes no more changes of the metadata."""
@@ -407,7 +417,7 @@ class Broker:
         stopping, or when its image names it as leader for an earlier incarnation.
         """
         partition = self.replica_of(topic_partition)
-        if not partition.is_leader or self.maintenance.is_stopping:
+        if not partition.is_leader or self.shutdown.is_stopping:
             raise PeerError(ErrorCode.not_leader_or_follower, f"broker {partition.leader_id} leads {topic_partition}")
         return partition
 
@@ -594,7 +604,7 @@ class Broker:
         purgatory.check_advanced()
         self.replica_fetchers.run()
         self.follower_sessions.wake()
-        if not self.maintenance.is_closing:
+        if not self.shutdown.is_closing:
             self.truncations.start_wanted()
         self.isr_changes.run()
         purgatory.check_advanced()

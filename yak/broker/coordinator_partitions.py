@@ -45,7 +45,7 @@ class CoordinatorPartitions:
 
     def may_coordinate(self, partition: Partition) -> bool:
         """Whether this broker leads the partition, has its log, and is not stopping."""
-        return partition.is_leader and partition.log is not None and not self._broker.maintenance.is_stopping
+        return partition.is_leader and partition.log is not None and not self._broker.shutdown.is_stopping
 
     def append(self, partition: Partition, records: Sequence[KeyedRecord]) -> LogAppendInfo:
         """Append the records in one batch, as for a producer with acks=all. Raises PeerError if nothing was written."""

@@ -149,7 +149,7 @@ def _read_some(
     params: FetchParams,
 ) -> None:
     find = broker.partitions.get
-    takes_care = broker.maintenance.is_stopping or params.rack_id != ""
+    takes_care = broker.shutdown.is_stopping or params.rack_id != ""
     answers = reading.answers
     for item in items:
         partition: Partition | None = find((item.name, item.index))  # type: ignore[call-overload]
@@ -235,7 +235,7 @@ def _readable(broker: Broker, item: ConsumerItem, params: FetchParams) -> Partit
         partition is None
         or partition.log is None
         or not (partition.is_leader or (params.takes_follower and partition.is_follower))
-        or broker.maintenance.is_stopping
+        or broker.shutdown.is_stopping
     ):
         partition = broker.leader_of(TopicPartition(item.name, item.index))
     if type(item.topic_key) is not str and partition.topic_id != item.topic_key:
@@ -385,7 +385,7 @@ class FollowerReader:
             raise PeerError(ErrorCode.unknown_topic_id)
         if partition.log is None:
             raise PeerError(ErrorCode.kafka_storage_error)
-        if not partition.is_leader or self._broker.maintenance.is_stopping:
+        if not partition.is_leader or self._broker.shutdown.is_stopping:
             raise PeerError(ErrorCode.not_leader_or_follower)
         _check_leader_epoch(partition, item)
         return partition

@@ -126,7 +126,7 @@ def append_records(
     Raises PeerError with Kafka's error code; the batch was not appended then.
     """
     partition: Partition | None = broker.partitions.get((topic, index))  # type: ignore[call-overload]
-    if partition is None or not partition.is_leader or partition.log is None or broker.maintenance.is_stopping:
+    if partition is None or not partition.is_leader or partition.log is None or broker.shutdown.is_stopping:
         partition = broker.leader_of(TopicPartition(topic, index))
     log = partition.log
     assert log is not None
@@ -160,7 +160,7 @@ def append_own_batch(broker: Broker, partition: Partition, batch: Buffer) -> Log
     log = partition.log
     if log is None:
         raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
-    if not partition.is_leader or broker.maintenance.is_stopping:
+    if not partition.is_leader or broker.shutdown.is_stopping:
         raise PeerError(ErrorCode.not_leader_or_follower)
     error = _fencing_error(broker, partition, ACKS_ALL)
     if error is not None:

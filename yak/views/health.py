@@ -133,7 +133,7 @@ class HealthView:
         """A lost metadata store is no reason: the data path works without it."""
         broker = self._broker
         reasons = []
-        if broker.maintenance.is_stopping:
+        if broker.shutdown.is_stopping:
             reasons.append("this broker is stopping")
         elif broker.metadata.lifecycle.state is not LifecycleState.ACTIVE and health.redis != "lost":
             why = broker.metadata.lifecycle.reason

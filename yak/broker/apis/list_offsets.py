@@ -85,7 +85,7 @@ def _hosted(broker: Broker, topic_partition: TopicPartition) -> Partition:
     replica or is stopping, KAFKA_STORAGE_ERROR when its directory is offline.
     """
     partition = broker.partitions.get(topic_partition)
-    if partition is None or partition.log is None or not partition.is_follower or broker.maintenance.is_stopping:
+    if partition is None or partition.log is None or not partition.is_follower or broker.shutdown.is_stopping:
         return broker.leader_of(topic_partition)
     return partition
 

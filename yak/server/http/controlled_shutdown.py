@@ -39,8 +39,8 @@ def find_broker(context: Context, node_id: NodeId) -> BrokerInfo:
 def stop_this_broker(context: Context) -> None:
     """Like SIGTERM: leaderships are moved away, the logs are flushed, the process ends."""
 
-    maintenance = context.broker.maintenance
-    if maintenance.is_stopping or maintenance.is_draining or context.parts.get(_ASKED):
+    shutdown = context.broker.shutdown
+    if shutdown.is_stopping or shutdown.is_draining or context.parts.get(_ASKED):
         return  # a second SIGTERM would end the process at once
     context.parts[_ASKED] = True
 

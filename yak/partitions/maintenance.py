@@ -1,0 +1,159 @@
+"""Periodic work: retention, checkpoints, producer expiry.
+
+No timer visits all partitions at once: a round of retention is divided into slices, one for each timer tick, and a tick
+removes one segment. So ten thousand partitions never delay a request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from yak.core.context import Context
+from yak.errors import LogDirectoryFailure
+from yak.ids import TopicPartition
+from yak.partitions.offline_replicas import OfflineReplicas
+from yak.replication.partition import Partition
+from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
+from yak.storage.log import Log
+from yak.storage.log_store import LogStore
+
+SLICE_PARTITIONS = 100
+SLICE_GAP_MS = 10
+REMOVAL_GAP_MS = 1
+"""Pause after the removal of one segment."""
+
+
+class Maintenance:
+    """The periodic work on all logs."""
+
+    def __init__(
+        self,
+        context: Context,
+        partitions: Mapping[TopicPartition, Partition],
+        log_store: LogStore,
+        offline_replicas: OfflineReplicas,
+        emit: EmitPartitionEvent,
+        report_room: Callable[[bool | None], None],
+    ) -> None:
+        self._context, self._partitions, self._log_store = context, partitions, log_store
+        self._offline_replicas, self._emit, self._report_room = offline_replicas, emit, report_room
+        self._timers, config, now_ms = context.timers, context.config, context.clock.now_ms
+        self._retention_interval_ms = config.log_retention_check_interval_ms
+        self._checkpoint_interval_ms = config.log_flush_offset_checkpoint_interval_ms
+        delay_ms = config.log_initial_task_delay_ms
+        self._timers.arm((self, "retention"), now_ms + min(delay_ms, self._retention_interval_ms), self._retain_slice)
+        self._timers.arm((self, "checkpoint"), now_ms + min(delay_ms, self._checkpoint_interval_ms), self._checkpoint)
+        self._round: deque[Partition] = deque()
+        self._expired: dict[Partition, None] = {}
+        """Partitions with segments to remove."""
+        self._checkpoint_running = False
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Begin no more jobs: the broker stops."""
+        self._is_stopped = True
+
+    def delete_later(self, remove: Callable[[], None], delay_ms: int) -> None:
+        """Remove files without readers after `delay_ms` (Kafka's file.delete.delay.ms)."""
+
+        def delete() -> None:
+            if not self._is_stopped:
+                self._context.jobs.run("delete", remove, self._deleted)
+
+        self._timers.arm((self, remove), self._context.clock.now_ms + delay_ms, delete)
+
+    def checkpoint_soon(self) -> None:
+        """Write a checkpoint within a second, after DeleteRecords moved a log start."""
+        self._timers.arm_at_the_latest((self, "checkpoint"), self._context.clock.now_ms + 1_000, self._checkpoint)
+
+    def retain(self, partition: Partition) -> None:
+        """Remove segments past retention or below the log start offset, in later steps."""
+        log = partition.log
+        if log is not None and log.expired_segments(self._context.clock.wall_ms, partition.high_watermark):
+            self._expired[partition] = None
+            due_ms = self._context.clock.now_ms + REMOVAL_GAP_MS
+            self._timers.arm_at_the_latest((self, "expired"), due_ms, self._remove_expired)
+
+    def _remove_expired(self) -> None:
+        """Remove the oldest segment of one log."""
+        partition = next(iter(self._expired))
+        del self._expired[partition]
+        if not self._is_stopped and partition.log is not None:
+            self._remove_oldest(partition, partition.log)
+            self.retain(partition)
+        if self._expired:
+            due_ms = self._context.clock.now_ms + REMOVAL_GAP_MS
+            self._timers.arm((self, "expired"), due_ms, self._remove_expired)
+
+    def _remove_oldest(self, partition: Partition, log: Log) -> None:
+        now_ms = self._context.clock.now_ms
+        start = log.log_start_offset
+        try:
+            segments = log.expired_segments(self._context.clock.wall_ms, partition.high_watermark)[:1]
+            if segments:
+                self.delete_later(log.remove_segments(segments, now_ms), log.config.file_delete_delay_ms)
+        except OSError as error:
+            self._offline_replicas.directory_failed(LogDirectoryFailure(log.directory, error))
+            return
+        except LogDirectoryFailure as failure:
+            self._offline_replicas.directory_failed(failure)
+            return
+        if log.log_start_offset != start:
+            self._context.notice(
+                "info",
+                "segments-removed",
+                partition=str(partition.topic_partition),
+                segments=len(segments),
+                log_start_offset=log.log_start_offset,
+            )
+            if partition.high_watermark < log.log_start_offset:
+                partition.high_watermark = log.log_start_offset
+            self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+
+    def _retain_slice(self) -> None:
+        if self._is_stopped:
+            return
+        if not self._round:
+            self._round.extend(self._partitions.values())
+        for _ in range(min(SLICE_PARTITIONS, len(self._round))):
+            partition = self._round.popleft()
+            self.retain(partition)
+            if partition.log is not None:
+                partition.log.producers.expire(
+                    self._context.clock.now_ms, self._context.config.producer_id_expiration_ms
+                )
+        wait_ms = SLICE_GAP_MS if self._round else self._retention_interval_ms
+        self._timers.arm((self, "retention"), self._context.clock.now_ms + wait_ms, self._retain_slice)
+
+    def _checkpoint(self) -> None:
+        if self._is_stopped:
+            return
+        due_ms = self._context.clock.now_ms + self._checkpoint_interval_ms
+        self._timers.arm((self, "checkpoint"), due_ms, self._checkpoint)
+        if self._checkpoint_running:
+            return
+        log_store = self._log_store
+        high_watermarks = {tp: partition.high_watermark for tp, partition in self._partitions.items()}
+        plan = log_store.checkpoint_plan(high_watermarks)
+        self._checkpoint_running = True
+
+        def checkpoint() -> bool:
+            plan()
+            return log_store.has_room()
+
+        self._context.jobs.run("checkpoint", checkpoint, self._checkpointed)
+
+    def _checkpointed(self, result: Any, error: BaseException | None) -> None:
+        self._checkpoint_running = False
+        self._report_room(result if error is None else None)
+        if isinstance(error, LogDirectoryFailure):
+            if not self._offline_replicas.is_full(error):
+                self._offline_replicas.directory_failed(error)
+        elif error is not None:
+            self._context.notice("error", "checkpoint-failed", error=str(error))
+
+    def _deleted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
+        if error is not None:
+            self._context.notice("warning", "files-not-deleted", error=str(error))
