@@ -8,6 +8,7 @@ from yak.broker.fetch_reads import FollowerReader
 from yak.partitions.local_replicas import LocalReplicas
 from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
+from yak.replication.truncation import Truncation
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.log import Log
 
@@ -17,9 +18,10 @@ def _cut_to_the_watermark(swaps: Swaps) -> None:
     real = ReplicaFetcher.follow
 
     def follow(self: ReplicaFetcher, partition: Partition) -> None:
-        if partition.log is not None and partition.log.log_end_offset > partition.high_watermark:
-            partition.log.lower_recovery_point(partition.high_watermark)
-            partition.log.truncate_to(partition.high_watermark)
+        log = partition.log
+        if log is not None and partition.truncation is None and log.log_end_offset > partition.high_watermark:
+            # Through the product's jobs: a truncation in the step would be found for its sync, not for its offset.
+            self._truncations._begin(Truncation(partition, log, partition.high_watermark))  # noqa: SLF001
         real(self, partition)
 
     swaps.put(ReplicaFetcher, "follow", follow)
