@@ -24,8 +24,8 @@ class ClusterSettings:
     restore_wait_ms: int = 5_000
     """Wait after all brokers have sent their offers, so that an operator can bring the store's own data back."""
     refuse_unsafe_store: bool = False
-    elections_a_call: int = 200
-    """A script blocks the store while it runs; this many elections take about 2 ms. The simulator lowers it."""
+    elections_a_call: int = 100
+    """A script blocks the store while it runs; this many elections take about 1 ms. The simulator lowers it."""
 
     @property
     def patience_ms(self) -> int:

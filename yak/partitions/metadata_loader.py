@@ -28,38 +28,12 @@ from yak.seams.disk import DiskFull
 from yak.seams.metadata_store import TailedRecord
 from yak.storage.log_store import Created, LogStore, NewLog
 
-PARTITIONS_A_SLICE = 200
-"""Partitions whose records one turn replays, or that it opens, configures or drops: about 2 ms."""
+PARTITIONS_A_SLICE = 100
+"""Partitions whose records one turn replays, or that it opens, configures or drops: about 1 ms."""
 NO_ROOM_PAUSE_MS = 1_000
 """Pause between two attempts to write the copy of the metadata log to a full disk."""
 ROUND_WEIGHT_MAX = 400
 """Weight at which a round of records ends: one for each record and one for each changed partition."""
-REPORT_INTERVAL_MS = 200
-"""High watermarks are reported to the store at most five times a second, unless very many moved."""
-PARTITIONS_A_REPORT, NEXT_REPORT_MS = 500, 50
-"""The high watermarks that one turn collects: about 2 ms. The others follow after the pause."""
-STORE_BACK_MS = 2_000
-"""A connection to the store that a local pause ended is open again within this time, if the store is up."""
-
-NO_ROOM_PAUSE_MS = 1_000
-"""Pause between two attempts to write the copy of the metadata log to a full disk."""
-ROUND_WEIGHT_MAX = 400
-"""Weight at which a round of records ends: one for each record and one for each changed partition."""
-REPORT_INTERVAL_MS = 200
-"""High watermarks are reported to the store at most five times a second, unless very many moved."""
-PARTITIONS_A_REPORT, NEXT_REPORT_MS = 500, 50
-"""The high watermarks that one turn collects: about 2 ms. The others follow after the pause."""
-STORE_BACK_MS = 2_000
-"""A connection to the store that a local pause ended is open again within this time, if the store is up."""
-
-ROUND_WEIGHT_MAX = 400
-"""Weight at which a round of records ends: one for each record and one for each changed partition."""
-REPORT_INTERVAL_MS = 200
-"""High watermarks are reported to the store at most five times a second, unless very many moved."""
-PARTITIONS_A_REPORT, NEXT_REPORT_MS = 500, 50
-"""The high watermarks that one turn collects: about 2 ms. The others follow after the pause."""
-STORE_BACK_MS = 2_000
-"""A connection to the store that a local pause ended is open again within this time, if the store is up."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -7,6 +7,7 @@ the metadata store is away.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.core.context import Context
@@ -42,6 +43,8 @@ class ReplicaFetchers:
         self._fetchers: dict[NodeId, ReplicaFetcher] = {}
         self._sources: dict[Partition, NodeId] = {}
         self._changed: dict[Partition, None] = {}
+        self._unassigned: dict[Partition, None] = {}
+        """Partitions that wait for a fetcher of a new broker epoch: all of this broker's."""
         self._epoch: BrokerEpoch = 0
         """The broker epoch of the fetchers; 0 while the registration is not in the image."""
         self._is_stopped = False
@@ -60,7 +63,7 @@ class ReplicaFetchers:
             self._epoch = epoch
             for fetcher in self._fetchers.values():
                 fetcher.restart()
-            self._changed |= dict.fromkeys(self._partitions.values())
+            self._unassigned |= dict.fromkeys(self._partitions.values())
         for node_id in changed:
             if node_id in self._fetchers:
                 self._fetchers[node_id].hurry()
@@ -86,10 +89,20 @@ class ReplicaFetchers:
         self._sources.clear()
 
     def run(self) -> None:
-        """At the end of the turn, assign changed partitions to fetchers."""
-        if not self._changed or self._is_stopped:
+        """At the end of the turn, assign changed partitions to fetchers, and some of those without one."""
+        if not (self._changed or self._unassigned) or self._is_stopped:
+            return
+        if not self._epoch:
+            # the first broker epoch assigns all partitions
+            self._changed.clear()
             return
         changed, self._changed = self._changed, {}
+        for partition in list(islice(self._unassigned, self.partitions_a_fetch)):
+            del self._unassigned[partition]
+            changed[partition] = None
+        if self._unassigned:
+            # Each turn ends here, also that of a timer.
+            self._context.timers.arm_at_the_latest((self, "rest"), self._context.clock.now_ms + 1, lambda: None)
         touched: dict[NodeId, None] = {}
         for partition in changed:
             self._assign(partition, touched)

@@ -36,7 +36,7 @@ def test_restarted_broker_leads_its_partitions_again_after_one_batch_of_election
     assert second.scripts.count("elect") == 1
     second.pass_time(5)
     assert second.ready == 1
-    assert second.scripts.count("elect") == 3
+    assert second.scripts.count("elect") == 5
     partitions = second.image.topics["a"].partitions
     assert {p.leader for p in partitions} == {1}
     assert {p.leader_epoch for p in partitions} == {1}

@@ -8,6 +8,7 @@ import pytest
 
 from yak.errors import ErrorCode
 from yak.replication import replica_fetcher
+from yak.replication.replica_fetchers import ReplicaFetchers
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import SimNode
 from yak.storage.log import Log
@@ -27,7 +28,7 @@ def rig() -> ClusterRig:
 
 
 def restart(rig: ClusterRig, node: SimNode) -> None:
-    node.partitions_a_fetch = BOUND
+    node.partitions_a_fetch, node.partitions_a_slice = BOUND, 1
     node.kill()
     node.start()
     rig.run_until(lambda: node.is_ready)
@@ -58,6 +59,30 @@ def test_new_fetch_session_names_its_partitions_in_several_fetches(rig, monkeypa
     rig.run_until(lambda: all(rig.is_in_sync("many", index) for index in range(PARTITIONS)))
     assert max(named) == BOUND
     assert sum(named) >= PARTITIONS
+
+
+def test_start_assigns_a_bounded_number_of_partitions_to_fetchers_in_a_turn(rig, monkeypatch):
+    assigned: dict[SimNode, list[int]] = {node: [0] for node in rig.nodes}
+    real, step = ReplicaFetchers._assign, SimNode._step
+
+    def counting(self, partition, touched):
+        for node in rig.nodes:
+            if node.broker is not None and node.broker.replica_fetchers is self:
+                assigned[node][-1] += 1
+        real(self, partition, touched)
+
+    def stepped(node, event):
+        assigned[node].append(0)
+        step(node, event)
+
+    monkeypatch.setattr(ReplicaFetchers, "_assign", counting)
+    monkeypatch.setattr(SimNode, "_step", stepped)
+    node = rig.nodes[1]
+    restart(rig, node)
+    rig.run_until(lambda: all(rig.is_in_sync("many", index) for index in range(PARTITIONS)))
+    assert sum(assigned[node]) >= PARTITIONS
+    # a slice of the image changes as many partitions besides
+    assert max(assigned[node]) <= BOUND + node.partitions_a_slice
 
 
 def test_appends_to_many_partitions_come_in_several_answers_and_none_stays_behind(rig, monkeypatch):
