@@ -185,7 +185,7 @@ JobKind: TypeAlias = Literal["flush", "read", "checkpoint", "delete", "recompres
 
 @dataclass(slots=True)
 class RunJob:
-    """Call `run` in a thread; `JobDone` follows. Jobs of one kind may run concurrently."""
+    """Call `run` in a thread; `JobDone` follows. `yak.core.jobs.SIDE_BY_SIDE` jobs of a kind may run concurrently."""
 
     job_id: JobId
     kind: JobKind
