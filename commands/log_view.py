@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from yak.commands.options import Globals
     from yak.commands.output import Output
     from yak.local.metadata_log import RecordSource
-    from yak.seams.metadata_store import TailedRecord
+    from yak.ports.metadata_store import TailedRecord
 
 COLUMNS = ("offset", "time", "kind", "payload")
 PAYLOAD_CHARACTERS = 100

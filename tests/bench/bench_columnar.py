@@ -30,11 +30,11 @@ ROUNDS = 5
 
 def answer(size_bytes: int, *, is_varied: bool) -> tuple[np.ndarray, int]:
     """(a megabyte of batches as librdkafka would send them, how many records)."""
-    dice = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     records_per_batch = BATCH_BYTES // size_bytes
     out, count = bytearray(), 0
     while len(out) < ANSWER_BYTES:
-        sizes = dice.integers(size_bytes // 2, size_bytes * 3 // 2, records_per_batch) if is_varied else None
+        sizes = rng.integers(size_bytes // 2, size_bytes * 3 // 2, records_per_batch) if is_varied else None
         values = [bytes(size_bytes if sizes is None else sizes[index]) for index in range(records_per_batch)]
         made = bytearray(build_batch([(None, value) for value in values], 1_700_000_000_000))
         struct.pack_into(">q", made, 0, count)  # the base offset lies outside of the CRC

@@ -129,7 +129,7 @@ class Trial:
     kind: str
     kills: int
     rate: int
-    dice: random.Random
+    rng: random.Random
     work: str
     cluster: LocalCluster = field(init=False)
     bootstrap: str = ""
@@ -202,18 +202,18 @@ class Trial:
 
     def _kill(self, job: Job) -> None:
         """One kill, at a moment of the seed's choice within a batch's length or two; then wait for two more changes."""
-        time.sleep(self.dice.uniform(0.0, 1.5))
+        time.sleep(self.rng.uniform(0.0, 1.5))
         before = self._version()
         if self.kind == "driver":
             job.kill()
             job.start()
         elif self.kind == "executor":
             self._wait("both executors", lambda: len(executors()) == EXECUTORS, job)
-            self.dice.choice(executors()).kill()
+            self.rng.choice(executors()).kill()
         else:
-            node = self.dice.choice([each.node_id for each in self.cluster.status().brokers])
+            node = self.rng.choice([each.node_id for each in self.cluster.status().brokers])
             self.cluster.kill(node)
-            time.sleep(self.dice.uniform(0.0, 1.0))
+            time.sleep(self.rng.uniform(0.0, 1.0))
             self.cluster.restart(node)
         self._wait("two more changes", lambda: self._version() >= before + 2, job)
 
@@ -231,7 +231,7 @@ class Trial:
             for number in range(kills):
                 replay.start()
                 self._wait("a chunk", lambda at=number: self._replay_step() > 2 * at + 1, replay)  # type: ignore[misc]
-                time.sleep(self.dice.uniform(0.0, 0.5))
+                time.sleep(self.rng.uniform(0.0, 0.5))
                 replay.kill()
             replay.start()
             assert replay.child is not None

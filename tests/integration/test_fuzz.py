@@ -53,12 +53,12 @@ def test_a_live_broker_takes_any_request(broker):
 def test_a_live_broker_takes_noise(broker):
     broker.start()
     health = Health(broker, "healthy")
-    dice = random.Random(20)
+    rng = random.Random(20)
     for _ in range(100):
         with RawClient(broker.port) as raw:
-            raw.send(dice.randbytes(dice.randrange(1, 3000)))
+            raw.send(rng.randbytes(rng.randrange(1, 3000)))
         with RawClient(broker.port) as raw:
-            noise = dice.randbytes(dice.randrange(8, 300))
+            noise = rng.randbytes(rng.randrange(8, 300))
             raw.send(struct.pack(">i", len(noise)) + noise)
     health.check()
     health.close()

@@ -21,7 +21,7 @@ from yak.errors import StartRefused
 from yak.local import ports, redis_child
 from yak.local.redis_child import RunningRedis
 from yak.local.redis_server import EmbeddedRedis
-from yak.seams.metadata_store import StoreRequest
+from yak.ports.metadata_store import StoreRequest
 from yak.server.redis_store import RedisStore
 
 PASSWORD = "s3cret:/@"

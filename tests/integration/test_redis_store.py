@@ -17,7 +17,7 @@ from yak.core.events import Event, RecordsTailed, StoreConnected, StoreLost, Sto
 from yak.errors import StartRefused, UsageError
 from yak.local.ports import find_free
 from yak.local.redis_server import EmbeddedRedis
-from yak.seams.metadata_store import StoreOutcome, StoreRequest
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.server.redis_client import RedisAddress
 from yak.server.redis_store import RedisStore
 

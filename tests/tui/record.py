@@ -46,26 +46,26 @@ ASKED = (
 )
 
 
-def order(number: int, dice: random.Random) -> tuple[str, dict[str, Any]]:
+def order(number: int, rng: random.Random) -> tuple[str, dict[str, Any]]:
     """A key and a value."""
-    user = f"u{dice.randrange(100):02}"
+    user = f"u{rng.randrange(100):02}"
     value = {
         "order": number,
         "user": user,
-        "total": round(dice.random() * 200, 2),
-        "currency": dice.choice(("EUR", "USD", "GBP")),
+        "total": round(rng.random() * 200, 2),
+        "currency": rng.choice(("EUR", "USD", "GBP")),
     }
     return user, value
 
 
 def produce(bootstrap: str, stop: threading.Event) -> None:
     """The load."""
-    dice = random.Random(6)
+    rng = random.Random(6)
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20})
     number = 0
     while not stop.wait(0.05):
         for _ in range(RATE // 20):
-            key, value = order(number, dice)
+            key, value = order(number, rng)
             topic = "payments" if number % 5 == 0 else "orders"
             producer.produce(topic, json.dumps(value), key, headers=[("source", b"shop-1")])
             number += 1

@@ -62,6 +62,8 @@ from yak.partitions.maintenance import Maintenance
 from yak.partitions.metadata_loader import MetadataLoader
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
+from yak.ports.metadata_store import TailedRecord
+from yak.ports.random_source import RandomSource
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
 from yak.replication.damaged_replicas import DamagedReplicas
@@ -72,8 +74,6 @@ from yak.replication.partition_events import PartitionEvent, PartitionListener
 from yak.replication.replica_bound import ReplicaBound
 from yak.replication.replica_fetchers import ReplicaFetchers
 from yak.replication.truncation import Truncations
-from yak.seams.dice import Dice
-from yak.seams.metadata_store import TailedRecord
 from yak.storage.log_store import LogStore
 
 API_VERSIONS_KEY = 18
@@ -93,7 +93,7 @@ class Parts:
     image: Image
     image_log: ImageLog
     secret_file: SecretFile
-    dice: Dice
+    rng: RandomSource
     expected_followers: tuple[str, ...] = ()
     """host:port of the followers that a leader-role broker waits for before it creates replicated topics."""
     followers_timeout_ms: int = 30_000
@@ -105,7 +105,7 @@ class Broker:
     def __init__(self, parts: Parts, now_ms: int) -> None:
         self.config = parts.config
         self.identity, self.node_id = parts.identity, parts.identity.node_id
-        self.dice, self.log_store = parts.dice, parts.log_store
+        self.rng, self.log_store = parts.rng, parts.log_store
         self.now_ms = now_ms
         self.partitions: dict[TopicPartition, Partition] = {}
         self.connections: dict[ConnectionId, Connection] = {}
@@ -123,18 +123,18 @@ class Broker:
         self.sessions = ConsumerSessions(self.config.max_incremental_fetch_session_cache_slots)
         self.shutdown = ControlledShutdown(self)
         self._failure: FailStop | None = None
-        self.peers = Peers(self.context, parts.dice, self._incarnation, self._suspect)
+        self.peers = Peers(self.context, parts.rng, self._incarnation, self._suspect)
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
         self.recently_fenced = RecentlyFenced(self.context)
         self.failure_watch = FailureWatch(
-            self.context, self.node_id, self.peers, self.dice, self.suspected_brokers, self._on_broker_dead
+            self.context, self.node_id, self.peers, self.rng, self.suspected_brokers, self._on_broker_dead
         )
         self.record_deletions = RecordDeletions(self.context, self.purgatory.try_complete)
         self.replica_bound = ReplicaBound(self.context)
         self.expected_followers = ExpectedFollowers(
             self.context, parts.expected_followers, parts.followers_timeout_ms, self.purgatory.complete
         )
-        self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.dice.uuid4)
+        self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.rng.uuid4)
         self._make_metadata(parts)
         self.producer_ids: ProducerIds[Any] = ProducerIds(self.metadata.begin_own, self.purgatory.complete_delayed)
         self._make_partition_parts(parts.image_log, parts.cluster_settings.session_timeout_ms)
@@ -155,7 +155,7 @@ class Broker:
             parts.identity,
             parts.image,
             next_nonce=count(1).__next__,
-            dice=parts.dice,
+            rng=parts.rng,
             settings=parts.cluster_settings,
             secret=secret,
             local_state=lambda: LocalState(self.local_replicas.log_ends(), parts.image_log.hash_chain),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.seams.disk import Buffer, Part
+from yak.ports.disk import Buffer, Part
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, DelayedOperation, Outcome
 from yak.errors import ErrorCode, PeerError
-from yak.seams.metadata_store import StoreRequest
+from yak.ports.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

@@ -21,6 +21,7 @@ from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
+from yak.ports.disk import Buffer
 from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.replication.isr import may_join
 from yak.replication.partition import Partition
@@ -28,7 +29,6 @@ from yak.replication.partition_events import PartitionEvent
 from yak.replication.read_replicas import LEADER_ONLY, preferred_replica
 from yak.replication.recent_reads import RecentReads
 from yak.replication.throttle import UNLIMITED, Throttle, is_named
-from yak.seams.disk import Buffer
 from yak.storage.log import Log
 from yak.storage.reader import SLICE_BYTES_MIN, OffsetOutOfRange, PendingRead
 

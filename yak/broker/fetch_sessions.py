@@ -20,11 +20,11 @@ from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, TopicPartition
 from yak.limits import FETCH_PARTITIONS_REMEMBERED_MAX, FETCH_SESSION_KEPT_MS_MIN, FETCH_SESSION_PARTITIONS_MAX
+from yak.ports.disk import Buffer
 from yak.protocol.hot_pieces import id_bytes
 from yak.protocol.repeated_fetch import FetchPattern, partition_name
 from yak.replication.partition import Partition
 from yak.replication.throttle import Throttle
-from yak.seams.disk import Buffer
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -262,10 +262,10 @@ class ConsumerSessions:
         named = {(item.topic_key, item.index): item for item in items}
         if not self._make_room(broker, connection, 1, len(named), now_ms):
             return None
-        dice = broker.dice
-        session_id = 1 + dice.below(EPOCH_MAX - 1)
+        rng = broker.rng
+        session_id = 1 + rng.below(EPOCH_MAX - 1)
         while session_id in self._sessions:
-            session_id = 1 + dice.below(EPOCH_MAX - 1)
+            session_id = 1 + rng.below(EPOCH_MAX - 1)
         session = ConsumerSession(session_id, connection, now_ms, uses_topic_ids=uses_topic_ids)
         self._sessions[session_id] = session
         for item in named.values():

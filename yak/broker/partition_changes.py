@@ -14,7 +14,7 @@ from yak.broker.call import Call, DelayedOperation, Outcome
 from yak.cluster.leader_elections import MAX_PARTITIONS_PER_CALL
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
-from yak.seams.metadata_store import StoreRequest
+from yak.ports.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

@@ -13,8 +13,8 @@ from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_REQUEST_MAX
+from yak.ports.metadata_store import StoreRequest
 from yak.protocol.topic_names import is_internal
-from yak.seams.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -43,7 +43,7 @@ def plan_topic(broker: Broker, new: NewTopic, full: Collection[NodeId]) -> Topic
         plan = plan_create_topic(
             broker.image,
             new,
-            broker.dice.uuid4(),
+            broker.rng.uuid4(),
             defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
             validate_config=partial(validate_topic_config, is_internal=is_internal(new.name)),
             full=full,
@@ -108,6 +108,6 @@ def plan_offsets_topic(broker: Broker) -> Sequence[StoreRequest]:
                 "segment.bytes": str(config.offsets_topic_segment_bytes),
             },
         ),
-        broker.dice.uuid4(),
+        broker.rng.uuid4(),
         full=broker.full_brokers(),
     ).requests

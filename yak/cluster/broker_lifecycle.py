@@ -34,9 +34,9 @@ from yak.cluster.store_restore import StoreRestore
 from yak.cluster.store_session import FREEZING_CODES, StoreSession
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId, Nonce, Offset
+from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
+from yak.ports.random_source import RandomSource
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
-from yak.seams.dice import Dice
-from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 
 FIRST_RECHECK_MS = 200
 """First recheck of a store that just proved to lack this broker's history: it begins the restore."""
@@ -82,15 +82,15 @@ class BrokerLifecycle:
         image: Image,
         *,
         next_nonce: Callable[[], Nonce],
-        dice: Dice,
+        rng: RandomSource,
         local_state: Callable[[], LocalState],
         settings: ClusterSettings | None = None,
         secret: ClusterSecret | None = None,
     ) -> None:
         self._settings = settings = settings or ClusterSettings()
         self.identity = identity
-        self._dice = dice
-        self._secret = secret or ClusterSecret(dice.secret_bytes(SECRET_BYTES))
+        self._rng = rng
+        self._secret = secret or ClusterSecret(rng.secret_bytes(SECRET_BYTES))
         """This broker's secret, for a store without one; from the first registration on the store's."""
         self._session = session = StoreSession(identity.node_id, image, next_nonce)
         session.cluster_id = image.cluster_id or identity.cluster_id or ""
@@ -117,7 +117,7 @@ class BrokerLifecycle:
         self.elections = ElectionCounts()
         """The elections that this broker ran as the controller since it started."""
         self._registration = Registration(session, identity)
-        self._restore = StoreRestore(self, session, identity, settings.restore_wait_ms, dice, local_state)
+        self._restore = StoreRestore(self, session, identity, settings.restore_wait_ms, rng, local_state)
         self.heartbeats = Heartbeats(session, settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
         self._controller = Controller(
             session,
@@ -417,8 +417,8 @@ class BrokerLifecycle:
 
     def _bootstrap(self) -> None:
         self._move(LifecycleState.BOOTSTRAPPING, "making a new cluster")
-        cluster_id = base64.urlsafe_b64encode(self._dice.uuid4().bytes).rstrip(b"=").decode()
-        arguments: dict[str, object] = {"new_cluster_id": cluster_id, "new_incarnation_id": str(self._dice.uuid4())}
+        cluster_id = base64.urlsafe_b64encode(self._rng.uuid4().bytes).rstrip(b"=").decode()
+        arguments: dict[str, object] = {"new_cluster_id": cluster_id, "new_incarnation_id": str(self._rng.uuid4())}
         self._session.send("bootstrap", arguments, self._on_bootstrapped)
 
     def _on_bootstrapped(self, outcome: StoreOutcome, now_ms: int) -> None:

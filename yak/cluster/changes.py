@@ -16,7 +16,7 @@ from yak.cluster.outputs import ChangeDone
 from yak.cluster.store_session import FREEZING_CODES, StoreSession
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, MetadataOffset
-from yak.seams.metadata_store import StoreOutcome, StoreRequest
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 
 OnChanged: TypeAlias = Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]
 """Called when a change is in the image, with its values, or when it is refused."""

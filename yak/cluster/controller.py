@@ -28,7 +28,7 @@ from yak.cluster.settings import ClusterSettings
 from yak.cluster.snapshot import json_pieces, write_snapshot
 from yak.cluster.store_session import FREEZING_CODES, StoreSession
 from yak.ids import BrokerEpoch, MetadataOffset, NodeId
-from yak.seams.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome
 
 KEEP_RECORDS = 100_000
 """Records that the store's log keeps behind a snapshot, for brokers that come back after a while."""

@@ -20,7 +20,7 @@ from yak.cluster.records import BrokerState
 from yak.cluster.settings import ClusterSettings
 from yak.cluster.store_session import StoreSession
 from yak.ids import BrokerEpoch, MetadataOffset, NodeId
-from yak.seams.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome
 
 DEFER_MS = 100
 """How long a broker waits for a broker that should become controller before it."""

@@ -13,7 +13,7 @@ from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, NodeId
 from yak.limits import EXTERNAL_BROKERS_MAX
-from yak.seams.metadata_store import StoreRequest
+from yak.ports.metadata_store import StoreRequest
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """By number, as in Kafka (SecurityProtocol.java)."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from yak.ids import MetadataOffset
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 TAIL_RECORDS = 4_096
 """A broker that is further behind cannot be compared, and counts as forked."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from yak.cluster.records import BrokerState
 from yak.cluster.store_session import StoreSession
 from yak.ids import BrokerEpoch, ControllerEpoch, MetadataOffset, NodeId
-from yak.seams.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome
 
 SLOW_MS = 1_000
 """A slower answer is logged as a warning: hung brokers are detected later, and elections take longer."""

@@ -9,7 +9,7 @@ from itertools import islice
 
 from yak.cluster.store_session import StoreSession
 from yak.ids import LeaderEpoch, NodeId, Offset
-from yak.seams.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome
 
 MAX_PER_CALL = 500
 """About 1 ms of work for this broker, and for the store."""

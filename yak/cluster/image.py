@@ -24,7 +24,7 @@ from yak.ids import (
     ProducerId,
     TopicPartition,
 )
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 REMOVED_TOPICS_MAX = 1_000
 """After more deletions than this, a restore from an older image may bring back a deleted topic, without its records."""

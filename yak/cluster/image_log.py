@@ -19,8 +19,8 @@ from yak.cluster.image import ChainBroken, Image
 from yak.cluster.payload import BadRecord
 from yak.cluster.snapshot import json_pieces, write_snapshot
 from yak.ids import MetadataOffset
-from yak.seams.disk import Disk, File
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.disk import Disk, File
+from yak.ports.metadata_store import TailedRecord
 
 MAX_RECORDS = 5_000
 """Records after the snapshot; replaying that many takes well under a second."""

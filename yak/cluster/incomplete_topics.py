@@ -14,7 +14,7 @@ from yak.cluster.store_session import StoreSession
 from yak.cluster.topic_changes import plan_missing_partitions
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
-from yak.seams.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome
 
 UNCHANGED_MS = 2_000
 NO_ROOM_PAUSE_MS = 30_000

@@ -42,7 +42,7 @@ from yak.cluster.records import NO_LEADER, BrokerState
 from yak.cluster.store_session import StoreSession
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, MetadataOffset, NodeId, PartitionEpoch
-from yak.seams.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome
 
 MAX_PARTITIONS_PER_CALL = 200
 """A script blocks the store while it runs; this many partitions take about 2 ms."""

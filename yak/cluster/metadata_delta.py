@@ -42,7 +42,7 @@ from yak.cluster.records import (
 )
 from yak.cluster.snapshot import read_snapshot
 from yak.ids import NodeId
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 
 class MetadataDelta:

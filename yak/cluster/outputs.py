@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 
 from yak.errors import PeerError
 from yak.ids import MetadataOffset, Nonce
+from yak.ports.metadata_store import StoreRequest
 from yak.protocol.peer_proof import ClusterSecret
-from yak.seams.metadata_store import StoreRequest
 
 
 @dataclass(slots=True, frozen=True)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from yak.cluster.payload import BadRecord, Fields, IsrMember
 from yak.ids import BrokerEpoch, ControllerEpoch, LeaderEpoch, NodeId, PartitionEpoch, ProducerId
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 RECORD_VERSION = 1
 """The newest payload version this code reads. A record is written in the oldest version that can express it."""

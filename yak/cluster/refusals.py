@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from yak.cluster.image import Image
 from yak.cluster.outputs import Refuse
-from yak.seams.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome
 
 
 def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:

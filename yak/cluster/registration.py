@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from yak.cluster.store_session import StoreSession
 from yak.ids import BrokerEpoch, NodeId
-from yak.seams.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome
 
 
 @dataclass(slots=True, frozen=True)

@@ -19,7 +19,7 @@ from yak.cluster.payload import BadRecord, Fields
 from yak.cluster.records import Kind
 from yak.cluster.snapshot import read_snapshot, write_snapshot
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 OFFER_VERSION = 0
 CHUNK_CHARACTERS = 128 * 1024

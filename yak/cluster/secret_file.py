@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from yak.ports.disk import Disk
 from yak.protocol.peer_proof import ClusterSecret
-from yak.seams.disk import Disk
 
 _NAME: Final = "cluster-secret"
 

@@ -23,7 +23,7 @@ from yak.cluster.records import (
     register_broker,
     register_external_broker,
 )
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 
 def write_snapshot(image: Image) -> TailedRecord:

@@ -20,8 +20,8 @@ from yak.cluster.restore_commit import commit_arguments
 from yak.cluster.restore_offer import LocalState, Offer, PackedOffer, pack, unpack
 from yak.cluster.restore_status import SeedStatus
 from yak.cluster.store_session import StoreSession
-from yak.seams.dice import Dice
-from yak.seams.metadata_store import StoreOutcome, TailedRecord
+from yak.ports.metadata_store import StoreOutcome, TailedRecord
+from yak.ports.random_source import RandomSource
 
 if TYPE_CHECKING:
     from yak.cluster.broker_lifecycle import BrokerLifecycle
@@ -45,14 +45,14 @@ class StoreRestore:
         session: StoreSession,
         identity: Identity,
         wait_ms: int,
-        dice: Dice,
+        rng: RandomSource,
         local_state: Callable[[], LocalState],
     ) -> None:
         self._lifecycle = lifecycle
         self._session = session
         self._identity = identity
         self._wait_ms = wait_ms
-        self._dice = dice
+        self._rng = rng
         self._local_state = local_state
         self._packed: PackedOffer | None = None
         self._packed_for: tuple[object, ...] = ()
@@ -85,7 +85,7 @@ class StoreRestore:
 
     def _begin(self) -> None:
         image = self._session.image
-        arguments: dict[str, object] = {"new_seed_nonce": str(self._dice.uuid4()), "incarnation": image.incarnation}
+        arguments: dict[str, object] = {"new_seed_nonce": str(self._rng.uuid4()), "incarnation": image.incarnation}
         # The store may have another incarnation than this broker's image: the image's counts.
         self._session.send("seed_begin", arguments | {"incarnation_id": image.incarnation_id}, self._on_begun)
 
@@ -231,7 +231,7 @@ class StoreRestore:
             self._blocked_digest = status.offers_digest
             self._recheck_soon(now_ms)
             return
-        plan = merge(offers, store_before(status), incarnation_id=str(self._dice.uuid4()), now_ms=now_ms)
+        plan = merge(offers, store_before(status), incarnation_id=str(self._rng.uuid4()), now_ms=now_ms)
         session.say(
             "warning",
             "metadata-restore-merged",
@@ -255,7 +255,7 @@ class StoreRestore:
         self._recheck_soon(now_ms, BUSY_MS)
         self._attempt += 1
         attempt = self._attempt
-        token = str(self._dice.uuid4())
+        token = str(self._rng.uuid4())
         calls = commit_arguments(plan, status.seed_nonce, status.offers_digest, token)
 
         def on_slice(is_last: bool, outcome: StoreOutcome, answered_ms: int) -> None:

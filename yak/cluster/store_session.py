@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 from yak.cluster.image import Image
 from yak.cluster.outputs import Call, Output, Say
 from yak.ids import BrokerEpoch, ControllerEpoch, NodeId, Nonce
-from yak.seams.metadata_store import StoreOutcome, StoreRequest
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 
 OnReply: TypeAlias = Callable[[StoreOutcome, int], None]
 """Called with the outcome and the time in ms."""

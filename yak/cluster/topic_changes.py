@@ -17,8 +17,8 @@ from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
+from yak.ports.metadata_store import StoreRequest
 from yak.protocol.topic_names import refuse_collision, validate_topic_name
-from yak.seams.metadata_store import StoreRequest
 
 ValidateConfig = Callable[[str, str], object]
 """Raises PeerError when a topic config has no such name or value."""

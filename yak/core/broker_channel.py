@@ -125,7 +125,7 @@ class BrokerChannel:
             self._peer_id = self._peers.open(broker, self)
 
     def _back_off(self) -> None:
-        self._connect_after(self._pause_ms + self._peers.dice.below(self._pause_ms))
+        self._connect_after(self._pause_ms + self._peers.rng.below(self._pause_ms))
         self._pause_ms = min(2 * self._pause_ms, RECONNECT_LONGEST_MS)
 
     def _connect_after(self, pause_ms: int) -> None:

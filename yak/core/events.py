@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from yak.ids import ConnectionId, JobId, Nonce, PeerId
-from yak.seams.disk import Part
-from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
+from yak.ports.disk import Part
+from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 
 # --------------------------------------------------------------------------------------------------------- events
 

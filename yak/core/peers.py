@@ -18,11 +18,11 @@ from yak.core import events
 from yak.core.context import Context
 from yak.errors import ErrorCode, ProtocolViolation
 from yak.ids import BrokerEpoch, NodeId, PeerId
+from yak.ports.disk import Part
+from yak.ports.random_source import RandomSource
 from yak.protocol.codec import decode_response, encode_request
 from yak.protocol.peer_proof import MECHANISM, NONCE_BYTES, ClusterSecret, Exchange, Hello, Incarnation
 from yak.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from yak.seams.dice import Dice
-from yak.seams.disk import Part
 
 CLIENT_ID: Final = "yak-peer"
 _HANDSHAKE_VERSION: Final = 1
@@ -78,12 +78,12 @@ class Peers:
     def __init__(
         self,
         context: Context,
-        dice: Dice,
+        rng: RandomSource,
         incarnation: Callable[[], Incarnation],
         suspect: Callable[[NodeId], None],
     ) -> None:
         self._context = context
-        self.dice = dice
+        self.rng = rng
         self.incarnation = incarnation
         self.suspect = suspect
         self.is_stopping = False
@@ -157,7 +157,7 @@ class Peers:
     # ------------------------------------------------------------------------------------------------- the proof
 
     def _greet(self, peer_id: PeerId, peer: _Peer) -> None:
-        peer.hello = Hello(self.incarnation(), self.dice.secret_bytes(NONCE_BYTES)).encode()
+        peer.hello = Hello(self.incarnation(), self.rng.secret_bytes(NONCE_BYTES)).encode()
         handshake = _framed(SASL_HANDSHAKE, _HANDSHAKE_VERSION, {"mechanism": MECHANISM})
         self.send(peer_id, [handshake])
         self.send(peer_id, [_framed(SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, {"auth_bytes": peer.hello})])

@@ -32,7 +32,7 @@ from yak.core.context import Context
 from yak.core.events import PeerEnd
 from yak.core.peers import Peers
 from yak.ids import BrokerEpoch, MetadataOffset, NodeId, PeerId
-from yak.seams.dice import Dice
+from yak.ports.random_source import RandomSource
 
 WATCH_CLIENT_ID = b"yak-watch"
 WATCH_SOFTWARE = WATCH_CLIENT_ID.decode()
@@ -240,14 +240,14 @@ class FailureWatch:
         context: Context,
         node_id: NodeId,
         peers: Peers,
-        dice: Dice,
+        rng: RandomSource,
         suspected_brokers: SuspectedBrokers[Any],
         on_dead: Callable[[NodeId, BrokerEpoch], None],
     ) -> None:
         self._context = context
         self._node_id = node_id
         self._peers = peers
-        self._dice = dice
+        self._rng = rng
         self._suspected_brokers = suspected_brokers
         self._on_dead = on_dead
         self._is_stopped = False
@@ -386,7 +386,7 @@ class FailureWatch:
         return watched.state is _State.PROBING or self._suspected_brokers.has(watched.info.node_id)
 
     def _pause_ms(self) -> int:
-        return PROBE_PAUSE_FIRST_MS + self._dice.below(PROBE_PAUSE_SPREAD_MS)
+        return PROBE_PAUSE_FIRST_MS + self._rng.below(PROBE_PAUSE_SPREAD_MS)
 
     def _is_dead(self, watched: _Watched) -> None:
         watched.state = _State.CONNECTING

@@ -15,8 +15,8 @@ from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import BrokerEpoch, NodeId
+from yak.ports.metadata_store import StoreRequest, TailedRecord
 from yak.protocol.peer_proof import ClusterSecret
-from yak.seams.metadata_store import StoreRequest, TailedRecord
 
 
 class Metadata:

@@ -19,7 +19,7 @@ from yak.local.failover_timeline import Timeline, add_records, detection_ms, is_
 from yak.local.metadata_log import LOG_KEY, RedisSource, record_of
 from yak.local.supervise import LogFollower
 from yak.local.write_probe import WriteProbe
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 WATCH_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 0.3

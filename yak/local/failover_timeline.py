@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from yak.cluster.records import BrokerChange, BrokerState, ControllerChange, PartitionChange, parse
 from yak.ids import NodeId
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 DETECTED_EVENTS: Final = ("broker-dead",)
 _OUT: Final = (BrokerState.FENCED, BrokerState.CLOSED)

@@ -15,7 +15,7 @@ from yak.cluster.image_log import read_entries
 from yak.cluster.payload import BadRecord
 from yak.errors import Unreachable, YakError
 from yak.ids import MetadataOffset
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 METADATA_FOLDER = "__yak_metadata"
 LOG_KEY = "{y}:log"

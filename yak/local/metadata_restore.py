@@ -17,7 +17,7 @@ from yak.cluster.restore_status import SeedStatus
 from yak.cluster.store_restore import store_before
 from yak.errors import YakError
 from yak.local.metadata_log import RedisSource
-from yak.seams.metadata_store import StoreOutcome, StoreRequest
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.server import redis_scripts
 from yak.server.redis_store import key_prefix, outcome_of, script_parts
 

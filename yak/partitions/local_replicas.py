@@ -21,9 +21,9 @@ from yak.core.context import Context
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.partitions.offline_replicas import OfflineReplicas
+from yak.ports.metadata_store import TailedRecord
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
-from yak.seams.metadata_store import TailedRecord
 from yak.storage.log import Log
 from yak.storage.log_store import Created, LogStore, NewLog
 

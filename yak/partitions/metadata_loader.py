@@ -24,8 +24,8 @@ from yak.core.events import Notice
 from yak.errors import LogDirectoryFailure
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.offline_replicas import OfflineReplicas
-from yak.seams.disk import DiskFull
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.disk import DiskFull
+from yak.ports.metadata_store import TailedRecord
 from yak.storage.log_store import Created, LogStore, NewLog
 
 PARTITIONS_A_SLICE = 100

@@ -22,10 +22,10 @@ from yak.core.events import DisksLost
 from yak.errors import LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import TopicPartition
+from yak.ports.disk import DiskFull
+from yak.ports.metadata_store import StoreRequest
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
-from yak.seams.disk import DiskFull
-from yak.seams.metadata_store import StoreRequest
 from yak.storage.log import Log
 from yak.storage.log_store import Created, LogStore, NewLog
 

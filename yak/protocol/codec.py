@@ -22,6 +22,7 @@ from kio.serial.errors import SerialError
 
 from yak.errors import ProtocolViolation
 from yak.limits import ANSWER_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
+from yak.ports.disk import Buffer
 from yak.protocol.fetch_request import decode_fetch_in_slices, decode_fetch_request
 from yak.protocol.librdkafka_metadata import METADATA, without_reserved_bytes
 from yak.protocol.produce_request import decode_produce_in_slices, decode_produce_request
@@ -40,7 +41,6 @@ from yak.protocol.versions import (
     is_flexible,
     supported_ranges,
 )
-from yak.seams.disk import Buffer
 
 __all__ = [
     "API_NAMES",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from yak.limits import SLICE_ELEMENTS
+from yak.ports.disk import Part
 from yak.protocol.hot_pieces import (
     LENGTH,
     LeaderHint,
@@ -23,7 +24,6 @@ from yak.protocol.hot_pieces import (
     pack_int32,
 )
 from yak.protocol.varint import append_uvarint
-from yak.seams.disk import Part
 
 RECORDS_COPIED_BYTES_MAX: Final = 1024
 """Records up to this size are copied next to their header: cheaper than one more part for the kernel to gather."""

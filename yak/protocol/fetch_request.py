@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from yak.errors import ProtocolViolation
 from yak.limits import SLICE_ELEMENTS
+from yak.ports.disk import Buffer
 from yak.protocol.hot_reading import (
     ENDS_EARLY,
     Budget,
@@ -26,7 +27,6 @@ from yak.protocol.hot_reading import (
     required,
 )
 from yak.protocol.tagged_fields import iterate_tags, read_tag_count
-from yak.seams.disk import Buffer
 
 NO_HIGH_WATERMARK: Final = 2**63 - 1
 _REPLICA_STATE: Final = struct.Struct(">iq")

@@ -9,9 +9,9 @@ from typing import Final
 
 from yak.errors import ProtocolViolation, TooManyElements
 from yak.limits import TOPIC_IDS_CACHED_MAX
+from yak.ports.disk import Buffer
 from yak.protocol.tagged_fields import TaggedField, iterate_tags, read_tag_count
 from yak.protocol.varint import read_uvarint
-from yak.seams.disk import Buffer
 
 ENDS_EARLY: Final = "the request ends early"
 _INT16: Final = struct.Struct(">h")

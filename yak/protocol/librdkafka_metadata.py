@@ -11,7 +11,7 @@ unknown tagged fields. Of the bytes that librdkafka writes, only `01 tt 01 00` c
 
 from typing import Final
 
-from yak.seams.disk import Buffer
+from yak.ports.disk import Buffer
 
 METADATA: Final = 3
 _FIRST_COMPACT_VERSION: Final = 9

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from yak.limits import SLICE_ELEMENTS
+from yak.ports.disk import Part
 from yak.protocol.hot_pieces import (
     LENGTH,
     LeaderHint,
@@ -21,7 +22,6 @@ from yak.protocol.hot_pieces import (
     pack_int32,
 )
 from yak.protocol.varint import append_uvarint
-from yak.seams.disk import Part
 
 
 class RecordError(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from yak.errors import ProtocolViolation
 from yak.limits import SLICE_ELEMENTS
+from yak.ports.disk import Buffer
 from yak.protocol.hot_reading import (
     ENDS_EARLY,
     Budget,
@@ -28,7 +29,6 @@ from yak.protocol.hot_reading import (
     required,
 )
 from yak.protocol.varint import read_uvarint
-from yak.seams.disk import Buffer
 
 _INT32: Final = struct.Struct(">i")
 _ACKS_TIMEOUT: Final = struct.Struct(">hi")

@@ -8,10 +8,10 @@ import struct
 import uuid
 from typing import Final, TypeAlias
 
+from yak.ports.disk import Buffer
 from yak.protocol.hot_pieces import id_bytes
 from yak.protocol.replica_fetch import VERSION
 from yak.protocol.versions import FETCH
-from yak.seams.disk import Buffer
 
 _KIND: Final = struct.pack(">hh", FETCH, VERSION)
 _CLIENT_ID_AT: Final = 8

@@ -17,10 +17,10 @@ from typing import Final, TypeAlias
 
 from yak.errors import ProtocolViolation, TooManyElements
 from yak.limits import REPLICAS_PER_ELEMENT, REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
+from yak.ports.disk import Buffer
 from yak.protocol.schema_fields import STRUCT_KIND, EntityClass, SchemaField, schema_fields
 from yak.protocol.tagged_fields import TaggedField, iterate_tags, read_tag_count
 from yak.protocol.varint import read_uvarint, uvarint
-from yak.seams.disk import Buffer
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")

@@ -8,9 +8,9 @@ import struct
 from typing import NamedTuple
 
 from yak.errors import ProtocolViolation
+from yak.ports.disk import Buffer
 from yak.protocol.tagged_fields import skip_tags
 from yak.protocol.versions import CONTROLLED_SHUTDOWN, FIRST_FLEXIBLE, NEVER_FLEXIBLE
-from yak.seams.disk import Buffer
 
 _FIXED = struct.Struct(">hhih")
 _FIXED_V0 = struct.Struct(">hhi")

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from yak.errors import ProtocolViolation
 from yak.limits import TAGGED_FIELDS_MAX
+from yak.ports.disk import Buffer
 from yak.protocol.varint import read_uvarint
-from yak.seams.disk import Buffer
 
 
 class TaggedField(NamedTuple):

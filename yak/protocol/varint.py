@@ -1,7 +1,7 @@
 """Variable-length integers, seven bits a byte, low bits first: unsigned in messages (KIP-482), signed in records."""
 
 from yak.errors import ProtocolViolation
-from yak.seams.disk import Buffer
+from yak.ports.disk import Buffer
 
 UVARINT_MAX = 2**32 - 1
 """Lengths and counts are 32-bit numbers plus one; five bytes could hold more, which is refused."""

@@ -27,8 +27,8 @@ from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import ErrorCode, PeerError
 from yak.ids import FilePosition, Offset
+from yak.ports.metadata_store import StoreRequest
 from yak.replication.partition import Partition
-from yak.seams.metadata_store import StoreRequest
 from yak.storage.log import Log
 from yak.storage.reader import DamagedBatch, PendingRead
 

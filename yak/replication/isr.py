@@ -26,7 +26,7 @@ from yak.cluster.records import BrokerState
 from yak.core.context import Context
 from yak.errors import PeerError
 from yak.ids import BrokerEpoch, NodeId, PartitionEpoch, TopicPartition
-from yak.seams.metadata_store import StoreRequest
+from yak.ports.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.replication.partition import Partition

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from yak.ids import Offset
-from yak.seams.disk import Buffer
+from yak.ports.disk import Buffer
 from yak.storage.log import Log
 
 BYTES_MAX = 8 << 20

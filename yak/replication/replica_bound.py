@@ -12,7 +12,7 @@ from yak.cluster.payload import parse_nodes
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
-from yak.seams.metadata_store import StoreRequest
+from yak.ports.metadata_store import StoreRequest
 
 
 class ReplicaBound:

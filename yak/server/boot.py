@@ -23,9 +23,9 @@ from yak.ids import TopicPartition
 from yak.protocol import codec
 from yak.server import log
 from yak.server.clock import Clock
-from yak.server.dice import SystemDice
 from yak.server.disk import RealDisk
 from yak.server.options import ServeOptions
+from yak.server.random_source import SystemRandomSource
 from yak.storage.checkpoints import id_to_text
 from yak.storage.log_store import LogStore
 
@@ -72,7 +72,7 @@ def open_data(
             disk,
             directories,
             options.node_id,
-            SystemDice().uuid4,
+            SystemRandomSource().uuid4,
             clock.now_ms(),
             config_for,
             progress,
@@ -104,10 +104,10 @@ def make_broker(
     http_port: int = 0,
 ) -> Broker:
     """The core, on the opened data."""
-    dice = SystemDice()
+    rng = SystemRandomSource()
     identity = Identity(
         node_id=options.node_id,
-        boot_id=str(dice.uuid4()),
+        boot_id=str(rng.uuid4()),
         directories=tuple(id_to_text(each) for each in opened.log_store.directory_ids()),
         host=advertised[0],
         port=advertised[1],
@@ -133,7 +133,7 @@ def make_broker(
         image=opened.image,
         image_log=opened.image_log,
         secret_file=opened.secret_file,
-        dice=dice,
+        rng=rng,
         expected_followers=options.followers if options.role == "leader" else (),
         followers_timeout_ms=options.followers_timeout_ms,
     )

@@ -17,8 +17,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+from yak.ports.disk import Buffer, DiskFull
 from yak.private_files import FILE_MODE
-from yak.seams.disk import Buffer, DiskFull
 from yak.server.cached_reads import PLAIN, UNKNOWN, read_nowait
 from yak.server.file_slices import CacheStat, PooledSlice
 from yak.server.write_back import WriteBack, sync_data
@@ -33,7 +33,7 @@ if IOV_MAX <= 0:  # pragma: no cover - "no limit" is spelled -1
 
 
 class PooledFile:
-    """One file of the real disk, see `yak.seams.disk.File`; only `RealDisk.open` creates it.
+    """One file of the real disk, see `yak.ports.disk.File`; only `RealDisk.open` creates it.
 
     The pool and the write-back thread use the public attributes below `path`.
     """

@@ -1,4 +1,4 @@
-"""The real file system behind `yak.seams.disk`."""
+"""The real file system behind `yak.ports.disk`."""
 
 import contextlib
 import ctypes
@@ -11,14 +11,14 @@ import threading
 import weakref
 
 from yak import private_files
-from yak.seams.disk import File, Lock
+from yak.ports.disk import File, Lock
 from yak.server.descriptors import DescriptorPool, PooledFile, raise_descriptor_limit, raise_full
 from yak.server.write_back import EVERY_BYTES, WriteBack, sync_data
 from yak.storage.names import META_PROPERTIES
 
 
 class RealDisk:
-    """See `yak.seams.disk.Disk`. Thread-safe, but only one thread at a time may append to a file.
+    """See `yak.ports.disk.Disk`. Thread-safe, but only one thread at a time may append to a file.
 
     Each name has one handle: opening it again returns the same object, so that renames and removals reach it.
     """

@@ -55,7 +55,7 @@ class CacheStat:
 
 
 class PooledSlice:
-    """Bytes of a file to send to one socket. See `yak.seams.disk.FileSlice`."""
+    """Bytes of a file to send to one socket. See `yak.ports.disk.FileSlice`."""
 
     __slots__ = ("_end", "_file", "_pool", "_position")
 

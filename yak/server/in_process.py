@@ -11,7 +11,7 @@ import trio
 
 from yak.core.events import ConnectionClosed, ConnectionOpened, Event, FrameReceived
 from yak.ids import ConnectionId
-from yak.seams.disk import Part
+from yak.ports.disk import Part
 
 if TYPE_CHECKING:
     from yak.server.shell import Shell

@@ -4,7 +4,7 @@ import socket
 from abc import ABC, abstractmethod
 from typing import Final, cast
 
-from yak.seams.disk import Buffer, Part
+from yak.ports.disk import Buffer, Part
 from yak.server.descriptors import IOV_MAX
 from yak.server.file_slices import PooledSlice
 

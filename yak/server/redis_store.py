@@ -17,7 +17,7 @@ import trio
 from yak.core.events import Event, RecordsTailed, StoreConnected, StoreLost, StoreReplied
 from yak.errors import StartRefused
 from yak.ids import MetadataOffset, Nonce
-from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
+from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.server import redis_scripts
 from yak.server.latencies import Histogram
 from yak.server.redis_client import ConnectionLost, Part, RedisAddress, RedisClient, ReplyError

@@ -43,7 +43,7 @@ from yak.core.events import (
 )
 from yak.errors import FailStop, StartRefused
 from yak.ids import ConnectionId, Nonce
-from yak.seams.metadata_store import StoreRequest
+from yak.ports.metadata_store import StoreRequest
 from yak.server import log
 from yak.server.clock import Clock
 from yak.server.connection import Connection

@@ -5,7 +5,7 @@ delays are drawn from the seed. Checks run after every event. `yak sim run --see
 
 - `world`: the queue and the clock
 - `node`: one broker with its disk; schedules its effects as future events
-- `disk`, `store`, `dice`: the simulated ports
+- `disk`, `store`, `seeded_random`: the simulated ports
 - `wire`: requests and responses as frames, through kio
 - `clients`: producers and consumers that record a history
 - `faults`: the faults and their times

@@ -61,7 +61,7 @@ class TopicChurn:
             self._round += 1
             self._acked = {}
             self._losses_seen = self._losses()
-            self._to_write = self.channel.dice.between(0, 6)
+            self._to_write = self.channel.rng.between(0, 6)
             self._write()
 
         self._ask(CREATE_TOPICS, 5, create_fields(self._name, {"segment.bytes": "2048"}), on_answer)
@@ -79,7 +79,7 @@ class TopicChurn:
             if result is not None and result.error_code == ErrorCode.none:
                 self._acked[result.base_offset] = value
                 self._books.count("acknowledged in short-lived topics")
-            self.channel.world.after(self.channel.dice.between(0, 30_000), self._write)
+            self.channel.world.after(self.channel.rng.between(0, 30_000), self._write)
 
         records = record_batch([value], self.channel.world.now_ms)
         self._ask(PRODUCE, 9, produce_fields(self._name, records), on_answer)
@@ -126,7 +126,7 @@ class TopicChurn:
             if self._round >= self._rounds:
                 self.is_done = True
             else:
-                self.channel.world.after(self.channel.dice.between(0, 20_000), self._create)
+                self.channel.world.after(self.channel.rng.between(0, 20_000), self._create)
 
         self._ask(DELETE_TOPICS, 4, {"topic_names": [self._name], "timeout": dt.timedelta(seconds=2)}, on_answer)
 
@@ -145,11 +145,11 @@ class RecordsDeleter:
         """Schedule the next deletion."""
         if self._left > 0:
             self._left -= 1
-            self.channel.world.after(self.channel.dice.between(20_000, 400_000), self._delete)
+            self.channel.world.after(self.channel.rng.between(20_000, 400_000), self._delete)
 
     def _delete(self) -> None:
-        dice, books = self.channel.dice, self._books.of(self._topic, self._partition)
-        offset = -1 if dice.chance(30) else dice.between(0, max(books.acked, default=0))
+        rng, books = self.channel.rng, self._books.of(self._topic, self._partition)
+        offset = -1 if rng.chance(30) else rng.between(0, max(books.acked, default=0))
         fields = {
             "topics": [{"name": self._topic, "partitions": [{"partition_index": self._partition, "offset": offset}]}],
             "timeout": dt.timedelta(seconds=2),

@@ -14,9 +14,9 @@ from kio.schema.errors import ErrorCode
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.books import Books
-from yak.sim.dice import SeededDice
 from yak.sim.keyed import COMPACT, value_in
 from yak.sim.node import SimNode
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import nested, read_answer, request_class, request_frame
 from yak.sim.world import World
 
@@ -30,7 +30,7 @@ class Sender(Protocol):
     """A client's way to send requests."""
 
     world: World
-    dice: SeededDice
+    rng: SeededRandom
 
     def send(self, api_key: int, version: int, body: Any, done: Callable[[Any | None], None]) -> None:
         """Send one request; `done` gets the response body, or None if there will be none."""
@@ -55,10 +55,10 @@ class ReadBooks(Protocol):
 class Channel:
     """A client's connection, which reconnects after a loss. Responses call back in order; a loss calls back too."""
 
-    def __init__(self, world: World, node: SimNode, dice: SeededDice) -> None:
+    def __init__(self, world: World, node: SimNode, rng: SeededRandom) -> None:
         self.world = world
         self.node = node
-        self.dice = dice
+        self.rng = rng
         self.connection_id: int | None = None
         self.loses_answers = False
         """Requests arrive and their responses are lost, until the connection ends."""
@@ -84,7 +84,7 @@ class Channel:
                 self.node.receive(connection_id, [frame])
 
         # a stream keeps its order: no request overtakes an earlier one
-        self._arrives_us = max(self._arrives_us, self.world.now_us + self.dice.between(30, 1_500))
+        self._arrives_us = max(self._arrives_us, self.world.now_us + self.rng.between(30, 1_500))
         self.world.after(self._arrives_us - self.world.now_us, arrive)
         self.world.after(ANSWER_WAIT_US, lambda: self._give_up(correlation))
 
@@ -160,7 +160,7 @@ class SimConsumer:
         topic_class = nested(cls, "topics")
         partition_class = nested(topic_class, "partitions")
         body = cls(
-            max_wait=dt.timedelta(milliseconds=self.channel.dice.between(0, self._wait_ms)),
+            max_wait=dt.timedelta(milliseconds=self.channel.rng.between(0, self._wait_ms)),
             min_bytes=1,
             max_bytes=1 << 20,
             isolation_level=0,
@@ -176,7 +176,7 @@ class SimConsumer:
                             fetch_offset=self.position,
                             last_fetched_epoch=-1,
                             log_start_offset=-1,
-                            partition_max_bytes=self.channel.dice.between(self._bytes_min, 4096),
+                            partition_max_bytes=self.channel.rng.between(self._bytes_min, 4096),
                         ),
                     ),
                 ),
@@ -204,7 +204,7 @@ class SimConsumer:
         if result.records and self.position == before:
             self._pause()
             return
-        self.channel.world.after(self.channel.dice.between(0, self.pause_us), self._fetch)
+        self.channel.world.after(self.channel.rng.between(0, self.pause_us), self._fetch)
 
     def _pause(self) -> None:
         self.channel.world.after(self._retry_us, self._fetch)

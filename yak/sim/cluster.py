@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from yak.cluster.settings import ClusterSettings
-from yak.seams.metadata_store import StoreRequest
-from yak.sim.dice import SeededDice
+from yak.ports.metadata_store import StoreRequest
 from yak.sim.history import History
 from yak.sim.network import Network
 from yak.sim.node import SimNode
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.store import SimStore
 from yak.sim.store_line import STORE
 from yak.sim.world import World
 
 if TYPE_CHECKING:
-    from yak.seams.metadata_store import StoreOutcome
+    from yak.ports.metadata_store import StoreOutcome
 
 CLIENTS = "clients"
 
@@ -27,7 +27,7 @@ class Cluster:
     def __init__(
         self,
         world: World,
-        dice: SeededDice,
+        rng: SeededRandom,
         *,
         size: int,
         settings: dict[str, str],
@@ -37,7 +37,7 @@ class Cluster:
     ) -> None:
         self.world = world
         self.store = SimStore()
-        self.network = Network(world, dice.fork("network"))
+        self.network = Network(world, rng.fork("network"))
         self.nodes: list[SimNode] = []
         self.calls: dict[str, int] = {}
         """How many calls were executed, by script and result code."""
@@ -45,7 +45,7 @@ class Cluster:
         for node_id in range(1, size + 1):
             node = SimNode(
                 world,
-                dice.fork(f"node {node_id}"),
+                rng.fork(f"node {node_id}"),
                 self.store,
                 node_id=node_id,
                 settings=settings,

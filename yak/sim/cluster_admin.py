@@ -27,7 +27,7 @@ class Admin:
     def __init__(self, channel: Channel, books: ClusterBooks, plans: dict[str, TopicPlan], brokers: int) -> None:
         self.topics_are_made = False
         self._channel = channel
-        self._dice = channel.dice
+        self._rng = channel.rng
         self._books = books
         self._plans = plans
         self._brokers = brokers
@@ -37,9 +37,9 @@ class Admin:
         self._works = [
             work
             for work in (self._churn, self._grow, self._change_min_isr, self._move, self._move, self._elect)
-            if self._dice.chance(60)
+            if self._rng.chance(60)
         ]
-        self._pause_us = self._dice.choice((300_000, 1_500_000, 4_000_000))
+        self._pause_us = self._rng.choice((300_000, 1_500_000, 4_000_000))
 
     def make_topics(self) -> None:
         """Create every topic of the run, with retries."""
@@ -57,7 +57,7 @@ class Admin:
     def start(self) -> None:
         """Begin to change topics."""
         if self._works and not self._is_stopped:
-            self._channel.world.after(self._dice.between(1_000, self._pause_us), self._work)
+            self._channel.world.after(self._rng.between(1_000, self._pause_us), self._work)
 
     def stop(self) -> None:
         """Change nothing more."""
@@ -65,7 +65,7 @@ class Admin:
 
     def _work(self) -> None:
         if not self._is_stopped:
-            self._dice.choice(self._works)()
+            self._rng.choice(self._works)()
 
     def _ask(self, api_key: int, version: int, fields: dict[str, Any], done: Callable[[Any | None], None]) -> None:
         self._channel.send(api_key, version, build(request_class(api_key, version), fields), done)
@@ -115,7 +115,7 @@ class Admin:
             self._try("topics created", CREATE_TOPICS, 5, fields, lambda a: a.topics[0].error_code)
 
     def _some_topic(self) -> TopicPlan:
-        return self._dice.choice([plan for plan in self._plans.values() if plan.name != CHURN])
+        return self._rng.choice([plan for plan in self._plans.values() if plan.name != CHURN])
 
     def _grow(self) -> None:
         plan = self._some_topic()
@@ -136,19 +136,19 @@ class Admin:
         if not plans:
             self.start()
             return
-        plan = self._dice.choice(plans)
-        config = {"name": "min.insync.replicas", "config_operation": 0, "value": self._dice.choice(("1", "2"))}
+        plan = self._rng.choice(plans)
+        config = {"name": "min.insync.replicas", "config_operation": 0, "value": self._rng.choice(("1", "2"))}
         resource = {"resource_type": 2, "resource_name": plan.name, "configs": [config]}
         fields = {"resources": [resource], "validate_only": False}
         self._try("configs changed", INCREMENTAL_ALTER_CONFIGS, 1, fields, lambda a: a.responses[0].error_code)
 
     def _move(self) -> None:
         plan = self._some_topic()
-        partition = self._dice.below(plan.partitions)
+        partition = self._rng.below(plan.partitions)
         target: list[int] | None = None
-        if not self._dice.chance(20):
+        if not self._rng.chance(20):
             left = list(range(1, self._brokers + 1))
-            target = [left.pop(self._dice.below(len(left))) for _ in range(plan.replication)]
+            target = [left.pop(self._rng.below(len(left))) for _ in range(plan.replication)]
         move = {"partition_index": partition, "replicas": target}
         fields = {"timeout": WAIT, "topics": [{"name": plan.name, "partitions": [move]}]}
         what = "moves begun" if target else "moves taken back"
@@ -156,7 +156,7 @@ class Admin:
 
     def _elect(self) -> None:
         plan = self._some_topic()
-        topic = {"topic": plan.name, "partitions": [self._dice.below(plan.partitions)]}
+        topic = {"topic": plan.name, "partitions": [self._rng.below(plan.partitions)]}
         fields = {"election_type": 0, "topic_partitions": [topic], "timeout": WAIT}
         self._try("preferred elections", ELECT_LEADERS, 2, fields, lambda a: a.error_code or _first_result(a), left=1)
 

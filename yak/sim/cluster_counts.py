@@ -11,7 +11,7 @@ from yak.sim.history import Chain, Copy, Watcher
 from yak.sim.keyed import COMPACT
 
 if TYPE_CHECKING:
-    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.ports.metadata_store import StoreOutcome, StoreRequest
     from yak.sim.cluster import Cluster
 
 

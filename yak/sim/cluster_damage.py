@@ -19,10 +19,10 @@ from yak.protocol.record_batch import (
     iterate_headers,
     read_header,
 )
-from yak.sim.dice import SeededDice
 from yak.sim.disk_content import Content
 from yak.sim.history import Copy
 from yak.sim.keyed import COMPACT
+from yak.sim.seeded_random import SeededRandom
 
 _CRC_AT: Final = 17
 """The checksum's position in a batch header: damage before it shows by other means."""
@@ -104,20 +104,20 @@ def wrong_crcs(copy: Copy) -> list[WrongCrc]:
     return found
 
 
-def flip(copy: Copy, dice: SeededDice) -> str:
+def flip(copy: Copy, rng: SeededRandom) -> str:
     """Flip a bit of a stored batch or of a helper file. Returns the place.
 
     Half of the time the batch is the newest. The result is empty if the damage would be undetectable together with
     earlier damage: a wrong length in an otherwise damaged batch looks like a torn write.
     """
     batches = batches_of(copy)
-    batch = batches[-1] if dice.chance(50) else dice.choice(batches)
+    batch = batches[-1] if rng.chance(50) else rng.choice(batches)
     covered = [at for at in range(_COVERED_FROM, batch.header.size_bytes) if at not in _LAST_OFFSET_DELTA]
-    path, position = batch.path, batch.place + dice.choice(covered)
-    bit = dice.below(8)
-    if dice.chance(_UNCOVERED_PERCENT):
-        field = dice.choice(_FIELDS)
-        found = _helper(copy, dice) if field == "helper" else _uncovered(copy, batch, batch == batches[-1], field, dice)
+    path, position = batch.path, batch.place + rng.choice(covered)
+    bit = rng.below(8)
+    if rng.chance(_UNCOVERED_PERCENT):
+        field = rng.choice(_FIELDS)
+        found = _helper(copy, rng) if field == "helper" else _uncovered(copy, batch, batch == batches[-1], field, rng)
         path, position, bit = found or (path, position, bit)
     content = copy.node.disk.contents()[path]
     wrong = bytes((content.data[position] ^ (1 << bit),))
@@ -127,7 +127,7 @@ def flip(copy: Copy, dice: SeededDice) -> str:
     return f"a bit flips in {path} at byte {position}"
 
 
-def _uncovered(copy: Copy, batch: Batch, is_last: bool, field: str, dice: SeededDice) -> tuple[str, int, int] | None:
+def _uncovered(copy: Copy, batch: Batch, is_last: bool, field: str, rng: SeededRandom) -> tuple[str, int, int] | None:
     """(file, byte, bit) before the checksum's range of a batch; None if that damage would be undetectable."""
     if field == "base offset":
         bits = [
@@ -144,7 +144,7 @@ def _uncovered(copy: Copy, batch: Batch, is_last: bool, field: str, dice: Seeded
         bits, end = [] if is_last else list(_EPOCH_BITS), 15
     if not bits:
         return None
-    bit = dice.choice(bits)
+    bit = rng.choice(bits)
     return batch.path, batch.place + end - bit // 8, bit % 8
 
 
@@ -157,7 +157,7 @@ def _looks_like_a_gap(copy: Copy, batch: Batch, base_offset: Offset) -> bool:
     return max((each.header.next_offset for each in before), default=first) <= base_offset < 1 << 63
 
 
-def _helper(copy: Copy, dice: SeededDice) -> tuple[str, int, int] | None:
+def _helper(copy: Copy, rng: SeededRandom) -> tuple[str, int, int] | None:
     files = [
         (path, len(content.data))
         for path, content in files_of(copy).items()
@@ -165,17 +165,17 @@ def _helper(copy: Copy, dice: SeededDice) -> tuple[str, int, int] | None:
     ]
     if not files:
         return None
-    path, size = dice.choice(files)
-    return path, dice.below(size), dice.below(8)
+    path, size = rng.choice(files)
+    return path, rng.below(size), rng.below(8)
 
 
-def misdirect(copy: Copy, source: Copy, dice: SeededDice) -> str:
+def misdirect(copy: Copy, source: Copy, rng: SeededRandom) -> str:
     """Put bytes of `source` over bytes of a log of `copy`. Returns the place, empty if nothing fits.
 
     They are either a whole batch at another batch's position, or a sector.
     """
     for _ in range(_TRIES):
-        found = _batch_for_batch(copy, source, dice) if dice.chance(50) else _sector_for_sector(copy, source, dice)
+        found = _batch_for_batch(copy, source, rng) if rng.chance(50) else _sector_for_sector(copy, source, rng)
         if found is None:
             continue
         taken, path, position, size = found
@@ -186,38 +186,38 @@ def misdirect(copy: Copy, source: Copy, dice: SeededDice) -> str:
     return ""
 
 
-def lose(source: Copy, dice: SeededDice) -> str:
+def lose(source: Copy, rng: SeededRandom) -> str:
     """Put zeros at the intended place of a misdirected write. Returns the place."""
-    batch = dice.choice(batches_of(source))
-    sector = dice.choice(_SECTORS)
+    batch = rng.choice(batches_of(source))
+    sector = rng.choice(_SECTORS)
     begin = batch.place // sector * sector
     source.node.disk.contents()[batch.path].damage(begin, bytes(sector))
     return f"zeros stand in {batch.path} at byte {begin}"
 
 
 def _batch_for_batch(
-    copy: Copy, source: Copy, dice: SeededDice
+    copy: Copy, source: Copy, rng: SeededRandom
 ) -> tuple[tuple[str, FilePosition], str, FilePosition, int] | None:
-    victim = dice.choice(batches_of(copy))
+    victim = rng.choice(batches_of(copy))
     others = [batch for batch in batches_of(source) if batch != victim]
     alike = [batch for batch in others if batch.header.size_bytes == victim.header.size_bytes]
     if not others:
         return None
-    other = dice.choice(alike if alike and dice.chance(70) else others)
+    other = rng.choice(alike if alike and rng.chance(70) else others)
     return (other.path, other.place), victim.path, victim.place, other.header.size_bytes
 
 
 def _sector_for_sector(
-    copy: Copy, source: Copy, dice: SeededDice
+    copy: Copy, source: Copy, rng: SeededRandom
 ) -> tuple[tuple[str, FilePosition], str, FilePosition, int] | None:
-    size = dice.choice(_SECTORS)
+    size = rng.choice(_SECTORS)
     logs = [path for path, content in files_of(copy).items() if path.endswith(".log") and content.data]
     files = [path for path, content in files_of(source).items() if content.data]
     if not logs or not files:
         return None
-    path, taken = dice.choice(logs), dice.choice(files)
+    path, taken = rng.choice(logs), rng.choice(files)
     contents = copy.node.disk.contents()
-    position, begin = (dice.below(-(-len(contents[name].data) // size)) * size for name in (path, taken))
+    position, begin = (rng.below(-(-len(contents[name].data) // size)) * size for name in (path, taken))
     return (taken, begin), path, position, size
 
 

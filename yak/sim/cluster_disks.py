@@ -15,9 +15,9 @@ from collections.abc import Callable
 from yak.sim.cluster import Cluster
 from yak.sim.cluster_damage import batches_of, flip, folder_of, is_damaged, lose, misdirect
 from yak.sim.cluster_losses import Losses
-from yak.sim.dice import SeededDice
 from yak.sim.history import Copy
 from yak.sim.node import SimNode
+from yak.sim.seeded_random import SeededRandom
 from yak.storage.names import BOOT_MARK
 
 _OPERATIONS = ("append", "append", "sync", "open", "read", "truncate", "rename", "write_file")
@@ -42,36 +42,36 @@ class Disks:
         for node in cluster.nodes:
             node.disk.observe_failure = lambda operation, _path: count(f"disk failures: {operation}")
 
-    def fail(self, node: SimNode, dice: SeededDice) -> bool:
+    def fail(self, node: SimNode, rng: SeededRandom) -> bool:
         """One call of some kind raises."""
-        operation, place = dice.choice(_OPERATIONS), dice.choice(_PLACES)
+        operation, place = rng.choice(_OPERATIONS), rng.choice(_PLACES)
         if "offset" in place.rpartition("/")[2] or "recovery" in place:
             operation = "append" if place.endswith("__consumer_offsets") else "write_file"
-        node.disk.fail_next(operation, dice.choice(_NUMBERS), path_contains=place)
+        node.disk.fail_next(operation, rng.choice(_NUMBERS), path_contains=place)
         self.failed[node.node_id] = None
         return True
 
-    def misread(self, node: SimNode, dice: SeededDice) -> bool:
+    def misread(self, node: SimNode, rng: SeededRandom) -> bool:
         """The next read of records returns one wrong bit, once."""
-        node.disk.garble_next(dice.fork("which bit"), path_contains="/data/")
+        node.disk.garble_next(rng.fork("which bit"), path_contains="/data/")
         self._cluster.history.may_be_damaged = True
         return True
 
-    def rot(self, dice: SeededDice) -> bool:
+    def rot(self, rng: SeededRandom) -> bool:
         """A stored bit of one copy flips."""
         copies = self._copies()
         if not copies:
             return False
-        copy = dice.choice(copies)
-        where = flip(copy, dice)
+        copy = rng.choice(copies)
+        where = flip(copy, rng)
         if where:
             self._note(copy, where)
-            if dice.chance(_COLD_PERCENT):
+            if rng.chance(_COLD_PERCENT):
                 # damage on the device shows only in reads from there, and the broker checks only such reads
                 copy.node.disk.cached_bytes = 0
         return bool(where)
 
-    def misdirect(self, dice: SeededDice) -> bool:
+    def misdirect(self, rng: SeededRandom) -> bool:
         """A write landed at another place: a copy has foreign bytes, and the intended place may have zeros.
 
         The bytes are from the same copy, or now and then from another copy on the same broker that may be damaged too.
@@ -79,15 +79,15 @@ class Disks:
         copies = self._copies()
         if not copies:
             return False
-        copy = dice.choice(copies)
+        copy = rng.choice(copies)
         others = [each for each in copies if each.node is copy.node and each is not copy]
-        source = dice.choice(others) if others and dice.chance(35) else copy
-        where = misdirect(copy, source, dice)
+        source = rng.choice(others) if others and rng.chance(35) else copy
+        where = misdirect(copy, source, rng)
         if not where:
             return False
         self._note(copy, where)
-        if dice.chance(50):
-            self._note(source, lose(source, dice))
+        if rng.chance(50):
+            self._note(source, lose(source, rng))
         return True
 
     def _copies(self) -> list[Copy]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from yak.sim.cluster_admin import CHURN
 from yak.sim.cluster_books import TopicPlan
-from yak.sim.dice import SeededDice
 from yak.sim.keyed import COMPACT
+from yak.sim.seeded_random import SeededRandom
 
 SHORT = "t-short"
 _SMALL = (("segment.bytes", "1024"), ("file.delete.delay.ms", "500"))
@@ -13,69 +13,69 @@ RETENTIONS = (_SMALL, (*_SMALL, ("retention.bytes", "2048")), (*_SMALL, ("retent
 """How `t-short` deletes records, besides DeleteRecords: not at all, by size, or by age."""
 
 
-def draw_plans(dice: SeededDice, brokers: int) -> dict[str, TopicPlan]:
+def draw_plans(rng: SeededRandom, brokers: int) -> dict[str, TopicPlan]:
     """Topics of several kinds; in some runs all of them flush every record, so that all brokers may lose power."""
-    three, all_flushed = min(3, brokers), dice.chance(25)
+    three, all_flushed = min(3, brokers), rng.chance(25)
     plans = [
-        TopicPlan("t-three", dice.between(1, 2), three, 2, all_flushed),
+        TopicPlan("t-three", rng.between(1, 2), three, 2, all_flushed),
         TopicPlan("t-safe", 1, three, 2, is_flushed=True),
         TopicPlan("t-loose", 1, three, 1, all_flushed),
-        TopicPlan("t-two", 1, 2, dice.between(1, 2), all_flushed),
+        TopicPlan("t-two", 1, 2, rng.between(1, 2), all_flushed),
         TopicPlan("t-one", 1, 1, 1, all_flushed),
-        TopicPlan(SHORT, 1, three, 2, all_flushed, dice.choice(RETENTIONS)),
+        TopicPlan(SHORT, 1, three, 2, all_flushed, rng.choice(RETENTIONS)),
     ]
-    chosen = [plan for plan in plans if dice.chance(50)] or plans[:1]
-    return {plan.name: plan for plan in (*chosen, TopicPlan(CHURN, dice.between(1, 2), three, 1, all_flushed))}
+    chosen = [plan for plan in plans if rng.chance(50)] or plans[:1]
+    return {plan.name: plan for plan in (*chosen, TopicPlan(CHURN, rng.between(1, 2), three, 1, all_flushed))}
 
 
-def draw_compaction(dice: SeededDice, brokers: int, *, is_flushed: bool) -> tuple[list[TopicPlan], dict[str, str]]:
+def draw_compaction(rng: SeededRandom, brokers: int, *, is_flushed: bool) -> tuple[list[TopicPlan], dict[str, str]]:
     """The compacted topic, in some runs, and broker configs; in some runs the committed offsets are compacted as well.
 
     It uses a random source of its own, so that the seed's other draws stay the same.
     """
-    settings = {"log.cleaner.backoff.ms": str(dice.choice((20, 200, 1_000)))}
-    if dice.chance(40):
+    settings = {"log.cleaner.backoff.ms": str(rng.choice((20, 200, 1_000)))}
+    if rng.chance(40):
         settings |= {
-            "offsets.topic.segment.bytes": str(dice.choice((400, 1_500))),
-            "log.cleaner.min.cleanable.ratio": dice.choice(("0.01", "0.5")),
-            "log.cleaner.delete.retention.ms": dice.choice(("500", "86400000")),
+            "offsets.topic.segment.bytes": str(rng.choice((400, 1_500))),
+            "log.cleaner.min.cleanable.ratio": rng.choice(("0.01", "0.5")),
+            "log.cleaner.delete.retention.ms": rng.choice(("500", "86400000")),
         }
     configs = (
-        ("segment.bytes", dice.choice(("300", "700", "2048"))),
-        ("min.cleanable.dirty.ratio", dice.choice(("0", "0.01", "0.5"))),
-        ("min.compaction.lag.ms", dice.choice(("0", "0", "500", "2000"))),
-        ("delete.retention.ms", dice.choice(("0", "1000", "4000", "86400000"))),
-        ("file.delete.delay.ms", dice.choice(("0", "500"))),
+        ("segment.bytes", rng.choice(("300", "700", "2048"))),
+        ("min.cleanable.dirty.ratio", rng.choice(("0", "0.01", "0.5"))),
+        ("min.compaction.lag.ms", rng.choice(("0", "0", "500", "2000"))),
+        ("delete.retention.ms", rng.choice(("0", "1000", "4000", "86400000"))),
+        ("file.delete.delay.ms", rng.choice(("0", "500"))),
     )
-    if not dice.chance(40):
+    if not rng.chance(40):
         return [], settings
     return [TopicPlan(COMPACT, 1, min(3, brokers), 2, is_flushed, compaction=configs)], settings
 
 
-def draw_settings(dice: SeededDice) -> dict[str, str]:
+def draw_settings(rng: SeededRandom) -> dict[str, str]:
     """Configs of all brokers."""
     return {
         "auto.create.topics.enable": "false",
-        "min.insync.replicas": str(dice.choice((1, 2, 2))),
-        "offsets.topic.num.partitions": str(dice.between(1, 2)),
-        "log.retention.check.interval.ms": str(dice.choice((500, 2_000))),
-        "group.initial.rebalance.delay.ms": str(dice.choice((0, 300))),
+        "min.insync.replicas": str(rng.choice((1, 2, 2))),
+        "offsets.topic.num.partitions": str(rng.between(1, 2)),
+        "log.retention.check.interval.ms": str(rng.choice((500, 2_000))),
+        "group.initial.rebalance.delay.ms": str(rng.choice((0, 300))),
         "group.min.session.timeout.ms": "500",
-        "group.consumer.session.timeout.ms": str(dice.choice((1_500, 4_000))),
+        "group.consumer.session.timeout.ms": str(rng.choice((1_500, 4_000))),
         "group.consumer.heartbeat.interval.ms": "500",
-        "log.flush.offset.checkpoint.interval.ms": str(dice.choice((400, 3_000))),
-        "replica.lag.time.max.ms": str(dice.choice((1_000, 3_000, 10_000))),
-        "replica.fetch.wait.max.ms": str(dice.choice((300, 500))),
+        "log.flush.offset.checkpoint.interval.ms": str(rng.choice((400, 3_000))),
+        "replica.lag.time.max.ms": str(rng.choice((1_000, 3_000, 10_000))),
+        "replica.fetch.wait.max.ms": str(rng.choice((300, 500))),
     }
 
 
-def draw_roles(dice: SeededDice, brokers: int) -> tuple[str, ...]:
+def draw_roles(rng: SeededRandom, brokers: int) -> tuple[str, ...]:
     """Which brokers may become controller."""
-    leaders = dice.choice((1, brokers, brokers))
+    leaders = rng.choice((1, brokers, brokers))
     return tuple("leader" if number < leaders else "follower" for number in range(brokers))
 
 
-def draw_racks(dice: SeededDice, brokers: int) -> tuple[str | None, ...]:
+def draw_racks(rng: SeededRandom, brokers: int) -> tuple[str | None, ...]:
     """The racks of the brokers; none in most runs."""
-    has_racks = dice.chance(30)
+    has_racks = rng.chance(30)
     return tuple(f"r{number % 2}" if has_racks else None for number in range(brokers))

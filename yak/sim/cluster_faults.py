@@ -17,10 +17,10 @@ from yak.sim.cluster import CLIENTS, Cluster
 from yak.sim.cluster_disks import Disks
 from yak.sim.cluster_losses import Losses
 from yak.sim.cluster_ways import Ways
-from yak.sim.dice import SeededDice
 from yak.sim.disk_death import Death, ProcessEnded
 from yak.sim.history import Copy, Key
 from yak.sim.node import SimNode
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.spec import Spec
 from yak.sim.store_line import STORE
 
@@ -73,34 +73,34 @@ class ClusterFaults:
     def __init__(
         self,
         cluster: Cluster,
-        dice: SeededDice,
+        rng: SeededRandom,
         plans: Callable[[str], TopicPlan | None],
         spec: Spec | None = None,
     ) -> None:
         self.counts: dict[str, int] = {}
         self._cluster = cluster
-        self._schedule = self._dice = dice
+        self._schedule = self._rng = rng
         self._spec = spec = spec or Spec(0)
         self.struck_count = 0
         self.losses = Losses(cluster, plans, self._count)
         # some seeds mix many classes, others repeat the same few
-        percent = dice.choice((12, 50))
-        self._classes = [name for name in CLASSES if dice.chance(percent)] or ["kill"]
+        percent = rng.choice((12, 50))
+        self._classes = [name for name in CLASSES if rng.chance(percent)] or ["kill"]
         for name, percent_of_it in ((MISDIRECTED, percent), (POWER_AFTER_TRUNCATION, percent), (BUG, BUG_PERCENT)):
-            if SeededDice(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
+            if SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
                 self._classes.append(name)
-        self._left = dice.between(1, dice.choice(STRIKES_MAX))
+        self._left = rng.between(1, rng.choice(STRIKES_MAX))
         if spec.faults is not None:
             self._classes, self._left = list(spec.faults), max(STRIKES_MAX) if spec.faults else 0
-        self._pause_us = dice.choice((200_000, 800_000, 2_500_000))
+        self._pause_us = rng.choice((200_000, 800_000, 2_500_000))
         self._under_way = 0
         self._disks = Disks(cluster, self.losses, self._count)
         self._ways = Ways(cluster, self._for_a_while)
         self._busy: dict[int, None] = {}
         self._truncated_lose_power = False
         self._truncated: dict[tuple[Key, NodeId], None] = {}
-        cluster.network.is_rough = dice.chance(50)
-        late_percent = dice.choice((0, 50, 90))
+        cluster.network.is_rough = rng.chance(50)
+        late_percent = rng.choice((0, 50, 90))
         for node in cluster.nodes:
             node.store_line.late_percent = late_percent
             node.on_ended_inside = partial(self._ended_inside, node)
@@ -108,7 +108,7 @@ class ClusterFaults:
             node.on_disks_lost = partial(self._disks_lost, node)
             node.on_request_failed = partial(self._request_failed, node)
             node.on_refused = lambda refused, node=node: self._refused(node, refused)  # type: ignore[misc]
-        if dice.chance(30) and not spec.leaves_out(SKEW):
+        if rng.chance(30) and not spec.leaves_out(SKEW):
             self._classes.append(SKEW)
             for node in cluster.nodes:
                 self._skew(node)
@@ -132,9 +132,9 @@ class ClusterFaults:
     def _strike(self) -> None:
         self._left -= 1
         self.struck_count += 1
-        self._dice = self._schedule.fork(f"fault {self.struck_count}")
-        name = self._dice.choice([name for name in self._classes if name != SKEW] or ["kill"])
-        ways, dice = self._ways, self._dice
+        self._rng = self._schedule.fork(f"fault {self.struck_count}")
+        name = self._rng.choice([name for name in self._classes if name != SKEW] or ["kill"])
+        ways, rng = self._ways, self._rng
         strikes: dict[str, Callable[[], bool]] = {
             "kill": self._kill,
             "kill inside": self._kill_inside,
@@ -142,21 +142,21 @@ class ClusterFaults:
             POWER_AFTER_TRUNCATION: self._power_loss_after_truncation,
             "stop": self._stop,
             "pause": self._pause,
-            "cut brokers": lambda: ways.cut(dice, ways.brokers(), ways.brokers()),
-            "cut clients": lambda: ways.cut(dice, [CLIENTS], ways.brokers()),
-            "cut store": lambda: ways.cut(dice, [STORE], ways.brokers()),
-            "break": lambda: ways.break_some(dice),
-            "flutter": lambda: ways.flutter(dice),
-            "lost calls": lambda: ways.lost_calls(dice),
-            "slow way": lambda: ways.slow_way(dice),
+            "cut brokers": lambda: ways.cut(rng, ways.brokers(), ways.brokers()),
+            "cut clients": lambda: ways.cut(rng, [CLIENTS], ways.brokers()),
+            "cut store": lambda: ways.cut(rng, [STORE], ways.brokers()),
+            "break": lambda: ways.break_some(rng),
+            "flutter": lambda: ways.flutter(rng),
+            "lost calls": lambda: ways.lost_calls(rng),
+            "slow way": lambda: ways.slow_way(rng),
             "outage": ways.outage,
-            "slow store": lambda: ways.slow_store(dice),
+            "slow store": lambda: ways.slow_store(rng),
             "disk": lambda: self._to_victim(self._fail_disk),
             "slow disk": self._slow_disk,
             "wipe": self._wipe,
-            "rot": lambda: self._disks.rot(self._dice),
+            "rot": lambda: self._disks.rot(self._rng),
             "misread": lambda: self._to_victim(self._disks.misread),
-            MISDIRECTED: lambda: self._disks.misdirect(self._dice),
+            MISDIRECTED: lambda: self._disks.misdirect(self._rng),
             BUG: lambda: self._to_victim(self._plant_bug),
         }
         if self._spec.strikes(self.struck_count):
@@ -176,7 +176,7 @@ class ClusterFaults:
             heal()
 
         spans = (longest_us // 200, longest_us // 20, longest_us // 4, longest_us)
-        self._cluster.world.after(self._dice.between(1_000, self._dice.choice(spans)), end)
+        self._cluster.world.after(self._rng.between(1_000, self._rng.choice(spans)), end)
 
     # ------------------------------------------------------------------------------------------------- processes
 
@@ -190,16 +190,16 @@ class ClusterFaults:
             return None
         controller = self._cluster.store.state.cluster.get("ctl_id")
         for node in running:
-            if node.node_id == controller and self._dice.chance(30):
+            if node.node_id == controller and self._rng.chance(30):
                 return node
-        return self._dice.choice(running)
+        return self._rng.choice(running)
 
     def _kill(self) -> bool:
         victim = self._victim()
         if victim is None:
             return False
         killed = [
-            each for each in (self._running() if self._dice.chance(10) else [victim]) if self.losses.may_restart(each)
+            each for each in (self._running() if self._rng.chance(10) else [victim]) if self.losses.may_restart(each)
         ]
         for each in killed:
             each.kill()
@@ -211,7 +211,7 @@ class ClusterFaults:
         victim = self._victim()
         if victim is None:
             return False
-        victim.disk.end_inside(Death(self._dice, self._dice.below(self._dice.choice(WRITES_BEFORE_DEATH))))
+        victim.disk.end_inside(Death(self._rng, self._rng.below(self._rng.choice(WRITES_BEFORE_DEATH))))
         self._for_a_while(lambda: victim.disk.end_inside(None))
         return True
 
@@ -220,12 +220,12 @@ class ClusterFaults:
         if node.node_id in self._busy:
             node.kill()
             node.on_stopped()
-        elif not self._dice.chance(50) or not self._lose_power(node):
+        elif not self._rng.chance(50) or not self._lose_power(node):
             node.kill()
             self._restart_later(node)
 
-    def _plant_bug(self, node: SimNode, dice: SeededDice) -> bool:
-        if not node.bugs.plant(dice):
+    def _plant_bug(self, node: SimNode, rng: SeededRandom) -> bool:
+        if not node.bugs.plant(rng):
             return False
         self._for_a_while(node.bugs.withdraw)
         return True
@@ -258,10 +258,10 @@ class ClusterFaults:
         nodes = self._running()
         if not nodes:
             return False
-        if not self._dice.chance(30):
-            nodes = [self._dice.choice(nodes)]
+        if not self._rng.chance(30):
+            nodes = [self._rng.choice(nodes)]
         struck = False
-        kills_the_rest = self._dice.chance(50)
+        kills_the_rest = self._rng.chance(50)
         for node in nodes:
             if self._lose_power(node):
                 struck = True
@@ -282,13 +282,13 @@ class ClusterFaults:
             self._truncated.clear()
 
         self._under_way += 1
-        self._cluster.world.after(self._dice.between(LONGEST_US // 4, LONGEST_US), end)
+        self._cluster.world.after(self._rng.between(LONGEST_US // 4, LONGEST_US), end)
         return True
 
     def truncated(self, copy: Copy) -> None:
         """A copy was truncated: its broker may lose power soon, or soon after the copy's next append."""
         if self._truncated_lose_power:
-            if self._dice.chance(20):
+            if self._rng.chance(20):
                 self._lose_power_soon(copy.node)
             else:
                 self._truncated[copy.key, copy.node.node_id] = None
@@ -307,7 +307,7 @@ class ClusterFaults:
             if node in self._running() and self._lose_power(node):
                 self._count("power losses after a truncation")
 
-        self._cluster.world.after(self._dice.between(0, self._dice.choice((500, 50_000, 2_000_000))), lose_power)
+        self._cluster.world.after(self._rng.between(0, self._rng.choice((500, 50_000, 2_000_000))), lose_power)
 
     def _lose_power(self, node: SimNode) -> bool:
         if self.losses.has_rotten(node):
@@ -366,8 +366,8 @@ class ClusterFaults:
     def _restart(self, node: SimNode) -> None:
         if SKEW in self._classes:
             self._skew(node)
-        if "kill inside" in self._classes and self._dice.chance(20):
-            node.disk.end_inside(Death(self._dice, self._dice.below(min(WRITES_BEFORE_DEATH))))
+        if "kill inside" in self._classes and self._rng.chance(20):
+            node.disk.end_inside(Death(self._rng, self._rng.below(min(WRITES_BEFORE_DEATH))))
             self._for_a_while(lambda: node.disk.end_inside(None))
         try:
             node.start()
@@ -392,21 +392,21 @@ class ClusterFaults:
             self._restart_later(node)
 
     def _skew(self, node: SimNode) -> None:
-        node.skew_ms = self._dice.choice((0, self._dice.between(-3_600_000, 3_600_000)))
+        node.skew_ms = self._rng.choice((0, self._rng.between(-3_600_000, 3_600_000)))
 
     # ---------------------------------------------------------------------------------------------------- disks
 
-    def _to_victim(self, strike: Callable[[SimNode, SeededDice], bool]) -> bool:
+    def _to_victim(self, strike: Callable[[SimNode, SeededRandom], bool]) -> bool:
         node = self._victim()
-        return node is not None and strike(node, self._dice)
+        return node is not None and strike(node, self._rng)
 
-    def _fail_disk(self, node: SimNode, dice: SeededDice) -> bool:
-        return self.losses.may_go_offline(node) and self._disks.fail(node, dice)
+    def _fail_disk(self, node: SimNode, rng: SeededRandom) -> bool:
+        return self.losses.may_go_offline(node) and self._disks.fail(node, rng)
 
     def _slow_disk(self) -> bool:
-        node = self._dice.choice(self._cluster.nodes)
-        kind = self._dice.choice(("flush", "read", "checkpoint", "image", "cut"))
-        node.jobs.delays_us = {kind: self._dice.between(100_000, 2_000_000)}
+        node = self._rng.choice(self._cluster.nodes)
+        kind = self._rng.choice(("flush", "read", "checkpoint", "image", "cut"))
+        node.jobs.delays_us = {kind: self._rng.between(100_000, 2_000_000)}
 
         def heal() -> None:
             node.jobs.delays_us = {}

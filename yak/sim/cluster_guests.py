@@ -11,9 +11,9 @@ from kio.schema.errors import ErrorCode
 from yak.core import events
 from yak.sim.cluster import Cluster
 from yak.sim.cluster_books import ClusterBooks
-from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
 from yak.sim.request_fields import build
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import read_answer, request_class, request_frame
 
 BROKER_REGISTRATION, REGISTRATION_VERSION = 62, 4
@@ -26,12 +26,12 @@ IDS = 3
 class Guests:
     """Sends requests from within the brokers' processes, as HTTP does, until it is stopped; in most runs it is off."""
 
-    def __init__(self, cluster: Cluster, dice: SeededDice, books: ClusterBooks) -> None:
+    def __init__(self, cluster: Cluster, rng: SeededRandom, books: ClusterBooks) -> None:
         self._cluster = cluster
-        self._dice = dice
+        self._rng = rng
         self._books = books
-        self._is_stopped = not dice.chance(35)
-        self._pause_us = dice.choice((200_000, 1_000_000))
+        self._is_stopped = not rng.chance(35)
+        self._pause_us = rng.choice((200_000, 1_000_000))
         self._connections = 0
         self._waiting: dict[int, Callable[[Any], None]] = {}
 
@@ -48,26 +48,26 @@ class Guests:
 
     def _go_on(self) -> None:
         if not self._is_stopped:
-            self._cluster.world.after(self._dice.between(1_000, self._pause_us), self._work)
+            self._cluster.world.after(self._rng.between(1_000, self._pause_us), self._work)
 
     def _work(self) -> None:
-        node = self._dice.choice(self._cluster.nodes)
-        node_id = self._dice.between(1, len(self._cluster.nodes) + IDS)
+        node = self._rng.choice(self._cluster.nodes)
+        node_id = self._rng.between(1, len(self._cluster.nodes) + IDS)
         if self._is_stopped or node.broker is None or not node.is_ready or node.is_paused:
             self._go_on()
             return
         guest = node.broker.image.external_brokers.get(node_id)
-        if guest is not None and self._dice.chance(40):
+        if guest is not None and self._rng.chance(40):
             fields: dict[str, Any] = {"broker_id": node_id}
             self._ask(node, "guests closed", UNREGISTER_BROKER, UNREGISTER_VERSION, fields)
             return
-        epoch = -1 if guest is None or self._dice.chance(20) else guest.broker_epoch
+        epoch = -1 if guest is None or self._rng.chance(20) else guest.broker_epoch
         what = "guests registered" if epoch < 0 else "guests changed"
-        listener = {"name": "L", "host": f"h{self._dice.below(9)}", "port": 9092, "security_protocol": 0}
+        listener = {"name": "L", "host": f"h{self._rng.below(9)}", "port": 9092, "security_protocol": 0}
         fields = {
             "broker_id": node_id,
             "cluster_id": node.broker.image.cluster_id,
-            "incarnation_id": self._dice.uuid4() if guest is None or epoch < 0 else uuid.UUID(guest.boot_id),
+            "incarnation_id": self._rng.uuid4() if guest is None or epoch < 0 else uuid.UUID(guest.boot_id),
             "listeners": [listener],
             "features": [],
             "rack": None,

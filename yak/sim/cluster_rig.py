@@ -15,14 +15,14 @@ from yak.cluster.image import PartitionInfo
 from yak.cluster.settings import ClusterSettings
 from yak.ids import NodeId, TopicPartition
 from yak.lifecycle.liveness import serving_brokers
+from yak.ports.metadata_store import StoreRequest
 from yak.replication.partition import Partition
-from yak.seams.metadata_store import StoreRequest
 from yak.sim.cluster import Cluster
-from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
 from yak.sim.request_fields import build, create_fields, fetch_fields, produce_fields
 from yak.sim.rig import Pending
 from yak.sim.routing import Connection
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import record_batch, request_class
 from yak.sim.world import World
 
@@ -46,7 +46,7 @@ class ClusterRig:
         self.world = World()
         self.cluster = Cluster(
             self.world,
-            SeededDice(seed),
+            SeededRandom(seed),
             size=size,
             settings={"auto.create.topics.enable": "false"} | (settings or {}),
             cluster_settings=ClusterSettings(

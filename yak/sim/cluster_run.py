@@ -36,7 +36,6 @@ from yak.sim.cluster_counts import Counts
 from yak.sim.cluster_draws import SHORT, draw_compaction, draw_plans, draw_racks, draw_roles, draw_settings
 from yak.sim.cluster_faults import SKEW, ClusterFaults
 from yak.sim.cluster_guests import Guests
-from yak.sim.dice import SeededDice
 from yak.sim.groups import Groups
 from yak.sim.history import Chain, Copy, Key, Watcher
 from yak.sim.impostor import Impostor
@@ -47,6 +46,7 @@ from yak.sim.recording import Reading, Recorder, must_hold
 from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.routing import Channel, View
 from yak.sim.seed_report import SeedReport
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.spec import Spec
 from yak.sim.world import START_MS, World
@@ -73,52 +73,52 @@ class ClusterRun:
         self.spec = spec
         seed, brokers = spec.seed, spec.brokers
         self.world = World()
-        dice = SeededDice(f"{seed}:{brokers}")
-        self._dice = dice.fork("run")
-        self.session_ms = self._dice.choice((1_500, 3_000, 6_000))
-        plans = draw_plans(self._dice, brokers)
+        rng = SeededRandom(f"{seed}:{brokers}")
+        self._rng = rng.fork("run")
+        self.session_ms = self._rng.choice((1_500, 3_000, 6_000))
+        plans = draw_plans(self._rng, brokers)
         keyed, cleaning = draw_compaction(
-            SeededDice(f"compaction {seed}:{brokers}"), brokers, is_flushed=plans[CHURN].is_flushed
+            SeededRandom(f"compaction {seed}:{brokers}"), brokers, is_flushed=plans[CHURN].is_flushed
         )
         plans |= {plan.name: plan for plan in keyed}
         self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
-        settings = draw_settings(self._dice) | cleaning
+        settings = draw_settings(self._rng) | cleaning
         cluster_settings = ClusterSettings(
             heartbeat_interval_ms=self.session_ms // 6,
             session_timeout_ms=self.session_ms,
-            leader_imbalance_check_interval_ms=self._dice.choice((1_000, 5_000)),
+            leader_imbalance_check_interval_ms=self._rng.choice((1_000, 5_000)),
             elections_a_call=1,
         )
         self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, min(3, brokers), int(settings["min.insync.replicas"]), False)
         self.cluster = Cluster(
             self.world,
-            dice,
+            rng,
             size=brokers,
             settings=settings,
             cluster_settings=cluster_settings,
-            roles=draw_roles(self._dice, brokers),
-            racks=draw_racks(self._dice, brokers),
+            roles=draw_roles(self._rng, brokers),
+            racks=draw_racks(self._rng, brokers),
         )
         for node in self.cluster.nodes:
             # so that other events run between the partitions of a new image, or of a follower's fetches
             node.partitions_a_slice = 1
             node.partitions_a_fetch = 2
             if not spec.leaves_out(PAUSES):
-                node.jobs.pauses = SeededDice(f"pauses {seed}:{brokers}:{node.node_id}")
+                node.jobs.pauses = SeededRandom(f"pauses {seed}:{brokers}:{node.node_id}")
         history = self.cluster.history
         history.keyed = frozenset((COMPACT, OFFSETS_TOPIC))
-        self.view = View(self.cluster, dice.fork("view"))
+        self.view = View(self.cluster, rng.fork("view"))
         self.recorder = Recorder(self.world)
         self.books = ClusterBooks(history, self.view.topic_ids.get, self.recorder)
-        self.faults = ClusterFaults(self.cluster, dice.fork("faults"), self._plan_of, spec)
+        self.faults = ClusterFaults(self.cluster, rng.fork("faults"), self._plan_of, spec)
         self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
         topics = [name for name in plans if name != CHURN]
-        self.groups = Groups(self.view, dice.fork("groups"), self.books, topics, spec.leaves_out)
+        self.groups = Groups(self.view, rng.fork("groups"), self.books, topics, spec.leaves_out)
         self.coordinators = GroupOffsetsStay(self.cluster, self.groups.books)
         self.loads = LoadsRefuseDamage(history)
         self.commits = CommitsOfMembers(self.groups.books)
-        self.guests = Guests(self.cluster, dice.fork("guests"), self.books)
-        self.impostor = Impostor(self.cluster, SeededDice(f"impostor {seed}:{brokers}"), self.books)
+        self.guests = Guests(self.cluster, rng.fork("guests"), self.books)
+        self.impostor = Impostor(self.cluster, SeededRandom(f"impostor {seed}:{brokers}"), self.books)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
         self.compaction = CompactionKeepsLast(history)
@@ -153,7 +153,7 @@ class ClusterRun:
     def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
         for node in self.cluster.nodes:
-            self.world.after(self._dice.between(0, 300_000), node.start)
+            self.world.after(self._rng.between(0, 300_000), node.start)
         self.world.run(self._all_are_ready, check=_nothing, events_max=EVENTS_MAX)
         self.admin.make_topics()
         self.world.run(lambda: self.admin.topics_are_made, check=_nothing, events_max=EVENTS_MAX)
@@ -215,7 +215,7 @@ class ClusterRun:
     # -------------------------------------------------------------------------------------------------- clients
 
     def _channel(self, partition: tuple[str, int] | None) -> Channel:
-        return Channel(self.view, self._dice.fork(f"channel {partition}"), partition)
+        return Channel(self.view, self._rng.fork(f"channel {partition}"), partition)
 
     def _all_are_ready(self) -> bool:
         return all(node.is_ready for node in self.cluster.nodes)
@@ -225,16 +225,16 @@ class ClusterRun:
             if plan.name == CHURN:
                 continue
             for partition in range(plan.partitions):
-                for _ in range(self._dice.choice((1, 1, 2))):
-                    producer = self._producer(plan.name, partition, self.spec.count(self._dice.choice(COUNTS)))
-                    begin_us = self._dice.between(0, 50_000)
+                for _ in range(self._rng.choice((1, 1, 2))):
+                    producer = self._producer(plan.name, partition, self.spec.count(self._rng.choice(COUNTS)))
+                    begin_us = self._rng.between(0, 50_000)
                     if self.spec.has_producer(len(self.producers)):
                         self.producers.append(producer)
                         self.world.after(begin_us, producer.start)
                 self._consume(plan.name, partition)
-                if plan.name == SHORT and self._dice.chance(60) and not self.spec.leaves_out(DELETER):
+                if plan.name == SHORT and self._rng.chance(60) and not self.spec.leaves_out(DELETER):
                     self._delete_records(plan.name, partition)
-                if self._dice.chance(20) and not self.spec.leaves_out(SLOPPY):
+                if self._rng.chance(20) and not self.spec.leaves_out(SLOPPY):
                     self._write_sloppily(plan.name, partition)
 
     def _consume(self, topic: str, partition: int) -> None:
@@ -246,15 +246,15 @@ class ClusterRun:
             topic,
             partition,
             wait_ms=1_500,
-            pause_us=self._dice.choice((2_000, 300_000)),
+            pause_us=self._rng.choice((2_000, 300_000)),
             retry_us=RETRY_US,
         )
         self.consumed[topic, partition] = None
-        self.world.after(self._dice.between(0, 50_000), consumer.start)
+        self.world.after(self._rng.between(0, 50_000), consumer.start)
 
     def _write_sloppily(self, topic: str, partition: int) -> None:
-        channel, pause_us = self._channel((topic, partition)), self._dice.choice((20_000, 100_000, 400_000))
-        acks = self._dice.choice((0, 1, 1, -1))
+        channel, pause_us = self._channel((topic, partition)), self._rng.choice((20_000, 100_000, 400_000))
+        acks = self._rng.choice((0, 1, 1, -1))
         # acks=0 gets no response, so this writer would write without a pause
         pause_us = pause_us if acks else max(200_000, pause_us)
         writer = SloppyWriter(channel, self.books, len(self.sloppy), topic, partition, pause_us=pause_us, acks=acks)
@@ -262,7 +262,7 @@ class ClusterRun:
         writer.start()
 
     def _delete_records(self, topic: str, partition: int) -> None:
-        pause_us = self._dice.choice((500_000, 2_000_000, 6_000_000))
+        pause_us = self._rng.choice((500_000, 2_000_000, 6_000_000))
         deleter = RecordsDeleter(self._channel((topic, partition)), self.books, topic, partition, pause_us=pause_us)
         self.sloppy.append(deleter)
         deleter.start()
@@ -275,8 +275,8 @@ class ClusterRun:
             topic,
             partition,
             count=count,
-            window=self._dice.choice((1, 1, 2, 5)),
-            pause_us=self._dice.choice(PAUSES_US),
+            window=self._rng.choice((1, 1, 2, 5)),
+            pause_us=self._rng.choice(PAUSES_US),
             retry_us=RETRY_US,
         )
 

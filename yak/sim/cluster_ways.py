@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from yak.sim.cluster import CLIENTS, Cluster
-from yak.sim.dice import SeededDice
+from yak.sim.seeded_random import SeededRandom
 
 
 class Ways:
@@ -19,14 +19,14 @@ class Ways:
         """All brokers, by their names in the network."""
         return [node.party for node in self._cluster.nodes]
 
-    def cut(self, dice: SeededDice, some: Sequence[str], others: Sequence[str]) -> bool:
+    def cut(self, rng: SeededRandom, some: Sequence[str], others: Sequence[str]) -> bool:
         """Block traffic between one of `some` and one or all of `others`, in both directions or one."""
-        one = dice.choice(some)
-        if dice.chance(25):
+        one = rng.choice(some)
+        if rng.chance(25):
             targets = [party for party in others if party != one]
         else:
-            targets = [dice.choice([party for party in others if party != one])]
-        both, reverse = dice.chance(60), dice.chance(50)
+            targets = [rng.choice([party for party in others if party != one])]
+        both, reverse = rng.chance(60), rng.chance(50)
         pairs = [(other, one) if reverse else (one, other) for other in targets]
         for a, b in pairs:
             self._cluster.cut(a, b, both=both)
@@ -38,35 +38,35 @@ class Ways:
         self._for_a_while(heal)
         return True
 
-    def break_some(self, dice: SeededDice) -> bool:
+    def break_some(self, rng: SeededRandom) -> bool:
         """Break open connections."""
-        one, other = dice.choice(self.brokers()), dice.choice([*self.brokers(), CLIENTS])
-        broken = self._cluster.network.break_connections(one, other, dice.choice((30, 100)))
+        one, other = rng.choice(self.brokers()), rng.choice([*self.brokers(), CLIENTS])
+        broken = self._cluster.network.break_connections(one, other, rng.choice((30, 100)))
         self._cluster.world.say(f"{broken} connections between {one} and {other} break")
-        if dice.chance(20):
+        if rng.chance(20):
             self._cluster.world.say(f"the store's connection of {one} breaks")
             self._cluster.node(int(one[1:])).store_line.lose("simulated: reset")
         return True
 
-    def flutter(self, dice: SeededDice) -> bool:
+    def flutter(self, rng: SeededRandom) -> bool:
         """A broker loses its connection to the store again and again: calls are sent twice, and arrive late."""
-        node, times = dice.choice(self._cluster.nodes), dice.between(3, 15)
+        node, times = rng.choice(self._cluster.nodes), rng.between(3, 15)
 
         def lose() -> None:
             nonlocal times
             node.store_line.lose("simulated: flutter")
             times -= 1
             if times:
-                self._cluster.world.after(dice.between(1_000, 150_000), lose)
+                self._cluster.world.after(rng.between(1_000, 150_000), lose)
 
         self._cluster.world.say(f"the store's connection of {node.party} flutters")
         lose()
         return True
 
-    def lost_calls(self, dice: SeededDice) -> bool:
+    def lost_calls(self, rng: SeededRandom) -> bool:
         """Connections to the store break during calls, so that brokers do not know whether a call was executed."""
-        nodes = self._cluster.nodes if dice.chance(50) else [dice.choice(self._cluster.nodes)]
-        percent = dice.choice((30, 70))
+        nodes = self._cluster.nodes if rng.chance(50) else [rng.choice(self._cluster.nodes)]
+        percent = rng.choice((30, 70))
         self._cluster.world.say(f"the store's connections break in {percent} of 100 calls")
         for node in nodes:
             node.store_line.break_percent = percent
@@ -78,10 +78,10 @@ class Ways:
         self._for_a_while(heal)
         return True
 
-    def slow_way(self, dice: SeededDice) -> bool:
+    def slow_way(self, rng: SeededRandom) -> bool:
         """Slow down one direction between two parties."""
-        one, other = dice.choice(self.brokers()), dice.choice([*self.brokers(), CLIENTS])
-        delay_us = dice.choice((20_000, 200_000, 1_500_000))
+        one, other = rng.choice(self.brokers()), rng.choice([*self.brokers(), CLIENTS])
+        delay_us = rng.choice((20_000, 200_000, 1_500_000))
         self._cluster.world.say(f"slow: {one} -> {other}, {delay_us // 1000} ms")
         self._cluster.network.slow_down(one, other, delay_us)
         self._for_a_while(lambda: self._cluster.network.slow_down(one, other, 0))
@@ -95,10 +95,10 @@ class Ways:
         self._for_a_while(self._cluster.start_store)
         return True
 
-    def slow_store(self, dice: SeededDice) -> bool:
+    def slow_store(self, rng: SeededRandom) -> bool:
         """The store is slow for one broker, or for all."""
-        slow_us = dice.choice((30_000, 300_000, 2_000_000))
-        nodes = self._cluster.nodes if dice.chance(50) else [dice.choice(self._cluster.nodes)]
+        slow_us = rng.choice((30_000, 300_000, 2_000_000))
+        nodes = self._cluster.nodes if rng.chance(50) else [rng.choice(self._cluster.nodes)]
         self._cluster.world.say(f"the store is slow, up to {slow_us // 1000} ms")
         for node in nodes:
             node.store_line.slow_us = slow_us

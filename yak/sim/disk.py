@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
+from yak.ports.disk import Buffer, DiskFull
+from yak.ports.random_source import RandomSource
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, read_header
-from yak.seams.dice import Dice
-from yak.seams.disk import Buffer, DiskFull
 from yak.sim.disk_content import Content
 from yak.sim.disk_death import Death, Tear
 from yak.sim.disk_names import Names
@@ -151,7 +151,7 @@ class SimDisk:
         self._names = Names()
         self._handles: dict[str, SimFile] = {}
         self._failures: dict[str, list[tuple[str, int]]] = {}
-        self._garbles: list[tuple[str, Dice]] = []
+        self._garbles: list[tuple[str, RandomSource]] = []
         self._total_bytes = total_bytes
         self.locks: dict[str, None] = {}
         self.cached_bytes: int | None = None
@@ -165,13 +165,13 @@ class SimDisk:
 
     # --------------------------------------------------------------------------------------------------- faults
 
-    def crash(self, dice: Dice) -> dict[str, int]:
+    def crash(self, rng: RandomSource) -> dict[str, int]:
         """Lose power, and all locks. Returns how many files lost unsynced data, by kind of tear, and how many names."""
         lost: dict[str, int] = {}
-        if count := self._names.lose_power(dice):
+        if count := self._names.lose_power(rng):
             lost["names"] = count
         for path in sorted(self._names.files):
-            if kind := self._names.files[path].lose_power(dice):
+            if kind := self._names.files[path].lose_power(rng):
                 lost[kind] = lost.get(kind, 0) + 1
         self.kill()
         return lost
@@ -212,15 +212,15 @@ class SimDisk:
                 is_clean = operation in ("append", "write_file", "open") and error_number == errno.ENOSPC
                 raise (DiskFull if is_clean else OSError)(error_number, errno.errorcode[error_number], path)
 
-    def garble_next(self, dice: Dice, *, path_contains: str) -> None:
+    def garble_next(self, rng: RandomSource, *, path_contains: str) -> None:
         """The next read of such a path that starts with a whole batch returns it with a wrong bit."""
-        self._garbles.append((path_contains, dice))
+        self._garbles.append((path_contains, rng))
 
     def maybe_garbled(self, path: str, data: bytes) -> bytes:
         """The bytes that a read returns."""
         if not self._garbles or not path.endswith(".log") or len(data) <= HEADER_BYTES:
             return data
-        part, dice = self._garbles[0]
+        part, rng = self._garbles[0]
         # compaction may leave a batch without records
         if part not in path or not BATCH_LENGTH_MIN < read_header(data).batch_length <= len(data):
             return data
@@ -229,7 +229,7 @@ class SimDisk:
             self.observe_failure("wrong bytes", path)
         changed = bytearray(data)
         end = min(len(data), read_header(data).size_bytes)
-        changed[HEADER_BYTES + dice.below(end - HEADER_BYTES)] ^= 1 << dice.below(8)
+        changed[HEADER_BYTES + rng.below(end - HEADER_BYTES)] ^= 1 << rng.below(8)
         return bytes(changed)
 
     def count_read(self, path: str) -> None:

@@ -7,7 +7,7 @@ bytes, for the checks and for repairs.
 
 from __future__ import annotations
 
-from yak.seams.dice import Dice
+from yak.ports.random_source import RandomSource
 
 SECTORS = (64, 512, 4096)
 """The unit of a device write: a cache line of persistent memory, a sector, a page."""
@@ -63,35 +63,35 @@ class Content:
             self.synced = len(self.data)
             self.cut = b""
 
-    def lose_power(self, dice: Dice) -> str:
+    def lose_power(self, rng: RandomSource) -> str:
         """Keep only the device's bytes. Returns the kind of tear, empty if there was nothing to lose."""
         self._forget_wounds(self.synced)
         tail = len(self.data) - self.synced
         if not tail and not self.cut:
             return ""
-        kind = ("whole", "nothing", "prefix", "holes")[dice.below(4)]
+        kind = ("whole", "nothing", "prefix", "holes")[rng.below(4)]
         if kind == "nothing":
-            self.data[self.synced :] = self.cut if dice.below(2) else b""
+            self.data[self.synced :] = self.cut if rng.below(2) else b""
         elif kind == "prefix":
-            del self.data[self.synced + dice.below(tail + 1) :]
+            del self.data[self.synced + rng.below(tail + 1) :]
         elif kind == "holes":
-            self._tear(dice)
+            self._tear(rng)
         self.cut = b""
         self.synced = len(self.data)
         return kind
 
-    def _tear(self, dice: Dice) -> None:
+    def _tear(self, rng: RandomSource) -> None:
         """Each sector of the unsynced tail reached the device or not; the file may also end anywhere in the tail."""
-        sector, begin, end = SECTORS[dice.below(len(SECTORS))], self.synced, len(self.data)
+        sector, begin, end = SECTORS[rng.below(len(SECTORS))], self.synced, len(self.data)
         old = self.cut + bytes(max(0, end - begin - len(self.cut)))
         position = begin
         while position < end:
             following = min(end, (position // sector + 1) * sector)
-            fate = dice.below(3)
+            fate = rng.below(3)
             if fate == 1:
                 self.data[position:following] = bytes(following - position)
             elif fate == 2:
                 self.data[position:following] = old[position - begin : following - begin]
             position = following
-        if dice.below(2):
-            del self.data[begin + dice.below(end - begin + 1) :]
+        if rng.below(2):
+            del self.data[begin + rng.below(end - begin + 1) :]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final
 
-from yak.seams.dice import Dice
+from yak.ports.random_source import RandomSource
 
 Tear = Callable[[int], int]
 """Of so many bytes to write, how many were written."""
@@ -21,8 +21,8 @@ class ProcessEnded(BaseException):
 class Death(AbstractContextManager["Tear | None"]):
     """Entered for each write; the process ends in the write after `writes_left` others."""
 
-    def __init__(self, dice: Dice, writes_left: int) -> None:
-        self._dice = dice
+    def __init__(self, rng: RandomSource, writes_left: int) -> None:
+        self._rng = rng
         self._writes_left = writes_left
 
     def __enter__(self) -> Tear | None:
@@ -31,9 +31,9 @@ class Death(AbstractContextManager["Tear | None"]):
         if self._writes_left >= 0:
             return None
         # later writes do not happen: a process that is gone runs no cleanup
-        if self._writes_left < -1 or self._dice.below(100) < _BEFORE_PERCENT:
+        if self._writes_left < -1 or self._rng.below(100) < _BEFORE_PERCENT:
             raise ProcessEnded
-        return lambda size_bytes: self._dice.below(size_bytes + 1)
+        return lambda size_bytes: self._rng.below(size_bytes + 1)
 
     def __exit__(self, *_: object) -> None:
         """Raises ProcessEnded, whatever the outcome of the write."""

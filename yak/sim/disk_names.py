@@ -10,7 +10,7 @@ import posixpath
 from enum import Enum
 from typing import TypeVar
 
-from yak.seams.dice import Dice
+from yak.ports.random_source import RandomSource
 from yak.sim.disk_content import Content
 
 _T = TypeVar("_T")
@@ -110,12 +110,12 @@ class Names:
         """All changes are on the device."""
         self._journal.clear()
 
-    def lose_power(self, dice: Dice) -> int:
+    def lose_power(self, rng: RandomSource) -> int:
         """Undo some of the changes that are not on the device, newest first. Returns how many names changed back."""
         count = len(self._journal)
         if not count:
             return 0
-        kept = (count, 0, dice.below(count + 1))[dice.below(3)]
+        kept = (count, 0, rng.below(count + 1))[rng.below(3)]
         lost = 0
         while len(self._journal) > kept:
             lost += self._undo(self._journal.pop())

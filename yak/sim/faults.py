@@ -14,8 +14,8 @@ from collections.abc import Callable
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
-from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.spec import Spec
 from yak.sim.store import SimStore
 from yak.sim.world import World
@@ -43,7 +43,7 @@ class Faults:
         world: World,
         node: SimNode,
         store: SimStore,
-        dice: SeededDice,
+        rng: SeededRandom,
         *,
         victims: tuple[str, ...],
         cut_connections: Callable[[int], None],
@@ -53,13 +53,13 @@ class Faults:
         self._world = world
         self._node = node
         self._store = store
-        self._schedule = self._dice = dice
+        self._schedule = self._rng = rng
         self._spec = spec
         self.struck_count = 0
         self._victims = victims
         self._cut_connections = cut_connections
         self._lose_answers = lose_answers
-        self._left = dice.between(0, FAULTS_MAX)
+        self._left = rng.between(0, FAULTS_MAX)
         self._is_busy = False
         self.counts: dict[str, int] = {}
         table = {
@@ -74,7 +74,7 @@ class Faults:
             "cold cache": (4, self._cold_cache),
         }
         assert tuple(table) == CLASSES
-        has_bugs = spec.faults is None and SeededDice(f"{spec.seed}:1:{BUG}").chance(BUG_PERCENT)
+        has_bugs = spec.faults is None and SeededRandom(f"{spec.seed}:1:{BUG}").chance(BUG_PERCENT)
         table[BUG] = (BUG_WEIGHT, self._plant_bug)
         chosen = (*CLASSES, BUG) if has_bugs else CLASSES if spec.faults is None else spec.faults
         self._table = [table[name] for name in (*CLASSES, BUG) if name in chosen]
@@ -102,12 +102,12 @@ class Faults:
             return
         self._left -= 1
         self.struck_count += 1
-        self._dice = self._schedule.fork(f"fault {self.struck_count}")
+        self._rng = self._schedule.fork(f"fault {self.struck_count}")
         if not self._spec.strikes(self.struck_count):
             self.start()
             return
         self._is_busy = True
-        drawn = self._dice.below(sum(weight for weight, _fault in self._table))
+        drawn = self._rng.below(sum(weight for weight, _fault in self._table))
         for weight, fault in self._table:
             drawn -= weight
             if drawn < 0:
@@ -133,10 +133,10 @@ class Faults:
 
         The next incarnation must recognise each of these batches.
         """
-        if self._dice.chance(50):
+        if self._rng.chance(50):
             self._count("last answers lost")
             self._lose_answers()
-            self._world.after(self._dice.between(2_000, 40_000), end)
+            self._world.after(self._rng.between(2_000, 40_000), end)
         else:
             end()
 
@@ -153,13 +153,13 @@ class Faults:
         self._node.stop()
 
     def _restart_later(self) -> None:
-        self._world.after(self._dice.between(1_000, 300_000), self._restart)
+        self._world.after(self._rng.between(1_000, 300_000), self._restart)
 
     def _restart(self) -> None:
         node = self._node
         # never in the first directory: it has the metadata copy, without which the broker does not start
-        if len(node.directories) > 1 and self._dice.chance(5):
-            node.disk.fail_next(self._dice.choice(START_OPERATIONS), path_contains=f"{node.directories[-1]}/")
+        if len(node.directories) > 1 and self._rng.chance(5):
+            node.disk.fail_next(self._rng.choice(START_OPERATIONS), path_contains=f"{node.directories[-1]}/")
             self._count("disks that fail at the start")
             try:
                 node.start()
@@ -176,7 +176,7 @@ class Faults:
     def _plant_bug(self) -> None:
         """An unexpected exception in the broker's own code (`yak.sim.planted_bugs`)."""
         node, starts = self._node, self._node.starts_count
-        if node.bugs.plant(self._dice):
+        if node.bugs.plant(self._rng):
             self._count(BUG)
 
         def withdraw() -> None:
@@ -184,7 +184,7 @@ class Faults:
                 node.bugs.withdraw()
                 self.start()
 
-        self._world.after(self._dice.between(5_000, 1_000_000), withdraw)
+        self._world.after(self._rng.between(5_000, 1_000_000), withdraw)
 
     def _fail_stopped(self, failure: FailStop) -> None:
         """The shell ends the process, and a service manager restarts it."""
@@ -200,14 +200,14 @@ class Faults:
     def _cut(self) -> None:
         """Connections are lost, some of them repeatedly: clients retry their requests."""
         self._count("connections cut")
-        cuts = self._dice.between(1, 8)
+        cuts = self._rng.between(1, 8)
 
         def cut() -> None:
             nonlocal cuts
-            self._cut_connections(self._dice.choice((20, 50, 100)))
+            self._cut_connections(self._rng.choice((20, 50, 100)))
             cuts -= 1
             if cuts:
-                self._world.after(self._dice.between(500, 60_000), cut)
+                self._world.after(self._rng.between(500, 60_000), cut)
             else:
                 self.start()
 
@@ -217,9 +217,9 @@ class Faults:
 
     def _failing_disk(self) -> None:
         """One call fails; whatever the outcome, an operator repairs the disk and restarts the broker."""
-        operation = self._dice.choice(DISK_OPERATIONS)
-        number = errno.ENOSPC if operation != "sync" and self._dice.chance(50) else errno.EIO
-        self._node.disk.fail_next(operation, number, path_contains=f"/{self._dice.choice(self._victims)}")
+        operation = self._rng.choice(DISK_OPERATIONS)
+        number = errno.ENOSPC if operation != "sync" and self._rng.chance(50) else errno.EIO
+        self._node.disk.fail_next(operation, number, path_contains=f"/{self._rng.choice(self._victims)}")
         self._count("disks that may fail")
         self._end_later()
 
@@ -239,45 +239,45 @@ class Faults:
         def end() -> None:
             if self._node.broker is None or self._node.starts_count != starts:
                 return  # the process ended by itself
-            if self._dice.chance(25):
+            if self._rng.chance(25):
                 self._stop_now()
-            elif self._dice.chance(50):
+            elif self._rng.chance(50):
                 self._kill_now()
             else:
                 self._crash()
 
-        self._world.after(self._dice.between(50_000, 600_000), end)
+        self._world.after(self._rng.between(50_000, 600_000), end)
 
     def _slow_disk(self) -> None:
         self._count("slow disks")
-        kind = self._dice.choice(("flush", "read", "checkpoint", "recompress", "image", "delete"))
-        self._node.jobs.delays_us = {kind: self._dice.between(200_000, SLOW_JOB_US)}
+        kind = self._rng.choice(("flush", "read", "checkpoint", "recompress", "image", "delete"))
+        self._node.jobs.delays_us = {kind: self._rng.between(200_000, SLOW_JOB_US)}
 
         def heal() -> None:
             self._node.jobs.delays_us = {}
             self.start()
 
-        self._world.after(self._dice.between(50_000, 1_000_000), heal)
+        self._world.after(self._rng.between(50_000, 1_000_000), heal)
 
     def _cold_cache(self) -> None:
         self._count("cold caches")
-        self._node.disk.cached_bytes = self._dice.choice((0, 100, 400))
+        self._node.disk.cached_bytes = self._rng.choice((0, 100, 400))
 
-        stays = self._dice.chance(50)
+        stays = self._rng.chance(50)
 
         def heal() -> None:
             if not stays:
                 self._node.disk.cached_bytes = None
             self.start()
 
-        self._world.after(self._dice.between(50_000, 1_000_000), heal)
+        self._world.after(self._rng.between(50_000, 1_000_000), heal)
 
     # ------------------------------------------------------------------------------------------------ the store
 
     def _store_outage(self) -> None:
         self._count("store outages")
         self._node.store_goes_down()
-        self._world.after(self._dice.between(1_000, 3_000_000), self._heal_store)
+        self._world.after(self._rng.between(1_000, 3_000_000), self._heal_store)
 
     def _heal_store(self) -> None:
         self._node.store_comes_up()
@@ -289,10 +289,10 @@ class Faults:
         self._count("stores that lost their history")
         node.store_goes_down()
         whole = store.saved()
-        if self._dice.chance(30):
+        if self._rng.chance(30):
             store.flush_all()
         else:
-            store.lose_last(self._dice.between(1, 5))
+            store.lose_last(self._rng.between(1, 5))
         store.restart()
         node.store_comes_up()
 
@@ -304,7 +304,7 @@ class Faults:
                 store.bring_back(whole)
             self._heal_store()
 
-        self._world.after(self._dice.between(100_000, 4_000_000), bring_back)
+        self._world.after(self._rng.between(100_000, 4_000_000), bring_back)
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

@@ -21,15 +21,15 @@ from yak.sim.group_wire import (
 )
 
 if TYPE_CHECKING:
-    from yak.sim.dice import SeededDice
     from yak.sim.groups import SimGroup
+    from yak.sim.seeded_random import SeededRandom
 
 
 class ClassicMember(GroupMember):
     """Speaks JoinGroup, SyncGroup and Heartbeat, and revokes all its partitions before each rebalance ("eager")."""
 
-    def __init__(self, group: SimGroup, number: int, dice: SeededDice, instance: str | None) -> None:
-        super().__init__(group, number, dice, instance)
+    def __init__(self, group: SimGroup, number: int, rng: SeededRandom, instance: str | None) -> None:
+        super().__init__(group, number, rng, instance)
         self._token = b""
         """Marks the assignment that it computed last."""
         self._decided: list[Place] | None = None
@@ -57,7 +57,7 @@ class ClassicMember(GroupMember):
         if answer is not None and code == NONE:
             self.member_id, self.generation = answer.member_id, answer.generation_id
             self._group.count("joins")
-            if self._dice.chance(80):
+            if self._rng.chance(80):
                 self._commit_late()
             self._sync(answer)
         elif answer is not None and code == ErrorCode.member_id_required:
@@ -156,7 +156,7 @@ class ClassicMember(GroupMember):
             self._give_up(list(self._own))
             self._join()
 
-        if self._dice.chance(70):
+        if self._rng.chance(70):
             self._commit_own(go)
         else:
             go()

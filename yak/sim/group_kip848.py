@@ -99,12 +99,12 @@ class ConsumerMember(GroupMember):
             self._has_all = True
             self._in_this_round(0 if gone else BEAT_US, self._beat)
 
-        if gone and self._dice.chance(80):
+        if gone and self._rng.chance(80):
             self._commit_own(given_back)
         else:
             given_back()
 
     def _say_goodbye(self) -> None:
         epoch = LEAVING if self._instance is None else LEAVING_FOR_NOW
-        link = CoordinatorLink(self._group.view, self._dice.fork("leave"), self._group.group_id)
+        link = CoordinatorLink(self._group.view, self._rng.fork("leave"), self._group.group_id)
         link.send(GROUP_HEARTBEAT, self._body(epoch, self.member_id), lambda _answer: link.close())

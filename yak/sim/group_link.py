@@ -6,9 +6,9 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.dice import SeededDice
 from yak.sim.group_wire import FIND_COORDINATOR, VERSIONS, request
 from yak.sim.routing import Connection, Done, View
+from yak.sim.seeded_random import SeededRandom
 
 MOVED = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_available})
 
@@ -16,9 +16,9 @@ MOVED = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_availabl
 class CoordinatorLink:
     """One connection to the current coordinator of a group."""
 
-    def __init__(self, view: View, dice: SeededDice, group: str) -> None:
+    def __init__(self, view: View, rng: SeededRandom, group: str) -> None:
         self._cluster = view.cluster
-        self._dice = dice
+        self._rng = rng
         self._group = group
         self._connection: Connection | None = None
         self._finder: Connection | None = None
@@ -45,7 +45,7 @@ class CoordinatorLink:
 
         if self._finder is not None:
             self._finder.close()
-        finder = self._finder = Connection(self._cluster, self._dice.choice(self._cluster.nodes).node_id)
+        finder = self._finder = Connection(self._cluster, self._rng.choice(self._cluster.nodes).node_id)
         finder.send(
             FIND_COORDINATOR, VERSIONS[FIND_COORDINATOR], request(FIND_COORDINATOR, key=self._group, key_type=0), found
         )

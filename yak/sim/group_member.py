@@ -29,8 +29,8 @@ from yak.sim.routing import Channel
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from yak.sim.dice import SeededDice
     from yak.sim.groups import SimGroup
+    from yak.sim.seeded_random import SeededRandom
 
 RETRY_US = 120_000
 NONE = ErrorCode.none
@@ -74,16 +74,16 @@ class GroupMember:
 
     is_classic = True
 
-    def __init__(self, group: SimGroup, number: int, dice: SeededDice, instance: str | None) -> None:
+    def __init__(self, group: SimGroup, number: int, rng: SeededRandom, instance: str | None) -> None:
         self.is_running = False
         self.member_id = ""
         self.generation = -1
         self._group = group
-        self._dice = dice
+        self._rng = rng
         self._instance = instance
         self._number = number
         self._world = group.view.cluster.world
-        self._link = CoordinatorLink(group.view, dice.fork("link"), group.group_id)
+        self._link = CoordinatorLink(group.view, rng.fork("link"), group.group_id)
         self._own: dict[Place, _Own] = {}
         self._round = 0
         """Responses of earlier rounds are ignored: the member has rejoined, or is another process."""
@@ -128,7 +128,7 @@ class GroupMember:
         self.member_id, self.generation = "", -1
         self._begin_round()
         self._join()
-        self._after(self._dice.between(self._group.commit_us // 2, self._group.commit_us), self._commit_now_and_then)
+        self._after(self._rng.between(self._group.commit_us // 2, self._group.commit_us), self._commit_now_and_then)
 
     def crash(self) -> None:
         """The process and its connections are gone; or it is paused, and its last commit arrives late."""
@@ -136,11 +136,11 @@ class GroupMember:
             return
         self.is_running = False
         self._group.count("members crashed")
-        if self._own and self._dice.chance(50):
+        if self._own and self._rng.chance(50):
             process, member_id, generation, offsets = self.process, self.member_id, self.generation, self._positions()
-            link = CoordinatorLink(self._group.view, self._dice.fork("late"), self._group.group_id)
+            link = CoordinatorLink(self._group.view, self._rng.fork("late"), self._group.group_id)
             self._world.after(
-                self._dice.between(1_000, 2_000 * self._group.session_ms),
+                self._rng.between(1_000, 2_000 * self._group.session_ms),
                 lambda: self._commit(link, process, member_id, generation, offsets, lambda _codes: link.close()),
             )
             self._group.count("commits by the dead")
@@ -157,7 +157,7 @@ class GroupMember:
 
     def _say_goodbye(self) -> None:
         who = {"member_id": self.member_id, "group_instance_id": self._instance}
-        link = CoordinatorLink(self._group.view, self._dice.fork("leave"), self._group.group_id)
+        link = CoordinatorLink(self._group.view, self._rng.fork("leave"), self._group.group_id)
         link.send(LEAVE, request(LEAVE, group_id=self._group.group_id, members=[who]), lambda _answer: link.close())
 
     def _end(self) -> None:
@@ -239,7 +239,7 @@ class GroupMember:
     def _read(self, place: Place, start: int) -> None:
         group = self._group
         reading = Reading(group.readings, group.recorder, self.process, place)
-        channel = Channel(group.view, self._dice.fork(f"channel {place}"), place)
+        channel = Channel(group.view, self._rng.fork(f"channel {place}"), place)
         consumer = SimConsumer(
             channel, reading, *place, wait_ms=1_500, pause_us=group.fetch_pause_us, retry_us=RETRY_US, bytes_min=2_048
         )
@@ -269,7 +269,7 @@ class GroupMember:
 
     def _commit_now_and_then(self) -> None:
         self._commit_own(lambda: None)
-        self._after(self._dice.between(self._group.commit_us // 2, self._group.commit_us), self._commit_now_and_then)
+        self._after(self._rng.between(self._group.commit_us // 2, self._group.commit_us), self._commit_now_and_then)
 
     def _commit_own(self, then: Callable[[], None]) -> None:
         """Commit the positions that moved; one commit at a time."""

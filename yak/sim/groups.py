@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from yak.sim.cluster_books import ClusterBooks
-    from yak.sim.dice import SeededDice
     from yak.sim.recording import Recorder
     from yak.sim.routing import View
+    from yak.sim.seeded_random import SeededRandom
 
 SESSIONS_MS = (1_500, 3_000, 6_000)
 COMMIT_US = (200_000, 700_000, 2_000_000)
@@ -64,7 +64,7 @@ class SimGroup:
         self,
         group_id: str,
         view: View,
-        dice: SeededDice,
+        rng: SeededRandom,
         cluster_books: ClusterBooks,
         books: GroupBooks,
         topics: tuple[str, ...],
@@ -77,25 +77,25 @@ class SimGroup:
         self.topics = topics
         self.recorder: Recorder = cluster_books.recorder
         self.readings = _Readings(cluster_books)
-        self.session_ms = dice.choice(SESSIONS_MS)
-        self.rebalance_ms = dice.choice((1_500, 3_000))
+        self.session_ms = rng.choice(SESSIONS_MS)
+        self.rebalance_ms = rng.choice((1_500, 3_000))
         # a member that learns of a rebalance after its time-out never gets in
         self.beat_us = min(self.session_ms, self.rebalance_ms) * 1000 // 3
-        self.commit_us = dice.choice(COMMIT_US)
+        self.commit_us = rng.choice(COMMIT_US)
         self.dealt: dict[int, list[Place]] = {}
         """Assignments that classic leaders computed, by generation; some were never written."""
         self._cluster_books = cluster_books
-        self._dice = dice
+        self._rng = rng
         self._tokens = 0
         self.fetch_pause_us = PAUSE_US
-        self._pause_us = dice.choice((1_000_000, 4_000_000, 12_000_000))
+        self._pause_us = rng.choice((1_000_000, 4_000_000, 12_000_000))
         self._is_stopped = False
         self._found: dict[Place, Offset] | None = None
-        is_static = dice.chance(30)
+        is_static = rng.chance(30)
         kind = ClassicMember if is_classic else ConsumerMember
         self.members: list[GroupMember] = [
-            kind(self, number, dice.fork(f"member {number}"), f"{group_id}-i{number}" if is_static else None)
-            for number in range(dice.between(1, 3))
+            kind(self, number, rng.fork(f"member {number}"), f"{group_id}-i{number}" if is_static else None)
+            for number in range(rng.between(1, 3))
         ]
 
     def count(self, what: str) -> None:
@@ -120,8 +120,8 @@ class SimGroup:
     def start(self) -> None:
         """Start the members."""
         for member in self.members:
-            self._later(self._dice.between(0, 1_000_000), member.start)
-        self._later(self._dice.between(1_000, self._pause_us), self._trouble)
+            self._later(self._rng.between(0, 1_000_000), member.start)
+        self._later(self._rng.between(1_000, self._pause_us), self._trouble)
 
     def _later(self, delay_us: int, then: Any) -> None:
         self.view.cluster.world.after(delay_us, then)
@@ -129,14 +129,14 @@ class SimGroup:
     def _trouble(self) -> None:
         if self._is_stopped:
             return
-        member = self._dice.choice(self.members)
+        member = self._rng.choice(self.members)
         if member.is_running:
-            if self._dice.chance(60):
+            if self._rng.chance(60):
                 member.crash()
             else:
                 member.leave()
-            self._later(self._dice.between(1_000, 3_000 * self.session_ms // 2), member.start)
-        self._later(self._dice.between(1_000, self._pause_us), self._trouble)
+            self._later(self._rng.between(1_000, 3_000 * self.session_ms // 2), member.start)
+        self._later(self._rng.between(1_000, self._pause_us), self._trouble)
 
     def heal(self) -> None:
         """Stop all crashes, start all members, and shorten their pauses."""
@@ -173,7 +173,7 @@ class SimGroup:
         """Fetch the committed offsets again and again, as an administrator does."""
         places = self.partitions()
         asked_at = self.recorder.now
-        link = CoordinatorLink(self.view, self._dice.fork("look-up"), self.group_id)
+        link = CoordinatorLink(self.view, self._rng.fork("look-up"), self.group_id)
 
         def answered(answer: Any | None) -> None:
             is_deposed = not self.books.leads(self.group_id, link.node_id)
@@ -198,20 +198,18 @@ class Groups:
     """All groups of a run; half of the runs have none."""
 
     def __init__(
-        self, view: View, dice: SeededDice, books: ClusterBooks, topics: list[str], leaves_out: Callable[[str], bool]
+        self, view: View, rng: SeededRandom, books: ClusterBooks, topics: list[str], leaves_out: Callable[[str], bool]
     ) -> None:
         self.books = GroupBooks(view.cluster, books)
         self._cluster = view.cluster
         self._cluster_books = books
         self.groups: list[SimGroup] = []
-        for number in range(dice.choice((0, 0, 0, 0, 1, 1, 1, 2))):
-            some = tuple(
-                sorted({dice.choice(topics), dice.choice(topics)} if dice.chance(25) else {dice.choice(topics)})
-            )
-            is_classic = dice.chance(60)
+        for number in range(rng.choice((0, 0, 0, 0, 1, 1, 1, 2))):
+            some = tuple(sorted({rng.choice(topics), rng.choice(topics)} if rng.chance(25) else {rng.choice(topics)}))
+            is_classic = rng.chance(60)
             group_id = f"g{number}{'c' if is_classic else 'n'}"
             there = tuple(name for name in some if not leaves_out(name))
-            group = SimGroup(group_id, view, dice.fork(group_id), books, self.books, there, is_classic=is_classic)
+            group = SimGroup(group_id, view, rng.fork(group_id), books, self.books, there, is_classic=is_classic)
             if there and not leaves_out(group_id):
                 self.groups.append(group)
 

@@ -19,8 +19,8 @@ from yak.protocol.record_batch import iterate_headers
 from yak.sim.originals import Originals
 
 if TYPE_CHECKING:
+    from yak.ports.metadata_store import StoreOutcome, StoreRequest
     from yak.replication.partition import Partition
-    from yak.seams.metadata_store import StoreOutcome, StoreRequest
     from yak.sim.node import SimNode
     from yak.storage.log import Log
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from yak.replication.partition import Partition
     from yak.sim.cluster import Cluster
     from yak.sim.cluster_books import ClusterBooks
-    from yak.sim.dice import SeededDice
+    from yak.sim.seeded_random import SeededRandom
 
 FETCH, FETCH_VERSION = 1, 17
 HANDSHAKE, HANDSHAKE_VERSION = 17, 1
@@ -36,17 +36,17 @@ PERCENT = 40
 class Impostor:
     """Sends a fetch at the leader's log end offset now and then; if accepted, it would commit unreplicated records."""
 
-    def __init__(self, cluster: Cluster, dice: SeededDice, books: ClusterBooks) -> None:
+    def __init__(self, cluster: Cluster, rng: SeededRandom, books: ClusterBooks) -> None:
         self._cluster = cluster
-        self._dice = dice
+        self._rng = rng
         self._books = books
-        self._is_stopped = not dice.chance(PERCENT)
-        self._pause_us = dice.choice((200_000, 1_000_000))
+        self._is_stopped = not rng.chance(PERCENT)
+        self._pause_us = rng.choice((200_000, 1_000_000))
 
     def start(self) -> None:
         """Schedule the next fetch."""
         if not self._is_stopped:
-            self._cluster.world.after(self._dice.between(1_000, self._pause_us), self._work)
+            self._cluster.world.after(self._rng.between(1_000, self._pause_us), self._work)
 
     def stop(self) -> None:
         """Send nothing more."""
@@ -57,9 +57,9 @@ class Impostor:
         if self._is_stopped or not found:
             self.start()
             return
-        partition, leader, follower = self._dice.choice(found)
+        partition, leader, follower = self._rng.choice(found)
         connection = Connection(self._cluster, leader)
-        if self._dice.chance(50):
+        if self._rng.chance(50):
             self._claim(connection, follower)
 
         def answered(answer: Any | None) -> None:
@@ -79,10 +79,10 @@ class Impostor:
         """Claim a broker's identity, and send random bytes as proof."""
         boot_id = self._cluster.store.state.brokers[follower.node_id]["boot_id"]
         incarnation = Incarnation(follower.node_id, follower.broker_epoch, boot_id)
-        hello = Hello(incarnation, self._dice.secret_bytes(NONCE_BYTES)).encode()
+        hello = Hello(incarnation, self._rng.secret_bytes(NONCE_BYTES)).encode()
         body = build(request_class(HANDSHAKE, HANDSHAKE_VERSION), {"mechanism": MECHANISM})
         connection.send(HANDSHAKE, HANDSHAKE_VERSION, body, lambda _answer: None)
-        for said in (hello, self._dice.secret_bytes(PROOF_BYTES)):
+        for said in (hello, self._rng.secret_bytes(PROOF_BYTES)):
             body = build(request_class(AUTHENTICATE, AUTHENTICATE_VERSION), {"auth_bytes": said})
             connection.send(AUTHENTICATE, AUTHENTICATE_VERSION, body, lambda _answer: None)
 

@@ -19,9 +19,9 @@ from typing import Final
 from yak.core.events import JobDone, JobKind, RunJob
 from yak.core.jobs import SIDE_BY_SIDE
 from yak.ids import JobId
-from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import GONE, ProcessEnded
+from yak.sim.seeded_random import SeededRandom
 
 MARKS_US: Final = 500
 """From a broker's readiness until it has recorded the machine's boot id in its directories."""
@@ -43,14 +43,14 @@ class Jobs:
     def __init__(
         self,
         disk: SimDisk,
-        dice: SeededDice,
+        rng: SeededRandom,
         later: Callable[[int, Callable[[], object]], None],
         post: Callable[[JobDone], None],
     ) -> None:
-        self._disk, self._dice, self._later, self._post = disk, dice, later, post
+        self._disk, self._rng, self._later, self._post = disk, rng, later, post
         self.delays_us: Mapping[str, int] = {}
         """Fixed times from a job's effect to its begin, by kind; other times come from the random source."""
-        self.pauses: SeededDice | None = None
+        self.pauses: SeededRandom | None = None
         """Draws the pauses; without it every job runs in one piece."""
         self.counts = {"pauses of jobs": 0, "jobs interrupted": 0}
         """Interrupted jobs: the process ended between two of their disk calls."""
@@ -86,10 +86,10 @@ class Jobs:
         """One job in twenty is slow."""
         if kind in self.delays_us:
             return self.delays_us[kind]
-        slow = self._dice.chance(5)
+        slow = self._rng.chance(5)
         if kind in ("flush", "cut"):
-            return self._dice.between(100, 200_000 if slow else 4_000)
-        return self._dice.between(50, 50_000 if slow else 1_000)
+            return self._rng.between(100, 200_000 if slow else 4_000)
+        return self._rng.between(50, 50_000 if slow else 1_000)
 
     def _begin(self, effect: RunJob) -> None:
         if sum(kind == effect.kind for kind, _thread in self._running.values()) >= SIDE_BY_SIDE[effect.kind]:
@@ -123,7 +123,7 @@ class Jobs:
         self._done(effect, thread.result, thread.error)
 
     def _done(self, effect: RunJob, result: object, error: Exception | None) -> None:
-        self._later(self._dice.between(20, 2_000), lambda: self._post(JobDone(effect.job_id, result, error)))
+        self._later(self._rng.between(20, 2_000), lambda: self._post(JobDone(effect.job_id, result, error)))
         if self._waiting[effect.kind]:
             waiting = self._waiting[effect.kind].popleft()
             self._later(0, lambda: self._begin(waiting))
@@ -138,7 +138,7 @@ class _Thread:
         self.result: object = None
         self.error: Exception | None = None
         self._run: Callable[[], object] | None = None
-        self._dice = SeededDice(0)
+        self._rng = SeededRandom(0)
         self._pause_percent = 0
         self._pause_us_max = 0
         self._paused_us = 0
@@ -150,10 +150,10 @@ class _Thread:
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
-    def take(self, run: Callable[[], object], dice: SeededDice) -> None:
+    def take(self, run: Callable[[], object], rng: SeededRandom) -> None:
         """Get a job, which `go_on` begins."""
-        self._run, self._dice = run, dice
-        self._pause_percent, self._pause_us_max = dice.choice(_PAUSE_PERCENT), dice.choice(_PAUSE_US)
+        self._run, self._rng = run, rng
+        self._pause_percent, self._pause_us_max = rng.choice(_PAUSE_PERCENT), rng.choice(_PAUSE_US)
         self._paused_us = 0
         self.is_over = self._has_ended_process = self._is_interrupted = False
         self.result = self.error = None
@@ -167,13 +167,13 @@ class _Thread:
 
     def pause_us(self) -> int:
         """How long this pause takes."""
-        pause_us = self._dice.between(20, self._pause_us_max)
+        pause_us = self._rng.between(20, self._pause_us_max)
         self._paused_us += pause_us
         return pause_us
 
     def called(self, call: str, path: str) -> None:  # noqa: ARG002
         """In the job's thread: a disk call begins, or a sync ends. Raises ProcessEnded."""
-        if self._paused_us < _PAUSES_US_MAX and self._dice.chance(self._pause_percent):
+        if self._paused_us < _PAUSES_US_MAX and self._rng.chance(self._pause_percent):
             self._handed_back.release()
             self._turn.acquire()
             if self._is_interrupted:

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from yak.sim.dice import SeededDice
 from yak.sim.line import Line
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.world import World
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ class Dial:
 class Network:
     """All parties and connections."""
 
-    def __init__(self, world: World, dice: SeededDice) -> None:
+    def __init__(self, world: World, rng: SeededRandom) -> None:
         self.world = world
         self.is_rough = False
         """Whether some messages take tens of milliseconds."""
         self.on_heal: list[Callable[[], None]] = []
-        self._dice = dice
+        self._rng = rng
         self._nodes: dict[str, SimNode] = {}
         self._parties: dict[str, SimNode] = {}
         self._cuts: dict[Way, int] = {}
@@ -101,8 +101,8 @@ class Network:
         if self.is_cut(there) or self.is_cut(back) or not node.is_powered:
             if waited_us >= CONNECT_TIMEOUT_US // 2:
                 self._fail(dial, caller, "timeout", CONNECT_TIMEOUT_US - waited_us)
-            elif not node.is_powered and self._dice.chance(50):
-                self._fail(dial, caller, "unreachable", self._dice.between(1_000, 500_000))
+            elif not node.is_powered and self._rng.chance(50):
+                self._fail(dial, caller, "unreachable", self._rng.between(1_000, 500_000))
             else:
                 # the kernel repeats its SYN after a second
                 again_us = CONNECT_TIMEOUT_US // 2 - waited_us
@@ -129,7 +129,7 @@ class Network:
     def process_ended(self, party: str) -> None:
         """The kernel closes or resets a process's connections."""
         for line in self._lines_of(party):
-            line.end_dies(party, self._dice.choice(("reset", "reset", "closed")))
+            line.end_dies(party, self._rng.choice(("reset", "reset", "closed")))
 
     def power_lost(self, party: str) -> None:
         """A machine is gone; its connections get no close or reset."""
@@ -145,7 +145,7 @@ class Network:
         """Reset about `percent` of the connections between two parties; returns how many."""
         broken = 0
         for line in self._lines_of(one):
-            if other in (line.source, line.node.party) and self._dice.chance(percent):
+            if other in (line.source, line.node.party) and self._rng.chance(percent):
                 line.reset()
                 broken += 1
         return broken
@@ -157,12 +157,12 @@ class Network:
 
     def delay(self, source: str, target: str) -> int:
         """The delay of a message, in µs."""
-        dice = self._dice
-        delay_us = dice.between(30, 800)
-        if self.is_rough and dice.chance(3):
-            delay_us += dice.between(0, 60_000)
+        rng = self._rng
+        delay_us = rng.between(30, 800)
+        if self.is_rough and rng.chance(3):
+            delay_us += rng.between(0, 60_000)
         slow_us = self._slow.get((source, target))
-        return delay_us if slow_us is None else delay_us + dice.between(slow_us // 2, slow_us)
+        return delay_us if slow_us is None else delay_us + rng.between(slow_us // 2, slow_us)
 
     def is_cut(self, way: Way) -> bool:
         """Whether this direction is blocked."""

@@ -22,12 +22,12 @@ from yak.core import events
 from yak.errors import FailStop, LogDirectoryFailure
 from yak.partitions.metadata_loader import PARTITIONS_A_SLICE
 from yak.replication.replica_fetchers import PARTITIONS_A_FETCH
-from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import Death, ProcessEnded
 from yak.sim.jobs import MARKS_US, Jobs
 from yak.sim.peers import Peers
 from yak.sim.planted_bugs import PlantedBugs
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.step_probe import StepProbe
 from yak.sim.store_line import StoreLine
 from yak.sim.world import World
@@ -49,7 +49,7 @@ class SimNode:
     def __init__(
         self,
         world: World,
-        dice: SeededDice,
+        rng: SeededRandom,
         store: SimStore,
         *,
         node_id: int,
@@ -66,7 +66,7 @@ class SimNode:
         self.host, self.port = f"node{node_id}", PORT
         self.directories, self.disk = directories, SimDisk()
         self.disk.make_directory("/")
-        self.jobs = Jobs(self.disk, dice, self._later, self._post)
+        self.jobs = Jobs(self.disk, rng, self._later, self._post)
         self.skew_ms = 0
         """This broker's clock minus the world's. It changes only while the broker does not run."""
         self.partitions_a_slice = PARTITIONS_A_SLICE
@@ -101,9 +101,9 @@ class SimNode:
         self.after_step: Callable[[], None] = lambda: None
         self.cluster_settings = cluster_settings or ClusterSettings()
         self.store_line = StoreLine(
-            world, dice, store, self.post, party=self.party if network is not None else "", network=network
+            world, rng, store, self.post, party=self.party if network is not None else "", network=network
         )
-        self._dice = dice
+        self._rng = rng
         self._settings = settings
         self._role = role
         self._rack = rack
@@ -134,7 +134,7 @@ class SimNode:
         self.starts_count += 1
         self.is_powered = True
         config = BrokerConfig.from_settings(self._settings)
-        disk, dice, now_ms = self.disk, self._dice, self.now_ms
+        disk, rng, now_ms = self.disk, self._rng, self.now_ms
         for directory in self.directories:
             disk.make_directory(directory)
         image_log, image = ImageLog.open(disk, f"{self.directories[0]}/{IMAGE_FOLDER}")
@@ -146,7 +146,7 @@ class SimNode:
             disk,
             self.directories,
             self.node_id,
-            dice.uuid4,
+            rng.uuid4,
             now_ms,
             config_for,
             kernel_boot_id=self.kernel_boot_id,
@@ -155,7 +155,7 @@ class SimNode:
         self.notices += [events.Notice(each.level, each.event, each.fields) for each in log_store.report.events]
         identity = Identity(
             node_id=self.node_id,
-            boot_id=str(dice.uuid4()),
+            boot_id=str(rng.uuid4()),
             directories=tuple(str(directory_id) for directory_id in log_store.directory_ids()),
             host=self.host,
             port=self.port,
@@ -175,7 +175,7 @@ class SimNode:
                 image=image,
                 image_log=image_log,
                 secret_file=SecretFile(disk, f"{self.directories[0]}/{IMAGE_FOLDER}"),
-                dice=dice,
+                rng=rng,
             ),
             now_ms,
         )
@@ -197,7 +197,7 @@ class SimNode:
         self._end()
         self.crashes_count += 1
         self.kernel_boot_id = f"boot {self.crashes_count}"
-        for what, count in self.disk.crash(self._dice).items():
+        for what, count in self.disk.crash(self._rng).items():
             self.world.say(f"node {self.node_id}: {count} files or names lost what was not synced: {what}")
             self.torn[what] = self.torn.get(what, 0) + count
 

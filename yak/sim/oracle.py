@@ -19,11 +19,11 @@ from kio.serial import entity_writer
 from yak.broker import delayed_fetch
 from yak.broker.apis import fetch, produce
 from yak.errors import ErrorCode
+from yak.ports.disk import Buffer
 from yak.protocol.hot import FetchPartitionAnswer, ProducePartitionAnswer
 from yak.protocol.hot_pieces import NodeEndpoint
 from yak.protocol.replica_fetch import VERSION, WantedPartition
 from yak.replication import replica_fetcher
-from yak.seams.disk import Buffer
 from yak.sim.wire import nested, request_class, request_frame
 
 FETCH = 1

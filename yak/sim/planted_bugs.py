@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from yak.core import events
 from yak.errors import FailStop
 from yak.sim.books import Violation
-from yak.sim.dice import SeededDice
 from yak.sim.disk_death import Death, Tear
+from yak.sim.seeded_random import SeededRandom
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -69,7 +69,7 @@ class PlantedBugs:
 
     # --------------------------------------------------------------------------------------------------- planting
 
-    def plant(self, dice: SeededDice) -> bool:
+    def plant(self, rng: SeededRandom) -> bool:
         """Make a later call of some place raise.
 
         Returns False if a bug is pending, or the disk will end the process.
@@ -78,7 +78,7 @@ class PlantedBugs:
         broker = node.broker
         if broker is None or self._waiting is not None or isinstance(node.disk.writing, Death):
             return False
-        places: dict[str, tuple[Costs, Callable[[Broker, Wrap, SeededDice], None]]] = {
+        places: dict[str, tuple[Costs, Callable[[Broker, Wrap, SeededRandom], None]]] = {
             "a handler": ("a connection", self._in_handler),
             "a delayed operation": ("a connection", self._in_delayed),
             "a timer": ("the broker", self._in_timer),
@@ -87,10 +87,10 @@ class PlantedBugs:
             "a write": ("the broker", self._in_write),
             "an effect": ("either", self._in_effect),
         }
-        place = dice.choice(tuple(places))
+        place = rng.choice(tuple(places))
         costs, put = places[place]
-        plan = self._waiting = _Plan(place, costs, dice.below(dice.choice(CALLS_BEFORE)))
-        is_after = dice.chance(50)
+        plan = self._waiting = _Plan(place, costs, rng.below(rng.choice(CALLS_BEFORE)))
+        is_after = rng.chance(50)
 
         def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
             def broken(*arguments: Any, **named: Any) -> Any:
@@ -103,7 +103,7 @@ class PlantedBugs:
 
             return broken
 
-        put(broker, wrap, dice)
+        put(broker, wrap, rng)
         node.world.say(f"node {node.node_id}: a bug waits in {place}, after {plan.wait} calls")
         return True
 
@@ -113,20 +113,20 @@ class PlantedBugs:
         if isinstance(self._node.disk.writing, _Write):
             self._node.disk.end_inside(None)
 
-    def _in_handler(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:  # noqa: ARG002
+    def _in_handler(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
         broker._api_handlers = _Handlers(broker._api_handlers, wrap)  # type: ignore[assignment]  # noqa: SLF001
 
-    def _in_delayed(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
-        _put(broker.purgatory, dice.choice(("_give", "_try")), wrap)
+    def _in_delayed(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:
+        _put(broker.purgatory, rng.choice(("_give", "_try")), wrap)
 
-    def _in_timer(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:  # noqa: ARG002
+    def _in_timer(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
         _put(broker.timers, "run_due", wrap)
 
-    def _in_event(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
-        kind, handlers = dice.choice(EVENTS), broker._handlers  # noqa: SLF001
+    def _in_event(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:
+        kind, handlers = rng.choice(EVENTS), broker._handlers  # noqa: SLF001
         handlers[kind] = wrap(handlers[kind])
 
-    def _in_job(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:  # noqa: ARG002
+    def _in_job(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
         """In the job's thread."""
         run = broker.jobs.run
 
@@ -135,14 +135,14 @@ class PlantedBugs:
 
         broker.jobs.run = run_broken  # type: ignore[method-assign]
 
-    def _in_write(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:  # noqa: ARG002
+    def _in_write(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
         """After the bytes are in the file: in an append of a leader, a follower or a coordinator."""
         assert self._waiting is not None
         self._node.disk.writing = _Write(self, self._waiting)
 
-    def _in_effect(self, broker: Broker, wrap: Wrap, dice: SeededDice) -> None:
+    def _in_effect(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:
         """In the middle of any step."""
-        _put(broker, dice.choice(("emit", "notice", "advanced")), wrap)
+        _put(broker, rng.choice(("emit", "notice", "advanced")), wrap)
 
     def strike(self, plan: _Plan) -> None:
         """Count one call of the place; raises PlantedBug when it is the bug's turn."""

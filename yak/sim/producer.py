@@ -94,7 +94,7 @@ class SimProducer:
             self.is_done = True
 
     def _make_batch(self) -> bool:
-        size = min(self._left, self.channel.dice.between(1, 4))
+        size = min(self._left, self.channel.rng.between(1, 4))
         if size <= 0:
             return False
         values = []
@@ -179,7 +179,7 @@ class SimProducer:
             if self._is_halted:
                 self._halt()
             else:
-                self.channel.world.after(self.channel.dice.between(0, self._pause_us), self._go_on)
+                self.channel.world.after(self.channel.rng.between(0, self._pause_us), self._go_on)
             return
         if result.error_code in _GONE and self._unacked and self._unacked[0] is batch:
             # The broker lost batches without a durability guarantee (or the id expired): start again without them.

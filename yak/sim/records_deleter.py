@@ -31,7 +31,7 @@ class RecordsDeleter:
 
     def start(self) -> None:
         """Schedule the next deletion."""
-        self._channel.world.after(self._channel.dice.between(self._pause_us // 4, self._pause_us), self._delete)
+        self._channel.world.after(self._channel.rng.between(self._pause_us // 4, self._pause_us), self._delete)
 
     def stop(self) -> None:
         """Delete nothing more."""
@@ -41,8 +41,8 @@ class RecordsDeleter:
         if self._is_stopped:
             return
         ends = self._books.committed_ends(*self._place)
-        dice = self._channel.dice
-        offset = HIGH_WATERMARK if not ends or dice.chance(20) else dice.choice(ends)
+        rng = self._channel.rng
+        offset = HIGH_WATERMARK if not ends or rng.chance(20) else rng.choice(ends)
         topic, partition = self._place
         fields: dict[str, Any] = {
             "topics": [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}],

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from yak.sim.clients import Channel
-from yak.sim.dice import SeededDice
 from yak.sim.node import DATA_DIRECTORY, SimNode
 from yak.sim.request_fields import build, create_fields, fetch_fields, produce_fields
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.store import SimStore
 from yak.sim.wire import record_batch, request_class
 from yak.sim.world import World
@@ -51,11 +51,11 @@ class Rig:
         self, *, seed: int = 1, settings: dict[str, str] | None = None, directories: tuple[str, ...] = (DATA_DIRECTORY,)
     ) -> None:
         self.world = World()
-        self._dice = SeededDice(seed)
+        self._rng = SeededRandom(seed)
         self.store = SimStore()
         self.node = SimNode(
             self.world,
-            self._dice.fork("node"),
+            self._rng.fork("node"),
             self.store,
             node_id=1,
             settings=settings or {},
@@ -70,7 +70,7 @@ class Rig:
 
     def new_client(self) -> Channel:
         """Open another connection."""
-        channel = Channel(self.world, self.node, self._dice.fork(f"channel {len(self.channels)}"))
+        channel = Channel(self.world, self.node, self._rng.fork(f"channel {len(self.channels)}"))
         self.channels.append(channel)
         return channel
 

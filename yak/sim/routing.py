@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from yak.sim.cluster import CLIENTS, Cluster
-from yak.sim.dice import SeededDice
 from yak.sim.line import Line
 from yak.sim.network import Dial
 from yak.sim.node import PORT
 from yak.sim.request_fields import build
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import read_answer, request_class, request_frame
 
 METADATA, METADATA_VERSION = 3, 12
@@ -128,12 +128,12 @@ class Leader(NamedTuple):
 class View:
     """The clients' metadata: refreshed on demand, from any broker, and never replaced by older epochs."""
 
-    def __init__(self, cluster: Cluster, dice: SeededDice) -> None:
+    def __init__(self, cluster: Cluster, rng: SeededRandom) -> None:
         self.cluster = cluster
         self.leaders: dict[tuple[str, int], Leader] = {}
         self.topic_ids: dict[str, Any] = {}
         self.refreshes = 0
-        self._dice = dice
+        self._rng = rng
         self._connection: Connection | None = None
         self._waiting: list[Callable[[], None]] = []
         self._is_asking = False
@@ -143,15 +143,15 @@ class View:
         self._waiting.append(then)
         if not self._is_asking:
             self._is_asking = True
-            self.cluster.world.after(self._dice.between(0, REFRESH_US), self._ask)
+            self.cluster.world.after(self._rng.between(0, REFRESH_US), self._ask)
 
     def _ask(self) -> None:
         self.refreshes += 1
         connection = self._connection
-        if connection is None or not connection.is_open or self._dice.chance(20):
+        if connection is None or not connection.is_open or self._rng.chance(20):
             if connection is not None:
                 connection.close()
-            connection = self._connection = Connection(self.cluster, self._dice.choice(self.cluster.nodes).node_id)
+            connection = self._connection = Connection(self.cluster, self._rng.choice(self.cluster.nodes).node_id)
         fields = {
             "topics": None,
             "allow_auto_topic_creation": False,
@@ -185,9 +185,9 @@ class Channel:
     It has the interface of `yak.sim.clients.Channel`, so the same producers and consumers use both.
     """
 
-    def __init__(self, view: View, dice: SeededDice, partition: tuple[str, int] | None = None) -> None:
+    def __init__(self, view: View, rng: SeededRandom, partition: tuple[str, int] | None = None) -> None:
         self.world = view.cluster.world
-        self.dice = dice
+        self.rng = rng
         self.view = view
         self._partition = partition
         self._connection: Connection | None = None
@@ -253,9 +253,9 @@ class Channel:
 
     def _target(self) -> int | None:
         if self._partition is None:
-            if self._connection is not None and self._connection.is_open and not self.dice.chance(30):
+            if self._connection is not None and self._connection.is_open and not self.rng.chance(30):
                 return self._connection.node_id
-            return self.dice.choice(self.view.cluster.nodes).node_id
+            return self.rng.choice(self.view.cluster.nodes).node_id
         leader = self.view.leaders.get(self._partition)
         return None if leader is None or leader.node_id < 0 else leader.node_id
 

@@ -9,12 +9,12 @@ from yak.sim.checks.offsets_contiguous import OffsetsContiguous
 from yak.sim.checks.watermark_never_falls import WatermarkNeverFalls
 from yak.sim.churn import RecordsDeleter, TopicChurn
 from yak.sim.clients import Channel, SimConsumer
-from yak.sim.dice import SeededDice
 from yak.sim.faults import Faults
 from yak.sim.jobs import PAUSES
 from yak.sim.node import SimNode
 from yak.sim.producer import SimProducer
 from yak.sim.seed_report import SeedReport
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.session_consumer import SimSessionConsumer
 from yak.sim.spec import Spec
 from yak.sim.store import SimStore
@@ -52,26 +52,26 @@ class Run:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.world = World()
-        dice = SeededDice(spec.seed)
+        rng = SeededRandom(spec.seed)
         self.books = Books()
         self.store = SimStore()
-        self._dice = dice.fork("clients")
+        self._rng = rng.fork("clients")
         self.node = SimNode(
             self.world,
-            dice.fork("node"),
+            rng.fork("node"),
             self.store,
             node_id=1,
             settings=SETTINGS,
-            directories=DIRECTORIES[: self._dice.between(1, len(DIRECTORIES))],
+            directories=DIRECTORIES[: self._rng.between(1, len(DIRECTORIES))],
         )
         if not spec.leaves_out(PAUSES):
-            self.node.jobs.pauses = SeededDice(f"pauses {spec.seed}")
+            self.node.jobs.pauses = SeededRandom(f"pauses {spec.seed}")
         self.channels: list[Channel] = []
         self.faults = Faults(
             self.world,
             self.node,
             self.store,
-            dice.fork("faults"),
+            rng.fork("faults"),
             victims=tuple(TOPICS),
             cut_connections=self._cut_connections,
             lose_answers=self._lose_answers,
@@ -79,7 +79,7 @@ class Run:
         )
         self.producers: list[SimProducer] = []
         self.consumers: list[SimConsumer | SimSessionConsumer] = []
-        rounds = 0 if spec.leaves_out(CHURN) else self._dice.between(0, 4)
+        rounds = 0 if spec.leaves_out(CHURN) else self._rng.between(0, 4)
         self.churn = TopicChurn(self._channel(), self.books, CHURN, rounds, lambda: self.node.crashes_count)
         self._checked_life = 0
         self.checks = (
@@ -130,7 +130,7 @@ class Run:
     # -------------------------------------------------------------------------------------------------- clients
 
     def _channel(self) -> Channel:
-        channel = Channel(self.world, self.node, self._dice.fork(f"channel {len(self.channels)}"))
+        channel = Channel(self.world, self.node, self._rng.fork(f"channel {len(self.channels)}"))
         self.channels.append(channel)
         return channel
 
@@ -139,17 +139,17 @@ class Run:
             if self.spec.leaves_out(topic):
                 continue
             for partition in range(partitions):
-                for _ in range(self._dice.between(1, 2)):
+                for _ in range(self._rng.between(1, 2)):
                     self._start_producer(topic, partition)
-            if self._dice.chance(50):
+            if self._rng.chance(50):
                 self._start(SimSessionConsumer(self._channel(), self.books, topic, partitions))
             else:
                 for partition in range(partitions):
                     self._start(SimConsumer(self._channel(), self.books, topic, partition))
-        deletions = 0 if self.spec.leaves_out(DELETER) else self._dice.between(0, 3)
+        deletions = 0 if self.spec.leaves_out(DELETER) else self._rng.between(0, 3)
         deleter = RecordsDeleter(self._channel(), self.books, "durable-short", 0, deletions)
-        self.world.after(self._dice.between(0, 50_000), deleter.start)
-        self.world.after(self._dice.between(0, 50_000), self.churn.start)
+        self.world.after(self._rng.between(0, 50_000), deleter.start)
+        self.world.after(self._rng.between(0, 50_000), self.churn.start)
 
     def _start_producer(self, topic: str, partition: int) -> None:
         producer = SimProducer(
@@ -158,22 +158,22 @@ class Run:
             len(self.producers),
             topic,
             partition,
-            count=self.spec.count(self._dice.between(5, 60)),
-            window=self._dice.choice(WINDOWS),
-            pause_us=self._dice.choice(PAUSES_US),
+            count=self.spec.count(self._rng.between(5, 60)),
+            window=self._rng.choice(WINDOWS),
+            pause_us=self._rng.choice(PAUSES_US),
         )
-        begin_us = self._dice.between(0, 50_000)
+        begin_us = self._rng.between(0, 50_000)
         if self.spec.has_producer(len(self.producers)):
             self.producers.append(producer)
             self.world.after(begin_us, producer.start)
 
     def _start(self, consumer: SimConsumer | SimSessionConsumer) -> None:
         self.consumers.append(consumer)
-        self.world.after(self._dice.between(0, 50_000), consumer.start)
+        self.world.after(self._rng.between(0, 50_000), consumer.start)
 
     def _cut_connections(self, percent: int) -> None:
         for channel in self.channels:
-            if channel.connection_id is not None and self._dice.chance(percent):
+            if channel.connection_id is not None and self._rng.chance(percent):
                 self.node.disconnect(channel.connection_id)
                 channel.lose()
 

@@ -42,7 +42,7 @@ class SimSessionConsumer:
         topic_class = nested(cls, "topics")
         partition_class = nested(topic_class, "partitions")
         changed = [partition for partition, at in self._positions.items() if self._told.get(partition) != at]
-        dice = self.channel.dice
+        rng = self.channel.rng
         partitions = tuple(
             partition_class(
                 partition=partition,
@@ -50,14 +50,14 @@ class SimSessionConsumer:
                 fetch_offset=self._positions[partition],
                 last_fetched_epoch=-1,
                 log_start_offset=-1,
-                partition_max_bytes=dice.between(1, 4096),
+                partition_max_bytes=rng.between(1, 4096),
             )
             for partition in changed
         )
         body = cls(
-            max_wait=dt.timedelta(milliseconds=dice.between(0, 300)),
+            max_wait=dt.timedelta(milliseconds=rng.between(0, 300)),
             min_bytes=1,
-            max_bytes=dice.between(1, 4096),
+            max_bytes=rng.between(1, 4096),
             isolation_level=0,
             session_id=self._session_id,
             session_epoch=self._epoch,
@@ -94,7 +94,7 @@ class SimSessionConsumer:
         if lost is not None:
             self._ask_for_the_start(lost)
         else:
-            self.channel.world.after(RETRY_US if failed else self.channel.dice.between(0, 2_000), self._fetch)
+            self.channel.world.after(RETRY_US if failed else self.channel.rng.between(0, 2_000), self._fetch)
 
     def _begin_anew(self) -> None:
         self._forget_session()

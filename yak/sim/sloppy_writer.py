@@ -81,4 +81,4 @@ class SloppyWriter:
         self._later()
 
     def _later(self) -> None:
-        self._channel.world.after(self._channel.dice.between(self._pause_us // 4, self._pause_us), self.start)
+        self._channel.world.after(self._channel.rng.between(self._pause_us // 4, self._pause_us), self.start)

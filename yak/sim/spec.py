@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from yak.sim.dice import SeededDice
+from yak.sim.seeded_random import SeededRandom
 
 NONE = "none"
 SIZES = (2, 3, 3, 3, 4, 5)
@@ -12,7 +12,7 @@ SIZES = (2, 3, 3, 3, 4, 5)
 
 def drawn_size(seed: int) -> int:
     """The number of brokers of a seed, if that is drawn too: most often three."""
-    return SeededDice(f"size {seed}").choice(SIZES)
+    return SeededRandom(f"size {seed}").choice(SIZES)
 
 
 @dataclass(frozen=True, slots=True)

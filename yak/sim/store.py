@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
+from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.sim.store_checks import Refused
 from yak.sim.store_scripts import SCRIPTS
 from yak.sim.store_seeding import incarnation_for

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 from yak.sim.store_checks import (
     Refused,
     Value,

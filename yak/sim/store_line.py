@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from yak.core import events
-from yak.sim.dice import SeededDice
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.world import World
 
 if TYPE_CHECKING:
-    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.ports.metadata_store import StoreOutcome, StoreRequest
     from yak.sim.network import Network
     from yak.sim.store import SimStore
 
@@ -33,7 +33,7 @@ class StoreLine:
     def __init__(
         self,
         world: World,
-        dice: SeededDice,
+        rng: SeededRandom,
         store: SimStore,
         post: Callable[[events.Event], None],
         *,
@@ -55,7 +55,7 @@ class StoreLine:
         self.on_call: Callable[[StoreRequest, StoreOutcome], None] = lambda _request, _outcome: self.store_moved()
         """Called after each executed call; it must notify all that tail the log."""
         self._world = world
-        self._dice = dice
+        self._rng = rng
         self._store = store
         self._post = post
         self._party = party
@@ -89,13 +89,13 @@ class StoreLine:
         if connection is None:
             return
         connection.call(nonce, request)
-        if self.break_percent and request.script not in _CALM and self._dice.chance(self.break_percent):
+        if self.break_percent and request.script not in _CALM and self._rng.chance(self.break_percent):
 
             def end() -> None:
                 if self._connection is connection:
                     self.lose("simulated: reset")
 
-            self._world.after(self._dice.between(0, 3_000), end)
+            self._world.after(self._rng.between(0, 3_000), end)
 
     def tail(self, after: int) -> None:
         """(Re)start tailing after this offset."""
@@ -146,11 +146,11 @@ class StoreLine:
 
     def delay(self) -> int:
         """The delay of one direction, in µs."""
-        delay_us = self._dice.between(20, 2_000)
-        return delay_us + self._dice.between(0, self.slow_us) if self.slow_us else delay_us
+        delay_us = self._rng.between(20, 2_000)
+        return delay_us + self._rng.between(0, self.slow_us) if self.slow_us else delay_us
 
     def _pause(self) -> int:
-        pause_us = self._dice.between(self._pause_us // 2, self._pause_us)
+        pause_us = self._rng.between(self._pause_us // 2, self._pause_us)
         self._pause_us = min(self._pause_us * 2, LONGEST_PAUSE_US)
         return pause_us
 
@@ -167,7 +167,7 @@ class StoreLine:
                 self._connect_later(self._pause())
                 self._post(events.StoreLost("simulated: cannot connect"))
             return
-        self._connection = _Connection(self, self._world, self._dice, self._store, self._post)
+        self._connection = _Connection(self, self._world, self._rng, self._store, self._post)
         self._post(events.StoreConnected(self._store.process_id, ()))
 
     def timed_out(self, connection: _Connection) -> None:
@@ -187,14 +187,14 @@ class _Connection:
         self,
         line: StoreLine,
         world: World,
-        dice: SeededDice,
+        rng: SeededRandom,
         store: SimStore,
         post: Callable[[events.Event], None],
     ) -> None:
         self.is_open = True
         self._line = line
         self._world = world
-        self._dice = dice
+        self._rng = rng
         self._store = store
         self._post = post
         self._there_us = self._back_us = 0
@@ -236,7 +236,7 @@ class _Connection:
 
     def _too_late(self, request: StoreRequest) -> None:
         """The connection ended with the call in flight: it is executed late, or never."""
-        if self._dice.chance(self._line.late_percent):
+        if self._rng.chance(self._line.late_percent):
 
             def execute() -> None:
                 if self._store.up and not self._line.is_cut_there():
@@ -244,7 +244,7 @@ class _Connection:
                     self._line.late_count += 1
                     self._execute(request)
 
-            self._world.after(self._dice.between(0, LATE_US if self._dice.chance(30) else LATE_US // 100), execute)
+            self._world.after(self._rng.between(0, LATE_US if self._rng.chance(30) else LATE_US // 100), execute)
 
     def _execute(self, request: StoreRequest) -> StoreOutcome:
         outcome = self._store.call(request, self._world.now_ms)

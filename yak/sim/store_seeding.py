@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 from yak.sim.store_checks import Refused, Value
 
 if TYPE_CHECKING:

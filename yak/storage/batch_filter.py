@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from yak.errors import ProtocolViolation
 from yak.ids import Offset
+from yak.ports.disk import Buffer
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import (
     COMPRESSION_MASK,
@@ -29,7 +30,6 @@ from yak.protocol.record_batch import (
 )
 from yak.protocol.record_spans import moved_timestamp, spans, timestamp_delta
 from yak.protocol.record_walk import decompress
-from yak.seams.disk import Buffer
 from yak.storage.offset_map import OffsetMap
 
 _EMPTY_BITS = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT

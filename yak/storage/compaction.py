@@ -23,9 +23,9 @@ from yak.config.log_config import NEVER, LogConfig
 from yak.errors import ProtocolViolation
 from yak.ids import FilePosition, Offset
 from yak.limits import COMPACTION_SPARE_BYTES
+from yak.ports.disk import Buffer, Disk, File
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, BatchHeader, compute_crc, read_header
 from yak.protocol.record_spans import Span, spans
-from yak.seams.disk import Buffer, Disk, File
 from yak.storage.batch_filter import BatchFilter, readable_records
 from yak.storage.epoch_cache import UNKNOWN_EPOCH, EpochCache
 from yak.storage.indexes import OffsetIndex, TimeIndex

@@ -19,7 +19,7 @@ from yak.storage.names import (
 from yak.storage.segment import Segment
 
 if TYPE_CHECKING:
-    from yak.seams.disk import Disk
+    from yak.ports.disk import Disk
     from yak.storage.log import Log
 
 

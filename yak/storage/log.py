@@ -20,6 +20,7 @@ import crc32c
 from yak.config.log_config import NEVER, LogConfig
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import FilePosition, LeaderEpoch, Offset, TopicPartition
+from yak.ports.disk import Buffer, Disk, FileSlice
 from yak.protocol.record_batch import (
     HEADER_BYTES,
     MAGIC_V2,
@@ -29,7 +30,6 @@ from yak.protocol.record_batch import (
     iterate_headers,
     read_header,
 )
-from yak.seams.disk import Buffer, Disk, FileSlice
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.flush import FlushPlan, sync_if_exists
 from yak.storage.names import (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
-from yak.seams.disk import Disk, Lock
+from yak.ports.disk import Disk, Lock
 from yak.storage.checkpoints import (
     BadCheckpoint,
     format_clean_shutdown,

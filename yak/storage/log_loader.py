@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from yak.config.log_config import LogConfig
 from yak.ids import Offset, TopicPartition
-from yak.seams.disk import Disk
+from yak.ports.disk import Disk
 from yak.storage.checkpoints import BadCheckpoint, parse_epochs, parse_partition_metadata
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.indexes import OffsetIndex, TimeIndex, last_time_entry

@@ -17,7 +17,7 @@ from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.limits import NEW_LOG_BYTES_MIN
-from yak.seams.disk import Disk, DiskFull
+from yak.ports.disk import Disk, DiskFull
 from yak.storage.checkpoints import BadCheckpoint, format_partition_metadata, parse_partition_metadata
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.log import Log

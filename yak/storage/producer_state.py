@@ -20,8 +20,8 @@ import crc32c
 from yak.errors import ErrorCode, PeerError
 from yak.ids import Offset, ProducerId
 from yak.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCERS_PER_PARTITION_MAX
+from yak.ports.disk import Disk
 from yak.protocol.record_batch import NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MAX, BatchHeader
-from yak.seams.disk import Disk
 from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
 from yak.storage.reader import DamagedBatch, floor_boundary, headers_within, scan_headers
 from yak.storage.segment import Segment

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from yak.errors import LogDirectoryFailure
 from yak.ids import FilePosition, LeaderEpoch, Offset
+from yak.ports.disk import Buffer, File, FileSlice
 from yak.protocol.record_batch import (
     BATCH_LENGTH_MIN,
     HEADER_BYTES,
@@ -27,7 +28,6 @@ from yak.protocol.record_batch import (
     read_header,
 )
 from yak.protocol.record_walk import walk_records
-from yak.seams.disk import Buffer, File, FileSlice
 from yak.storage.indexes import (
     TimeIndex,
     floor_by_offset,

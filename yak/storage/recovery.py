@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from yak.config.log_config import LogConfig
 from yak.ids import FilePosition, Offset
+from yak.ports.disk import File
 from yak.protocol.record_batch import (
     BATCH_LENGTH_MIN,
     HEADER_BYTES,
@@ -20,7 +21,6 @@ from yak.protocol.record_batch import (
     compute_crc,
     read_header,
 )
-from yak.seams.disk import File
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.producer_state import ProducerState
 from yak.storage.segment import RELATIVE_OFFSET_MAX, Segment

@@ -8,8 +8,8 @@ import struct
 
 from yak.config.log_config import LogConfig
 from yak.ids import FilePosition, Offset
+from yak.ports.disk import Disk, DiskFull, File
 from yak.protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, read_header
-from yak.seams.disk import Disk, DiskFull, File
 from yak.storage.indexes import AbstractIndex, OffsetIndex, TimeIndex
 from yak.storage.names import (
     LOG_SUFFIX,

@@ -26,7 +26,7 @@ from yak.cluster.records import (
     UnregisterBroker,
     parse,
 )
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 from yak.views.metadata_json import PLAINTEXT, STATUS, Json, seconds
 
 

@@ -5,196 +5,196 @@ import pytest
 import redis as redis_py
 from support.stores import Caller, MemoryBackend, RedisBackend, brokers, topic_id_of
 
-from yak.seams.metadata_store import StoreOutcome, StoreRequest
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 
 TOPICS = ("a", "b", "c")
 
 
-def random_step(dice: random.Random, callers: list[Caller]) -> tuple[int, str, dict]:
+def random_step(rng: random.Random, callers: list[Caller]) -> tuple[int, str, dict]:
     """Somebody calls something: mostly who may, with what is true."""
-    step = dice.choices(list(STEPS), list(STEPS.values()))[0]
+    step = rng.choices(list(STEPS), list(STEPS.values()))[0]
     image = callers[0].image
-    at = dice.randrange(len(callers))
-    if step in OFFICES and dice.random() < 0.9 and image.controller_id > 0:
+    at = rng.randrange(len(callers))
+    if step in OFFICES and rng.random() < 0.9 and image.controller_id > 0:
         at = image.controller_id - 1
-    script, arguments = step(dice, callers[at], dice.choice(callers))
-    if step in LEADERS and dice.random() < 0.9:
+    script, arguments = step(rng, callers[at], rng.choice(callers))
+    if step in LEADERS and rng.random() < 0.9:
         names = [n for n in TOPICS if n in image.topics and image.topics[n].partitions[0].leader > 0]
         if names:
-            at = image.topics[dice.choice(names)].partitions[0].leader - 1
-            script, arguments = step(dice, callers[at], dice.choice(callers))
+            at = image.topics[rng.choice(names)].partitions[0].leader - 1
+            script, arguments = step(rng, callers[at], rng.choice(callers))
     return at, script, arguments
 
 
-def maybe(dice: random.Random, number: int) -> int:
-    return number if dice.random() < 0.95 else number + dice.choice((-1, 1))
+def maybe(rng: random.Random, number: int) -> int:
+    return number if rng.random() < 0.95 else number + rng.choice((-1, 1))
 
 
-def some_nodes(dice: random.Random) -> str:
-    return ",".join(str(node) for node in dice.sample(range(1, 5 if dice.random() < 0.95 else 6), dice.randint(1, 4)))
+def some_nodes(rng: random.Random) -> str:
+    return ",".join(str(node) for node in rng.sample(range(1, 5 if rng.random() < 0.95 else 6), rng.randint(1, 4)))
 
 
-def epoch_of(dice, caller, name):
+def epoch_of(rng, caller, name):
     topic = caller.image.topics.get(name)
     partition = topic.partitions[0] if topic else None
-    return (maybe(dice, partition.partition_epoch), maybe(dice, partition.leader_epoch)) if partition else (0, 0)
+    return (maybe(rng, partition.partition_epoch), maybe(rng, partition.leader_epoch)) if partition else (0, 0)
 
 
-def heartbeat(dice, caller, other):
-    return "heartbeat", {"persisted": maybe(dice, caller.image.offset), "is_full": dice.random() < 0.3}
+def heartbeat(rng, caller, other):
+    return "heartbeat", {"persisted": maybe(rng, caller.image.offset), "is_full": rng.random() < 0.3}
 
 
-def register(dice, caller, other):
+def register(rng, caller, other):
     node = caller.who["node_id"]
-    boot = {"boot_id": f"{node}-{dice.randint(0, 30)}", "directories": f"dir-{node}", "host": "h", "port": 1}
-    boot |= {"rack": dice.choice((None, "r")), "role": dice.choice(("leader", "follower"))}
-    boot |= {"last_epoch": maybe(dice, caller.who["broker_epoch"]), "renew": dice.random() < 0.5}
-    boot |= {"lossy": dice.random() < 0.1}
-    if dice.random() < 0.2:
-        boot["directories"] += f",other-{dice.randint(0, 1)}"
+    boot = {"boot_id": f"{node}-{rng.randint(0, 30)}", "directories": f"dir-{node}", "host": "h", "port": 1}
+    boot |= {"rack": rng.choice((None, "r")), "role": rng.choice(("leader", "follower"))}
+    boot |= {"last_epoch": maybe(rng, caller.who["broker_epoch"]), "renew": rng.random() < 0.5}
+    boot |= {"lossy": rng.random() < 0.1}
+    if rng.random() < 0.2:
+        boot["directories"] += f",other-{rng.randint(0, 1)}"
     return "register", boot
 
 
-def acquire(dice, caller, other):
-    renewals = dice.choice((None, 0, 1, 2, 3))
-    claims = {"claimed_epoch": maybe(dice, caller.image.controller_epoch), "claimed_renewals": renewals}
-    return "acquire_lease", claims | {"fast": dice.random() < 0.2}
+def acquire(rng, caller, other):
+    renewals = rng.choice((None, 0, 1, 2, 3))
+    claims = {"claimed_epoch": maybe(rng, caller.image.controller_epoch), "claimed_renewals": renewals}
+    return "acquire_lease", claims | {"fast": rng.random() < 0.2}
 
 
-def fence(dice, caller, other):
-    return "fence", other.target | {"fast": dice.random() < 0.5}
+def fence(rng, caller, other):
+    return "fence", other.target | {"fast": rng.random() < 0.5}
 
 
-def unfence(dice, caller, other):
+def unfence(rng, caller, other):
     fenced = [b for b in caller.image.brokers.values() if b.state == "FENCED"]
-    if fenced and dice.random() < 0.9:
-        broker = dice.choice(fenced)
+    if fenced and rng.random() < 0.9:
+        broker = rng.choice(fenced)
         return "unfence", {"target_id": broker.node_id, "target_epoch": broker.broker_epoch}
     return "unfence", other.target
 
 
-def stop(dice, caller, other):
-    return "begin_stop", {"state": dice.choices(("STOPPING", "CLOSED"), (4, 1))[0]}
+def stop(rng, caller, other):
+    return "begin_stop", {"state": rng.choices(("STOPPING", "CLOSED"), (4, 1))[0]}
 
 
-def unregister(dice, caller, other):
-    return "unregister", {"target_id": dice.randint(1, 5)}
+def unregister(rng, caller, other):
+    return "unregister", {"target_id": rng.randint(1, 5)}
 
 
-def create(dice, caller, other):
-    name, count = dice.choice(TOPICS), dice.randint(1, 3)
-    items = [{"partition": n, "replicas": some_nodes(dice)} for n in range(count)]
-    topic_id = topic_id_of(name) if dice.random() < 0.95 else str(uuid.UUID(int=dice.getrandbits(128)))
-    configs = dice.choice(({}, {"min.insync.replicas": "2"}))
+def create(rng, caller, other):
+    name, count = rng.choice(TOPICS), rng.randint(1, 3)
+    items = [{"partition": n, "replicas": some_nodes(rng)} for n in range(count)]
+    topic_id = topic_id_of(name) if rng.random() < 0.95 else str(uuid.UUID(int=rng.getrandbits(128)))
+    configs = rng.choice(({}, {"min.insync.replicas": "2"}))
     return "create_topic", {
         "name": name,
         "topic_id": topic_id,
-        "total": count + (dice.random() < 0.1),
+        "total": count + (rng.random() < 0.1),
         "configs": configs,
         "partitions": items,
     }
 
 
-def grow(dice, caller, other):
-    items = [{"partition": n, "replicas": some_nodes(dice)} for n in dice.sample(range(5), 2)]
+def grow(rng, caller, other):
+    items = [{"partition": n, "replicas": some_nodes(rng)} for n in rng.sample(range(5), 2)]
     return "create_partitions", {
-        "topic_id": topic_id_of(dice.choice(TOPICS)),
-        "total": dice.randint(1, 5),
+        "topic_id": topic_id_of(rng.choice(TOPICS)),
+        "total": rng.randint(1, 5),
         "partitions": items,
     }
 
 
-def undo(dice, caller, other):
-    return "undo_half_made", {"topic_id": topic_id_of(dice.choice(TOPICS))}
+def undo(rng, caller, other):
+    return "undo_half_made", {"topic_id": topic_id_of(rng.choice(TOPICS))}
 
 
-def delete(dice, caller, other):
-    return "delete_topic", {"topic_id": topic_id_of(dice.choice(TOPICS))}
+def delete(rng, caller, other):
+    return "delete_topic", {"topic_id": topic_id_of(rng.choice(TOPICS))}
 
 
-def configs(dice, caller, other):
-    kind, name = dice.choice((("broker", ""), ("broker", "1"), ("topic", dice.choice(TOPICS))))
-    changes = [["min.insync.replicas", dice.choice((None, "1", "2", "3"))]]
+def configs(rng, caller, other):
+    kind, name = rng.choice((("broker", ""), ("broker", "1"), ("topic", rng.choice(TOPICS))))
+    changes = [["min.insync.replicas", rng.choice((None, "1", "2", "3"))]]
     return "alter_configs", {"resource_type": kind, "resource_name": name, "changes": changes, "replace": False}
 
 
-def elect(dice, caller, other):
+def elect(rng, caller, other):
     items = []
-    for name in dice.choices(TOPICS, k=dice.randint(1, 3)):
+    for name in rng.choices(TOPICS, k=rng.randint(1, 3)):
         topic = caller.image.topics.get(name)
-        leader = dice.choice(topic.partitions[0].replicas if topic and dice.random() < 0.8 else (-1, 1, 2, 3, 4))
+        leader = rng.choice(topic.partitions[0].replicas if topic and rng.random() < 0.8 else (-1, 1, 2, 3, 4))
         item = {"topic_id": topic_id_of(name), "partition": 0, "leader": leader}
-        items.append(item | {"partition_epoch": epoch_of(dice, caller, name)[0], "unclean": dice.random() < 0.3})
+        items.append(item | {"partition_epoch": epoch_of(rng, caller, name)[0], "unclean": rng.random() < 0.3})
     return "elect", {"partitions": items}
 
 
-def isr(dice, caller, other):
+def isr(rng, caller, other):
     items = []
     led = [
         n
         for n in TOPICS
         if n in caller.image.topics and caller.image.topics[n].partitions[0].leader == caller.who["node_id"]
     ]
-    for name in dice.choices(led if led and dice.random() < 0.9 else TOPICS, k=dice.randint(1, 2)):
+    for name in rng.choices(led if led and rng.random() < 0.9 else TOPICS, k=rng.randint(1, 2)):
         topic = caller.image.topics.get(name)
         chosen: dict[int, int] = {}
         if topic is not None:
             p = topic.partitions[0]
-            chosen = {n: e for n, e in zip(p.isr, p.isr_epochs, strict=True) if dice.random() < 0.8}
+            chosen = {n: e for n, e in zip(p.isr, p.isr_epochs, strict=True) if rng.random() < 0.8}
             chosen |= {
                 n: caller.image.brokers[n].broker_epoch
                 for n in p.replicas
-                if n in caller.image.brokers and dice.random() < 0.5
+                if n in caller.image.brokers and rng.random() < 0.5
             }
-        if dice.random() < 0.9:
+        if rng.random() < 0.9:
             chosen[caller.who["node_id"]] = caller.who["broker_epoch"]
-        proposal = ",".join(f"{n}@{maybe(dice, e)}" for n, e in chosen.items())
-        pe, le = epoch_of(dice, caller, name)
-        item = {"topic_id": topic_id_of(name), "partition": 0, "isr": proposal, "min_isr": dice.randint(1, 3)}
-        items.append(item | {"partition_epoch": pe, "leader_epoch": le, "nonce": f"n{dice.randint(0, 30)}"})
+        proposal = ",".join(f"{n}@{maybe(rng, e)}" for n, e in chosen.items())
+        pe, le = epoch_of(rng, caller, name)
+        item = {"topic_id": topic_id_of(name), "partition": 0, "isr": proposal, "min_isr": rng.randint(1, 3)}
+        items.append(item | {"partition_epoch": pe, "leader_epoch": le, "nonce": f"n{rng.randint(0, 30)}"})
     return "alter_isr", {"partitions": items}
 
 
-def reassign(dice, caller, other):
+def reassign(rng, caller, other):
     items = []
-    for name in dice.choices(TOPICS, k=dice.randint(1, 2)):
-        replicas = dice.choice((None, some_nodes(dice), some_nodes(dice), "1,1"))
-        pe = epoch_of(dice, caller, name)[0]
+    for name in rng.choices(TOPICS, k=rng.randint(1, 2)):
+        replicas = rng.choice((None, some_nodes(rng), some_nodes(rng), "1,1"))
+        pe = epoch_of(rng, caller, name)[0]
         items.append({"topic_id": topic_id_of(name), "partition": 0, "partition_epoch": pe, "replicas": replicas})
     return "alter_replicas", {"partitions": items}
 
 
-def barrier(dice, caller, other):
-    name = dice.choice(TOPICS)
-    pe, le = epoch_of(dice, caller, name)
-    where = {"topic_id": topic_id_of(name), "partition": 0, "nonce": f"n{dice.randint(0, 3)}"}
+def barrier(rng, caller, other):
+    name = rng.choice(TOPICS)
+    pe, le = epoch_of(rng, caller, name)
+    where = {"topic_id": topic_id_of(name), "partition": 0, "nonce": f"n{rng.randint(0, 3)}"}
     return "barrier", where | {"partition_epoch": pe, "leader_epoch": le}
 
 
-def report(dice, caller, other):
-    where = [topic_id_of(dice.choice(TOPICS)), 0, dice.randint(0, 3), dice.randint(0, 9)]
-    return "report_hw", {"partitions": [[*where, {str(n): dice.randint(0, 9) for n in range(dice.randint(0, 3))}]]}
+def report(rng, caller, other):
+    where = [topic_id_of(rng.choice(TOPICS)), 0, rng.randint(0, 3), rng.randint(0, 9)]
+    return "report_hw", {"partitions": [[*where, {str(n): rng.randint(0, 9) for n in range(rng.randint(0, 3))}]]}
 
 
-def guest_id(dice):
-    return dice.randint(3, 12)
+def guest_id(rng):
+    return rng.randint(3, 12)
 
 
-def place(dice):
-    return {"host": dice.choice("gh"), "port": 9092, "rack": dice.choice((None, "r")), "security_protocol": "SSL"}
+def place(rng):
+    return {"host": rng.choice("gh"), "port": 9092, "rack": rng.choice((None, "r")), "security_protocol": "SSL"}
 
 
-def invite(dice, caller, other):
-    node_id = guest_id(dice)
-    registration = {"target_id": node_id, "boot_id": f"{node_id}-{dice.randint(0, 4)}", "guests_max": 4}
-    return "register_guest", registration | place(dice)
+def invite(rng, caller, other):
+    node_id = guest_id(rng)
+    registration = {"target_id": node_id, "boot_id": f"{node_id}-{rng.randint(0, 4)}", "guests_max": 4}
+    return "register_guest", registration | place(rng)
 
 
-def change_guest(dice, caller, other):
-    guest = caller.image.external_brokers.get(dice.choice((*caller.image.external_brokers, guest_id(dice))))
-    target = {"target_id": guest.node_id if guest else guest_id(dice), "nonce": f"n{dice.randint(0, 9)}"}
-    target |= {"target_epoch": maybe(dice, guest.broker_epoch) if guest else 1}
-    return "change_guest", target | place(dice) | {"state": dice.choices(("ACTIVE", "CLOSED", "FENCED"), (8, 6, 1))[0]}
+def change_guest(rng, caller, other):
+    guest = caller.image.external_brokers.get(rng.choice((*caller.image.external_brokers, guest_id(rng))))
+    target = {"target_id": guest.node_id if guest else guest_id(rng), "nonce": f"n{rng.randint(0, 9)}"}
+    target |= {"target_epoch": maybe(rng, guest.broker_epoch) if guest else 1}
+    return "change_guest", target | place(rng) | {"state": rng.choices(("ACTIVE", "CLOSED", "FENCED"), (8, 6, 1))[0]}
 
 
 STEPS = {
@@ -254,18 +254,18 @@ def check_epochs(before, after) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_both_stores_answer_alike_whatever_is_called(embedded, seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     client = redis_py.Redis.from_url(embedded.url)
     worlds = [brokers(backend, 4) for backend in (MemoryBackend(), RedisBackend(client, keep_dumps=False))]
     sent: list[tuple[int, list[StoreRequest]]] = []
     codes: dict[str, int] = {}
     for number in range(300):
-        if sent and dice.random() < 0.1:
+        if sent and rng.random() < 0.1:
             # A call that was answered arrives once more, from a connection that was given up.
-            at, requests = dice.choice(sent[-20:])
+            at, requests = rng.choice(sent[-20:])
             late = True
         else:
-            at, script, arguments = random_step(dice, worlds[0])
+            at, script, arguments = random_step(rng, worlds[0])
             requests = [callers[at].request(script, **arguments) for callers in worlds]
             late = False
             sent.append((at, requests))

@@ -32,7 +32,7 @@ from yak.local.chaos.proxy import CLIENTS, Proxy, quiet_port
 from yak.local.metadata_log import RedisSource
 from yak.local.processes import ProcessId, identify, is_paused, is_running, kill, resume, send_signal, wait_gone
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 NODES = (1, 2, 3)
 START_SECONDS = 60.0

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import redis as redis_py
 
 from yak.cluster.image import Image, PartitionInfo
-from yak.seams.metadata_store import StoreOutcome, StoreRequest, TailedRecord
+from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.server import redis_scripts
 from yak.server.redis_client import ReplyError
 from yak.server.redis_store import key_prefix, outcome_of, record_of, script_parts

@@ -7,9 +7,9 @@ from dataclasses import replace
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.ids import TopicPartition
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.replication.partition import Partition
 from yak.replication.partition_events import PartitionEvent
-from yak.seams.metadata_store import StoreOutcome, StoreRequest
 from yak.sim.rig import Rig
 
 

@@ -9,12 +9,12 @@ from kio.schema.errors import ErrorCode
 from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
+from yak.ports.metadata_store import StoreRequest
 from yak.protocol.hot import DivergingEpoch
 from yak.protocol.record_batch import iterate_headers
 from yak.replication import isr
-from yak.seams.metadata_store import StoreRequest
 from yak.sim.cluster_rig import ClusterRig
-from yak.sim.dice import SeededDice
+from yak.sim.seeded_random import SeededRandom
 from yak.storage.log_store import LogStore
 
 
@@ -351,7 +351,7 @@ def test_an_empty_log_from_before_its_brokers_metadata_has_the_topics_config(rig
     node.kill()
     rig.create_topic("flushed", flush_messages="1")
     topic_id = rig.alive().broker.image.topics["flushed"].topic_id
-    store = LogStore.open(node.disk, node.directories, behind, SeededDice(1).uuid4, 0, lambda _topic: LogConfig())
+    store = LogStore.open(node.disk, node.directories, behind, SeededRandom(1).uuid4, 0, lambda _topic: LogConfig())
     store.create(TopicPartition("flushed", 0), topic_id, LogConfig())
     store.release()
     node.start()

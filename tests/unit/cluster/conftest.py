@@ -15,8 +15,8 @@ from yak.cluster.registration import Identity
 from yak.cluster.restore_offer import LocalState
 from yak.cluster.settings import ClusterSettings
 from yak.cluster.topic_changes import NewTopic, plan_create_topic
-from yak.seams.metadata_store import StoreRequest, TailedRecord
-from yak.sim.dice import SeededDice
+from yak.ports.metadata_store import StoreRequest, TailedRecord
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.store import SimStore
 
 START_MS = 1_000_000
@@ -26,7 +26,7 @@ def no_logs() -> LocalState:
     return LocalState({}, HashChainTail())
 
 
-class CountingDice:
+class CountingRandom:
     """Ids in order; no luck in tests."""
 
     def __init__(self, first: int = 1) -> None:
@@ -56,7 +56,7 @@ class Driver:
             identity,
             self.image,
             next_nonce=self._next_nonce,
-            dice=CountingDice(identity.node_id * 1000),
+            rng=CountingRandom(identity.node_id * 1000),
             local_state=no_logs,
             settings=ClusterSettings(**settings),
         )
@@ -186,7 +186,7 @@ class Node:
             identity,
             self.image,
             next_nonce=lambda: next(count),
-            dice=SeededDice(self.node_id),
+            rng=SeededRandom(self.node_id),
             local_state=no_logs,
             settings=ClusterSettings(),
         )
@@ -303,7 +303,7 @@ class Fleet:
     """The brokers, the store and the clock."""
 
     def __init__(self, roles: list[str], seed: int) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.store = SimStore()
         self.now_ms = START_MS
         self.hangs_until_ms = 0
@@ -314,7 +314,7 @@ class Fleet:
         self.nodes = {n: Node(self, n, role) for n, role in enumerate(roles, 1)}
 
     def delay(self) -> int:
-        return self.dice.randint(0, 4)
+        return self.rng.randint(0, 4)
 
     def at(self, due_ms: int, act) -> None:
         self.order += 1
@@ -360,7 +360,7 @@ class Fleet:
     def create(self, name: str, partitions: int) -> None:
         image = self.controller().image
         plan = plan_create_topic(
-            image, NewTopic(name, partitions, len(image.active_brokers())), uuid.UUID(int=self.dice.getrandbits(60))
+            image, NewTopic(name, partitions, len(image.active_brokers())), uuid.UUID(int=self.rng.getrandbits(60))
         )
         self.controller().deliver(lambda m, now_ms: m.begin(plan.requests)[1])
         self.run(50)
@@ -374,7 +374,7 @@ class Fleet:
         if restart:
             self.store.restart()
         for node in self.nodes.values():
-            node.later(self.dice.randint(0, 400), node.connect)
+            node.later(self.rng.randint(0, 400), node.connect)
 
     def kill(self, node: Node, *, noticed: bool = True) -> None:
         epoch = node.lifecycle.broker_epoch if node.lifecycle is not None else 0
@@ -386,7 +386,7 @@ class Fleet:
         for other in self.nodes.values():
             if other.node_id != node_id:
                 other.later(
-                    self.dice.randint(20, 60),
+                    self.rng.randint(20, 60),
                     lambda o=other: o.deliver(lambda m, now_ms: m.on_peer_dead(node_id, epoch, now_ms)),
                 )
 

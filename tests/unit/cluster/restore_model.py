@@ -15,7 +15,7 @@ from yak.cluster.records import NO_LEADER, BrokerState
 from yak.cluster.restore import Plan, StoreBefore, merge
 from yak.cluster.restore_offer import LogEnd, Offer
 from yak.ids import NodeId
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 NODES: tuple[NodeId, ...] = (1, 2, 3)
 TOPIC_ID = uuid.UUID(int=7)
@@ -59,8 +59,8 @@ class Replica:
 class World:
     """The store, the brokers, and what is on its way."""
 
-    def __init__(self, dice: random.Random, min_isr: int) -> None:
-        self.dice = dice
+    def __init__(self, rng: random.Random, min_isr: int) -> None:
+        self.rng = rng
         self.min_isr = min_isr
         isr_epochs = (11, 12, 13)
         info = PartitionInfo(0, NODES, NODES, isr_epochs, (), (), 1, 0, 0)
@@ -93,7 +93,7 @@ class World:
     # ------------------------------------------------------------------------------------------- what may happen
 
     def step(self) -> str:
-        """One thing, by dice; its name."""
+        """One random thing; its name."""
         moves = [self.write, self.fetch, self.fetch, self.learn, self.learn, self.advance, self.advance, self.adopt]
         moves += [self.propose, self.propose, self.apply, self.apply, self.elect, self.fence]
         if self.losses < 2:
@@ -102,12 +102,12 @@ class World:
             moves.append(self.reboot)
         if self.is_lost:
             moves += [self.restore] * 3
-        move = self.dice.choice(moves)
+        move = self.rng.choice(moves)
         move()
         return move.__name__
 
     def pick(self) -> Replica:
-        return self.replicas[self.dice.choice(NODES)]
+        return self.replicas[self.rng.choice(NODES)]
 
     def write(self) -> None:
         leader = self.pick()
@@ -137,7 +137,7 @@ class World:
         """A fetch arrives at the leader, in whatever order."""
         if not self.fetches:
             return
-        node_id, leader_epoch, follower, epoch, end = self.dice.choice(self.fetches)
+        node_id, leader_epoch, follower, epoch, end = self.rng.choice(self.fetches)
         leader = self.replicas[node_id]
         if leader.leads and leader.info.leader_epoch == leader_epoch:
             leader.ends[follower, epoch] = max(end, leader.ends.get((follower, epoch), 0))
@@ -161,7 +161,7 @@ class World:
         if not leader.leads or leader.pending is not None or info.quarantined:
             return
         members = dict(info.isr_members)
-        other = self.dice.choice([n for n in NODES if n != leader.node_id])
+        other = self.rng.choice([n for n in NODES if n != leader.node_id])
         if other in members:
             del members[other]
         else:
@@ -176,7 +176,7 @@ class World:
         """A proposal arrives at the store, if that still is what it was."""
         if not self.calls:
             return
-        node_id, incarnation_id, old, new = self.calls.pop(self.dice.randrange(len(self.calls)))
+        node_id, incarnation_id, old, new = self.calls.pop(self.rng.randrange(len(self.calls)))
         if self.is_lost or not self.history or self.now.incarnation_id != incarnation_id:
             return
         info = self.now.topics["t"].partitions[0]
@@ -201,7 +201,7 @@ class World:
         candidates = [n for n, _epoch in former if n != info.leader]
         if not candidates:
             return
-        leader = self.dice.choice(candidates)
+        leader = self.rng.choice(candidates)
         isr = dict(members) or {leader: self.now.brokers[leader].broker_epoch}
         elr = self.next_elr(info, isr)
         epochs = {"leader_epoch": info.leader_epoch + 1, "partition_epoch": info.partition_epoch + 1}
@@ -214,12 +214,12 @@ class World:
         info = self.now.topics["t"].partitions[0]
         if info.quarantined or not info.isr or info.leader_epoch % 1024 > EPOCHS_MAX:
             return
-        node_id = self.dice.choice(info.isr)
+        node_id = self.rng.choice(info.isr)
         isr = {n: e for n, e in info.isr_members if n != node_id}
         if not isr:
             return
         elr = self.next_elr(info, isr)
-        leader = info.leader if info.leader != node_id else self.dice.choice(list(isr))
+        leader = info.leader if info.leader != node_id else self.rng.choice(list(isr))
         epoch = info.leader_epoch + (leader != info.leader)
         new = replace(with_isr(info, isr, elr), leader=leader, leader_epoch=epoch)
         self.record(replace(new, partition_epoch=info.partition_epoch + 1))
@@ -254,7 +254,7 @@ class World:
         """One more record in the store."""
         topic = replace(self.now.topics["t"], partitions=(info,))
         offset = self.now.offset + 1
-        chain = f"{self.now.chain_hash[:20]}{self.dice.getrandbits(64):016x}"[-16:]
+        chain = f"{self.now.chain_hash[:20]}{self.rng.getrandbits(64):016x}"[-16:]
         brokers = self.now.brokers if broker is None else {**self.now.brokers, broker.node_id: broker}
         self.history.append(replace(self.now, brokers=brokers, topics={"t": topic}, offset=offset, chain_hash=chain))
 
@@ -293,7 +293,7 @@ class World:
         """The store goes back to any of its former states, or to nothing. Somebody notices, and nobody changes anything."""
         self.losses += 1
         self.is_lost = True
-        self.history = self.history[: self.dice.randrange(len(self.history)) + 1]
+        self.history = self.history[: self.rng.randrange(len(self.history)) + 1]
 
     def offers(self, nodes: tuple[NodeId, ...]) -> list[Offer]:
         """What these brokers answer."""
@@ -326,8 +326,8 @@ class World:
 
     def restore(self) -> None:
         """Some brokers answer, and what they offer is merged; who did not, comes back later as it was."""
-        count = self.dice.choice((1, 2, 3, 3, 3))
-        nodes = tuple(sorted(self.dice.sample(NODES, count)))
+        count = self.rng.choice((1, 2, 3, 3, 3))
+        nodes = tuple(sorted(self.rng.sample(NODES, count)))
         plan = self.merge(nodes)
         if plan.conflicts:
             return
@@ -379,8 +379,8 @@ def with_isr(info: PartitionInfo, isr: dict[NodeId, int], elr: dict[NodeId, int]
 
 def walk(seed: int, steps: int = 250) -> World:
     """One random history."""
-    dice = random.Random(seed)
-    world = World(dice, min_isr=1 + seed % 2)
+    rng = random.Random(seed)
+    world = World(rng, min_isr=1 + seed % 2)
     trace = []
     for _ in range(steps):
         trace.append(world.step())

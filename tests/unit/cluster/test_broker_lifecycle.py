@@ -8,7 +8,7 @@ from yak.cluster.image import Image
 from yak.cluster.refusals import frozen
 from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_producer_ids
 from yak.errors import ErrorCode, PeerError
-from yak.seams.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome
 from yak.sim.store_checks import change_broker
 
 

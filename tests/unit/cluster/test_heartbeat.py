@@ -8,7 +8,7 @@ from yak.cluster.heartbeat import Heartbeats
 from yak.cluster.image import Image
 from yak.cluster.outputs import Call, Say
 from yak.cluster.store_session import StoreSession
-from yak.seams.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome
 
 
 @pytest.mark.parametrize(("state", "accepted_ms"), [("ACTIVE", 1_000), ("STOPPING", 1_000), ("FENCED", 0)])

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from yak.cluster.high_watermarks import CALLS_AN_INTERVAL, MAX_PER_CALL, HighWatermarks
-from yak.seams.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome
 
 TOPIC = UUID(int=1)
 INTERVAL_MS = 200

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from yak.cluster.image import ChainBroken, Image, image_at_offset, image_at_time
 from yak.cluster.payload import BadRecord
 from yak.cluster.snapshot import read_snapshot, write_snapshot
-from yak.seams.metadata_store import StoreRequest, TailedRecord
+from yak.ports.metadata_store import StoreRequest, TailedRecord
 
 TOPIC = uuid.UUID(int=7)
 

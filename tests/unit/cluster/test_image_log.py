@@ -4,7 +4,7 @@ from yak.cluster import image_log
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.payload import BadRecord
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 from yak.server.disk import RealDisk
 
 

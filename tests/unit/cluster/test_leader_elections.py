@@ -11,7 +11,7 @@ import pytest
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.leader_elections import EXAMINED_PER_ELECTION, ElectionCounts, LeaderElections
 from yak.cluster.records import BrokerState
-from yak.seams.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome
 
 CALL_MAX = 3
 PARTITIONS = 3 * CALL_MAX + 1

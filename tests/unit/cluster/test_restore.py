@@ -16,7 +16,7 @@ from yak.cluster.restore import JUMP, LOST_EPOCH_JUMP, Fate, StoreBefore, merge
 from yak.cluster.restore_commit import SLICE_ITEMS, SNAPSHOT_CHARACTERS, commit_arguments
 from yak.cluster.restore_offer import LogEnd, Offer, pack, unpack
 from yak.cluster.snapshot import read_snapshot, write_snapshot
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 A, B = uuid.UUID(int=1), uuid.UUID(int=2)
 

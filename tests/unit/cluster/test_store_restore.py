@@ -18,7 +18,7 @@ from yak.cluster.restore_status import SeedStatus
 from yak.cluster.store_restore import store_before
 from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_unregister_broker
 from yak.errors import PeerError
-from yak.seams.metadata_store import StoreRequest
+from yak.ports.metadata_store import StoreRequest
 from yak.sim.store import SimStore
 
 WAIT_MS = 7_000

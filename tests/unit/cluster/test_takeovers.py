@@ -8,7 +8,7 @@ import pytest
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.records import BrokerState
 from yak.cluster.topic_changes import NewTopic, plan_create_partitions, plan_create_topic
-from yak.seams.metadata_store import StoreOutcome, StoreRequest
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 
 ALL = ["leader", "leader", "leader"]
 
@@ -135,7 +135,7 @@ def test_a_paused_broker_is_fenced_though_the_store_is_slow_all_the_time(make_fl
     fleet = make_fleet(ALL, 11).start()
     controller = fleet.controller()
     paused = controller if is_controller else others(fleet, controller.node_id)[0]
-    fleet.delay = lambda: fleet.dice.randint(700, 900)
+    fleet.delay = lambda: fleet.rng.randint(700, 900)
     fleet.run(30_000)
     assert all(node.lifecycle.state is LifecycleState.ACTIVE for node in fleet.nodes.values())
     assert said(fleet, "metadata-store-slow")
@@ -221,10 +221,10 @@ def test_after_a_power_loss_of_all_every_partition_is_led_again(make_fleet, apar
         for node in fleet.nodes.values():
             fleet.kill(node, noticed=False)
         for node, up_to_ms in zip(
-            fleet.dice.sample(sorted(fleet.nodes.values(), key=lambda n: n.node_id), 3), (*apart_ms, 0), strict=True
+            fleet.rng.sample(sorted(fleet.nodes.values(), key=lambda n: n.node_id), 3), (*apart_ms, 0), strict=True
         ):
             node.start(lossy=True)
-            fleet.run(fleet.dice.randint(0, up_to_ms))
+            fleet.run(fleet.rng.randint(0, up_to_ms))
         until(fleet, partial(all_active, fleet), 9_000)
         until(fleet, partial(all_led, fleet), 1_000)
 

@@ -16,11 +16,11 @@ from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.run import ChaosSettings
 from yak.local.chaos.schedule import PlannedFault
-from yak.sim.dice import SeededDice
 from yak.sim.history_checker import generated
 from yak.sim.history_checker.corruptions import CORRUPTIONS, copy_of
 from yak.sim.history_checker.history import Outcome
 from yak.sim.history_checker.json_lines import to_lines
+from yak.sim.seeded_random import SeededRandom
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_judge_that_misses_one_is_not_proved(yak: Any, monkeypatch: pytest.Mon
 
 
 def test_a_history_that_was_kept_is_judged_again(yak: Any, tmp_path: Path) -> None:
-    history = generated.make(SeededDice(5))
+    history = generated.make(SeededRandom(5))
     path = tmp_path / "history.jsonl"
     path.write_text("\n".join(to_lines(history)))
     clean = yak("chaos", "check", str(path))

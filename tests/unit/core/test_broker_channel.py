@@ -28,7 +28,7 @@ class FakePeers:
         self.sent: list[bytes] = []
         self.suspected: list[int] = []
         self.is_stopping = False
-        self.dice = SimpleNamespace(below=lambda bound: 0)
+        self.rng = SimpleNamespace(below=lambda bound: 0)
         self.suspect = self.suspected.append
 
     def open(self, info: Any, owner: Any) -> int:

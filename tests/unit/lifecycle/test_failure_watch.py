@@ -30,7 +30,7 @@ def make() -> Any:
         image=SimpleNamespace(controller_id=1, brokers={1: controller}, offset=7),
         peers=FakePeers(),
         suspected_brokers=SimpleNamespace(add=lambda node: None, clear=lambda node: None),
-        dice=SimpleNamespace(below=lambda bound: 0),
+        rng=SimpleNamespace(below=lambda bound: 0),
         timers=Timers(),
         notice=lambda *words, **fields: broker.noticed.append(words[1]),
         noticed=[],

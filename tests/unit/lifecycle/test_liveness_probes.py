@@ -71,7 +71,7 @@ def make_broker() -> Any:
         image=SimpleNamespace(controller_id=LEADER, brokers=infos, offset=7),
         peers=FakePeers(),
         purgatory=SimpleNamespace(),
-        dice=SimpleNamespace(below=lambda bound: 0),
+        rng=SimpleNamespace(below=lambda bound: 0),
         notice=lambda *words, **fields: None,
         dead=[],
         timers=Timers(),

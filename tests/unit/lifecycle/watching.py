@@ -16,7 +16,7 @@ def watch_of(broker: Any) -> FailureWatch:
         context_of(broker),
         broker.node_id,
         broker.peers,
-        broker.dice,
+        broker.rng,
         broker.suspected_brokers,
         lambda *who: broker.dead.append(who),
     )

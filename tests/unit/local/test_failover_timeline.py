@@ -3,7 +3,7 @@
 import uuid
 
 from yak.local.failover_timeline import Timeline, add_records, detection_ms, is_complete, last_elected_ms
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 
 TOPIC = uuid.UUID(int=7)
 BEGAN_MS = 1_763_600_000_000.0

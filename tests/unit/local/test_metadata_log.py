@@ -7,7 +7,7 @@ from yak.errors import YakError
 from yak.local.metadata_log import METADATA_FOLDER, CopySource, RedisSource, fold
 from yak.local.metadata_restore import RestoreStore
 from yak.local.replicas_in_redis import read_cluster
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 from yak.server.disk import RealDisk
 
 TIME_MS = 1_795_176_000_000

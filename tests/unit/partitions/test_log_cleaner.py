@@ -16,8 +16,8 @@ from yak.protocol.compression import compress
 from yak.protocol.record_batch import CODECS, HEADER_BYTES, compute_crc, iterate_headers, read_header, with_records
 from yak.protocol.record_walk import walk_records
 from yak.sim.cluster_rig import ClusterRig
-from yak.sim.dice import SeededDice
 from yak.sim.rig import Rig
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import record_batch
 from yak.storage.compaction import CleanedSegment
 
@@ -284,7 +284,7 @@ def test_what_a_disk_gives_wrong_once_is_not_written_for_good(monkeypatch: pytes
     disk, log = rig.node.disk, rig.node.broker.partitions[PLACE].log
 
     def begin_to_rewrite(*arguments: Any) -> CleanedSegment:
-        disk.garble_next(SeededDice(1), path_contains=TOPIC)
+        disk.garble_next(SeededRandom(1), path_contains=TOPIC)
         return CleanedSegment(*arguments)
 
     monkeypatch.setattr("yak.storage.compaction.CleanedSegment", begin_to_rewrite)

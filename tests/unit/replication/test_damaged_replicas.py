@@ -9,9 +9,9 @@ from yak.cluster.payload import parse_isr
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import iterate_headers
 from yak.sim.cluster_rig import ClusterRig
-from yak.sim.dice import SeededDice
 from yak.sim.node import SimNode
 from yak.sim.rig import Rig
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.store_line import STORE
 from yak.storage.reader import DamagedBatch
 
@@ -107,7 +107,7 @@ def test_fetch_that_the_disk_answers_wrong_once_returns_the_batch(rig):
     node = rig.nodes[leader - 1]
     node.disk.cached_bytes = 0
     node.broker.partitions[ORDERS].log.newest = (0, 0, 0, b"")
-    node.disk.garble_next(SeededDice(3), path_contains="/orders-0/")
+    node.disk.garble_next(SeededRandom(3), path_contains="/orders-0/")
     assert rig.fetch("orders", 1).error_code == 0
     rig.run_for(5_000)
     assert rig.leader("orders") == leader

@@ -1,7 +1,7 @@
 import time
 
 from yak.server.clock import Clock
-from yak.server.dice import SystemDice
+from yak.server.random_source import SystemRandomSource
 
 
 def test_the_clock_starts_at_the_wall_and_never_goes_back() -> None:
@@ -31,8 +31,8 @@ def test_wall_clock_that_was_read_much_later_than_the_steady_one_did_not_move() 
 
 
 def test_ids_are_fresh_and_none_that_kafka_reserves() -> None:
-    dice = SystemDice()
-    ids = {dice.uuid4() for _ in range(200)}
+    rng = SystemRandomSource()
+    ids = {rng.uuid4() for _ in range(200)}
     assert len(ids) == 200
     assert all(each.int >= 100 for each in ids)
-    assert {dice.below(3) for _ in range(100)} == {0, 1, 2}
+    assert {rng.below(3) for _ in range(100)} == {0, 1, 2}

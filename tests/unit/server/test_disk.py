@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yak.seams.disk import Disk, DiskFull
+from yak.ports.disk import Disk, DiskFull
 from yak.server import cached_reads, descriptors
 from yak.server.descriptors import DescriptorPool, PooledFile
 from yak.server.disk import RealDisk
@@ -24,8 +24,8 @@ def disk() -> Iterator[RealDisk]:
 
 
 def test_it_is_a_disk(disk: RealDisk) -> None:
-    seam: Disk = disk
-    assert seam is disk
+    port: Disk = disk
+    assert port is disk
 
 
 def test_appended_buffers_are_read_back_in_order(disk: RealDisk, tmp_path: Path) -> None:

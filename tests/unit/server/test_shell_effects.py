@@ -23,7 +23,7 @@ from yak.core.events import (
     TimerDue,
     WallClockMoved,
 )
-from yak.seams.metadata_store import StoreOutcome, StoreRequest
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.server.clock import Clock
 from yak.server.latencies import Histogram
 from yak.server.shell import Shell, keep_store_running

@@ -10,9 +10,9 @@ from yak.sim import cluster_damage
 from yak.sim.books import Violation
 from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
 from yak.sim.cluster_run import run_cluster_seed
-from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
 from yak.sim.disk_content import Content
+from yak.sim.seeded_random import SeededRandom
 
 
 def content(data: bytes) -> Content:
@@ -81,7 +81,7 @@ def test_an_offset_flips_into_a_gap_only_where_compaction_leaves_none(topic):
     def flipped(batch):
         seen = set()
         for seed in range(1_000):
-            _, position, bit = cluster_damage._uncovered(copy, batch, False, "base offset", SeededDice(seed))
+            _, position, bit = cluster_damage._uncovered(copy, batch, False, "base offset", SeededRandom(seed))
             offset = bytearray(batch.header.base_offset.to_bytes(8, "big"))
             offset[position - batch.place] ^= 1 << bit
             seen.add(int.from_bytes(offset, "big", signed=True))
@@ -161,7 +161,7 @@ def test_no_second_flip_makes_a_wrong_length_look_like_a_torn_write():
         copy = SimpleNamespace(
             node=SimpleNamespace(disk=disk, directories=["/data"]), topic_partition=TopicPartition("t", 0)
         )
-        flips.append(cluster_damage.flip(copy, SeededDice(f"flip {number}")))
+        flips.append(cluster_damage.flip(copy, SeededRandom(f"flip {number}")))
     # another length, and a wrong offset, tell that no batch may begin so
     assert "" in flips
     assert all(int(each.rpartition(" ")[2]) < 12 for each in flips if each)

@@ -15,11 +15,11 @@ from yak.sim.books import Violation
 from yak.sim.checks.commits_of_members import CommitsOfMembers
 from yak.sim.cluster import Cluster
 from yak.sim.cluster_books import ClusterBooks
-from yak.sim.dice import SeededDice
 from yak.sim.group_books import GroupBooks
 from yak.sim.history import Chain, Copy, Key
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recording import CommitMark, Recorder
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.world import World
 
 KEY = Key(uuid.UUID(int=1), 0)
@@ -32,7 +32,7 @@ class Coordinator:
     def __init__(self) -> None:
         self.cluster = Cluster(
             World(),
-            SeededDice(1),
+            SeededRandom(1),
             size=1,
             settings={},
             cluster_settings=ClusterSettings(),

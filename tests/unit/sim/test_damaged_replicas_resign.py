@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from yak.ids import TopicPartition
-from yak.seams.metadata_store import StoreRequest
+from yak.ports.metadata_store import StoreRequest
 from yak.sim.books import Violation
 from yak.sim.checks import damaged_replicas_resign
 from yak.sim.checks.damaged_replicas_resign import PATIENCE_MS, DamagedReplicasResign

@@ -6,9 +6,9 @@ import pytest
 
 from yak.core import events
 from yak.sim.cluster_rig import ClusterRig
-from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import Death, ProcessEnded
+from yak.sim.seeded_random import SeededRandom
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def disk():
 
 
 def die(disk, seed, act, writes_left=0):
-    disk.end_inside(Death(SeededDice(seed), writes_left))
+    disk.end_inside(Death(SeededRandom(seed), writes_left))
     with pytest.raises(ProcessEnded):
         act()
 
@@ -63,7 +63,7 @@ def test_any_other_write_is_done_or_not(act, is_done):
 
 def test_it_is_the_write_after_so_many_and_nothing_is_written_later(disk):
     file = disk.open("/d/f")
-    disk.end_inside(Death(SeededDice(1), 2))
+    disk.end_inside(Death(SeededRandom(1), 2))
     file.append([b"1"])
     file.append([b"2"])
     with pytest.raises(ProcessEnded):
@@ -79,7 +79,7 @@ def test_it_is_the_write_after_so_many_and_nothing_is_written_later(disk):
 
 def test_a_write_that_fails_is_none_of_them(disk):
     disk.fail_next("append", errno.ENOSPC)
-    disk.end_inside(Death(SeededDice(1), 0))
+    disk.end_inside(Death(SeededRandom(1), 0))
     with pytest.raises(OSError, match="ENOSPC"):
         disk.open("/d/f").append([b"1"])
     with pytest.raises(ProcessEnded):
@@ -92,7 +92,7 @@ def test_a_broker_that_ends_inside_a_write_is_gone_at_once_and_comes_back_with_a
     assert rig.produce("orders", [b"a"]).error_code == 0
     leader = rig.leader("orders")
     node = rig.nodes[leader - 1]
-    node.disk.end_inside(Death(SeededDice(3), 0))
+    node.disk.end_inside(Death(SeededRandom(3), 0))
     pending = rig.begin_produce("orders", [b"b"])
     rig.run_until(lambda: node.broker is None)
     rig.run_until(lambda: rig.leader("orders") != leader)
@@ -108,7 +108,7 @@ def test_what_a_step_answered_is_looked_at_before_the_process_ends_in_the_next_o
     node = ClusterRig().nodes[0]
     looks = []
     node.after_step = lambda: looks.append(1)
-    for death, wanted in ((Death(SeededDice(1), 5), 1), (None, 1)):
+    for death, wanted in ((Death(SeededRandom(1), 5), 1), (None, 1)):
         node.disk.end_inside(death)
         node._step(events.TurnEnd())
         assert len(looks) == wanted

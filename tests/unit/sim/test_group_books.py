@@ -6,11 +6,11 @@ from yak.cluster.settings import ClusterSettings
 from yak.sim.books import Violation
 from yak.sim.cluster import Cluster
 from yak.sim.cluster_books import ClusterBooks
-from yak.sim.dice import SeededDice
 from yak.sim.group_books import GroupBooks
 from yak.sim.group_wire import assignment, read_assignment
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recording import Recorder
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.world import World
 
 PLACE, OTHER = ("t", 0), ("t", 1)
@@ -24,7 +24,13 @@ def world():
 @pytest.fixture
 def books(world):
     cluster = Cluster(
-        world, SeededDice(1), size=1, settings={}, cluster_settings=ClusterSettings(), roles=("leader",), racks=(None,)
+        world,
+        SeededRandom(1),
+        size=1,
+        settings={},
+        cluster_settings=ClusterSettings(),
+        roles=("leader",),
+        racks=(None,),
     )
     return GroupBooks(cluster, ClusterBooks(cluster.history, lambda _topic: None, Recorder(world)))
 

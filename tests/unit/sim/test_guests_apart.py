@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.seams.metadata_store import StoreOutcome, StoreRequest
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.sim.books import Violation
 from yak.sim.checks.guests_apart import GuestsApart
 from yak.sim.store import SimStore

@@ -2,8 +2,8 @@
 
 import pytest
 
-from yak.sim.dice import SeededDice
 from yak.sim.network import Network
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.world import World
 
 
@@ -53,7 +53,7 @@ def world() -> World:
 
 @pytest.fixture
 def network(world) -> Network:
-    return Network(world, SeededDice(1))
+    return Network(world, SeededRandom(1))
 
 
 @pytest.fixture

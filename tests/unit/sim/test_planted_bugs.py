@@ -7,22 +7,22 @@ from yak.core import events
 from yak.errors import FailStop
 from yak.sim.books import Violation
 from yak.sim.cluster_run import run_cluster_seed
-from yak.sim.dice import SeededDice
 from yak.sim.planted_bugs import PlantedBug
 from yak.sim.rig import Rig
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.spec import Spec
 from yak.sim.trial import run_spec
 
 
 def planted(rig: Rig, where: str) -> None:
-    """Plant a bug in this kind of place, by the first dice that choose it, to strike at its first call."""
+    """Plant a bug in this kind of place, by the first random source that chooses it, to strike at its first call."""
     for seed in range(200):
         rig.node.bugs.withdraw()
-        assert rig.node.bugs.plant(SeededDice(f"bug {seed}"))
+        assert rig.node.bugs.plant(SeededRandom(f"bug {seed}"))
         plan = rig.node.bugs._waiting
         if plan.place == where and plan.wait == 0:
             return
-    raise AssertionError(f"no dice choose {where}")
+    raise AssertionError(f"no rng choose {where}")
 
 
 def test_planted_bugs_end_connections_and_brokers_and_every_invariant_holds() -> None:

@@ -9,10 +9,10 @@ from yak.core.events import RunJob
 from yak.core.jobs import SIDE_BY_SIDE
 from yak.sim import jobs as sim_jobs
 from yak.sim.cluster_run import run_cluster_seed
-from yak.sim.dice import SeededDice
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import Death, ProcessEnded
 from yak.sim.jobs import Jobs
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.spec import Spec
 from yak.sim.trial import run_spec
 from yak.sim.world import World
@@ -25,8 +25,8 @@ def process(monkeypatch):
     monkeypatch.setattr(sim_jobs, "_PAUSE_PERCENT", (100,))
     world, disk, done = World(), SimDisk(), []
     disk.make_directory("/d")
-    jobs = Jobs(disk, SeededDice(1), world.after, done.append)
-    jobs.pauses = SeededDice(1)
+    jobs = Jobs(disk, SeededRandom(1), world.after, done.append)
+    jobs.pauses = SeededRandom(1)
     yield SimpleNamespace(world=world, disk=disk, jobs=jobs, done=done)
     jobs.close()
 
@@ -106,7 +106,7 @@ def test_interrupted_job_makes_no_further_disk_call(process):
 
 
 def test_process_that_ends_inside_a_job_ends_in_the_run_too(process):
-    process.disk.end_inside(Death(SeededDice(1), 1))
+    process.disk.end_inside(Death(SeededRandom(1), 1))
     process.jobs.start(RunJob(1, "flush", lambda: write_two(process)))
     with pytest.raises(ProcessEnded):
         run_until(process, lambda: process.done)

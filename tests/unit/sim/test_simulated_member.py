@@ -6,16 +6,16 @@ from unittest.mock import Mock
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.sim.dice import SeededDice
 from yak.sim.group_member import GroupMember
 from yak.sim.history_checker.history import Outcome
+from yak.sim.seeded_random import SeededRandom
 
 ONE, TWO = ("t", 0), ("t", 1)
 
 
 @pytest.fixture
 def member():
-    member = GroupMember(Mock(group_id="g"), 0, SeededDice("x"), None)
+    member = GroupMember(Mock(group_id="g"), 0, SeededRandom("x"), None)
     member._link = Mock()
     member._own = {place: SimpleNamespace(consumer=SimpleNamespace(position=7), committed=-1) for place in (ONE, TWO)}
     member._has_all = True

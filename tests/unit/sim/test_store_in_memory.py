@@ -1,7 +1,7 @@
 import pytest
 
 from yak.cluster.image import Image
-from yak.seams.metadata_store import StoreRequest
+from yak.ports.metadata_store import StoreRequest
 from yak.sim.store import SimStore
 
 WHO = {"cluster_id": "", "incarnation_id": "", "node_id": 1, "broker_epoch": 2, "controller_epoch": 1}

@@ -10,7 +10,7 @@ import pytest
 
 from yak.cluster.image import Image, PartitionInfo
 from yak.cluster.payload import IsrMember, format_isr, parse_isr
-from yak.seams.metadata_store import StoreOutcome, StoreRequest
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.sim.store import SimStore
 
 TOPIC_ID = str(uuid.UUID(int=7))
@@ -61,7 +61,7 @@ def members(p: PartitionInfo) -> list[IsrMember]:
 
 class Walk:
     def __init__(self, seed: int) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.store = SimStore()
         self.nodes = {node_id: Node(node_id) for node_id in range(1, 5)}
         self.committed: list[tuple[int, int]] = []
@@ -112,7 +112,7 @@ class Walk:
     def catch_up(self, node: Node, *, whole: bool = False) -> None:
         records = self.store.records_after(node.image.offset, 10_000)
         if not whole:
-            records = records[: self.dice.randint(0, len(records))]
+            records = records[: self.rng.randint(0, len(records))]
         node.image = node.image.apply_all(records)[0]
         p = node.leads()
         if p is not None and p.leader_epoch != node.led_epoch:
@@ -142,7 +142,7 @@ class Walk:
             del node.log[same:]
             node.followed_epoch = p.leader_epoch
         leader.ends[node.node_id] = (node.epoch, len(node.log))
-        node.log += leader.log[len(node.log) :][: self.dice.randint(0, 3)]
+        node.log += leader.log[len(node.log) :][: self.rng.randint(0, 3)]
 
     def commit(self, node: Node) -> None:
         p = node.leads()
@@ -165,18 +165,18 @@ class Walk:
         if p is None:
             return
         if node.pending is None:
-            chosen = [node.member, *(m for m in members(p) if m.node_id != node.node_id and self.dice.random() < 0.7)]
+            chosen = [node.member, *(m for m in members(p) if m.node_id != node.node_id and self.rng.random() < 0.7)]
             for node_id, (epoch, end) in node.ends.items():
                 present = any(member.node_id == node_id for member in chosen)
-                if not present and end >= max(node.high_watermark, node.start) and self.dice.random() < 0.7:
+                if not present and end >= max(node.high_watermark, node.start) and self.rng.random() < 0.7:
                     chosen.append(IsrMember(node_id, epoch))
             self.nonces += 1
             item = {"topic_id": TOPIC_ID, "partition": 0, "isr": format_isr(tuple(chosen)), "nonce": str(self.nonces)}
             item |= {"leader_epoch": p.leader_epoch, "partition_epoch": p.partition_epoch, "min_isr": node.min_isr()}
             node.pending = {"members": chosen, "item": item}
-        if self.dice.random() < 0.8:
+        if self.rng.random() < 0.8:
             self.checked(node, "alter_isr", node.pending["item"])
-            if self.dice.random() < 0.7:
+            if self.rng.random() < 0.7:
                 # The answer came, and what it says is known before the proposal is forgotten.
                 self.catch_up(node, whole=True)
                 node.pending = None
@@ -200,14 +200,14 @@ class Walk:
 
     def elect(self, node: Node) -> None:
         p = self.store.state.partitions[TOPIC_ID, 0]
-        leader = -1 if self.dice.random() < 0.2 else node.node_id
+        leader = -1 if self.rng.random() < 0.2 else node.node_id
         item = {"topic_id": TOPIC_ID, "partition": 0, "leader": leader, "unclean": False}
         self.checked(None, "elect", item | {"partition_epoch": p["partition_epoch"]})
 
     def reassign(self, node: Node) -> None:
         p = self.store.state.partitions[TOPIC_ID, 0]
-        nodes = self.dice.sample(sorted(self.nodes), self.dice.randint(1, 3))
-        replicas = None if self.dice.random() < 0.3 else ",".join(map(str, nodes))
+        nodes = self.rng.sample(sorted(self.nodes), self.rng.randint(1, 3))
+        replicas = None if self.rng.random() < 0.3 else ",".join(map(str, nodes))
         item = {"topic_id": TOPIC_ID, "partition": 0, "replicas": replicas, "partition_epoch": p["partition_epoch"]}
         self.checked(node, "alter_replicas", item)
 
@@ -215,34 +215,34 @@ class Walk:
         self.office("fence", target_id=node.node_id, target_epoch=node.epoch)
 
     def stop(self, node: Node) -> None:
-        self.call(node, "begin_stop", state=self.dice.choice(("STOPPING", "CLOSED")))
+        self.call(node, "begin_stop", state=self.rng.choice(("STOPPING", "CLOSED")))
 
     def restart(self, node: Node) -> None:
         self.register(node)
 
     def lose_power(self, node: Node) -> None:
-        del node.log[self.dice.randint(0, len(node.log)) :]
+        del node.log[self.rng.randint(0, len(node.log)) :]
         self.register(node, lossy=True)
 
     def come_back_empty(self, node: Node) -> None:
         """With another disk that says nothing, after it was unregistered or not."""
-        if self.dice.random() < 0.5:
+        if self.rng.random() < 0.5:
             self.fence(node)
             self.office("unregister", target_id=node.node_id)
         node.log.clear()
-        node.directory = self.dice.choice((node.directory, f"dir-{node.node_id}-{self.dice.random()}"))
+        node.directory = self.rng.choice((node.directory, f"dir-{node.node_id}-{self.rng.random()}"))
         node.image = Image()
         self.register(node, last_epoch=0)
 
     def configure(self, node: Node) -> None:
-        kind, name = self.dice.choice((("topic", "a"), ("broker", ""), ("broker", str(node.node_id))))
-        changes = [[MIN_ISR, self.dice.choice((None, "1", "2", "3"))]]
+        kind, name = self.rng.choice((("topic", "a"), ("broker", ""), ("broker", str(node.node_id))))
+        changes = [[MIN_ISR, self.rng.choice((None, "1", "2", "3"))]]
         self.call(node, "alter_configs", resource_type=kind, resource_name=name, changes=changes, replace=False)
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
-            step = self.dice.choices(list(STEPS), list(STEPS.values()))[0]
-            step(self, self.nodes[self.dice.randint(1, 4)])
+            step = self.rng.choices(list(STEPS), list(STEPS.values()))[0]
+            step(self, self.nodes[self.rng.randint(1, 4)])
 
 
 STEPS = {

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from yak.cluster.image import REMOVED_TOPICS_MAX, Image, RemovedTopic
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 from yak.views.metadata_json import (
     CLOCKS_MS,
     FULL_AFTER_MS,

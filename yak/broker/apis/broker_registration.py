@@ -21,7 +21,7 @@ from yak.cluster.external_brokers import (
     plan_register_external_broker,
 )
 from yak.errors import ErrorCode, PeerError
-from yak.seams.metadata_store import StoreRequest
+from yak.ports.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -62,7 +62,7 @@ def _plan(broker: Broker, request: Any) -> tuple[StoreRequest, ...]:
     place = Address(listener.host, listener.port, request.rack, SECURITY_PROTOCOLS[listener.security_protocol])
     if request.previous_broker_epoch < 0:
         return plan_register_external_broker(broker.image, request.broker_id, str(request.incarnation_id), place)
-    nonce = str(broker.dice.uuid4())
+    nonce = str(broker.rng.uuid4())
     return plan_change_external_broker(broker.image, request.broker_id, request.previous_broker_epoch, place, nonce)
 
 

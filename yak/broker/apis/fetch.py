@@ -23,9 +23,9 @@ from yak.broker.delayed_fetch import ConsumerFetch, FollowerFetch, by_topic
 from yak.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, ConsumerItem, ConsumerSession, FollowerSession
 from yak.errors import ErrorCode, PeerError
 from yak.limits import SLICE_ELEMENTS
+from yak.ports.disk import Buffer
 from yak.protocol.hot import FetchPartitionAnswer, fetch_response
 from yak.protocol.replica_fetch import VERSION as FOLLOWER_VERSION
-from yak.seams.disk import Buffer
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

@@ -44,7 +44,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def _exchange(broker: Broker, said: bytes) -> tuple[Exchange, Incarnation]:
     """Begin an exchange with this broker's hello and a nonce of this connection. Raises ProtocolViolation."""
     caller = Hello.decode(said).broker
-    hello = Hello(broker.peers.incarnation(), broker.dice.secret_bytes(NONCE_BYTES))
+    hello = Hello(broker.peers.incarnation(), broker.rng.secret_bytes(NONCE_BYTES))
     return Exchange(broker.image.cluster_id, said, hello.encode()), caller
 
 

@@ -13,7 +13,7 @@ from yak.cluster.external_brokers import plan_close_external_broker
 from yak.cluster.topic_changes import plan_unregister_broker
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
-from yak.seams.metadata_store import StoreRequest
+from yak.ports.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -49,5 +49,5 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 def _plan(broker: Broker, node_id: NodeId) -> tuple[StoreRequest, ...]:
     if node_id in broker.image.external_brokers:
-        return plan_close_external_broker(broker.image, node_id, str(broker.dice.uuid4()))
+        return plan_close_external_broker(broker.image, node_id, str(broker.rng.uuid4()))
     return plan_unregister_broker(broker.image, node_id)

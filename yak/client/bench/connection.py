@@ -64,5 +64,5 @@ def consumer_properties(load: Load) -> dict[str, Any]:
 
 def payloads(size_bytes: int, count: int) -> list[bytes]:
     """`count` different values of capital letters, as in Kafka's ProducerPerformance; the same in every run."""
-    dice = random.Random(size_bytes)  # noqa: S311 - filler, not a secret
-    return ["".join(dice.choices(string.ascii_uppercase, k=size_bytes)).encode() for _ in range(count)]
+    rng = random.Random(size_bytes)  # noqa: S311 - filler, not a secret
+    return ["".join(rng.choices(string.ascii_uppercase, k=size_bytes)).encode() for _ in range(count)]

@@ -28,7 +28,7 @@ class Moment:
     """The inputs of one record: its number from 0, the random source, the time, and the values kept by name so far."""
 
     i: int
-    dice: random.Random
+    rng: random.Random
     now_ms: int
     kept: dict[str, str] = field(default_factory=dict)
 
@@ -61,7 +61,7 @@ def _int(arguments: list[str], spec: str) -> Fill:
     if first > last:
         raise BadField(f"{first} is more than {last}: the least comes first")
     width = _width(spec)
-    return lambda moment: f"{moment.dice.randint(first, last):{width}d}"
+    return lambda moment: f"{moment.rng.randint(first, last):{width}d}"
 
 
 def _float(arguments: list[str], spec: str) -> Fill:
@@ -70,20 +70,20 @@ def _float(arguments: list[str], spec: str) -> Fill:
     if first > last:
         raise BadField(f"{low} is more than {high}: the least comes first")
     digits = _decimals(spec)
-    return lambda moment: f"{moment.dice.uniform(first, last):.{digits}f}"
+    return lambda moment: f"{moment.rng.uniform(first, last):.{digits}f}"
 
 
 def _choice(arguments: list[str], spec: str) -> Fill:
     _no_format(spec)
     if not arguments:
         raise BadField("nothing to choose from: {{choice red green blue}}")
-    return lambda moment: moment.dice.choice(arguments)
+    return lambda moment: moment.rng.choice(arguments)
 
 
 def _uuid(arguments: list[str], spec: str) -> Fill:
     _no_format(spec)
     _none(arguments)
-    return lambda moment: str(uuid.UUID(int=moment.dice.getrandbits(128), version=4))
+    return lambda moment: str(uuid.UUID(int=moment.rng.getrandbits(128), version=4))
 
 
 def _now(arguments: list[str], spec: str) -> Fill:
@@ -105,31 +105,31 @@ def _now(arguments: list[str], spec: str) -> Fill:
 def _name(arguments: list[str], spec: str) -> Fill:
     _no_format(spec)
     _none(arguments)
-    return lambda moment: moment.dice.choice(NAMES)
+    return lambda moment: moment.rng.choice(NAMES)
 
 
 def _text(arguments: list[str], spec: str) -> Fill:
     _no_format(spec)
     length = _length(arguments, "{{text 20}}")
-    return lambda moment: _words(moment.dice, length)
+    return lambda moment: _words(moment.rng, length)
 
 
 def _hex(arguments: list[str], spec: str) -> Fill:
     _no_format(spec)
     length = _length(arguments, "{{hex 16}}")
-    return lambda moment: f"{moment.dice.getrandbits(4 * length):0{length}x}"
+    return lambda moment: f"{moment.rng.getrandbits(4 * length):0{length}x}"
 
 
 def _bool(arguments: list[str], spec: str) -> Fill:
     _no_format(spec)
     _none(arguments)
-    return lambda moment: moment.dice.choice(("true", "false"))
+    return lambda moment: moment.rng.choice(("true", "false"))
 
 
 def _ip(arguments: list[str], spec: str) -> Fill:
     _no_format(spec)
     _none(arguments)
-    return lambda moment: "10." + ".".join(str(moment.dice.randint(1, 254)) for _ in range(3))
+    return lambda moment: "10." + ".".join(str(moment.rng.randint(1, 254)) for _ in range(3))
 
 
 def _open(arguments: list[str], spec: str) -> Fill:
@@ -177,11 +177,11 @@ def _iso(time_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"
 
 
-def _words(dice: random.Random, length: int) -> str:
+def _words(rng: random.Random, length: int) -> str:
     parts: list[str] = []
     have = 0
     while have <= length:
-        word = dice.choice(WORDS)
+        word = rng.choice(WORDS)
         parts.append(word)
         have += len(word) + 1
     text = " ".join(parts)[:length]

@@ -74,12 +74,12 @@ class Maker:
         self._template = template
         self._now_ms = now_ms
         self._partition = partition
-        self._dice = random.Random(seed)  # noqa: S311  (nothing secret)
+        self._rng = random.Random(seed)  # noqa: S311  (nothing secret)
         self._i = 0
 
     def __call__(self) -> Outgoing:
         """The next record."""
-        moment = Moment(self._i, self._dice, self._now_ms())
+        moment = Moment(self._i, self._rng, self._now_ms())
         self._i += 1
         return self._template.make(moment, partition=self._partition)
 

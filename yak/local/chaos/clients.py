@@ -11,7 +11,7 @@ from yak.local.chaos.members import Member
 from yak.local.chaos.readers import Reader
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.writers import Writer, close_log, refused_writer
-from yak.sim.dice import SeededDice
+from yak.sim.seeded_random import SeededRandom
 
 GROUP: Final = "yak-chaos"
 _FLUSH_SECONDS: Final = 130.0
@@ -47,7 +47,7 @@ class Clients:
         self._topics = list(dict.fromkeys(each.topic for each in partitions))
         self._recorder = recorder
         self._settings = settings
-        self._dice = SeededDice(f"chaos-clients:{seed}")
+        self._rng = SeededRandom(f"chaos-clients:{seed}")
         self.group = group
         self._log = log
         self._numbers = 0
@@ -111,8 +111,8 @@ class Clients:
 
     def _reader(self) -> Reader:
         number = self._next()
-        dice = self._dice.fork(f"reader-{number}")
-        return Reader(number, self._bootstrap, self._partitions, self._recorder, dice)
+        rng = self._rng.fork(f"reader-{number}")
+        return Reader(number, self._bootstrap, self._partitions, self._recorder, rng)
 
     def _member(self) -> Member:
         return Member(self._next(), self._bootstrap, self._topics, self.group, self._recorder)

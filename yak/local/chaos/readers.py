@@ -8,7 +8,7 @@ from typing import Any, Final
 from yak.client.connection import IMPATIENT, base_config
 from yak.ids import TopicPartition
 from yak.local.chaos.recorder import Recorder
-from yak.sim.dice import SeededDice
+from yak.sim.seeded_random import SeededRandom
 
 _POLL_MESSAGES: Final = 500
 _POLL_SECONDS: Final = 0.2
@@ -65,13 +65,13 @@ class Reader:
     """
 
     def __init__(
-        self, number: int, bootstrap: str, partitions: Sequence[TopicPartition], recorder: Recorder, dice: SeededDice
+        self, number: int, bootstrap: str, partitions: Sequence[TopicPartition], recorder: Recorder, rng: SeededRandom
     ) -> None:
         self.name = f"reader-{number}"
         self._config = consumer_config(bootstrap, self.name, "yak-chaos-without-group")
         self._partitions = partitions
         self._recorder = recorder
-        self._dice = dice
+        self._rng = rng
         self._stopping = threading.Event()
         self._positions = {_name(each): 0 for each in partitions}
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
@@ -91,14 +91,14 @@ class Reader:
         while not self._stopping.is_set():
             consumer = confluent_kafka.Consumer(self._config)
             begin(consumer, self.name, self._recorder, {each: self._start(each) for each in self._partitions})
-            until = time.monotonic() + self._dice.between(*_LASTS_SECONDS)
+            until = time.monotonic() + self._rng.between(*_LASTS_SECONDS)
             while time.monotonic() < until and not self._stopping.is_set():
                 self._positions |= take(consumer, self.name, self._recorder)
             close(consumer)
 
     def _start(self, partition: TopicPartition) -> int:
         position = self._positions[_name(partition)]
-        return max(0, position - self._dice.below(_BACK_MAX))
+        return max(0, position - self._rng.below(_BACK_MAX))
 
 
 def begin(consumer: Any, process: str, recorder: Recorder, starts: Mapping[TopicPartition, int]) -> None:

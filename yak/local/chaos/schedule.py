@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from yak.local.chaos.faults import FaultKind
-from yak.sim.dice import SeededDice
+from yak.sim.seeded_random import SeededRandom
 
 QUIET_START_SECONDS: Final = 2.0
 _GAP_SECONDS: Final = (0.5, 5.0)
@@ -48,42 +48,42 @@ class PlannedFault:
 
 def plan(seed: int, kinds: Sequence[FaultKind], nodes: Sequence[int], duration_s: float) -> tuple[PlannedFault, ...]:
     """All faults of a run of this duration, by their start."""
-    dice = SeededDice(f"chaos:{seed}")
+    rng = SeededRandom(f"chaos:{seed}")
     planned: list[PlannedFault] = []
     busy: dict[str, float] = {}
     now = QUIET_START_SECONDS
     weighted = [kind for kind in kinds for _ in range(kind.weight)]
     while weighted and now < duration_s - 1.0:
-        kind = dice.choice(weighted)
-        chosen = _nodes(dice, kind, nodes)
+        kind = rng.choice(weighted)
+        chosen = _nodes(rng, kind, nodes)
         things = _things(kind, chosen)
         if all(busy.get(thing, 0.0) <= now for thing in things):
             low, high = kind.seconds
-            lasts = round(min(_between(dice, low, high), max(low, (duration_s - now) * _WHOLE_RUN)), 2)
+            lasts = round(min(_between(rng, low, high), max(low, (duration_s - now) * _WHOLE_RUN)), 2)
             fault = PlannedFault(
-                len(planned) + 1, kind.name, round(now, 2), lasts, chosen, _how(dice, kind, nodes, chosen)
+                len(planned) + 1, kind.name, round(now, 2), lasts, chosen, _how(rng, kind, nodes, chosen)
             )
             planned.append(fault)
             busy |= dict.fromkeys(things, fault.end_s + _GAP_SECONDS[0])
-            now = now + 0.3 if dice.chance(_OVERLAP_PERCENT) else fault.end_s
-        now += _between(dice, *_GAP_SECONDS)
+            now = now + 0.3 if rng.chance(_OVERLAP_PERCENT) else fault.end_s
+        now += _between(rng, *_GAP_SECONDS)
     return tuple(planned)
 
 
-def _between(dice: SeededDice, low: float, high: float) -> float:
-    return dice.between(int(low * 100), int(high * 100)) / 100.0
+def _between(rng: SeededRandom, low: float, high: float) -> float:
+    return rng.between(int(low * 100), int(high * 100)) / 100.0
 
 
-def _nodes(dice: SeededDice, kind: FaultKind, nodes: Sequence[int]) -> tuple[int, ...]:
+def _nodes(rng: SeededRandom, kind: FaultKind, nodes: Sequence[int]) -> tuple[int, ...]:
     if kind.touches in ("store", "clients") or not nodes:
         return ()
-    first = dice.choice(nodes)
-    if kind.name != "kill" or not dice.chance(_SEVERAL_PERCENT):
+    first = rng.choice(nodes)
+    if kind.name != "kill" or not rng.chance(_SEVERAL_PERCENT):
         return (first,)
-    count = dice.between(2, len(nodes)) if len(nodes) > 1 else 1
+    count = rng.between(2, len(nodes)) if len(nodes) > 1 else 1
     others = [node for node in nodes if node != first]
     while len(others) > count - 1:
-        others.remove(dice.choice(others))
+        others.remove(rng.choice(others))
     return (first, *others)
 
 
@@ -91,21 +91,21 @@ def _things(kind: FaultKind, nodes: Sequence[int]) -> list[str]:
     return [f"node-{node}" for node in nodes] if kind.touches == "node" else [kind.touches]
 
 
-def _how(dice: SeededDice, kind: FaultKind, nodes: Sequence[int], chosen: Sequence[int]) -> dict[str, Any]:
+def _how(rng: SeededRandom, kind: FaultKind, nodes: Sequence[int], chosen: Sequence[int]) -> dict[str, Any]:
     """The parameters of a fault, drawn at random."""
     others = [f"node-{node}" for node in nodes if node not in chosen]
     places = [*others, "clients", "store"]
     if kind.name == "cut":
-        from_ = dice.choice(["others", "others+store", "store", "clients", "all"])
-        return {"from": from_, "by": dice.choice(["silence", "reset"])}
+        from_ = rng.choice(["others", "others+store", "store", "clients", "all"])
+        return {"from": from_, "by": rng.choice(["silence", "reset"])}
     if kind.name == "oneway":
-        return {"peer": dice.choice(places), "lost": dice.choice(["to", "from"])}
+        return {"peer": rng.choice(places), "lost": rng.choice(["to", "from"])}
     if kind.name == "delay":
-        return {"seconds": dice.choice(DELAYS_SECONDS), "peers": dice.choice(["others", "clients", "store", "all"])}
+        return {"seconds": rng.choice(DELAYS_SECONDS), "peers": rng.choice(["others", "clients", "store", "all"])}
     if kind.name == "slow":
-        return {"bytes_per_second": dice.choice(RATES_BYTES), "peers": dice.choice(["others", "clients", "all"])}
+        return {"bytes_per_second": rng.choice(RATES_BYTES), "peers": rng.choice(["others", "clients", "all"])}
     if kind.name == "redis-empty":
-        return {"by": dice.choice(["FLUSHALL", "restart"])}
+        return {"by": rng.choice(["FLUSHALL", "restart"])}
     if kind.name == "clients":
-        return {"who": dice.choice(["writer", "reader", "member"]), "which": dice.below(_WHICH_MAX)}
+        return {"who": rng.choice(["writer", "reader", "member"]), "which": rng.below(_WHICH_MAX)}
     return {}

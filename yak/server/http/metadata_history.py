@@ -20,7 +20,7 @@ from yak.cluster.image_log import read_entries
 from yak.cluster.payload import BadRecord
 from yak.cluster.records import Kind
 from yak.ids import MetadataOffset
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 from yak.server.boot import METADATA_FOLDER
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem

@@ -14,9 +14,9 @@ from yak.sim.cluster_damage import is_damaged
 from yak.sim.history import Key, Watcher
 
 if TYPE_CHECKING:
+    from yak.ports.metadata_store import StoreOutcome, StoreRequest
     from yak.replication.damaged_replicas import Damage
     from yak.replication.partition import Partition
-    from yak.seams.metadata_store import StoreOutcome, StoreRequest
     from yak.sim.cluster import Cluster
     from yak.sim.node import SimNode
     from yak.storage.log import Log

@@ -9,7 +9,7 @@ from yak.sim.books import Violation
 from yak.sim.history import Watcher
 
 if TYPE_CHECKING:
-    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.ports.metadata_store import StoreOutcome, StoreRequest
     from yak.sim.node import SimNode
     from yak.sim.store import SimStore
 

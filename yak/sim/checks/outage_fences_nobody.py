@@ -12,7 +12,7 @@ from yak.sim.books import Violation
 from yak.sim.history import Watcher
 
 if TYPE_CHECKING:
-    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.ports.metadata_store import StoreOutcome, StoreRequest
     from yak.sim.cluster import Cluster
 
 

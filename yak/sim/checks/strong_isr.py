@@ -14,7 +14,7 @@ from yak.sim.books import Violation
 from yak.sim.history import Chain, Copy, History, Key, Watcher
 
 if TYPE_CHECKING:
-    from yak.seams.metadata_store import StoreOutcome, StoreRequest
+    from yak.ports.metadata_store import StoreOutcome, StoreRequest
     from yak.sim.store import SimStore
 
 

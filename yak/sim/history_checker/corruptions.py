@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from yak.sim.dice import SeededDice
 from yak.sim.history_checker import generated
 from yak.sim.history_checker.anomalies import Kind
 from yak.sim.history_checker.history import Assign, History, Outcome, Poll, Run, Send, Txn, run
 from yak.sim.history_checker.report import check_history
+from yak.sim.seeded_random import SeededRandom
 
 Corruption = Callable[[History], History | None]
 _TRIES: Final = 50
@@ -295,10 +295,10 @@ class Found:
 
 def prove(seed: int) -> Iterator[Found]:
     """Corrupt clean histories in each way, and report whether the checker noticed."""
-    dice = SeededDice(f"judge:{seed}")
+    rng = SeededRandom(f"judge:{seed}")
     for words, kind, corrupt in CORRUPTIONS:
         for number in range(_TRIES):
-            clean = generated.make(dice.fork(f"{kind}:{number}"))
+            clean = generated.make(rng.fork(f"{kind}:{number}"))
             corrupted = corrupt(copy_of(clean))
             if corrupted is not None:
                 found = [each for each in check_history(corrupted).anomalies if each.kind is kind]
@@ -310,5 +310,5 @@ def prove(seed: int) -> Iterator[Found]:
 
 def clean_histories(seed: int, count: int) -> int:
     """How many of `count` clean histories are accepted."""
-    dice = SeededDice(f"clean:{seed}")
-    return sum(check_history(generated.make(dice.fork(str(number)))).holds for number in range(count))
+    rng = SeededRandom(f"clean:{seed}")
+    return sum(check_history(generated.make(rng.fork(str(number)))).holds for number in range(count))

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from yak.ids import Offset
-from yak.sim.dice import SeededDice
 from yak.sim.history_checker.history import Assign, Commit, History, Outcome, Poll, Send, Txn, run
 from yak.sim.history_checker.history import Final as FinalRead
+from yak.sim.seeded_random import SeededRandom
 
 GROUP: Final = "team"
 _MARKER: Final = None
@@ -60,9 +60,9 @@ class _Cluster:
 class Maker:
     """One history under construction. Time advances a little with each step."""
 
-    def __init__(self, dice: SeededDice, settings: HistorySettings) -> None:
+    def __init__(self, rng: SeededRandom, settings: HistorySettings) -> None:
         self.history = History()
-        self._dice = dice
+        self._rng = rng
         self._settings = settings
         names = [f"made-{number}" for number in range(settings.partitions)]
         self._cluster = _Cluster({name: [] for name in names})
@@ -85,22 +85,22 @@ class Maker:
         return self.history
 
     def _tick(self) -> float:
-        self._now += self._dice.between(1, 50) / 1000.0
+        self._now += self._rng.between(1, 50) / 1000.0
         return self._now
 
     def _step(self) -> None:
-        drawn = self._dice.below(100)
+        drawn = self._rng.below(100)
         if drawn < 50:
-            self._send(self._dice.below(self._settings.producers))
+            self._send(self._rng.below(self._settings.producers))
         elif drawn < 60 and self._settings.transactions:
-            self._transact(self._dice.below(self._settings.producers))
+            self._transact(self._rng.below(self._settings.producers))
         elif drawn < 80 and self._settings.readers:
-            reader = f"reader-{self._dice.below(self._settings.readers)}"
+            reader = f"reader-{self._rng.below(self._settings.readers)}"
             self._poll(reader, self._names)
         elif drawn < 84 and self._settings.readers:
-            self._begin_reader(f"reader-{self._dice.below(self._settings.readers)}")
+            self._begin_reader(f"reader-{self._rng.below(self._settings.readers)}")
         elif drawn < 96 and self._settings.members:
-            self._work(f"member-{self._dice.below(self._settings.members)}")
+            self._work(f"member-{self._rng.below(self._settings.members)}")
         else:
             self._rebalance()
 
@@ -110,34 +110,34 @@ class Maker:
         self._counters[producer] += 1
         value = (producer + 1) << 32 | self._counters[producer]
         invoked, log = self._tick(), self._cluster.logs[name]
-        stored = outcome is Outcome.OK or (outcome is Outcome.INFO and self._dice.chance(50))
+        stored = outcome is Outcome.OK or (outcome is Outcome.INFO and self._rng.chance(50))
         offset = len(log) if stored else None
         if stored:
             log.append(value)
-        told = offset if outcome is Outcome.OK and self._dice.chance(95) else None
+        told = offset if outcome is Outcome.OK and self._rng.chance(95) else None
         self.history.add(Send(f"producer-{producer}", name, value, invoked, self._tick(), outcome, told, txn))
         return value
 
     def _send(self, producer: int) -> None:
-        drawn = self._dice.below(100)
+        drawn = self._rng.below(100)
         outcome = Outcome.OK if drawn < 85 else Outcome.INFO if drawn < 95 else Outcome.FAIL
-        self._append(producer, self._dice.choice(self._names), outcome)
+        self._append(producer, self._rng.choice(self._names), outcome)
 
     def _transact(self, producer: int) -> None:
         """Some sends; `read_committed` readers stop before the first of them until the transaction ends."""
         number, self._next_txn = self._next_txn, self._next_txn + 1
         cluster, txn = self._cluster, _Txn(number)
-        for _ in range(self._dice.between(1, 4)):
-            name = self._dice.choice(self._names)
+        for _ in range(self._rng.between(1, 4)):
+            name = self._rng.choice(self._names)
             cluster.open_at.setdefault(name, {}).setdefault(number, len(cluster.logs[name]))
             value = self._append(producer, name, Outcome.OK, number)
             cluster.hidden.add(value)
             txn.values.append((name, value))
-            if self._settings.readers and self._dice.chance(50):
+            if self._settings.readers and self._rng.chance(50):
                 self._poll("reader-0", self._names)
-        drawn = self._dice.below(100)
+        drawn = self._rng.below(100)
         outcome = Outcome.OK if drawn < 70 else Outcome.FAIL if drawn < 85 else Outcome.INFO
-        took_effect = outcome is Outcome.OK or (outcome is Outcome.INFO and self._dice.chance(50))
+        took_effect = outcome is Outcome.OK or (outcome is Outcome.INFO and self._rng.chance(50))
         asked = self._tick()
         for name in dict.fromkeys(name for name, _ in txn.values):
             cluster.logs[name].append(_MARKER)
@@ -149,7 +149,7 @@ class Maker:
     # -------------------------------------------------------------------------------------------------- reading
 
     def _begin_reader(self, process: str) -> None:
-        starts = {name: self._dice.below(len(log) + 1) for name, log in self._cluster.logs.items()}
+        starts = {name: self._rng.below(len(log) + 1) for name, log in self._cluster.logs.items()}
         self._positions[process] = dict(starts)
         self.history.add(Assign(process, self._tick(), dict(starts)))
 
@@ -158,7 +158,7 @@ class Maker:
         invoked, runs, moved = self._tick(), [], {}
         positions = self._positions[process]
         for name in names:
-            records = self._cluster.read(name, positions[name], self._dice.between(1, 20))
+            records = self._cluster.read(name, positions[name], self._rng.between(1, 20))
             if records:
                 positions[name] = moved[name] = records[-1][0] + 1
                 runs.append(run(name, records))
@@ -180,7 +180,7 @@ class Maker:
         for member in members:
             held = tuple(name for name, owner in self._owners.items() if owner == member)
             self.history.add(Assign(member, self._tick(), {}, held, GROUP))
-        shift = self._dice.below(len(members))
+        shift = self._rng.below(len(members))
         self._owners = {name: members[(n + shift) % len(members)] for n, name in enumerate(self._names)}
         for member in members:
             starts = {
@@ -192,15 +192,15 @@ class Maker:
     def _work(self, member: str) -> None:
         mine = [name for name, owner in self._owners.items() if owner == member]
         moved = self._poll(member, mine)
-        if not moved or self._dice.chance(20):
+        if not moved or self._rng.chance(20):
             return
-        drawn = self._dice.below(100)
+        drawn = self._rng.below(100)
         outcome = Outcome.OK if drawn < 80 else Outcome.INFO if drawn < 90 else Outcome.FAIL
-        if outcome is Outcome.OK or (outcome is Outcome.INFO and self._dice.chance(50)):
+        if outcome is Outcome.OK or (outcome is Outcome.INFO and self._rng.chance(50)):
             self._cluster.committed.update(moved)
         self.history.add(Commit(member, GROUP, self._tick(), self._tick(), outcome, dict(moved)))
 
 
-def make(dice: SeededDice, settings: HistorySettings | None = None) -> History:
+def make(rng: SeededRandom, settings: HistorySettings | None = None) -> History:
     """A history without a contradiction."""
-    return Maker(dice, settings or HistorySettings()).make()
+    return Maker(rng, settings or HistorySettings()).make()

@@ -14,10 +14,10 @@ from typing import Any
 from yak.ids import TopicPartition
 from yak.replication.isr import IsrProposal, may_join
 from yak.replication.partition import Partition
-from yak.sim.dice import SeededDice
 from yak.sim.model.rules import Rules, Step
 from yak.sim.model.search import Bounds
 from yak.sim.model.state import NODES, State, first_state
+from yak.sim.seeded_random import SeededRandom
 
 FAR = Bounds(records=4, crashes=2, outages=1, elections=7, changes=6)
 STEPS_MAX = 120
@@ -46,7 +46,7 @@ def walk(walks: int, *, first: int = 1, bounds: Bounds = FAR, lacks: str = "", d
     """
     rules, steps = Rules(bounds.min_isr, lacks), 0
     for seed in range(first, first + walks):
-        dice, state = SeededDice(seed), first_state(bounds.left())
+        rng, state = SeededRandom(seed), first_state(bounds.left())
         shadow = Shadow(rules, state) if drives else None
         path: list[Step] = []
         for _ in range(STEPS_MAX):
@@ -54,7 +54,7 @@ def walk(walks: int, *, first: int = 1, bounds: Bounds = FAR, lacks: str = "", d
             if not possible:
                 break
             before = state
-            step, state = dice.choice(possible)
+            step, state = rng.choice(possible)
             path.append(step)
             steps += 1
             if shadow is not None:

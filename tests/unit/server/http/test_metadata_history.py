@@ -9,7 +9,7 @@ import trio
 from yak.cluster import image_log
 from yak.cluster.image import Image
 from yak.cluster.snapshot import write_snapshot
-from yak.seams.metadata_store import TailedRecord
+from yak.ports.metadata_store import TailedRecord
 from yak.server.boot import METADATA_FOLDER
 from yak.server.disk import RealDisk
 from yak.server.http import metadata_history

@@ -129,12 +129,12 @@ def test_the_order_in_which_brokers_tell_does_not_matter(seed):
     by_broker: dict[int, list] = {}
     for event in EVENTS:
         by_broker.setdefault(event.get("node_id", 0), []).append(event)
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     snapshots = [each for each in EVENTS if each["kind"] == "snapshot"]
     mixed.take(snapshots[0])
     queues = list(by_broker.values())
     while queues:
-        queue = dice.choice(queues)
+        queue = rng.choice(queues)
         for event in queue[:7]:
             if event["kind"] != "snapshot":
                 mixed.take(event)

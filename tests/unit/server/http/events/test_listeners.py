@@ -66,13 +66,13 @@ def test_what_does_not_fit_follows_in_order():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_the_socket_takes_chunks_stay_whole_and_in_order(seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     socket, listener = listener_of(0)
-    sent = [str(number).encode() * dice.randint(1, 50) for number in range(50)]
+    sent = [str(number).encode() * rng.randint(1, 50) for number in range(50)]
     for body in sent:
         listener.drain()
         listener.offer(chunk_of(body))
-        socket.room += dice.randint(0, 60)
+        socket.room += rng.randint(0, 60)
     socket.room = 1_000_000
     listener.drain()
     assert bodies(socket.got) == sent

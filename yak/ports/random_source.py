@@ -1,10 +1,10 @@
-"""The port for randomness: real in `yak.server.dice`, seeded in `yak.sim.dice`."""
+"""The port for randomness: real in `yak.server.random_source`, seeded in `yak.sim.seeded_random`."""
 
 import uuid
 from typing import Protocol
 
 
-class Dice(Protocol):
+class RandomSource(Protocol):
     """The source of every random choice of the broker."""
 
     def uuid4(self) -> uuid.UUID:

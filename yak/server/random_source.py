@@ -1,17 +1,17 @@
-"""The real random source behind `yak.seams.dice`."""
+"""The real random source behind `yak.ports.random_source`."""
 
 import random
 import secrets
 import uuid
 
-from yak.seams.dice import Dice
+from yak.ports.random_source import RandomSource
 
 # Kafka's Uuid.java: the zero id, the id of the metadata topic (1), and of log directories: LOST (1), UNASSIGNED (0),
 # MIGRATING (2).
 _RESERVED_BELOW = 100
 
 
-class SystemDice(Dice):
+class SystemRandomSource(RandomSource):
     """The operating system's random source."""
 
     def __init__(self) -> None:

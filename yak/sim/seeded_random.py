@@ -8,7 +8,7 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 
-class SeededDice:
+class SeededRandom:
     """A random source that makes the same choices for the same seed."""
 
     def __init__(self, seed: int | str) -> None:
@@ -38,6 +38,6 @@ class SeededDice:
         """One of the items."""
         return self._random.choice(items)
 
-    def fork(self, name: str) -> "SeededDice":
+    def fork(self, name: str) -> "SeededRandom":
         """A separate random source for one part of the world, so that a change in one part leaves the others alone."""
-        return SeededDice(f"{self._random.getrandbits(64)}:{name}")
+        return SeededRandom(f"{self._random.getrandbits(64)}:{name}")
