@@ -93,7 +93,8 @@ class HttpConnection(TCPServer):
         async with self.send_lock:
             try:
                 await self.stream.send_all(event.data)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
+            except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
+                # busy: the end of another answer is closing the connection without the lock
                 await self.protocol.handle(Closed())
 
     async def _read_data(self) -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 import h11
 import trio
+from hypercorn.events import Closed, RawData
 
-from yak.server.http.connection import _Inbox, _run
+from yak.server.http.connection import HttpConnection, _Inbox, _run
 
 
 def test_a_second_head_that_cannot_be_sent_ends_nothing_but_the_request() -> None:
@@ -25,3 +26,32 @@ def test_a_second_head_that_cannot_be_sent_ends_nothing_but_the_request() -> Non
 
     trio.run(main)
     assert sent == [None]
+
+
+class BusyStream:
+    """A stream that another task is closing."""
+
+    async def send_all(self, _data: bytes) -> None:
+        raise trio.BusyResourceError("another task is using this stream for send")
+
+
+class Protocol:
+    """Takes events."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    async def handle(self, event: Any) -> None:
+        self.events.append(event)
+
+
+def test_answer_on_a_connection_that_another_answer_is_closing_counts_as_closed() -> None:
+    connection: Any = object.__new__(HttpConnection)
+    connection.stream, connection.protocol = BusyStream(), Protocol()
+
+    async def main() -> None:
+        connection.send_lock = trio.Lock()
+        await connection.protocol_send(RawData(b"HTTP/1.1 400 \r\n"))
+
+    trio.run(main)
+    assert [type(event) for event in connection.protocol.events] == [Closed]
