@@ -225,7 +225,8 @@ class Losses:
         """Forfeit partitions without guarantees whose members all lost data, as a late call may cause.
 
         The same holds for a partition that was `moved` away from its last sound replica, by an administrator or since
-        that replica read damage, when the others had lost their disks undetected.
+        that replica read damage, when the others had lost their disks undetected. It also holds for one that got another
+        replica when all members had lost power: that replica reports no loss, so an operator decides.
         """
         history, state = self._cluster.history, self._cluster.store.state
         for place in state.partitions.keys() - self._made:
@@ -234,11 +235,21 @@ class Losses:
                 self._stillborn.add(place)
         for key in history.copies:
             row = state.partitions.get((str(key.topic_id), key.partition))
-            if row is None or key in history.forfeited or self._sound(key, row):
+            if row is None or key in history.forfeited:
+                continue
+            is_moved = (str(key.topic_id), key.partition) in moved
+            if self._sound(key, row) and not (is_moved and self._may_another_have_more(key, row)):
                 continue
             plan = self._plans(state.topics[str(key.topic_id)]["name"])
-            if plan is None or plan.may_be_lost or (str(key.topic_id), key.partition) in moved:
+            if plan is None or plan.may_be_lost or is_moved:
                 history.forfeit(key, "only members that lost something are left")
+
+    def _may_another_have_more(self, key: Key, row: dict[str, Any]) -> bool:
+        """Whether all members will report a loss, and a replica that is no member will not."""
+        members = (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
+        newest = max((each.broker_epoch for each in members), default=0)
+        others = set(parse_nodes(row["replicas"])) - {each.node_id for each in members}
+        return not self._sound(key, row, speaks=True) and not all(self._says_lost(each, newest) for each in others)
 
     def forfeit_the_never_made(self) -> None:
         """Forfeit partitions whose logs could not be created.

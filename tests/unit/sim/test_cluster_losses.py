@@ -76,3 +76,20 @@ def test_a_restarted_member_may_not_lose_power_after_the_reports_of_the_others(l
     assert losses.may_lose_power(node(3))
     state.brokers[3].update(broker_epoch=36)
     assert not losses.may_lose_power(node(3))
+
+
+def test_partition_that_gets_a_replica_after_all_members_lost_power_is_forfeited(losses):
+    """Seed 1300691: the added replica reported no loss, so no member might lead before an operator decided."""
+    cluster, place = losses._cluster, (str(KEY.topic_id), 0)
+    forfeited = cluster.history.forfeited
+    cluster.history.forfeit = forfeited.__setitem__
+    losses._made.add(place)
+    cluster.store.state.partitions[place].update(isr="1@10,2@11", elr="", replicas="1,2,3")
+    losses._powerless = {1: 10}
+    losses.forfeit_the_unsound({place})
+    assert KEY not in forfeited
+    losses._powerless = {1: 10, 2: 11}
+    losses.forfeit_the_unsound()
+    assert KEY not in forfeited
+    losses.forfeit_the_unsound({place})
+    assert KEY in forfeited
