@@ -3,7 +3,7 @@
 The core has no clock, socket, thread or await: the shell (`yak.server`) and the simulator (`yak.sim`) drive the same object.
 An unexpected exception in `Broker.serve` closes one connection; anywhere else it stops the broker (`yak.fail_stop`). This
 file dispatches events and keeps each connection's requests in order. `yak.broker.apis` handles requests,
-`yak.broker.metadata` follows the cluster's metadata, `yak.partitions.maintenance` does periodic work.
+`yak.lifecycle.metadata` follows the cluster's metadata, `yak.partitions.maintenance` does periodic work.
 """
 
 from __future__ import annotations

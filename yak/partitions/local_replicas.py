@@ -1,6 +1,6 @@
 """The local replicas of this broker: their logs are created and removed as the image says (Kafka's ReplicaManager).
 
-The generators yield before each partition, so that `yak.broker.metadata` can divide a large change into turns.
+The generators yield before each partition, so that `yak.partitions.metadata_loader` can divide a large change into turns.
 """
 
 from __future__ import annotations
