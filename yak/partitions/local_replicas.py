@@ -25,7 +25,8 @@ from yak.ports.metadata_store import TailedRecord
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
-from yak.storage.log_store import Created, LogStore, NewLog
+from yak.storage.log_creation import Created, NewLog
+from yak.storage.log_store import LogStore
 
 RELEASED_A_SLICE = 10
 """Folders of deleted partitions that one turn moves aside: each takes a rename, and a job that removes the files."""
@@ -164,7 +165,7 @@ class LocalReplicas:
                         config = config or self._log_config(topic)
                         log = self._offline_replicas.usable(topic_partition, created[topic_partition], config)
                         if log is None:
-                            self._offline_replicas.lacks_room(topic_partition, created[topic_partition])
+                            self._offline_replicas.retry_creation(topic_partition, created[topic_partition])
                     partition = self._assign(topic, info, log)
                     if partition.log is None and (partition is not held or self._node_id in info.isr):
                         # The log could not be created, or the partition is offline and this broker is in its ISR.
@@ -224,9 +225,9 @@ class LocalReplicas:
             return None
         try:
             created = self._log_store.create(topic_partition, topic.topic_id, self._log_config(topic), is_new=False)
-        except (OSError, LogDirectoryFailure) as error:
+        except LogDirectoryFailure as error:
             self._context.notice("error", "log-not-created", partition=str(topic_partition), error=str(error))
-            self._offline_replicas.lacks_room(topic_partition, error)
+            self._offline_replicas.retry_creation(topic_partition, error)
             return None
         return self._offline_replicas.flushed(created)
 

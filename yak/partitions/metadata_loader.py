@@ -26,7 +26,8 @@ from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.ports.disk import DiskFull
 from yak.ports.metadata_store import TailedRecord
-from yak.storage.log_store import Created, LogStore, NewLog
+from yak.storage.log_creation import Created, NewLog
+from yak.storage.log_store import LogStore
 
 PARTITIONS_A_SLICE = 100
 """Partitions whose records one turn replays, or that it opens, configures or drops: about 1 ms."""
@@ -122,13 +123,9 @@ class MetadataLoader:
             return
 
         # Logs first: every partition that the local metadata names has a folder, so a folder missing at start was lost.
-        def made(created: Any, error: BaseException | None) -> None:
-            if error is not None:
-                self._fail(error)
-            else:
-                self._persist(records, _Step(image, delta, replacing, created))
-
-        self._context.jobs.run("image", lambda: self._log_store.create_all(fresh), made)
+        self._offline_replicas.create_logs(
+            fresh, lambda created: self._persist(records, _Step(image, delta, replacing, created))
+        )
 
     def _next_round(self) -> list[TailedRecord]:
         records, self._round_weight = [], 0
@@ -175,15 +172,9 @@ class MetadataLoader:
     def _replace(self, step: _Step) -> None:
         """Create the logs of topics that were deleted and created again, after the old logs have left the folders."""
 
-        def made(created: Any, error: BaseException | None) -> None:
-            if error is not None:
-                self._fail(error)
-            else:
-                self._act(step, step.created | created)
-
         def dropped() -> None:
             self._local_replicas.make_room(step.replacing)
-            self._context.jobs.run("image", lambda: self._log_store.create_all(step.replacing), made)
+            self._offline_replicas.create_logs(step.replacing, lambda created: self._act(step, step.created | created))
 
         if step.replacing:
             local_replicas = self._local_replicas

@@ -27,7 +27,8 @@ from yak.ports.metadata_store import StoreRequest
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
-from yak.storage.log_store import Created, LogStore, NewLog
+from yak.storage.log_creation import Created, CreationRunning, NewLog
+from yak.storage.log_store import LogStore
 
 BATCH_MAX = 200
 RETRY_MS = 500
@@ -52,8 +53,6 @@ class OfflineReplicas:
         self._is_stopped = False
         self._to_leave: dict[Partition, bool] = {}
         """Partition -> whether its records are lost."""
-        self._resyncing: dict[Partition, None] = {}
-        """Partitions whose logs a job creates again. Of two such jobs, one would set aside the log of the other."""
         self._without_room: dict[TopicPartition, None] = {}
         self.full_directories: dict[str, None] = {}
         """Online log directories that had no room for their last write."""
@@ -72,10 +71,9 @@ class OfflineReplicas:
             self._report_room()
         return True
 
-    def lacks_room(self, topic_partition: TopicPartition, created: Any) -> None:
-        """Schedule another attempt for a creation that failed with `created`, if only because the disk was full."""
-        error = created.error if isinstance(created, LogDirectoryFailure) else created
-        if isinstance(error, DiskFull):
+    def retry_creation(self, topic_partition: TopicPartition, created: Log | LogDirectoryFailure) -> None:
+        """Schedule another attempt for a creation that failed because the disk was full, or another one was running."""
+        if isinstance(created, LogDirectoryFailure) and isinstance(created.error, (DiskFull, CreationRunning)):
             self._without_room[topic_partition] = None
             due_ms = self._context.clock.now_ms + NO_ROOM_PAUSE_MS
             self._context.timers.arm_at_the_latest((self, "create"), due_ms, self._create)
@@ -132,7 +130,7 @@ class OfflineReplicas:
         partitions = [self._partitions.get(each) for each in waiting]
         wanted = self._new_logs([each for each in partitions if each is not None and each.log is None])
         if wanted and not self._is_stopped:
-            self._context.jobs.run("image", lambda: self._log_store.create_all(wanted), self._made)
+            self.create_logs(wanted, self._take_all)
 
     def ask(self) -> None:
         """Leave the ISRs in the store. At a start this comes before any controller can unfence and elect this broker."""
@@ -169,10 +167,13 @@ class OfflineReplicas:
                     partition=str(partition.topic_partition),
                     what="no other replica is in the ISR: the partition stays offline until this log is back",
                 )
-            elif code == "OK" and is_lost and partition.log is None and partition not in self._resyncing:
+            elif code == "OK" and is_lost and partition.log is None and not self._is_creating(partition):
                 gone.append(partition)
         if gone:
-            self._resync(gone)
+            self.create_logs(self._new_logs(gone), self._take_all, replaces_lost=True)
+
+    def _is_creating(self, partition: Partition) -> bool:
+        return self._log_store.is_creating(partition.topic_partition)
 
     def _new_logs(self, partitions: list[Partition]) -> list[NewLog]:
         wanted = []
@@ -187,35 +188,34 @@ class OfflineReplicas:
         context = self._context
         return context.image.log_config(topic, self._log_store.node_id, context.config.static)
 
-    def _resync(self, partitions: list[Partition]) -> None:
-        def made(result: Any, error: BaseException | None) -> None:
-            for partition in partitions:
-                del self._resyncing[partition]
-            self._made(result, error)
+    def create_logs(
+        self, wanted: Sequence[NewLog], then: Callable[[Created], None], *, replaces_lost: bool = False
+    ) -> None:
+        """Create logs in a job; `then` gets each log, or why it was not created."""
+        plan = self._log_store.creation_plan(wanted, replaces_lost=replaces_lost)
 
-        wanted = self._new_logs(partitions)
-        self._resyncing |= dict.fromkeys(partitions)
-        self._context.jobs.run("image", lambda: self._log_store.create_again(wanted), made)
-
-    def _made(self, result: Any, error: BaseException | None) -> None:
-        if error is not None:
-            if not isinstance(error, LogDirectoryFailure):
+        def created(result: Any, error: BaseException | None) -> None:
+            if error is not None:
                 raise error
-            self.directory_failed(error)
-            return
-        created: Created = result
+            for failure in result.unmovable:
+                if not self.is_full(failure):
+                    self.directory_failed(failure)
+            then(self._log_store.adopt_created(plan, result))
+
+        self._context.jobs.run("image", partial(plan.run, self._log_store.disk), created)
+
+    def _take_all(self, created: Created) -> None:
         for topic_partition, log in created.items():
             self._take(topic_partition, log)
 
-    def _take(self, topic_partition: TopicPartition, created: Log | OSError | LogDirectoryFailure) -> None:
+    def _take(self, topic_partition: TopicPartition, created: Log | LogDirectoryFailure) -> None:
         partition = self._partitions.get(topic_partition)
         topic = self._context.image.topics.get(topic_partition.topic)
         if partition is None or topic is None or topic.topic_id != partition.topic_id or partition.log is not None:
             return
-        if isinstance(created, (OSError, LogDirectoryFailure)):
-            self.lacks_room(topic_partition, created)
-            if topic_partition in self._without_room:
-                return
+        self.retry_creation(topic_partition, created)
+        if topic_partition in self._without_room:
+            return
         log = self.usable(topic_partition, created, self.log_config(topic))
         if log is not None:
             partition.log = log
@@ -224,10 +224,10 @@ class OfflineReplicas:
             self._emit(partition, PartitionEvent.LOG_RECREATED)
 
     def usable(
-        self, topic_partition: TopicPartition, created: Log | OSError | LogDirectoryFailure, config: LogConfig
+        self, topic_partition: TopicPartition, created: Log | LogDirectoryFailure, config: LogConfig
     ) -> Log | None:
         """The log that a job created or found on disk; None when it cannot be used."""
-        if isinstance(created, (OSError, LogDirectoryFailure)):
+        if isinstance(created, LogDirectoryFailure):
             self._context.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
             return None
         if not self._log_store.settle(created):

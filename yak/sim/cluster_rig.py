@@ -111,10 +111,14 @@ class ClusterRig:
         info = self.info(topic, partition)
         if set(info.isr) != set(info.replicas) or info.leader < 0:
             return False
-        if any(self.nodes[node_id - 1].broker is None for node_id in info.replicas):
-            return False
-        replicas = [self.replica(node_id, topic, partition) for node_id in info.replicas]
-        return len({replica.log_end_offset for replica in replicas}) == 1 and replicas[0].log is not None
+        logs = []
+        for node_id in info.replicas:
+            broker = self.nodes[node_id - 1].broker
+            replica = None if broker is None else broker.partitions.get(TopicPartition(topic, partition))
+            if replica is None or replica.log is None:
+                return False
+            logs.append(replica.log)
+        return len({log.log_end_offset for log in logs}) == 1
 
     def events(self, node_id: NodeId) -> list[str]:
         """The names of a broker's log events, over all its incarnations."""

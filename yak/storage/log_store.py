@@ -11,16 +11,25 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Literal
 
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
-from yak.limits import NEW_LOG_BYTES_MIN
-from yak.ports.disk import Disk, DiskFull
-from yak.storage.checkpoints import BadCheckpoint, format_partition_metadata, parse_partition_metadata
+from yak.ports.disk import Disk
+from yak.storage.checkpoints import BadCheckpoint, parse_partition_metadata
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.log import Log
+from yak.storage.log_creation import (
+    Created,
+    CreatedFolder,
+    CreationResult,
+    CreationRunning,
+    LogCreation,
+    NewLog,
+    PlannedLog,
+    has_room,
+)
 from yak.storage.log_directory import LogDirectory, all_of, other_cluster
 from yak.storage.log_loader import NO_TOPIC_ID, LoadedLog, LogLoader
 from yak.storage.names import (
@@ -36,13 +45,6 @@ from yak.storage.names import (
 )
 from yak.storage.producer_state import ProducerState
 from yak.storage.recovery import DamagedLog
-from yak.storage.segment import Segment
-
-FEW_LOGS: Final = 8
-"""For more new logs than this, one sync of the file system makes all of them durable, instead of three syncs for each."""
-NewLog: TypeAlias = tuple[TopicPartition, uuid.UUID, LogConfig]
-"""Partition, topic id and configuration of a log to create."""
-Created: TypeAlias = dict[TopicPartition, Log | OSError | LogDirectoryFailure]
 
 
 @dataclass(slots=True)
@@ -123,6 +125,7 @@ class LogStore:
         self.unavailable: dict[TopicPartition, Unavailable] = {}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         self.report = OpenReport()
+        self._creating: set[TopicPartition] = set()
         self._make_uuid = make_uuid
         self._opened_ms = now_ms
 
@@ -375,44 +378,46 @@ class LogStore:
 
     # ------------------------------------------------------------------------------------------------------ logs
 
-    def create_all(self, wanted: Sequence[NewLog]) -> Created:
-        """Create these logs, or find them on disk; waits for the device, only once for many logs."""
-        is_durable = len(wanted) <= FEW_LOGS
-        created: Created = {}
-        for topic_partition, topic_id, config in wanted:
-            try:
-                created[topic_partition] = self.create(topic_partition, topic_id, config, is_durable=is_durable)
-            except (OSError, LogDirectoryFailure) as error:
-                created[topic_partition] = error
-        for failure in [] if is_durable else self.sync_created():
-            for topic_partition, log in created.items():
-                if isinstance(log, Log) and log.directory == failure.directory:
-                    created[topic_partition] = failure
-        return created
+    def creation_plan(
+        self, wanted: Sequence[NewLog], *, is_new: bool = True, replaces_lost: bool = False
+    ) -> LogCreation:
+        """A plan to create these logs, or to find them on disk; `adopt_created` gets the plan and its result.
 
-    def create_again(self, wanted: Sequence[NewLog]) -> Created:
-        """Replace lost or damaged logs with empty ones; waits for the device. Raises LogDirectoryFailure."""
-        for topic_partition, _topic_id, _config in wanted:
-            self.set_aside(topic_partition)
-        return self.create_all(wanted)
-
-    def create(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: uuid.UUID,
-        config: LogConfig,
-        now_ms: int = 0,
-        *,
-        is_new: bool = True,
-        is_durable: bool = True,
-    ) -> Log:
-        """Create an empty log in the online directory with the fewest partitions, if possible one with free space.
-
-        Data of another topic under the same name becomes a stray folder and is never deleted. May run in a thread.
-        Blocks on the device, unless `is_durable` is false and one `sync_created` makes many logs durable. Raises
-        LogDirectoryFailure, also when this very log is unavailable, or may exist in an offline directory (unless it
-        `is_new`): an empty log would hide its data.
+        Data of another topic under the same name becomes a stray folder and is never deleted; with `replaces_lost` also
+        the log itself, which is lost or damaged. Otherwise a log that is unavailable, or that may exist in an offline
+        directory (unless it `is_new`), is refused: an empty log would hide its data.
         """
+        planned: list[PlannedLog] = []
+        decided: Created = {}
+        for new in wanted:
+            try:
+                log = self._planned_log(new, is_new=is_new, replaces_lost=replaces_lost)
+            except LogDirectoryFailure as failure:
+                decided[new[0]] = failure
+                continue
+            if isinstance(log, Log):
+                decided[new[0]] = log
+            else:
+                planned.append(log)
+                self._creating.add(new[0])
+        counts = dict.fromkeys((directory.path for directory in self.online()), 0)
+        if len(counts) > 1:
+            for each in self.logs.values():
+                if each.directory in counts:
+                    counts[each.directory] += 1
+        return LogCreation(tuple(planned), decided, counts, self._opened_ms)
+
+    def _planned_log(self, new: NewLog, *, is_new: bool, replaces_lost: bool) -> Log | PlannedLog:
+        """The log, if it exists, or the plan to create it. Raises LogDirectoryFailure."""
+        topic_partition, topic_id, _config = new
+        if not self.online():
+            first = self.directories[0]
+            raise LogDirectoryFailure(first.path, first.failure or OSError(errno.EIO, "offline"))
+        if self.is_creating(topic_partition):
+            raise LogDirectoryFailure(
+                self.online()[0].path, CreationRunning(errno.EBUSY, "its folder is being created")
+            )
+        displaced_in = self._lost_in(topic_partition) if replaces_lost else None
         hidden = self.unavailable.get(topic_partition)
         if hidden is not None and hidden.topic_id in (topic_id, NO_TOPIC_ID):
             raise LogDirectoryFailure(hidden.directory, OSError(errno.EIO, hidden.reason))
@@ -424,66 +429,63 @@ class LogStore:
             raise LogDirectoryFailure(
                 offline.path, OSError(errno.EIO, "the directory is offline and may hold this log")
             )
+        is_found = False
         if existing is not None:
-            self._set_stray(topic_partition, self._directory(existing.directory))
+            displaced_in = existing.directory
             del self.logs[topic_partition]
             rival = self.rivals.pop(topic_partition, None)
             if rival is not None and rival.topic_id == topic_id and self._directory(rival.directory).failure is None:
                 self.adopt(rival)
-                return rival
-        directory = self._emptiest()
-        path = directory.file(str(topic_partition))
-        try:
-            if self.disk.exists(path):
-                self._set_stray(topic_partition, directory)
-                self.unavailable.pop(topic_partition, None)
-            log = self._create_log(
-                directory,
-                topic_partition,
-                topic_id,
-                config,
-                now_ms or self._opened_ms,
-                is_durable=is_durable,
-            )
-        except OSError as error:
-            raise LogDirectoryFailure(directory.path, error) from error
-        self.adopt(log)
-        return log
+                is_found = True
+        return PlannedLog(
+            new,
+            set_aside_name(topic_partition, self._make_uuid(), STRAY_FOLDER_SUFFIX),
+            displaced_in,
+            tuple(each.path for each in self.online() if each.is_checkpointed(topic_partition)),
+            is_found,
+        )
 
-    def _create_log(
-        self,
-        directory: LogDirectory,
-        topic_partition: TopicPartition,
-        topic_id: uuid.UUID,
-        config: LogConfig,
-        now_ms: int,
-        *,
-        is_durable: bool,
-    ) -> Log:
-        """Create the log; blocks on the device if `is_durable`. Raises OSError; after DiskFull no folder remains."""
-        path = directory.file(str(topic_partition))
-        has_stale_checkpoints = directory.is_checkpointed(topic_partition)
-        self.disk.make_directory(path)
-        try:
-            segment = Segment.create(self.disk, path, 0, config, now_ms)
-            if has_stale_checkpoints:
-                self.disk.write_file_lazily(f"{path}/{NEW_LOG_MARK}", b"")
-            write = self.disk.write_file if is_durable else self.disk.write_file_lazily
-            write(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
-        except DiskFull:
-            # otherwise each retry would turn the previous attempt's folder into a stray log
-            self.disk.remove_tree(path)
-            raise
-        if is_durable:
-            self.disk.sync_directory(directory.path)
+    def _lost_in(self, topic_partition: TopicPartition) -> str | None:
+        """Forget a damaged log that is about to be replaced; returns its directory."""
+        held = self.unavailable.get(topic_partition)
+        if held is None or self._directory(held.directory).failure is not None:
+            return None
+        del self.unavailable[topic_partition]
+        return held.directory
+
+    def is_creating(self, topic_partition: TopicPartition) -> bool:
+        """Whether a plan to create this log is under way. Of two such plans, one would set aside the other's log."""
+        return topic_partition in self._creating
+
+    def adopt_created(self, plan: LogCreation, result: CreationResult) -> Created:
+        """Add the logs that a plan created to the store; returns the result for each log of the plan."""
+        for topic_partition, aside in result.strays.items():
+            self.unavailable.pop(topic_partition, None)
+            self.report.note("warning", "stray-log-kept", partition=str(topic_partition), moved_to=aside)
+        created = dict(plan.decided)
+        for planned in plan.logs:
+            topic_partition = planned.new[0]
+            self._creating.discard(topic_partition)
+            folder = result.folders[topic_partition]
+            if isinstance(folder, LogDirectoryFailure):
+                created[topic_partition] = folder
+                continue
+            log = self.logs[topic_partition] if folder is None else self._new_log(planned.new, folder, plan.now_ms)
+            if folder is not None:
+                self.adopt(log)
+            created[topic_partition] = log
+        return created
+
+    def _new_log(self, new: NewLog, folder: CreatedFolder, now_ms: int) -> Log:
+        topic_partition, topic_id, config = new
         log = Log(
             self.disk,
-            directory.path,
-            path,
+            folder.directory,
+            folder.path,
             topic_partition,
             topic_id,
             config,
-            [segment],
+            [folder.segment],
             epochs=EpochCache(),
             producers=ProducerState(),
             snapshot_offsets=[],
@@ -492,18 +494,18 @@ class LogStore:
             recovery_point=0,
             now_ms=now_ms,
         )
-        log.has_stale_checkpoints = has_stale_checkpoints
+        log.has_stale_checkpoints = folder.has_stale_checkpoints
         return log
 
-    def sync_created(self) -> list[LogDirectoryFailure]:
-        """Make all logs created without `is_durable` durable at once; returns the directories' failures."""
-        failures = []
-        for directory in self.online():
-            try:
-                self.disk.sync_file_system(directory.path)
-            except OSError as error:
-                failures.append(LogDirectoryFailure(directory.path, error))
-        return failures
+    def create(
+        self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: LogConfig, *, is_new: bool = True
+    ) -> Log:
+        """Create one log at the start, or find it on disk; waits for the device. Raises LogDirectoryFailure."""
+        plan = self.creation_plan([(topic_partition, topic_id, config)], is_new=is_new)
+        log = self.adopt_created(plan, plan.run(self.disk))[topic_partition]
+        if isinstance(log, LogDirectoryFailure):
+            raise log
+        return log
 
     def adopt(self, log: Log) -> None:
         """Add a log to the store."""
@@ -550,37 +552,6 @@ class LogStore:
 
         return remove
 
-    def set_aside(self, topic_partition: TopicPartition) -> None:
-        """Rename a damaged log, if any, to stray, so that a new log can be created. Raises LogDirectoryFailure."""
-        held = self.unavailable.get(topic_partition)
-        if held is not None and (directory := self._directory(held.directory)).failure is None:
-            if self.disk.exists(directory.file(str(topic_partition))):
-                self._set_stray(topic_partition, directory)
-            del self.unavailable[topic_partition]
-
-    def _set_stray(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
-        aside = directory.file(set_aside_name(topic_partition, self._make_uuid(), STRAY_FOLDER_SUFFIX))
-        try:
-            self.disk.rename(directory.file(str(topic_partition)), aside)
-        except OSError as error:
-            raise LogDirectoryFailure(directory.path, error) from error
-        self.report.note("warning", "stray-log-kept", partition=str(topic_partition), moved_to=aside)
-
-    def _emptiest(self) -> LogDirectory:
-        online = self.online()
-        if not online:
-            raise LogDirectoryFailure(
-                self.directories[0].path, self.directories[0].failure or OSError(errno.EIO, "offline")
-            )
-        if len(online) == 1:
-            return online[0]
-        online = [directory for directory in online if self._has_room(directory)] or online
-        counts = dict.fromkeys((directory.path for directory in online), 0)
-        for log in list(self.logs.values()):
-            if log.directory in counts:
-                counts[log.directory] += 1
-        return min(online, key=lambda directory: counts[directory.path])
-
     # ----------------------------------------------------------------------------------------------- directories
 
     def online(self) -> list[LogDirectory]:
@@ -589,13 +560,7 @@ class LogStore:
 
     def has_room(self) -> bool:
         """Whether some directory has space for a new log."""
-        return any(map(self._has_room, self.online()))
-
-    def _has_room(self, directory: LogDirectory) -> bool:
-        try:
-            return self.disk.free_bytes(directory.path) >= NEW_LOG_BYTES_MIN
-        except OSError:
-            return False
+        return any(has_room(self.disk, directory.path) for directory in self.online())
 
     def _directory(self, path: str) -> LogDirectory:
         return next(directory for directory in self.directories if directory.path == path)
@@ -606,8 +571,7 @@ class LogStore:
         if directory.failure is not None:
             return []
         directory.failure = error or OSError(errno.EIO, "Input/output error")
-        # a thread may be creating logs: copy the list at once
-        lost = [log for log in list(self.logs.values()) if log.directory == path]
+        lost = [log for log in self.logs.values() if log.directory == path]
         for log in lost:
             self.make_unavailable(log, directory.offline_reason)
         return lost

@@ -130,13 +130,13 @@ def test_damaged_replica_that_leaves_its_isr_twice_is_created_again_by_one_job(r
     rig.produce("orders", [b"a"])
     node = rig.nodes[rig.followers("orders")[0] - 1]
     partition, offline_replicas = rig.replica(node.node_id, "orders"), node.broker.offline_replicas
-    jobs, create_again = [], LogStore.create_again
+    plans, creation_plan = [], LogStore.creation_plan
 
-    def create(self, wanted):
-        jobs.append(wanted)
-        return create_again(self, wanted)
+    def plan(self, wanted, **options):
+        plans.append(wanted)
+        return creation_plan(self, wanted, **options)
 
-    monkeypatch.setattr(LogStore, "create_again", create)
+    monkeypatch.setattr(LogStore, "creation_plan", plan)
     offline_replicas.log_damaged(partition, "damaged")
     offline_replicas.ask()
     offline_replicas.leave(partition, is_lost=True)
@@ -144,7 +144,7 @@ def test_damaged_replica_that_leaves_its_isr_twice_is_created_again_by_one_job(r
     node._arm_timer()
     rig.run_until(lambda: partition.log is not None)
     rig.run_until(lambda: rig.is_in_sync("orders") and partition.log_end_offset == 1)
-    assert len(jobs) == 1
+    assert len(plans) == 1
 
 
 def test_a_leader_that_could_not_make_its_log_lets_another_lead(rig):

@@ -10,6 +10,7 @@ from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
 from yak.sim.disk import SimDisk
+from yak.storage.log_creation import CreationRunning
 from yak.storage.log_store import LogStore
 
 CONFIG = LogConfig()
@@ -170,6 +171,36 @@ def test_a_new_log_goes_where_the_fewest_are(node):
     ]
     assert node.disk.read_file("/a/t-0/partition.metadata") == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAABQ"
     assert store.create(TopicPartition("t", 0), TOPIC, CONFIG) is logs[0]
+
+
+def test_store_is_unchanged_while_a_creation_plan_runs(node):
+    store = node.open()
+    new = TopicPartition("t", 0), TOPIC, CONFIG
+    plan = store.creation_plan([new])
+    result = plan.run(node.disk)
+    assert store.logs == {}
+    created = store.adopt_created(plan, result)
+    assert created == {new[0]: store.logs[new[0]]}
+    assert store.logs[new[0]].path == "/data/t-0"
+
+
+def test_second_creation_of_a_log_that_is_being_created_is_refused_and_may_be_repeated(node):
+    store = node.open()
+    first = store.creation_plan([(TopicPartition("t", 0), TOPIC, CONFIG)])
+    again = store.creation_plan([(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG)])
+    assert isinstance(again.decided[TopicPartition("t", 0)].error, CreationRunning)
+    store.adopt_created(first, first.run(node.disk))
+    assert store.create(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG).topic_id == uuid.UUID(int=6)
+
+
+def test_folder_that_cannot_be_renamed_fails_its_creation(node):
+    store = node.open()
+    store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    node.disk.fail_next("rename", errno.EIO, path_contains="t-0")
+    plan = store.creation_plan([(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG)])
+    result = plan.run(node.disk)
+    assert [failure.directory for failure in result.unmovable] == ["/data"]
+    assert isinstance(store.adopt_created(plan, result)[TopicPartition("t", 0)], LogDirectoryFailure)
 
 
 def test_a_deleted_log_leaves_in_two_steps_and_a_restart_finishes_it(node):
