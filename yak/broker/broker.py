@@ -283,9 +283,9 @@ class Broker:
             ),
         }
 
-    def _report_room(self, has_room: bool | None = None) -> None:
-        """Report whether some log directory has room; None: look."""
-        self.metadata.report_full(is_full=not (self.log_store.has_room() if has_room is None else has_room))
+    def _report_room(self) -> None:
+        """Report whether some log directory has room."""
+        self.metadata.report_full(is_full=not self.log_store.has_room())
 
     def configs_changed(self) -> None:
         """The logs have their changed configurations: apply the configs of this broker."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from yak.core.context import Context
@@ -17,7 +18,8 @@ from yak.partitions.offline_replicas import OfflineReplicas
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
-from yak.storage.log_store import LogStore
+from yak.storage.log_directory import CheckpointResult
+from yak.storage.log_store import CheckpointPlan, LogStore
 
 SLICE_PARTITIONS = 100
 SLICE_GAP_MS = 10
@@ -35,7 +37,7 @@ class Maintenance:
         log_store: LogStore,
         offline_replicas: OfflineReplicas,
         emit: EmitPartitionEvent,
-        report_room: Callable[[bool | None], None],
+        report_room: Callable[[], None],
     ) -> None:
         self._context, self._partitions, self._log_store = context, partitions, log_store
         self._offline_replicas, self._emit, self._report_room = offline_replicas, emit, report_room
@@ -134,25 +136,24 @@ class Maintenance:
         self._timers.arm((self, "checkpoint"), due_ms, self._checkpoint)
         if self._checkpoint_running:
             return
-        log_store = self._log_store
         high_watermarks = {tp: partition.high_watermark for tp, partition in self._partitions.items()}
-        plan = log_store.checkpoint_plan(high_watermarks)
+        plan = self._log_store.checkpoint_plan(high_watermarks)
         self._checkpoint_running = True
 
-        def checkpoint() -> bool:
-            plan()
-            return log_store.has_room()
+        self._context.jobs.run("checkpoint", partial(plan.run, self._log_store.disk), partial(self._checkpointed, plan))
 
-        self._context.jobs.run("checkpoint", checkpoint, self._checkpointed)
-
-    def _checkpointed(self, result: Any, error: BaseException | None) -> None:
+    def _checkpointed(self, plan: CheckpointPlan, result: Any, error: BaseException | None) -> None:
         self._checkpoint_running = False
-        self._report_room(result if error is None else None)
-        if isinstance(error, LogDirectoryFailure):
-            if not self._offline_replicas.is_full(error):
-                self._offline_replicas.directory_failed(error)
-        elif error is not None:
+        if error is not None:
             self._context.notice("error", "checkpoint-failed", error=str(error))
+            return
+        results: list[CheckpointResult] = result
+        self._log_store.checkpointed(plan, results)
+        self._report_room()
+        failures = [each.failure for each in results if each.failure is not None]
+        for failure in failures:
+            if not self._offline_replicas.is_full(failure):
+                self._offline_replicas.directory_failed(failure)
 
     def _deleted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
         if error is not None:

@@ -155,16 +155,20 @@ class MetadataLoader:
             return
         self._has_no_room = False
 
-        def work() -> LogDirectoryFailure | None:
-            sync()
-            return self._log_store.mark_directories(step.image.cluster_id)
+        marks = self._log_store.cluster_id_plan(step.image.cluster_id)
 
-        def done(failure: Any, error: BaseException | None) -> None:
+        def work() -> list[LogDirectoryFailure]:
+            sync()
+            return marks.run(self._log_store.disk)
+
+        def done(failures: Any, error: BaseException | None) -> None:
             if error is not None:
                 self._fail(error)
                 return
-            if failure is not None and not self._offline_replicas.is_full(failure):
-                self._offline_replicas.directory_failed(failure)
+            self._log_store.cluster_id_written(marks, failures)
+            for failure in failures:
+                if not self._offline_replicas.is_full(failure):
+                    self._offline_replicas.directory_failed(failure)
             self._replace(step)
 
         self._context.jobs.run("image", work, done)

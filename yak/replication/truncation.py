@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 from yak.core.context import Context
@@ -240,6 +241,8 @@ class Truncations:
                     self._failures.directory_failed(error)
             elif error is not None:
                 raise error
+            else:
+                self._log_store.lowered(plan)
             for truncation in truncations:
                 if not truncation.is_wanted:
                     self._end(truncation)
@@ -250,7 +253,7 @@ class Truncations:
 
         self._lowering[directory] = None
         plan = self._log_store.lowering_plan(directory, [truncation.log for truncation in truncations])
-        self._context.jobs.run("cut", plan, lowered)
+        self._context.jobs.run("cut", partial(plan.run, self._log_store.disk), lowered)
 
     def _sync(self, truncations: list[Truncation]) -> None:
         plans = [truncation.log.truncation_sync_plan() for truncation in truncations]

@@ -5,7 +5,8 @@ LogManager.scala).
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
@@ -19,6 +20,7 @@ from yak.storage.checkpoints import (
     id_to_text,
     parse_clean_shutdown,
     parse_offsets,
+    parse_partition_metadata,
     parse_properties,
 )
 from yak.storage.names import (
@@ -29,6 +31,7 @@ from yak.storage.names import (
     LOCK,
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
+    NEW_LOG_MARK,
     OWN_FOLDER_PREFIX,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
@@ -39,6 +42,74 @@ from yak.storage.names import (
 META_VERSION = "1"
 LOWERED_RECOVERY_POINTS = RECOVERY_POINT_CHECKPOINT + ".lowered"
 """Recovery points that truncations lowered since the last checkpoint. YAK's file; Kafka ignores it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoweringPlan:
+    """A plan to write the file of lowered recovery points; later files have higher numbers."""
+
+    path: str
+    data: bytes
+    number: int
+
+    def run(self, disk: Disk) -> None:
+        """Write the file in a thread. Raises LogDirectoryFailure."""
+        try:
+            disk.write_file(f"{self.path}/{LOWERED_RECOVERY_POINTS}", self.data)
+        except OSError as error:
+            raise LogDirectoryFailure(self.path, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointResult:
+    """The checkpoint files as they are now, and the failure that ended the run."""
+
+    written: Mapping[str, bytes]
+    failure: LogDirectoryFailure | None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryCheckpoint:
+    """A plan to write the checkpoint files of one log directory whose content differs from `written`."""
+
+    path: str
+    offsets: Mapping[str, list[tuple[TopicPartition, Offset]]]
+    """File name -> offsets."""
+    written: Mapping[str, bytes]
+    lowerings: int
+    """How many lowerings of recovery points these offsets include."""
+    marked: frozenset[tuple[str, uuid.UUID]]
+    """Folders and topic ids of logs with a `NEW_LOG_MARK`."""
+
+    def run(self, disk: Disk) -> CheckpointResult:
+        """Write the files in a thread."""
+        written = dict(self.written)
+        try:
+            for name, offsets in self.offsets.items():
+                data = format_offsets(offsets)
+                path = f"{self.path}/{name}"
+                if written.get(name) == data:
+                    continue
+                if name == CLEANER_CHECKPOINT and not offsets and not disk.exists(path):
+                    continue
+                disk.write_file(path, data)
+                written[name] = data
+            for folder, topic_id in sorted(self.marked):
+                _remove_mark(disk, folder, topic_id)
+        except OSError as error:
+            return CheckpointResult(written, LogDirectoryFailure(self.path, error))
+        return CheckpointResult(written, None)
+
+
+def _remove_mark(disk: Disk, folder: str, topic_id: uuid.UUID) -> None:
+    """Remove a `NEW_LOG_MARK`, unless the folder belongs to a log of another topic by now."""
+    path = f"{folder}/{PARTITION_METADATA}"
+    try:
+        is_same = disk.exists(path) and parse_partition_metadata(disk.read_file(path)) == topic_id
+    except (FileNotFoundError, BadCheckpoint):
+        return
+    if is_same:
+        disk.remove(f"{folder}/{NEW_LOG_MARK}")
 
 
 class LogDirectory:
@@ -59,7 +130,7 @@ class LogDirectory:
         self._node_id: NodeId = -1
         self._lock: Lock | None = None
         self._boot_to_mark: str | None = None
-        self._written: dict[str, bytes] = {}
+        self._written: Mapping[str, bytes] = {}
         self._checkpointed: set[TopicPartition] = set()
         self._being_checkpointed: set[TopicPartition] = set()
         self._lowered: dict[TopicPartition, Offset] = {}
@@ -145,7 +216,7 @@ class LogDirectory:
             self.examine(self._node_id)
             if self.directory_id is None:
                 self.directory_id = make_uuid()
-                self._write_meta()
+                self.disk.write_file(self.file(META_PROPERTIES), self.meta_properties(self.cluster_id))
         except BlockingIOError as error:
             raise StartRefused(
                 "data-dir-locked",
@@ -156,22 +227,14 @@ class LogDirectory:
         except OSError as error:
             raise self._unusable(error) from error
 
-    def set_cluster_id(self, cluster_id: str) -> None:
-        """Write the cluster's id once it is known. Raises OSError, and StartRefused on another cluster's data."""
-        if self.cluster_id == cluster_id:
-            return
-        if self.cluster_id is not None:
-            raise other_cluster(self.path, self.cluster_id, cluster_id)
-        self.cluster_id = cluster_id
-        self._write_meta()
-
-    def _write_meta(self) -> None:
+    def meta_properties(self, cluster_id: str | None) -> bytes:
+        """The content of `meta.properties`."""
         properties = [("version", META_VERSION), ("node.id", str(self._node_id))]
         if self.directory_id is not None:
             properties.append(("directory.id", id_to_text(self.directory_id)))
-        if self.cluster_id is not None:
-            properties.append(("cluster.id", self.cluster_id))
-        self.disk.write_file(self.file(META_PROPERTIES), format_properties(properties))
+        if cluster_id is not None:
+            properties.append(("cluster.id", cluster_id))
+        return format_properties(properties)
 
     def _unusable(self, error: OSError) -> StartRefused:
         return StartRefused(
@@ -267,24 +330,19 @@ class LogDirectory:
             self._lowerings = self._lowerings_written = 1
         return points
 
-    def lowering_plan(self, points: Iterable[tuple[TopicPartition, Offset]]) -> Callable[[], None]:
-        """A job that makes lowered recovery points durable, before the truncations; it raises LogDirectoryFailure.
+    def lowering_plan(self, points: Iterable[tuple[TopicPartition, Offset]]) -> LoweringPlan:
+        """A plan to make lowered recovery points durable, before the truncations; `lowered` gets it after its run.
 
-        Called in the step. Only one may run at a time, because they write the same file.
+        Only one may run at a time, because they write the same file.
         """
         for topic_partition, offset in points:
             self._lowered[topic_partition] = min(offset, self._lowered.get(topic_partition, offset))
         self._lowerings += 1
-        lowerings, data = self._lowerings, format_offsets(sorted(self._lowered.items()))
+        return LoweringPlan(self.path, format_offsets(sorted(self._lowered.items())), self._lowerings)
 
-        def run() -> None:
-            try:
-                self.disk.write_file(self.file(LOWERED_RECOVERY_POINTS), data)
-            except OSError as error:
-                raise LogDirectoryFailure(self.path, error) from error
-            self._lowerings_written = lowerings
-
-        return run
+    def lowered(self, plan: LoweringPlan) -> None:
+        """The file of lowered recovery points is written."""
+        self._lowerings_written = plan.number
 
     def checkpoint_plan(
         self,
@@ -292,35 +350,30 @@ class LogDirectory:
         log_starts: Iterable[tuple[TopicPartition, Offset]],
         high_watermarks: Iterable[tuple[TopicPartition, Offset]],
         cleaned: Iterable[tuple[TopicPartition, Offset]] = (),
-    ) -> Callable[[], None]:
-        """A job that writes the changed checkpoint files; it raises LogDirectoryFailure. Called in the step."""
+        marked: Iterable[tuple[str, uuid.UUID]] = (),
+    ) -> DirectoryCheckpoint:
+        """A plan to write the changed checkpoint files; `checkpointed` gets it and its result.
+
+        `marked` are folders and topic ids of logs with a `NEW_LOG_MARK`, which these files make obsolete.
+        """
         self.forget_lowered()
-        contents = {
+        offsets = {
             RECOVERY_POINT_CHECKPOINT: list(recovery_points),
             LOG_START_CHECKPOINT: list(log_starts),
             HIGH_WATERMARK_CHECKPOINT: list(high_watermarks),
             CLEANER_CHECKPOINT: list(cleaned),
         }
-        lowerings = self._lowerings
-        named = {topic_partition for offsets in contents.values() for topic_partition, _offset in offsets}
-        self._being_checkpointed = named
+        self._being_checkpointed = {topic_partition for each in offsets.values() for topic_partition, _offset in each}
+        return DirectoryCheckpoint(self.path, offsets, self._written, self._lowerings, frozenset(marked))
 
-        def run() -> None:
-            for name, offsets in contents.items():
-                data = format_offsets(offsets)
-                if self._written.get(name) == data:
-                    continue
-                try:
-                    if name == CLEANER_CHECKPOINT and not offsets and not self.disk.exists(self.file(name)):
-                        continue
-                    self.disk.write_file(self.file(name), data)
-                except OSError as error:
-                    raise LogDirectoryFailure(self.path, error) from error
-                self._written[name] = data
-            self._lowerings_covered = lowerings
-            self._checkpointed = named
-
-        return run
+    def checkpointed(self, plan: DirectoryCheckpoint, result: CheckpointResult) -> None:
+        """Some files of a checkpoint are written, or without a failure all of them."""
+        self._written = result.written
+        if result.failure is None:
+            self._lowerings_covered = plan.lowerings
+            self._checkpointed = {
+                topic_partition for each in plan.offsets.values() for topic_partition, _offset in each
+            }
 
     def forget_lowered(self) -> None:
         """Remove the file of lowered points once a finished checkpoint covers them all. Raises LogDirectoryFailure."""
@@ -340,19 +393,3 @@ def other_cluster(path: str, found: str, wanted: str) -> StartRefused:
         why=f"{path}/{META_PROPERTIES} says cluster.id={found}; nothing was changed",
         try_=("point the broker at that cluster's Redis", "name an empty directory with --data-dir"),
     )
-
-
-def all_of(jobs: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    """One job from one job per directory; it raises the first LogDirectoryFailure after it ran them all."""
-
-    def run() -> None:
-        first: LogDirectoryFailure | None = None
-        for job in jobs:
-            try:
-                job()
-            except LogDirectoryFailure as failure:
-                first = first or failure
-        if first is not None:
-            raise first
-
-    return run

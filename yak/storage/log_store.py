@@ -10,7 +10,6 @@ import errno
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal
 
 from yak.config.log_config import LogConfig
@@ -30,14 +29,14 @@ from yak.storage.log_creation import (
     PlannedLog,
     has_room,
 )
-from yak.storage.log_directory import LogDirectory, all_of, other_cluster
+from yak.storage.log_directory import CheckpointResult, DirectoryCheckpoint, LogDirectory, LoweringPlan, other_cluster
 from yak.storage.log_loader import NO_TOPIC_ID, LoadedLog, LogLoader
 from yak.storage.names import (
     CLEANER_CHECKPOINT,
     DELETE_FOLDER_SUFFIX,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
-    NEW_LOG_MARK,
+    META_PROPERTIES,
     PARTITION_METADATA,
     STRAY_FOLDER_SUFFIX,
     parse_partition_folder,
@@ -100,6 +99,35 @@ class Unavailable:
     recovery_point: Offset | None = None
     log_start_offset: Offset | None = None
     cleaned_offset: Offset | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdPlan:
+    """A plan to write the cluster's id: log directory -> content of its `meta.properties`."""
+
+    cluster_id: str
+    files: Mapping[str, bytes]
+
+    def run(self, disk: Disk) -> list[LogDirectoryFailure]:
+        """Write the files in a thread; returns the failures."""
+        failures = []
+        for path, data in self.files.items():
+            try:
+                disk.write_file(f"{path}/{META_PROPERTIES}", data)
+            except OSError as error:
+                failures.append(LogDirectoryFailure(path, error))
+        return failures
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPlan:
+    """A plan to write the checkpoint files of the log directories."""
+
+    directories: tuple[DirectoryCheckpoint, ...]
+
+    def run(self, disk: Disk) -> list[CheckpointResult]:
+        """Write the files in a thread; returns a result for each directory."""
+        return [directory.run(disk) for directory in self.directories]
 
 
 class LogStore:
@@ -335,33 +363,28 @@ class LogStore:
         epochs = {directory.clean_epoch for directory in self.directories}
         return epochs.pop() if len(epochs) == 1 else None
 
-    def lacks_cluster_id(self) -> bool:
-        """Whether some online directory has no cluster id yet."""
-        return any(directory.cluster_id is None for directory in self.online())
-
     def directory_ids(self) -> list[uuid.UUID]:
         """The ids of the directories that are online."""
         return [directory.directory_id for directory in self.online() if directory.directory_id is not None]
 
-    def set_cluster_id(self, cluster_id: str) -> None:
-        """Write the cluster's id into each `meta.properties` that lacks it.
+    def cluster_id_plan(self, cluster_id: str) -> ClusterIdPlan:
+        """A plan to write the cluster's id into each `meta.properties` that lacks it, for `cluster_id_written`.
 
-        Blocks on the device. Raises StartRefused when the data belongs to another cluster, and LogDirectoryFailure.
+        Raises StartRefused when the data belongs to another cluster.
         """
-        for directory in self.online():
-            try:
-                directory.set_cluster_id(cluster_id)
-            except OSError as error:
-                raise LogDirectoryFailure(directory.path, error) from error
+        online = self.online() if cluster_id else []
+        for directory in online:
+            if directory.cluster_id not in (None, cluster_id):
+                raise other_cluster(directory.path, directory.cluster_id, cluster_id)
+        lacking = [directory for directory in online if directory.cluster_id is None]
+        return ClusterIdPlan(cluster_id, {each.path: each.meta_properties(cluster_id) for each in lacking})
 
-    def mark_directories(self, cluster_id: str) -> LogDirectoryFailure | None:
-        """`set_cluster_id`, if an online directory lacks the id; returns the first failure, after which it stops."""
-        if cluster_id and self.lacks_cluster_id():
-            try:
-                self.set_cluster_id(cluster_id)
-            except LogDirectoryFailure as failure:
-                return failure
-        return None
+    def cluster_id_written(self, plan: ClusterIdPlan, failures: Sequence[LogDirectoryFailure]) -> None:
+        """The files of a plan are written, except in the directories that failed."""
+        failed = {failure.directory for failure in failures}
+        for path in plan.files:
+            if path not in failed:
+                self._directory(path).cluster_id = plan.cluster_id
 
     def renew_boot_marks(self) -> None:
         """Write the boot marks once the cluster knows of the loss. Blocks on the device. Raises LogDirectoryFailure."""
@@ -606,26 +629,37 @@ class LogStore:
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 
-    def lowering_plan(self, directory: str, logs: Sequence[Log]) -> Callable[[], None]:
+    def lowering_plan(self, directory: str, logs: Sequence[Log]) -> LoweringPlan:
         """See `LogDirectory.lowering_plan`."""
         return self._directory(directory).lowering_plan([(log.topic_partition, log.recovery_point) for log in logs])
 
-    def checkpoint_plan(self, high_watermarks: Mapping[TopicPartition, Offset]) -> Callable[[], None]:
-        """A job that checkpoints recovery points, log starts, high watermarks and cleaner offsets, where online.
+    def lowered(self, plan: LoweringPlan) -> None:
+        """See `LogDirectory.lowered`."""
+        self._directory(plan.path).lowered(plan)
 
-        It raises the first LogDirectoryFailure after it wrote the other directories.
-        """
+    def checkpoint_plan(self, high_watermarks: Mapping[TopicPartition, Offset]) -> CheckpointPlan:
+        """A plan to checkpoint recovery points, log starts, high watermarks and cleaner offsets, where online."""
         logs = list(self.logs.values())
-        return all_of([self._directory_checkpoint(directory, logs, high_watermarks) for directory in self.online()])
+        return CheckpointPlan(
+            tuple(self._directory_checkpoint(directory, logs, high_watermarks) for directory in self.online())
+        )
+
+    def checkpointed(self, plan: CheckpointPlan, results: Sequence[CheckpointResult]) -> None:
+        """Take the results of a checkpoint."""
+        for directory_plan, result in zip(plan.directories, results, strict=True):
+            self._directory(directory_plan.path).checkpointed(directory_plan, result)
+            if directory_plan.marked and result.failure is None:
+                for log in self.logs.values():
+                    if (log.path, log.topic_id) in directory_plan.marked:
+                        log.has_stale_checkpoints = False
 
     def _directory_checkpoint(
         self, directory: LogDirectory, logs: Sequence[Log], high_watermarks: Mapping[TopicPartition, Offset]
-    ) -> Callable[[], None]:
+    ) -> DirectoryCheckpoint:
         mine = [log for log in logs if log.directory == directory.path]
-        new = [log for log in mine if log.has_stale_checkpoints]
         # damaged logs keep their offsets: without them the next recovery would truncate the damage as an incomplete tail
         kept = self._damaged_in(directory)
-        write = directory.checkpoint_plan(
+        return directory.checkpoint_plan(
             [(log.topic_partition, log.recovery_point) for log in mine]
             + [(tp, held.recovery_point) for tp, held in kept if held.recovery_point is not None],
             [
@@ -642,20 +676,8 @@ class LogStore:
             + [(tp, self.high_watermarks[tp]) for tp, _held in kept if tp in self.high_watermarks],
             [(log.topic_partition, log.cleaned_offset) for log in mine if log.cleaned_offset is not None]
             + [(tp, held.cleaned_offset) for tp, held in kept if held.cleaned_offset is not None],
+            [(log.path, log.topic_id) for log in mine if log.has_stale_checkpoints],
         )
-        if not new:
-            return write
-
-        def run() -> None:
-            write()
-            try:
-                for log in new:
-                    self.disk.remove(f"{log.path}/{NEW_LOG_MARK}")
-                    log.has_stale_checkpoints = False
-            except OSError as error:
-                raise LogDirectoryFailure(directory.path, error) from error
-
-        return run
 
     def _damaged_in(self, directory: LogDirectory) -> list[tuple[TopicPartition, Unavailable]]:
         return [(tp, held) for tp, held in list(self.unavailable.items()) if held.directory == directory.path]
@@ -665,7 +687,7 @@ class LogStore:
     ) -> Callable[[], None]:
         """A job for a clean stop: sync everything, write indexes, snapshots, checkpoints, then the clean shutdown mark.
 
-        No append may follow. A directory gets the mark only when all of its logs were closed, none in it is damaged
+        No step and no append may follow. A directory gets the mark only when all of its logs were closed, none in it is damaged
         (the next start must check that one again), and the cluster knows of the loss that this start found. The job
         raises the first LogDirectoryFailure after it closed the other directories.
         """
@@ -677,14 +699,28 @@ class LogStore:
                 for log in logs:
                     if log.directory == directory.path:
                         log.close()
-                self._directory_checkpoint(directory, logs, marks)()
+                plan = self._directory_checkpoint(directory, logs, marks)
+                result = plan.run(self.disk)
+                if result.failure is not None:
+                    raise result.failure
+                directory.checkpointed(plan, result)
                 directory.forget_lowered()
                 if not self._damaged_in(directory) and not directory.has_unreported_loss:
                     directory.write_clean_mark(broker_epoch)
             except OSError as error:
                 raise LogDirectoryFailure(directory.path, error) from error
 
-        return all_of([partial(close, directory) for directory in self.online()])
+        def close_all() -> None:
+            failures = []
+            for directory in self.online():
+                try:
+                    close(directory)
+                except LogDirectoryFailure as failure:
+                    failures.append(failure)
+            if failures:
+                raise failures[0]
+
+        return close_all
 
 
 class _Checkpoints:

@@ -3,7 +3,7 @@
 import random
 import struct
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import crc32c
@@ -92,6 +92,29 @@ def build_batch(
     return struct.pack(">qiibI", base_offset, len(rest) + 9, epoch, 2, crc32c.crc32c(rest)) + rest
 
 
+def write_checkpoint(store: LogStore, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+    """Write a checkpoint, as a job and its step do. Raises LogDirectoryFailure."""
+    plan = store.checkpoint_plan(high_watermarks or {})
+    results = plan.run(store.disk)
+    store.checkpointed(plan, results)
+    for result in results:
+        if result.failure is not None:
+            raise result.failure
+
+
+def lower(store: LogStore, log: Log) -> None:
+    """Write the lowered recovery point of a log."""
+    plan = store.lowering_plan(log.directory, [log])
+    plan.run(store.disk)
+    store.lowered(plan)
+
+
+def set_cluster_id(store: LogStore, cluster_id: str) -> None:
+    """Write the cluster's id."""
+    plan = store.cluster_id_plan(cluster_id)
+    store.cluster_id_written(plan, plan.run(store.disk))
+
+
 class Bench:
     """One store on one simulated disk, and what tests do to it."""
 
@@ -138,14 +161,14 @@ class Bench:
     def _lower(self, offset: int) -> None:
         if offset < self.log.recovery_point:
             self.log.lower_recovery_point(offset)
-            self.store.lowering_plan(self.log.directory, [self.log])()
+            lower(self.store, self.log)
 
     def reopen(self, *, clean: bool = False, crash: bool = False, checkpoint: bool = True, now_ms: int = 0) -> Log:
         """Stop in one of the three ways, start again; the log is the same partition's."""
         if clean:
             self.store.close_plan(3)()
         elif checkpoint:
-            self.store.checkpoint_plan({})()
+            write_checkpoint(self.store)
         if crash:
             self.disk.crash(self.random_source)
         else:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.unit.storage.compaction.rounds import run_round
+from tests.unit.storage.conftest import write_checkpoint
 from yak.protocol.record_batch import compute_crc, iterate_headers, read_header
 from yak.protocol.record_walk import walk_records
 from yak.storage.compaction import cleanable
@@ -129,8 +130,8 @@ class CompactionMachine(RuleBasedStateMachine):
         self.now_ms += by_ms
 
     @rule()
-    def checkpoint(self):
-        self.bench.store.checkpoint_plan({})()
+    def write_checkpoint(self):
+        write_checkpoint(self.bench.store)
 
     def scope(self, lag):
         self.bench.flush()

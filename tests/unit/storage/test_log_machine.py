@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from tests.unit.storage.conftest import write_checkpoint
 from yak.protocol.record_batch import compute_crc, iterate_headers, read_header
 
 
@@ -81,8 +82,8 @@ class LogMachine(RuleBasedStateMachine):
         self.flushed = self.end
 
     @rule()
-    def checkpoint(self):
-        self.bench.store.checkpoint_plan({})()
+    def write_checkpoint(self):
+        write_checkpoint(self.bench.store)
 
     @precondition(lambda self: self.model)
     @rule(share=st.floats(0, 1))
@@ -102,7 +103,7 @@ class LogMachine(RuleBasedStateMachine):
         # the checkpoint makes a deletion final; without it a crash may bring records back, as in Kafka
         if expired := self.log.expired_segments(0, self.end):
             self.log.remove_segments(expired)()
-        self.bench.store.checkpoint_plan({})()
+        write_checkpoint(self.bench.store)
 
     @rule(clean=st.booleans())
     def restart(self, clean):

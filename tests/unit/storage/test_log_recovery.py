@@ -4,6 +4,7 @@ import errno
 
 import pytest
 
+from tests.unit.storage.conftest import write_checkpoint
 from yak.errors import LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
@@ -45,7 +46,7 @@ def test_incomplete_tail_is_truncated_and_the_indexes_are_rebuilt(make_bench):
     fill(bench)
     whole = bench.read_all()
     kept = {name: bench.content(name) for name in bench.files() if name.endswith("index")}
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     path = bench.log.active.path(".log")
     bench.disk.open(path).append([whole[:75]])
     bench.reopen(checkpoint=False)
@@ -99,7 +100,7 @@ def test_a_broken_structure_below_the_recovery_point_takes_the_log_out_of_servic
     bench = make_bench()
     fill(bench)
     bench.flush()
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     bench.disk.corrupt(FIRST, 8, 255)
     before = bench.content("00000000000000000000.log")
     bench.disk.kill()
@@ -116,7 +117,7 @@ def test_missing_flushed_data_is_told(make_bench):
     bench = make_bench()
     fill(bench)
     bench.flush()
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     size = bench.log.size_bytes // 40
     bench.disk.open(FIRST).truncate(size * 30)
     log = bench.reopen(checkpoint=False)
@@ -188,7 +189,7 @@ def test_producers_are_restored_from_the_newest_good_snapshot(make_bench):
     bench.flush()
     snapshots = [name for name in bench.files() if name.endswith(".snapshot")]
     assert len(snapshots) == len(bench.log.segments) - 1
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     bench.disk.write_file(f"/data/t-0/{snapshots[-1]}", b"incomplete")
     bench.reopen(checkpoint=False)
     assert [(p.producer_id, p.last_sequence) for p in bench.log.producers.describe()] == [(5, 39)]
@@ -245,7 +246,7 @@ def test_truncating_flushed_data_lowers_the_recovery_point_on_disk_first(make_be
     bench = make_bench()
     fill(bench)
     bench.flush()
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     bench.truncate(10)
     for _ in range(40):
         bench.append([b"other" * 30])
@@ -256,7 +257,7 @@ def test_truncating_flushed_data_lowers_the_recovery_point_on_disk_first(make_be
     assert store.logs[bench.partition].log_end_offset >= 10
     bench.store, bench.log = store, store.logs[bench.partition]
     for _ in range(2):
-        store.checkpoint_plan({})()
+        write_checkpoint(store)
     store.checkpoint_plan({})
     assert "recovery-point-offset-checkpoint.lowered" not in bench.disk.names("/data")
 
@@ -327,7 +328,7 @@ def test_a_damaged_log_stays_untouched_over_any_number_of_restarts(make_bench, c
     bench = make_bench()
     fill(bench)
     bench.flush()
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     bench.disk.corrupt(FIRST, 8, 255)
     before = bench.content("00000000000000000000.log")
     for _ in range(3):
@@ -338,7 +339,7 @@ def test_a_damaged_log_stays_untouched_over_any_number_of_restarts(make_bench, c
         if clean:
             store.close_plan(3)()
         else:
-            store.checkpoint_plan({})()
+            write_checkpoint(store)
 
 
 def test_an_emptied_file_of_flushed_records_is_told(make_bench):
@@ -413,7 +414,7 @@ def test_what_retention_took_since_a_clean_start_is_not_looked_for(make_bench):
 def recreate(bench, count):
     """The topic is deleted and made again, and gets some records, before the next checkpoint."""
     bench.store.delete(bench.log)()
-    bench.topic_id = type(bench.topic_id)(int=8)
+    bench.topic_id = type(bench.topic_id)(int=bench.topic_id.int + 1)
     bench.log = bench.store.create(bench.partition, bench.topic_id, bench.config)
     fill(bench, count)
 
@@ -423,7 +424,7 @@ def test_the_points_of_a_deleted_topic_are_not_those_of_the_next_of_its_name(mak
     fill(bench)
     bench.flush()
     bench.log.advance_log_start(30)
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     recreate(bench, 5)
     bench.flush()
     log = bench.reopen(checkpoint=False)
@@ -439,7 +440,7 @@ def test_incomplete_tail_of_a_recreated_topic_is_truncated(make_bench):
     bench = make_bench()
     fill(bench)
     bench.flush()
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     recreate(bench, 2)
     bench.disk.open(FIRST).truncate(bench.log.size_bytes - 5)
     log = bench.reopen(checkpoint=False)
@@ -452,11 +453,26 @@ def test_a_checkpoint_begun_before_a_topic_was_made_again_does_not_count_for_it(
     bench.flush()
     late = bench.store.checkpoint_plan({})
     recreate(bench, 2)
-    late()
+    bench.store.checkpointed(late, late.run(bench.disk))
     bench.disk.open(FIRST).truncate(bench.log.size_bytes - 5)
     log = bench.reopen(checkpoint=False)
     assert log.log_end_offset == 1
     bench.store.close_plan(3)()
+    assert "fresh.yak" not in bench.files()
+
+
+def test_checkpoint_begun_before_a_topic_was_made_again_leaves_the_mark_of_the_new_log(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    write_checkpoint(bench.store)
+    recreate(bench, 2)
+    late = bench.store.checkpoint_plan({})
+    recreate(bench, 2)
+    assert "fresh.yak" in bench.files()
+    bench.store.checkpointed(late, late.run(bench.disk))
+    assert "fresh.yak" in bench.files()
+    write_checkpoint(bench.store)
     assert "fresh.yak" not in bench.files()
 
 
@@ -493,7 +509,7 @@ def test_a_gap_between_segments_that_kafka_compacted_is_no_loss(make_bench):
     bench.log.roll(0)
     bench.append()
     bench.flush()
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     bench.disk.open(FIRST).truncate(bench.log.segments[0].size // 2)
     bench.disk.write_file("/data/recovery-point-offset-checkpoint", b"0\n1\nt 0 2\n")
     bench.reopen(checkpoint=False)

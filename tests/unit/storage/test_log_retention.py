@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.unit.storage.conftest import write_checkpoint
+
 DAY = 86_400_000
 
 
@@ -86,10 +88,10 @@ def test_segments_below_the_log_start_go(make_bench):
 def test_the_checkpoint_names_only_starts_inside_a_segment(make_bench):
     bench = make_bench()
     fill(bench)
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     assert bench.disk.read_file("/data/log-start-offset-checkpoint") == b"0\n0\n"
     bench.log.advance_log_start(7)
-    bench.store.checkpoint_plan({bench.partition: 12})()
+    write_checkpoint(bench.store, {bench.partition: 12})
     assert bench.disk.read_file("/data/log-start-offset-checkpoint") == b"0\n1\nt 0 7\n"
     assert bench.disk.read_file("/data/replication-offset-checkpoint") == b"0\n1\nt 0 12\n"
     assert bench.disk.read_file("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 0\n"

@@ -5,6 +5,7 @@ import uuid
 
 import pytest
 
+from tests.unit.storage.conftest import set_cluster_id
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import TopicPartition
@@ -62,7 +63,7 @@ def test_a_fresh_directory_is_marked_and_locked(node):
         b"#\nversion=1\nnode.id=1\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"
     )
     assert store.cluster_id is None
-    store.set_cluster_id("AbCdEfGhIjKlMnOpQrStUw")
+    set_cluster_id(store, "AbCdEfGhIjKlMnOpQrStUw")
     assert node.disk.read_file("/data/meta.properties").endswith(b"cluster.id=AbCdEfGhIjKlMnOpQrStUw\n")
     assert store.directory_ids() == [uuid.UUID(int=1)]
     node.disk.kill()
@@ -84,12 +85,12 @@ def test_another_nodes_directory_is_refused(node):
 
 
 def test_another_clusters_directory_is_refused(node):
-    node.open().set_cluster_id("cluster-a")
+    set_cluster_id(node.open(), "cluster-a")
     node.store.release()
     assert refusal(node, cluster_id="cluster-b").code == "data-dir-other-cluster"
     store = node.open()
     with pytest.raises(StartRefused) as caught:
-        store.set_cluster_id("cluster-b")
+        set_cluster_id(store, "cluster-b")
     assert caught.value.code == "data-dir-other-cluster"
 
 
@@ -145,7 +146,7 @@ def test_a_directory_that_cannot_be_written_is_refused(node):
 
 def test_directories_must_agree(node):
     node.directories = ("/a", "/b")
-    node.open().set_cluster_id("x")
+    set_cluster_id(node.open(), "x")
     node.store.create(TopicPartition("t", 0), TOPIC, CONFIG)
     node.store.release()
     meta = node.disk.read_file("/b/meta.properties")
@@ -358,13 +359,13 @@ def test_a_log_that_a_thread_made_while_its_directory_failed_is_not_used(node):
 
 def test_a_directory_that_came_later_is_told_its_cluster_too(node):
     store = node.open()
-    assert store.lacks_cluster_id()
-    store.set_cluster_id("AbCdEfGhIjKlMnOpQrStUw")
-    assert not store.lacks_cluster_id()
+    assert list(store.cluster_id_plan("AbCdEfGhIjKlMnOpQrStUw").files) == ["/data"]
+    set_cluster_id(store, "AbCdEfGhIjKlMnOpQrStUw")
+    assert not store.cluster_id_plan("AbCdEfGhIjKlMnOpQrStUw").files
     node.disk.kill()
     store = node.open(directories=("/data", "/more"))
-    assert store.lacks_cluster_id()
-    store.set_cluster_id("AbCdEfGhIjKlMnOpQrStUw")
+    assert list(store.cluster_id_plan("AbCdEfGhIjKlMnOpQrStUw").files) == ["/more"]
+    set_cluster_id(store, "AbCdEfGhIjKlMnOpQrStUw")
     assert b"cluster.id=AbCdEfGhIjKlMnOpQrStUw" in node.disk.read_file("/more/meta.properties")
 
 

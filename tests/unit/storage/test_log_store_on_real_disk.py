@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from tests.unit.storage.conftest import lower
 from yak.config.log_config import LogConfig
 from yak.errors import StartRefused
 from yak.ids import TopicPartition
@@ -40,7 +41,7 @@ def test_a_restart_finds_everything(tmp_path, build, clean):
     remove = log.remove_segments(expired)
     remove()
     log.lower_recovery_point(60)
-    again.lowering_plan(log.directory, [log])()
+    lower(again, log)
     log.truncate_to(60)
     assert log.append(read_header(batch), batch, 1, 0) == 60
     again.delete(log)()

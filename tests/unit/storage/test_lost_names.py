@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.unit.storage.conftest import write_checkpoint
+
 
 @pytest.fixture
 def bench(make_bench):
@@ -60,7 +62,7 @@ def test_segments_that_were_deleted_stay_deleted_when_their_files_are_back(bench
 
 
 def checkpointed(bench):
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     return bench.lose()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.storage.conftest import write_checkpoint
 from yak.errors import LogDirectoryFailure
 
 
@@ -118,10 +119,11 @@ def test_log_is_not_truncated_below_its_recovery_point(bench):
 def test_the_file_of_lowered_points_stays_until_it_was_written(bench):
     bench.flush()
     bench.log.lower_recovery_point(3)
-    write = bench.store.lowering_plan(bench.log.directory, [bench.log])
+    plan = bench.store.lowering_plan(bench.log.directory, [bench.log])
     for _ in range(2):
-        bench.store.checkpoint_plan({})()
-    write()
+        write_checkpoint(bench.store)
+    plan.run(bench.disk)
+    bench.store.lowered(plan)
     assert "recovery-point-offset-checkpoint.lowered" in bench.disk.names("/data")
     bench.store.checkpoint_plan({})
     assert "recovery-point-offset-checkpoint.lowered" not in bench.disk.names("/data")

@@ -1,6 +1,7 @@
 """A log after its compaction: what readers, truncations, restarts and followers find."""
 
 from tests.unit.storage.compaction.rounds import compact, put, records, swap_all
+from tests.unit.storage.conftest import write_checkpoint
 from yak.storage.compaction import cleanable
 
 
@@ -67,7 +68,7 @@ def test_how_far_a_log_is_clean_survives_restarts_in_kafkas_file(bench):
         put(bench, [(b"k", b"%d" % number)])
     bench.log.roll(0)
     put(bench, [(b"z", b"")])
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     assert not bench.disk.exists("/data/cleaner-offset-checkpoint")
     compact(bench)
     bench.reopen(crash=True)
@@ -83,7 +84,7 @@ def test_recreated_topic_does_not_inherit_the_cleaned_offset(bench):
     put(bench, [(b"k", b"")])
     bench.log.roll(0)
     compact(bench)
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     bench.store.delete(bench.log)()
     bench.log = bench.store.create(bench.partition, bench.topic_id, bench.config)
     bench.reopen(checkpoint=False)
@@ -98,7 +99,7 @@ def test_a_compacted_log_opens_whatever_its_policy_is_by_then(bench, make_bench)
     compact(bench)
     before = records(bench)
     bench.config = type(bench.config)(segment_bytes=10_000)
-    bench.store.checkpoint_plan({})()
+    write_checkpoint(bench.store)
     bench.disk.remove("/data/recovery-point-offset-checkpoint")
     bench.reopen(checkpoint=False)
     assert records(bench) == before
@@ -116,7 +117,7 @@ def test_a_follower_takes_the_gaps_of_a_compacted_leader_and_keeps_them(bench, m
     assert follower.log.append_as_follower(data, 0) == 41
     assert records(follower) == records(bench)
     assert follower.log.cleaned_offset == 0
-    follower.store.checkpoint_plan({})()
+    write_checkpoint(follower.store)
     follower.reopen(checkpoint=False)
     assert records(follower) == records(bench)
     assert not follower.store.report.truncated_bytes
