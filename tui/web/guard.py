@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from yak.server.http.hosts import host_name, is_name_here
+from yak.server.http.guard import host_name, is_name_here
 from yak.tui.web.options import WebOptions
 
 _READING: Final = ("GET", "HEAD")

@@ -32,7 +32,6 @@ from yak.server.descriptors import raise_descriptor_limit
 from yak.server.disk import RealDisk
 from yak.server.http import http_server
 from yak.server.http.context import handles_of_http, limits_of
-from yak.server.http.start import make_http_server
 from yak.server.latencies import Latencies
 from yak.server.options import ServeOptions, bracketed
 from yak.server.redis_store import RedisStore
@@ -198,7 +197,7 @@ class Server:
         assert broker is not None
         assert opened is not None
         if self._http_sockets:  # before readiness is reported
-            self._http = make_http_server(
+            self._http = http_server.make_http_server(
                 self._http_sockets, shell, broker, options, self._http_port, limits_of(self._http_handles)
             )
             shell.nursery.start_soon(self._http.run, self._stopping)

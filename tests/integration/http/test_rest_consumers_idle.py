@@ -17,6 +17,7 @@ from yak.client.admin import Admin
 from yak.server import log
 from yak.server.http.app import make_app
 from yak.server.http.broker_client import BrokerClient
+from yak.server.http.consumers.instances import Instances
 from yak.server.http.context import Context, HttpLimits
 from yak.server.shell import Counters
 
@@ -41,7 +42,7 @@ class Routes:
 
     @property
     def instances(self):
-        return self.context.parts["consumers"]
+        return self.context.part(Instances)
 
     async def make(self, group: str, **settings: object) -> str:
         made = await self.client.post(f"/consumers/{group}", json={"auto.offset.reset": "earliest", **settings})

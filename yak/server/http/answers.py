@@ -1,27 +1,69 @@
-"""JSON answers; large lists are rendered in a thread, so that they do not delay Kafka clients."""
+"""Answers: JSON at once or from a thread, and answers of unknown length, sent piece by piece."""
 
-import json
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 import trio
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from yak.plain_text import json_text
+from yak.server.http.problems import json_bytes
 
-_LARGE_ITEMS: Final = 500
-
-
-def render(content: Any) -> bytes:
-    """Compact UTF-8. Raises ValueError for NaN, which is a bug of ours."""
-    return json_text(json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)).encode() + b"\n"
+LARGE_ITEMS: Final = 500
+"""A longer list is rendered in a thread, so that it does not delay Kafka clients."""
+Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
-def answer(content: Any, status: int = 200) -> Response:
-    """A small JSON answer, rendered on the event loop."""
-    return Response(render(content), status, media_type="application/json")
+def answer(
+    content: Any, status: int = 200, headers: Mapping[str, str] | None = None, media_type: str = "application/json"
+) -> Response:
+    """JSON, rendered on the event loop."""
+    return Response(json_bytes(content), status, headers, media_type)
 
 
-async def list_answer(items: list[Any]) -> Response:
-    """A JSON answer for a list of any length."""
-    body = render(items) if len(items) <= _LARGE_ITEMS else await trio.to_thread.run_sync(render, items)
+async def large_answer(make: Callable[[], Any], items: int) -> Response:
+    """The JSON of what `make` returns: with many items, `make` runs in a thread and must only read what never changes."""
+    if items <= LARGE_ITEMS:
+        return answer(make())
+    body = await trio.to_thread.run_sync(lambda: json_bytes(make()))
     return Response(body, media_type="application/json")
+
+
+class Streamed(StreamingResponse):
+    """Sent while the request's body may still be read: unlike Starlette's, it does not call `receive`."""
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send the whole answer."""
+        await self.stream_response(send)
+
+
+class UntilGone(Response):
+    """Sends what `run` writes, until it ends or the client disconnects; a disconnect cancels `run`."""
+
+    def __init__(self, run: Callable[[Write], Awaitable[None]], media_type: str) -> None:
+        super().__init__(media_type=media_type)
+        del self.headers["content-length"]
+        self._run = run
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until `run` ends or the client disconnects."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        if scope["method"] != "HEAD":
+            await self._send_body(receive, send)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_body(self, receive: Receive, send: Send) -> None:
+        async def write(data: bytes) -> None:
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(until_gone, receive, nursery.cancel_scope)
+            await self._run(write)
+            nursery.cancel_scope.cancel()
+
+
+async def until_gone(receive: Receive, scope: trio.CancelScope) -> None:
+    """Cancel a scope when the client disconnects."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()

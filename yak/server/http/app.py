@@ -14,8 +14,7 @@ from yak.server import log
 from yak.server.http import guard
 from yak.server.http.context import Context
 from yak.server.http.http_server import is_only_the_peer
-from yak.server.http.problems import Problem
-from yak.server.http.replies import SECURITY_HEADERS, body_of
+from yak.server.http.problems import SECURITY_HEADERS, Problem, body_of
 from yak.server.http.route import Route
 from yak.server.http.routes import ROUTES
 

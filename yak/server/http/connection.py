@@ -29,8 +29,7 @@ from hypercorn.typing import AppWrapper, ConnectionState
 from hypercorn.utils import parse_socket_addr
 
 from yak.server.http.context import HttpLimits
-from yak.server.http.problems import Problem
-from yak.server.http.replies import body_of
+from yak.server.http.problems import Problem, body_of
 from yak.server.http.strict_parser import StrictConnection
 from yak.server.http.timed_stream import STREAM, PatientStream
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from yak.broker.broker import Broker
 from yak.server.http.broker_client import BrokerClient
+from yak.views.cluster import ClusterView
 
 if TYPE_CHECKING:
     from yak.server.shell import Shell
+
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -98,7 +101,19 @@ class Context:
     body_bytes_held: int = 0
     """Of bodies that are being read or processed."""
     connections: Callable[[], int] = lambda: 0
-    parts: dict[str, Any] = field(default_factory=dict)
-    """State that groups of routes keep between requests (consumer instances, listeners), each under its own name."""
+    parts: dict[Any, Any] = field(default_factory=dict)
+    """State that groups of routes keep between requests (consumer instances, listeners)."""
     at_stop: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """Called at the stop, while the broker still answers Kafka, to release what HTTP holds in the cluster."""
+
+    def part(self, make: "Callable[[Context], _T]") -> _T:
+        """The state that `make` makes of this context, at the first call."""
+        found: _T | None = self.parts.get(make)
+        if found is None:
+            found = self.parts[make] = make(self)
+        return found
+
+
+def cluster_view(context: Context) -> ClusterView:
+    """The view of the cluster that all requests share: it computes its counts once for each image."""
+    return ClusterView(context.broker)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from yak.server.http.health_answers import PATHS, health_answers
-from yak.server.http.hosts import is_own_name
+from yak.server.http.guard import is_own_name
+from yak.server.http.health_answers import PATHS, HealthAnswers
 
 if TYPE_CHECKING:
     from yak.server.http.context import Context
@@ -33,7 +33,7 @@ class FastAnswers:
 
     def __init__(self, context: "Context") -> None:
         self._context = context
-        self._health = health_answers(context)
+        self._health = context.part(HealthAnswers)
         self._paths: dict[bytes, str] = {}
         self._heads: dict[tuple[int, int], bytes] = {}
         self._heads_of_second = 0

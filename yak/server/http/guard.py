@@ -10,16 +10,21 @@
 
 import hmac
 import ipaddress
+import socket
+from typing import TYPE_CHECKING, Final
 
-from starlette.requests import Request
-
-from yak.server.http.context import Context
-from yak.server.http.hosts import host_name, is_own_name
 from yak.server.http.problems import Problem
-from yak.server.http.route import Route
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from yak.server.http.context import Context
+    from yak.server.http.route import Route
+
+_LOCAL_NAMES: Final = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
-def check(context: Context, request: Request, route: Route) -> None:
+def check(context: "Context", request: "Request", route: "Route") -> None:
     """Raises Problem: 421 `wrong-host`, 403 `foreign-origin`, 401 `token-needed`, 403 `local-only`."""
     if context.token is None or not _has_token(context.token, request):
         _check_host(context, request)
@@ -37,7 +42,7 @@ def check(context: Context, request: Request, route: Route) -> None:
         )
 
 
-def is_local(request: Request) -> bool:
+def is_local(request: "Request") -> bool:
     """Whether the request came over the loopback interface, or from the address it was sent to."""
     client, server = request.client, request.scope.get("server")
     if client is None:
@@ -50,7 +55,7 @@ def is_local(request: Request) -> bool:
     return server is not None and client.host == server[0]
 
 
-def _check_host(context: Context, request: Request) -> None:
+def _check_host(context: "Context", request: "Request") -> None:
     if "host" not in request.headers:  # only HTTP/1.0 allows this, and browsers do not use HTTP/1.0
         return
     host = request.headers["host"]
@@ -64,7 +69,7 @@ def _check_host(context: Context, request: Request) -> None:
     )
 
 
-def _check_origin(request: Request) -> None:
+def _check_origin(request: "Request") -> None:
     origin = request.headers.get("origin")
     if origin is None:
         # A page's image can send a GET without an Origin header; browsers then send Fetch Metadata.
@@ -75,7 +80,7 @@ def _check_origin(request: Request) -> None:
         raise Problem(403, "foreign-origin", "cross-site requests are not allowed", "send no Origin header")
 
 
-def _check_token(token: str, request: Request) -> None:
+def _check_token(token: str, request: "Request") -> None:
     if _has_token(token, request):
         return
     raise Problem(
@@ -87,7 +92,35 @@ def _check_token(token: str, request: Request) -> None:
     )
 
 
-def _has_token(token: str, request: Request) -> bool:
+def _has_token(token: str, request: "Request") -> bool:
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     # Starlette decodes headers as Latin-1; curl sends the terminal's encoding.
     return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), token.encode())
+
+
+def is_own_name(context: "Context", host: str) -> bool:
+    """Whether a Host header names this broker: an address, a name of this machine, or the advertised name."""
+    return is_name_here(host, context.host, context.advertised_host)
+
+
+def is_name_here(host: str, *also: str) -> bool:
+    """Whether a Host header is an address, a name of this machine, or one of those given."""
+    name = host_name(host)
+    known = (*_LOCAL_NAMES, socket.gethostname().lower(), *(each.lower() for each in also))
+    return name in known or _is_address(name)
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header: lower case, without port and brackets."""
+    if host.startswith("["):
+        name, closed, _ = host[1:].partition("]")
+        return name.lower() if closed else ""
+    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -31,15 +31,6 @@ class HealthAnswers:
         return answer
 
 
-def health_answers(context: "Context") -> HealthAnswers:
-    """The health answers of this broker."""
-    found = context.parts.get("health")
-    if found is None:
-        found = context.parts["health"] = HealthAnswers(context)
-    assert isinstance(found, HealthAnswers)
-    return found
-
-
 def _all(view: HealthView) -> tuple[int, bytes]:
     found = view.look()
     return 503 if found.reasons else 200, _json(found.as_json())

@@ -15,12 +15,16 @@ import trio
 from yak.errors import UsageError
 from yak.server import listener
 from yak.server.http import fast_path
+from yak.server.http.broker_client import BrokerClient
+from yak.server.http.context import Context, HttpLimits
 from yak.server.http.fair_share import FairShare
 from yak.server.http.timed_stream import PatientStream
 
 if TYPE_CHECKING:
-    from yak.server.http.context import Context, HttpLimits
+    from yak.broker.broker import Broker
     from yak.server.http.route import Route
+    from yak.server.options import ServeOptions
+    from yak.server.shell import Shell
 
 _PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
 _ACCEPT_AGAIN_SECONDS: Final = 0.1
@@ -59,7 +63,7 @@ class HttpServer:
     """Accepts and serves connections until it is stopped; no client error ends it."""
 
     def __init__(
-        self, sockets: Sequence[socket.socket], context: "Context", routes: "Sequence[Route] | None" = None
+        self, sockets: Sequence[socket.socket], context: Context, routes: "Sequence[Route] | None" = None
     ) -> None:
         self._sockets = sockets
         self._context = context
@@ -197,6 +201,32 @@ class HttpServer:
         return self._connections
 
 
+def make_http_server(
+    sockets: Sequence[socket.socket],
+    shell: "Shell",
+    broker: "Broker",
+    options: "ServeOptions",
+    http_port: int,
+    limits: HttpLimits,
+) -> HttpServer:
+    """Listen; the caller runs `run` as a task. Raises UsageError if the port is in use after all."""
+    context = Context(
+        shell=shell,
+        broker=broker,
+        broker_client=BrokerClient(broker, shell.in_process),
+        http_port=http_port,
+        host=options.host,
+        advertised_host=options.advertised(0)[0],
+        token=options.http_token,
+        limits=limits,
+        started_ms=shell.clock.now_ms(),
+    )
+    server = HttpServer(sockets, context)
+    context.connections = lambda: server.connections
+    server.listen()
+    return server
+
+
 def _load() -> Any:
     from hypercorn.config import Config
     from hypercorn.trio.worker_context import WorkerContext
@@ -205,7 +235,7 @@ def _load() -> Any:
     from yak.server.http.app import make_app
     from yak.server.http.connection import HttpConnection
 
-    def make(context: "Context", routes: "Sequence[Route] | None", share: FairShare) -> tuple[Any, Any]:
+    def make(context: Context, routes: "Sequence[Route] | None", share: FairShare) -> tuple[Any, Any]:
         config = _config(Config(), context.limits)
         worker = WorkerContext(None)
         answer: Any = make_app(context, routes)
@@ -219,7 +249,7 @@ def _load() -> Any:
     return make
 
 
-def _config(config: Any, limits: "HttpLimits") -> Any:
+def _config(config: Any, limits: HttpLimits) -> Any:
     config.alpn_protocols = ["http/1.1"]
     config.errorlog = config.accesslog = None
     config.include_server_header = False

@@ -1,9 +1,14 @@
-"""Error answers `{"error", "message", "hint"}`, and the HTTP status for each Kafka error."""
+"""Error answers `{"error", "message", "hint"}` and their bytes, and the HTTP status for each Kafka error."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from yak.errors import ErrorCode
+from yak.plain_text import json_text
+
+SECURITY_HEADERS: Final = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
+"""Of every answer."""
 
 _STATUS: Final[Mapping[str, int]] = {
     "unknown_topic_or_partition": 404,
@@ -83,21 +88,17 @@ class Problem(Exception):
 
 def kafka_problem(code: ErrorCode | int, what: str, message: str | None = None) -> Problem:
     """The problem for a Kafka error code; `what` is its object, `message` the broker's text, if any."""
-    known = ErrorCode(code)
-    words = (message or "").rstrip(".") or known.name.replace("_", " ")
-    return Problem(status_of(known), slug_of(known), f"{what}: {words}", hint_of(known))
+    name = ErrorCode(code).name
+    words = (message or "").rstrip(".") or name.replace("_", " ")
+    return Problem(_STATUS.get(name, 400), name.replace("_", "-"), f"{what}: {words}", _HINTS.get(name, ""))
 
 
-def status_of(code: ErrorCode) -> int:
-    """The HTTP status of a Kafka error code."""
-    return _STATUS.get(code.name, 400)
+def json_bytes(content: object) -> bytes:
+    """A line of compact UTF-8. Raises ValueError for NaN, which is a bug of ours."""
+    return json_text(json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)).encode() + b"\n"
 
 
-def slug_of(code: ErrorCode) -> str:
-    """The slug of a Kafka error code: `unknown-topic-or-partition`."""
-    return code.name.replace("_", "-")
-
-
-def hint_of(code: ErrorCode) -> str:
-    """What to do about the error; empty when the message is sufficient."""
-    return _HINTS.get(code.name, "")
+def body_of(problem: Problem) -> tuple[bytes, list[tuple[str, str]]]:
+    """The body of an error answer, and its headers."""
+    headers = {"content-type": "application/json", **SECURITY_HEADERS, **problem.headers}
+    return json_bytes(problem.as_json()), list(headers.items())

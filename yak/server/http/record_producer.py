@@ -103,7 +103,7 @@ class Lane:
 
 async def write(context: Context, lanes: Sequence[Lane], acks: int) -> None:
     """Write all lanes; each lane holds its result. Raises nothing except a cancellation."""
-    ids = _ids(context)
+    ids = context.part(ProducerIds)
     producer = (-1, -1) if acks == 0 else await ids.borrow(context)
     await _Writing(context, lanes, acks, producer).run()
     if producer[0] >= 0 and not any(lane.problem is not None for lane in lanes):
@@ -246,10 +246,10 @@ def _nobody_leads(place: TopicPartition) -> Problem:
     return kafka_problem(ErrorCode.leader_not_available, what, "it has no leader")
 
 
-class _Ids:
+class ProducerIds:
     """Unused producer ids, each with the last epoch in which it was used."""
 
-    def __init__(self) -> None:
+    def __init__(self, _context: Context) -> None:
         self._free: list[tuple[int, int]] = []
 
     async def borrow(self, context: Context) -> tuple[int, int]:
@@ -270,10 +270,3 @@ class _Ids:
         """Return an id whose requests are all answered, for the next request."""
         if producer[1] < _EPOCH_MAX and len(self._free) < _IDS_KEPT_MAX:
             self._free.append(producer)
-
-
-def _ids(context: Context) -> _Ids:
-    ids: _Ids | None = context.parts.get("producer_ids")
-    if ids is None:
-        ids = context.parts["producer_ids"] = _Ids()
-    return ids

@@ -17,13 +17,13 @@ from yak.cluster.image import Image
 from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.protocol.versions import FETCH
-from yak.server.http.bodies import INT64_MAX, text_of
+from yak.server.http.answers import Write
+from yak.server.http.bodies import INT64_MAX
 from yak.server.http.context import Context
 from yak.server.http.json_records import Form, record_json
 from yak.server.http.partition_facts import facts_of
-from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.problems import Problem, json_bytes, kafka_problem
 from yak.server.http.record_reader import EARLIEST, FETCH_VERSION, LATEST, Read, is_quick, list_offset, walk_from
-from yak.server.http.streamed_answers import Write
 from yak.server.http.topic_partitions import find_topic, leader_of
 
 CHUNK_BYTES: Final = 60 * 1024
@@ -137,7 +137,7 @@ class RecordStream:
                     await write(b": still here\n\n" if chunk is None else self._render(chunk))
         except* _Over as over:
             problem = _first_problem(over)
-            await write(f"event: end\ndata: {text_of(problem.as_json()).decode()}\n\n".encode())
+            await write(b"event: end\ndata: %b\n" % json_bytes(problem.as_json()))
 
     def _render(self, chunk: _Chunk) -> bytes:
         lines = []
@@ -273,7 +273,7 @@ class RecordStream:
     def _gap(self, place: TopicPartition, to: int, why: str) -> _Chunk:
         topic, partition = place
         gap = {"topic": topic, "partition": partition, "from": self._fetch_at[place], "to": to, "why": why}
-        return _Chunk(place, [(to, text_of(gap).decode())], to, "gap")
+        return _Chunk(place, [(to, json_bytes(gap).decode().rstrip("\n"))], to, "gap")
 
 
 def _first_problem(group: BaseExceptionGroup[_Over]) -> Problem:

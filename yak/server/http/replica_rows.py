@@ -6,7 +6,6 @@ in slices.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -73,8 +72,3 @@ async def _ask(context: Context, node_id: NodeId, wanted: Wanted, told: dict[Key
         return
     for each in listed:
         told[each["topic"], each["partition"], each["leader_epoch"]] = each
-
-
-def local(wanted: Wanted, node_id: NodeId) -> Wanted:
-    """The same selection, restricted to partitions that one broker leads."""
-    return replace(wanted, leader=node_id)

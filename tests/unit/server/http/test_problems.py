@@ -7,8 +7,7 @@ import pytest
 
 from yak.errors import ErrorCode
 from yak.server.http import problems
-from yak.server.http.problems import Problem, kafka_problem
-from yak.server.http.replies import body_of
+from yak.server.http.problems import Problem, body_of, kafka_problem
 
 
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.none])
@@ -22,10 +21,10 @@ def test_every_kafka_error_is_a_problem(code: ErrorCode) -> None:
 
 
 def test_what_is_the_callers_mistake_is_400_and_only_the_unknown_is_500() -> None:
-    assert problems.status_of(ErrorCode.invalid_topic_exception) == 400
-    assert problems.status_of(ErrorCode.unknown_topic_or_partition) == 404
-    fives = {code for code in ErrorCode if problems.status_of(code) == 500}
-    assert fives == {ErrorCode.unknown_server_error}
+    statuses = {code: kafka_problem(code, "it").status for code in ErrorCode}
+    assert statuses[ErrorCode.invalid_topic_exception] == 400
+    assert statuses[ErrorCode.unknown_topic_or_partition] == 404
+    assert [code for code, status in statuses.items() if status == 500] == [ErrorCode.unknown_server_error]
 
 
 def test_the_tables_name_errors_that_kafka_has() -> None:

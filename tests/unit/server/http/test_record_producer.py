@@ -13,7 +13,7 @@ from yak.protocol.record_batch import read_header
 from yak.protocol.record_walk import walk_records
 from yak.protocol.versions import INIT_PRODUCER_ID, PRODUCE
 from yak.server.http.problems import Problem
-from yak.server.http.record_producer import Lane, write
+from yak.server.http.record_producer import Lane, ProducerIds, write
 
 NO_IDS = Problem(503, "broker-unreachable", "the store is away")
 LOST = Problem(503, "broker-unreachable", "closed in the middle")
@@ -168,7 +168,7 @@ def test_an_id_ends_with_its_last_epoch():
     leader = Leader()
     context = context_of(image_of({"t": [1]}), leader)
     run(context, [lane_of()])
-    context.parts["producer_ids"]._free = [(100, 2**15 - 2)]
+    context.part(ProducerIds)._free = [(100, 2**15 - 2)]
     run(context, [lane_of()])
     run(context, [lane_of()])
     used = [(read_header(batch).producer_id, read_header(batch).producer_epoch) for batch in leader.batches]

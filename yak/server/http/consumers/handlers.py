@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.ids import TopicPartition
+from yak.server.http.answers import answer
 from yak.server.http.bodies import (
     INT64_MAX,
     body_pieces,
@@ -16,7 +17,6 @@ from yak.server.http.bodies import (
     query_integer,
     query_text,
     refuse_unknown_query,
-    text_of,
 )
 from yak.server.http.consumers import requested_offsets
 from yak.server.http.consumers.content_types import V2, answer_type, check_body_type, records_type
@@ -49,14 +49,6 @@ def _as_the_proxy(work: _Work) -> Callable[[Context, Request], Awaitable[Respons
     return handler
 
 
-def _instances(context: Context) -> Instances:
-    found = context.parts.get("consumers")
-    if found is None:
-        found = context.parts["consumers"] = Instances(context)
-    assert isinstance(found, Instances)
-    return found
-
-
 def _key(request: Request) -> tuple[str, str]:
     return request.path_params["group"], request.path_params["instance"]
 
@@ -65,10 +57,6 @@ async def _body(context: Context, request: Request, hint: str, *, optional: bool
     check_body_type(request)
     async with json_body(context, request, hint=hint, optional=optional) as body:
         return body
-
-
-def _answer(value: Any, media_type: str) -> Response:
-    return Response(text_of(value) + b"\n", media_type=media_type)
 
 
 def _done() -> Response:
@@ -85,18 +73,18 @@ async def create(context: Context, request: Request, media_type: str) -> Respons
     group = request.path_params["group"]
     check_group(group)
     body = await _body(context, request, SETTINGS_HINT, optional=True)
-    instance = await _instances(context).create(group, settings_of(body, context.limits.consumer_wait_ms_max))
+    instance = await context.part(Instances).create(group, settings_of(body, context.limits.consumer_wait_ms_max))
     host = request.headers.get("host") or f"{bracketed(context.advertised_host)}:{context.http_port}"
     path = f"/consumers/{quote(group, safe='')}/instances/{quote(instance.name, safe='')}"
     made = {"instance_id": instance.name, "base_uri": f"{request.scope['scheme']}://{host}{path}"}
-    return _answer(made, media_type)
+    return answer(made, media_type=media_type)
 
 
 @_as_the_proxy
 async def delete(context: Context, request: Request, _media_type: str) -> Response:
     """Close an instance: it leaves its group at once."""
     refuse_unknown_query(request, ())
-    await _instances(context).delete(*_key(request))
+    await context.part(Instances).delete(*_key(request))
     return _done()
 
 
@@ -107,7 +95,7 @@ async def delete(context: Context, request: Request, _media_type: str) -> Respon
 async def subscribe(context: Context, request: Request, _media_type: str) -> Response:
     """Subscribe to topics, shared with the other members of the group."""
     refuse_unknown_query(request, ())
-    instances = _instances(context)
+    instances = context.part(Instances)
     instances.find(*_key(request))
     wanted = requested_offsets.subscription_of(await _body(context, request, requested_offsets.SUBSCRIPTION_HINT))
     source = "topics" if wanted.pattern is None else "pattern"
@@ -128,14 +116,14 @@ async def subscribe(context: Context, request: Request, _media_type: str) -> Res
 async def subscription(context: Context, request: Request, media_type: str) -> Response:
     """The subscribed topics; for a pattern, the topics that it matches now."""
     refuse_unknown_query(request, ())
-    return _answer({"topics": list(_instances(context).find(*_key(request)).topics)}, media_type)
+    return answer({"topics": list(context.part(Instances).find(*_key(request)).topics)}, media_type=media_type)
 
 
 @_as_the_proxy
 async def unsubscribe(context: Context, request: Request, _media_type: str) -> Response:
     """Leave the group, or drop the assignment; the instance remains."""
     refuse_unknown_query(request, ())
-    instances = _instances(context)
+    instances = context.part(Instances)
     async with instances.exclusively(*_key(request)) as instance:
         await instances.move(instance.consumer.unsubscribe)
         _reads_nothing(instance)
@@ -146,7 +134,7 @@ async def unsubscribe(context: Context, request: Request, _media_type: str) -> R
 async def assign(context: Context, request: Request, _media_type: str) -> Response:
     """Assign partitions directly, without the group."""
     refuse_unknown_query(request, ())
-    instances = _instances(context)
+    instances = context.part(Instances)
     instances.find(*_key(request))
     wanted = requested_offsets.partitions_of(await _body(context, request, requested_offsets.PARTITIONS_HINT))
     async with instances.exclusively(*_key(request)) as instance:
@@ -166,9 +154,11 @@ async def assign(context: Context, request: Request, _media_type: str) -> Respon
 async def assignments(context: Context, request: Request, media_type: str) -> Response:
     """The current partitions: assigned by the group or directly."""
     refuse_unknown_query(request, ())
-    instances = _instances(context)
+    instances = context.part(Instances)
     found = instances.find(*_key(request)).consumer.assignment()
-    return _answer({"partitions": [{"topic": topic, "partition": number} for topic, number in found]}, media_type)
+    return answer(
+        {"partitions": [{"topic": topic, "partition": number} for topic, number in found]}, media_type=media_type
+    )
 
 
 def _reads_nothing(instance: Instance) -> None:
@@ -204,7 +194,7 @@ async def records(context: Context, request: Request, _media_type: str) -> Respo
     refuse_unknown_query(request, ("timeout", "max_bytes"))
     asked_ms = query_integer(request, "timeout", -1, minimum=-INT64_MAX - 1)
     asked_bytes = query_integer(request, "max_bytes", -1, minimum=-INT64_MAX - 1)
-    instances = _instances(context)
+    instances = context.part(Instances)
     data_format = instances.find(*_key(request)).settings.data_format
     media_type = records_type(request, data_format)
     async for _ in body_pieces(context, request, bytes_max=0):
@@ -242,7 +232,7 @@ async def commit(context: Context, request: Request, media_type: str) -> Respons
             f"async={waits[:64]!r} is neither true nor false",
             "leave it out to wait for the commit",
         )
-    instances = _instances(context)
+    instances = context.part(Instances)
     instances.find(*_key(request))
     marks = requested_offsets.offsets_of(await _body(context, request, requested_offsets.OFFSETS_HINT, optional=True))
     if marks is not None:
@@ -250,14 +240,14 @@ async def commit(context: Context, request: Request, media_type: str) -> Respons
         marks = {each: requested_offsets.Mark(mark.offset + 1, mark.metadata) for each, mark in marks.items()}
     async with instances.exclusively(*_key(request)) as instance:
         await instances.move(lambda: instance.consumer.commit(marks, waits=waits == "false"))
-    return _answer([], media_type)
+    return answer([], media_type=media_type)
 
 
 @_as_the_proxy
 async def committed(context: Context, request: Request, media_type: str) -> Response:
     """The committed offsets of the group, whichever member committed them."""
     refuse_unknown_query(request, ())
-    instances = _instances(context)
+    instances = context.part(Instances)
     instance = instances.find(*_key(request))
     body = await _body(context, request, requested_offsets.PARTITIONS_HINT, optional=True)
     wanted = None if body is None else requested_offsets.partitions_of(body)
@@ -268,14 +258,14 @@ async def committed(context: Context, request: Request, media_type: str) -> Resp
         {"topic": each.topic, "partition": each.partition, "offset": mark.offset, "metadata": mark.metadata}
         for each, mark in sorted(found.items())
     ]
-    return _answer({"offsets": offsets}, media_type)
+    return answer({"offsets": offsets}, media_type=media_type)
 
 
 @_as_the_proxy
 async def seek(context: Context, request: Request, _media_type: str) -> Response:
     """Continue at offsets, or at the first records of a time."""
     refuse_unknown_query(request, ())
-    instances = _instances(context)
+    instances = context.part(Instances)
     instances.find(*_key(request))
     wanted = requested_offsets.positions_of(await _body(context, request, requested_offsets.POSITIONS_HINT))
     async with instances.exclusively(*_key(request)) as instance:
@@ -287,7 +277,7 @@ async def seek(context: Context, request: Request, _media_type: str) -> Response
 
 async def _seek_to(context: Context, request: Request, name: str) -> Response:
     refuse_unknown_query(request, ())
-    instances = _instances(context)
+    instances = context.part(Instances)
     instances.find(*_key(request))
     wanted: list[TopicPartition] = requested_offsets.partitions_of(
         await _body(context, request, requested_offsets.PARTITIONS_HINT)

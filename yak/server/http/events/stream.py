@@ -7,14 +7,12 @@ import trio
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from yak.server.http.answers import render as render_json
-from yak.server.http.cluster_view import cluster_view
-from yak.server.http.context import Context
+from yak.server.http.answers import until_gone
+from yak.server.http.context import Context, cluster_view
 from yak.server.http.events.listeners import Listener, Subscription, gap
 from yak.server.http.events.pump import PIECE_BYTES_MAX, Pump
 from yak.server.http.events.ring import EventRing
-from yak.server.http.fair_share import FairShare
-from yak.server.http.problems import Problem
+from yak.server.http.problems import Problem, json_bytes
 from yak.server.http.replica_rows import all_rows
 from yak.server.http.timed_stream import STREAM, PatientStream
 from yak.views.replicas import Wanted
@@ -33,18 +31,12 @@ class Asked:
     duration_ms: int | None = None
 
 
-def pump_of(context: Context) -> Pump:
-    """The pump of this broker; events are queued from its first use on."""
-    pump = context.parts.get("events")
-    if pump is None:
-        share = context.parts["fair_share"]
-        assert isinstance(share, FairShare)
-        boot = f"{context.broker.node_id}-{context.started_ms:x}"
-        ring = EventRing(boot, context.limits.events_kept_max)
-        pump = context.parts["events"] = Pump(context.shell, context.broker, ring, share)
-        context.broker.metadata_loader.on_image = pump.gathering.note_image
-        context.shell.observers.append(pump.gathering.note_notice)
-    assert isinstance(pump, Pump)
+def event_pump(context: Context) -> Pump:
+    """The pump of a broker; events are queued from its first use on."""
+    ring = EventRing(f"{context.broker.node_id}-{context.started_ms:x}", context.limits.events_kept_max)
+    pump = Pump(context.shell, context.broker, ring, context.parts["fair_share"])
+    context.broker.metadata_loader.on_image = pump.gathering.note_image
+    context.shell.observers.append(pump.gathering.note_notice)
     return pump
 
 
@@ -59,7 +51,7 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._context = context
         self._asked = asked
-        self._pump = pump = pump_of(context)
+        self._pump = pump = context.part(event_pump)
         if pump.listeners >= context.limits.event_listeners_max:
             most = context.limits.event_listeners_max
             raise Problem(
@@ -77,7 +69,7 @@ class EventStream(Response):
         assert isinstance(stream, PatientStream)
         listener: Listener | None = None
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
+            nursery.start_soon(until_gone, receive, nursery.cancel_scope)
             if self._asked.duration_ms is not None:
                 nursery.cancel_scope.deadline = trio.current_time() + self._asked.duration_ms / 1000
             listener = Listener(stream.send_now, await self._catch_up(send))
@@ -120,10 +112,10 @@ class EventStream(Response):
             "kind": "snapshot",
             "time_ms": self._context.shell.clock.wall_ms(),
             "node_id": self._context.broker.node_id,
-            "cluster": cluster_view(self._context).look(),
+            "cluster": self._context.part(cluster_view).look(),
             "partitions": rows,
         }
-        data = await trio.to_thread.run_sync(render_json, content)
+        data = await trio.to_thread.run_sync(json_bytes, content)
         return f"id: {event_id}\nevent: snapshot\ndata: ".encode() + data + b"\n"
 
     async def _listen(self, listener: Listener) -> None:
@@ -138,9 +130,3 @@ class EventStream(Response):
 
 def _body(body: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": body, "more_body": more}
-
-
-async def _until_gone(receive: Receive, scope: trio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()

@@ -7,8 +7,7 @@ from starlette.responses import Response
 
 from yak.server.http.answers import answer
 from yak.server.http.bodies import refuse_unknown_query
-from yak.server.http.cluster_view import cluster_view
-from yak.server.http.context import Context
+from yak.server.http.context import Context, cluster_view
 from yak.server.http.route import Answer, Route
 from yak.server.http.schemas import BOOLEAN, NODE_ID, NUMBER, OFFSET, TEXT, TEXT_OR_NULL, listing, record
 
@@ -51,7 +50,7 @@ CLUSTER: Final = record(
 async def cluster(context: Context, request: Request) -> Response:
     """The cluster as this broker knows it."""
     refuse_unknown_query(request, ())
-    return answer(cluster_view(context).look())
+    return answer(context.part(cluster_view).look())
 
 
 ROUTES: Final = (

@@ -8,14 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.server import log
-from yak.server.http.bodies import body_pieces, query_text, refuse_unknown_query, text_of
+from yak.server.http.answers import Streamed, answer
+from yak.server.http.bodies import body_pieces, query_text, refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.csv_rows import ENCODINGS, CsvRows
 from yak.server.http.csv_upload import CsvUpload
-from yak.server.http.problems import Problem
+from yak.server.http.problems import Problem, json_bytes
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.routes.topics import NAME
-from yak.server.http.streamed_answers import Streamed
 
 NDJSON: Final = "application/x-ndjson"
 _PROGRESS_SECONDS: Final = 1.0
@@ -40,26 +40,26 @@ async def upload_csv(context: Context, request: Request) -> Response:
     except Problem as problem:
         problem.more |= _total(upload)
         raise
-    return Response(text_of(_total(upload)) + b"\n", media_type="application/json")
+    return answer(_total(upload))
 
 
 async def _progress(context: Context, upload: CsvUpload) -> AsyncIterator[bytes]:
     """One line at once, at most one line a second, and a last line with the total and the error, if any."""
     told = trio.current_time()
-    yield text_of({"done": False, **upload.progress.as_json()}) + b"\n"
+    yield json_bytes({"done": False, **upload.progress.as_json()})
     end: dict[str, Any] = {"done": True}
     try:
         async for progress in upload.go_on():
             if trio.current_time() - told >= _PROGRESS_SECONDS:
                 told = trio.current_time()
-                yield text_of({"done": False, **progress.as_json()}) + b"\n"
+                yield json_bytes({"done": False, **progress.as_json()})
     except Problem as problem:
         end |= problem.as_json()
     except Exception as error:  # noqa: BLE001 - our bug: the answer has begun, so this line must say it
         context.shell.counters.bugs += 1
         log.write("error", "http-bug", {"method": "POST", "route": "/topics/{name}/csv"}, error=error)
         end |= {"error": "internal-error", "message": "internal error in this broker", "hint": "its log says more"}
-    yield text_of({**end, **_total(upload)}) + b"\n"
+    yield json_bytes({**end, **_total(upload)})
 
 
 def _total(upload: CsvUpload) -> dict[str, Any]:

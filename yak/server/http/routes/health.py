@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.server.http.context import Context
-from yak.server.http.health_answers import health_answers
+from yak.server.http.health_answers import HealthAnswers
 from yak.server.http.route import Answer, Route
 
 _STATUS: Final = {
@@ -22,7 +22,7 @@ async def health(context: Context, request: Request) -> Response:
     `/health`: 503 with the reasons when something is wrong here or in the cluster. `/health/live`: the process answers
     and needs no restart. `/health/ready`: whether to send clients here.
     """
-    status, body = health_answers(context).get(request.url.path)
+    status, body = context.part(HealthAnswers).get(request.url.path)
     return Response(body, status, media_type="application/json")
 
 

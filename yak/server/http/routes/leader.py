@@ -6,7 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.cluster.image import BrokerInfo
-from yak.server.http.bodies import query_integer, query_text, refuse_unknown_query, text_of
+from yak.server.http.answers import answer
+from yak.server.http.bodies import query_integer, query_text, refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
 from yak.server.http.produce_rows import INT32_MAX
@@ -14,7 +15,7 @@ from yak.server.http.route import Answer, Parameter, Route
 from yak.server.http.topic_partitions import check_partition, find_topic, http_address
 
 
-async def leader(context: Context, request: Request) -> Response:
+async def get_leader(context: Context, request: Request) -> Response:
     """The controller and leader in this broker's metadata; null if there is none."""
     refuse_unknown_query(request, ("topic", "partition"))
     name = query_text(request, "topic")
@@ -22,19 +23,19 @@ async def leader(context: Context, request: Request) -> Response:
     controller = _broker(image.brokers.get(image.controller_id))
     if controller is not None:
         controller["epoch"] = image.controller_epoch
-    answer: dict[str, Any] = {"controller": controller}
+    found: dict[str, Any] = {"controller": controller}
     if name is not None:
         partition = query_integer(request, "partition", maximum=INT32_MAX)
         topic = find_topic(context, name)
         check_partition(topic, partition)
         info = topic.partitions[partition]
-        found = _broker(image.brokers.get(info.leader))
-        if found is not None:
-            found["epoch"] = info.leader_epoch
-        answer |= {"topic": name, "partition": partition, "leader": found}
+        leader = _broker(image.brokers.get(info.leader))
+        if leader is not None:
+            leader["epoch"] = info.leader_epoch
+        found |= {"topic": name, "partition": partition, "leader": leader}
     elif query_text(request, "partition") is not None:
         raise Problem(400, "bad-parameter", "partition is given without its topic", "add &topic=NAME")
-    return Response(text_of(answer) + b"\n", media_type="application/json")
+    return answer(found)
 
 
 def _broker(info: BrokerInfo | None) -> dict[str, Any] | None:
@@ -69,7 +70,7 @@ ROUTES: Final = (
     Route(
         "GET",
         "/metadata/leader",
-        leader,
+        get_leader,
         "The controller, and a partition's leader",
         "Data",
         parameters=(

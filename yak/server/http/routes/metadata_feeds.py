@@ -58,7 +58,7 @@ async def log(context: Context, request: Request) -> Response:
     first = query_integer(request, "from", 0)
     limit = query_integer(request, "limit", _PAGE_RECORDS, minimum=1, maximum=PAGE_RECORDS_MAX)
     async with context.parts.setdefault("metadata-pages", trio.Semaphore(PAGES_MAX)):
-        page = await _history(context).page(first, limit)
+        page = await context.part(History).page(first, limit)
         shown: dict[str, Any] = {
             "begin": page.begin,
             "end": page.end,
@@ -75,19 +75,11 @@ async def image(context: Context, request: Request) -> Response:
     at = query_text(request, "at")
     then = context.broker.image
     if at is not None:
-        then = await _history(context).image_at(_point(at, context.shell.clock.now_ms()))
+        then = await context.part(History).image_at(_point(at, context.shell.clock.now_ms()))
     return await image_answer(context, then, partial(cluster_json, then))
 
 
 # ------------------------------------------------------------------------------------------------------ helpers
-
-
-def _history(context: Context) -> History:
-    history = context.parts.get("metadata-history")
-    if history is None:
-        history = context.parts["metadata-history"] = History(context)
-    assert isinstance(history, History)
-    return history
 
 
 def _past_ms(name: str, text: str, now_ms: int, hint: str) -> int:

@@ -12,18 +12,10 @@ from yak.server.http.metrics.rendering import Rendering
 from yak.server.http.route import Answer, Route
 
 
-def _rendering(context: Context) -> Rendering:
-    rendering = context.parts.get("metrics")
-    if rendering is None:
-        rendering = context.parts["metrics"] = Rendering(context)
-    assert isinstance(rendering, Rendering)
-    return rendering
-
-
 async def metrics(context: Context, request: Request) -> Response:
     """All metrics, in the format of the Accept header."""
     refuse_unknown_query(request, ())
-    content_type, pieces = await _rendering(context).text(",".join(request.headers.getlist("accept")))
+    content_type, pieces = await context.part(Rendering).text(",".join(request.headers.getlist("accept")))
 
     async def body() -> AsyncIterator[bytes]:
         for piece in pieces:

@@ -1,5 +1,6 @@
 """`/api/isr`: replica progress of all partitions; `/api/partitions/{topic}/{n}`: one partition in detail."""
 
+from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
 
@@ -8,12 +9,12 @@ from starlette.responses import Response
 
 from yak.cluster.image import PartitionInfo, TopicInfo
 from yak.lifecycle.liveness import is_serving
-from yak.server.http.answers import answer, list_answer
+from yak.server.http.answers import answer, large_answer
 from yak.server.http.bodies import checked_integer, query_flag, query_text, refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.other_brokers import ask_broker
 from yak.server.http.problems import Problem
-from yak.server.http.replica_rows import all_rows, local, own_rows
+from yak.server.http.replica_rows import all_rows, own_rows
 from yak.server.http.route import Answer, Parameter, Route
 from yak.server.http.schemas import (
     BOOLEAN,
@@ -74,8 +75,10 @@ async def isr(context: Context, request: Request) -> Response:
         find_topic(context, topic)
     wanted = Wanted(topic, query_flag(request, "under_replicated"), query_flag(request, "unavailable"))
     if query_flag(request, "local"):
-        return await list_answer(await own_rows(context, local(wanted, context.broker.node_id)))
-    return await list_answer(await all_rows(context, wanted))
+        rows = await own_rows(context, replace(wanted, leader=context.broker.node_id))
+    else:
+        rows = await all_rows(context, wanted)
+    return await large_answer(lambda: rows, len(rows))
 
 
 async def partition(context: Context, request: Request) -> Response:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.server.http.answers import answer
 from yak.server.http.bodies import (
     INT64_MAX,
     fields_of,
@@ -14,9 +15,9 @@ from yak.server.http.bodies import (
     is_small,
     json_body,
     kind_of,
+    query_flag,
     query_text,
     refuse_unknown_query,
-    text_of,
 )
 from yak.server.http.context import Context
 from yak.server.http.partitioner import PLACED_AT_ONCE_MAX, Placing, refuse, topics_of
@@ -40,7 +41,7 @@ class _Asked(NamedTuple):
 async def produce(context: Context, request: Request) -> Response:
     """Check all records, choose their partitions, then write."""
     refuse_unknown_query(request, ("acks", "redirect"))
-    redirect = _flag(request, "redirect")
+    redirect = query_flag(request, "redirect")
     query_acks = query_text(request, "acks")
     async with json_body(context, request, hint=_HINT) as body:
         if is_small(request) and _length(body) <= PLACED_AT_ONCE_MAX:
@@ -64,13 +65,6 @@ async def produce(context: Context, request: Request) -> Response:
         if len(asked.rows) <= PLACED_AT_ONCE_MAX:
             return _answer(lanes, asked)
         return await in_thread(context, _answer, lanes, asked)
-
-
-def _flag(request: Request, name: str) -> bool:
-    text = query_text(request, name)
-    if text not in (None, "true", "false"):
-        raise Problem(400, "bad-parameter", f"{name}={text[:64]!r} is neither true nor false", "")
-    return text == "true"
 
 
 def _length(body: Any) -> int:
@@ -150,8 +144,7 @@ def _elsewhere(context: Context, request: Request, lanes: Sequence[Lane]) -> Res
     if address is None:
         return None
     location = f"{address}/produce?{urlencode(request.query_params.multi_items())}"
-    answer = text_of({"leader": leader, "location": location}) + b"\n"
-    return Response(answer, 307, {"location": location}, "application/json")
+    return answer({"leader": leader, "location": location}, 307, {"location": location})
 
 
 def _answer(lanes: Sequence[Lane], asked: _Asked) -> Response:
@@ -174,9 +167,8 @@ def _answer(lanes: Sequence[Lane], asked: _Asked) -> Response:
         more = {} if asked.is_single else {"written": 0, "failed": failed, "records": answers}
         raise Problem(first.status, first.error, first.message, hint, headers=first.headers, more=more)
     if asked.is_single:
-        return Response(text_of(answers[0]) + b"\n", media_type="application/json")
-    body = text_of({"written": written, "failed": failed, "records": answers}) + b"\n"
-    return Response(body, 207 if failed else 200, media_type="application/json")
+        return answer(answers[0])
+    return answer({"written": written, "failed": failed, "records": answers}, 207 if failed else 200)
 
 
 _PARTITION: Final = {"type": ["integer", "null"], "minimum": 0, "maximum": INT32_MAX}

@@ -5,6 +5,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.server.http.answers import UntilGone, Write
 from yak.server.http.bodies import query_text, refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
@@ -12,7 +13,6 @@ from yak.server.http.record_stream import RecordStream, first_positions, read_ev
 from yak.server.http.route import Answer, Parameter, Route
 from yak.server.http.routes.consume import FORM_PARAMETER, read_form
 from yak.server.http.routes.topics import NAME
-from yak.server.http.streamed_answers import UntilGone, Write
 
 TOPICS_MAX: Final = 16
 """Of one stream: the ids of its events must fit into a header."""

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,7 +10,8 @@ from yak.cluster.image import Image, PartitionInfo, TopicInfo
 from yak.errors import ErrorCode
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
 from yak.protocol.topic_names import is_internal
-from yak.server.http.bodies import fields_of, json_body, kind_of, query_text, refuse_unknown_query, text_of
+from yak.server.http.answers import answer, large_answer
+from yak.server.http.bodies import fields_of, json_body, kind_of, query_flag, refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.partition_facts import Facts, facts_of
 from yak.server.http.problems import Problem, kafka_problem
@@ -23,8 +23,6 @@ DELETE_TOPICS: Final = 20
 _CREATE_VERSION: Final = 7
 _DELETE_VERSION: Final = 5
 _TIMEOUT_MS: Final = 20_000
-_AT_ONCE_MAX: Final = 500
-"""More topics or partitions than this are rendered in a thread."""
 _INT16_MAX: Final = 2**15 - 1
 _FIELDS: Final = ("name", "partitions", "replication_factor", "configs", "validate_only")
 _HINT: Final = 'send {"name": "orders", "partitions": 3, "replication_factor": 3}; only the name is needed'
@@ -33,20 +31,13 @@ _HINT: Final = 'send {"name": "orders", "partitions": 3, "replication_factor": 3
 async def list_topics(context: Context, request: Request) -> Response:
     """All topics by name; internal topics only on request."""
     refuse_unknown_query(request, ("internal",))
-    internal = query_text(request, "internal")
-    if internal not in (None, "true", "false"):
-        raise Problem(400, "bad-parameter", f"internal={internal[:64]!r} is neither true nor false", "")
-    image = context.broker.image
-    if len(image.topics) <= _AT_ONCE_MAX:
-        body = _list(image, internal == "true")
-    else:  # an image never changes, so a thread may read it
-        body = await trio.to_thread.run_sync(_list, image, internal == "true")
-    return Response(body, media_type="application/json")
+    image, with_internal = context.broker.image, query_flag(request, "internal")
+    return await large_answer(lambda: _list(image, with_internal), len(image.topics))
 
 
-def _list(image: Image, with_internal: bool) -> bytes:
+def _list(image: Image, with_internal: bool) -> dict[str, Any]:
     topics = [_summary(image.topics[name]) for name in sorted(image.topics) if with_internal or not is_internal(name)]
-    return text_of({"topics": topics}) + b"\n"
+    return {"topics": topics}
 
 
 def _summary(topic: TopicInfo) -> dict[str, Any]:
@@ -65,12 +56,11 @@ async def show_topic(context: Context, request: Request) -> Response:
     topic = find_topic(context, request.path_params["name"])
     facts = await facts_of(context, topic)
 
-    def show() -> bytes:
+    def show() -> dict[str, Any]:
         partitions = [_partition(info, each) for info, each in zip(topic.partitions, facts, strict=True)]
-        return text_of({**_summary(topic), "partitions": partitions, "configs": dict(topic.configs)}) + b"\n"
+        return {**_summary(topic), "partitions": partitions, "configs": dict(topic.configs)}
 
-    body = show() if len(facts) <= _AT_ONCE_MAX else await trio.to_thread.run_sync(show)
-    return Response(body, media_type="application/json")
+    return await large_answer(show, len(facts))
 
 
 def _partition(info: PartitionInfo, facts: Facts) -> dict[str, Any]:
@@ -96,8 +86,7 @@ async def create_topic(context: Context, request: Request) -> Response:
     if type(only_checked) is not bool:
         raise _bad(f"validate_only is {kind_of(only_checked)}, neither true nor false")
     request_fields: Mapping[str, object] = {"topics": [asked], "timeout": _TIMEOUT_MS, "validate_only": only_checked}
-    answer = await context.broker_client.ask(CREATE_TOPICS, request_fields, version=_CREATE_VERSION)
-    made = answer.topics[0]
+    made = (await context.broker_client.ask(CREATE_TOPICS, request_fields, version=_CREATE_VERSION)).topics[0]
     if made.error_code is not ErrorCode.none:
         raise kafka_problem(made.error_code, f"topic {asked['name'][:249]!r}", made.error_message)
     created = {
@@ -109,7 +98,7 @@ async def create_topic(context: Context, request: Request) -> Response:
         "created": not only_checked,
     }
     headers = {} if only_checked else {"location": f"/topics/{made.name}"}
-    return Response(text_of(created) + b"\n", 200 if only_checked else 201, headers, "application/json")
+    return answer(created, 200 if only_checked else 201, headers)
 
 
 def _new_topic(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,12 +152,10 @@ async def delete_topic(context: Context, request: Request) -> Response:
     refuse_unknown_query(request, ())
     topic = find_topic(context, request.path_params["name"])
     fields: Mapping[str, object] = {"topic_names": [topic.name], "timeout": _TIMEOUT_MS}
-    answer = await context.broker_client.ask(DELETE_TOPICS, fields, version=_DELETE_VERSION)
-    deleted = answer.responses[0]
+    deleted = (await context.broker_client.ask(DELETE_TOPICS, fields, version=_DELETE_VERSION)).responses[0]
     if deleted.error_code is not ErrorCode.none:
         raise kafka_problem(deleted.error_code, f"topic {topic.name!r}", deleted.error_message)
-    gone = {"name": topic.name, "topic_id": str(topic.topic_id), "deleted": True}
-    return Response(text_of(gone) + b"\n", media_type="application/json")
+    return answer({"name": topic.name, "topic_id": str(topic.topic_id), "deleted": True})
 
 
 NAME: Final = Parameter("name", {"type": "string", "minLength": 1}, "the topic's name", required=True, where="path")

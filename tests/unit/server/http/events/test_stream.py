@@ -4,11 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.unit.server.http.rig import make_context
 from yak.server.http.context import HttpLimits
 from yak.server.http.events.listeners import Subscription
 from yak.server.http.events.pump import Pump
 from yak.server.http.events.ring import EventRing, Wish
-from yak.server.http.events.stream import Asked, EventStream
+from yak.server.http.events.stream import Asked, EventStream, event_pump
 from yak.server.http.problems import Problem
 
 EVERYTHING = Subscription(Wish(), None, has_progress=True)
@@ -16,10 +17,11 @@ EVERYTHING = Subscription(Wish(), None, has_progress=True)
 
 def context_with(listeners):
     ring = EventRing("1-abc", 10)
-    shell = SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 5))
-    pump = Pump(shell, SimpleNamespace(), ring, SimpleNamespace())
+    context = make_context(HttpLimits(event_listeners_max=3))
+    pump = Pump(context.shell, SimpleNamespace(), ring, SimpleNamespace())
     pump.listeners = listeners
-    return SimpleNamespace(parts={"events": pump}, limits=HttpLimits(event_listeners_max=3), shell=shell)
+    context.parts[event_pump] = pump
+    return context
 
 
 def test_as_many_as_the_bound_may_listen():

@@ -142,6 +142,6 @@ def test_what_is_left_out_is_said():
 
 
 def test_the_library_is_loaded_by_the_first_scrape_only():
-    code = "import sys, yak.server.main, yak.server.http.start; print('prometheus_client' in sys.modules)"
+    code = "import sys, yak.server.main, yak.server.http.http_server; print('prometheus_client' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "False\n"
