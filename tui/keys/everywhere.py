@@ -13,7 +13,7 @@ _SCREENS: Final = (
     ("6", "groups", "consumer groups, members, lag"),
     ("7", "metadata", "the metadata log, and the cluster as it was"),
     ("8", "failover", "move leaderships, break brokers, see what happens"),
-    ("9", "spark", "Spark jobs"),
+    ("9", "replication", "every partition: replicas, lag, elections"),
     ("0", "activity", "all events, and all that you did"),
 )
 

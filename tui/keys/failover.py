@@ -1,4 +1,4 @@
-"""Keys of the failover, bench and Spark screens."""
+"""Keys of the failover screen."""
 
 from typing import Final
 
@@ -13,12 +13,4 @@ KEYS: Final = (
     Key("failover.restart", "T", "restart", "Stop the broker in order, and start it.", is_change=True, is_shown=False),
     Key("failover.add", "A", "add", "Start one more broker.", is_change=True, is_shown=False),
     Key("failover.copy", "y", "copy", "Copy the command of the last one.", is_shown=False),
-    Key("bench.start", "a", "start", "Choose a benchmark, and start it.", is_change=True),
-    Key("bench.stop", "X", "stop", "End the benchmark that runs.", is_change=True),
-    Key("bench.again", "R", "repeat", "The one under the cursor once more.", is_change=True),
-    Key("bench.copy", "y", "copy", "Copy its command."),
-    Key("spark.submit", "a", "submit", "Choose a job, and start it in a process of its own.", is_change=True),
-    Key("spark.cancel", "X", "cancel", "Ask the job under the cursor to end, after its batch.", is_change=True),
-    Key("spark.ended", "e", "ended too", "Show the jobs that ended, or only those that run."),
-    Key("spark.copy", "y", "copy", "Copy the command that started it."),
 )

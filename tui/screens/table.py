@@ -34,10 +34,8 @@ SCREENS: Final = (
     Entry("groups", "Groups", "groups:GroupsScreen", "6", ("group",)),
     Entry("metadata", "Metadata log", "metadata:MetadataScreen", "7", ("log",)),
     Entry("failover", "Failover", "failover:FailoverScreen", "8", ("chaos", "drill")),
-    Entry("spark", "Spark", "spark:SparkScreen", "9"),
+    Entry("replication", "Replication", "replication:ReplicationScreen", "9", ("isr", "partitions", "replicas")),
     Entry("activity", "Activity", "activity:ActivityScreen", "0", ("events", "history")),
-    Entry("bench", "Bench", "bench:BenchScreen", "", ("benchmark",)),
-    Entry("replication", "Replication", "replication:ReplicationScreen", "", ("isr", "partitions", "replicas")),
     Entry("contexts", "Contexts", "contexts:ContextsScreen", "", ("ctx", "context")),
 )
 BY_NAME: Final = {entry.name: entry for entry in SCREENS}

@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spark_jobs import recorded_jobs
-
 from yak.client.admin import ConfigValue
 from yak.client.groups.reset import Step
 from yak.client.groups.resetting import ResetPlan
@@ -41,7 +39,6 @@ CALLS: dict[str, Any] = {
     "plan_group_reset": lambda *_arguments: ResetPlan(
         None, [Step(each, before, 0) for each, before in zip(_ORDERS, (4_798, 4_650, 0), strict=True)], None
     ),
-    "find_spark_jobs": lambda *_: recorded_jobs(_now_ms()),
 }
 """By function name: what `source.kafka(function)` gives."""
 

@@ -1,6 +1,5 @@
 from yak.tui.screens import (
     activity,
-    bench,
     consumer,
     contexts,
     dashboard,
@@ -10,13 +9,12 @@ from yak.tui.screens import (
     metadata,
     producer,
     replication,
-    spark,
     topics,
 )
 from yak.tui.screens.table import BY_NAME, SCREENS
 
 MODULES = (
-    activity, bench, consumer, contexts, dashboard, failover, groups, messages, metadata, producer, replication, spark, topics,
+    activity, consumer, contexts, dashboard, failover, groups, messages, metadata, producer, replication, topics,
 )  # fmt: skip
 
 
