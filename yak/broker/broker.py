@@ -56,6 +56,7 @@ from yak.limits import (
 from yak.partitions.flusher import Flusher
 from yak.partitions.high_watermark_reports import HighWatermarkReports
 from yak.partitions.isolation import Isolation
+from yak.partitions.leader_appends import LeaderAppends
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.log_cleaner import LogCleaner
 from yak.partitions.maintenance import Maintenance
@@ -109,9 +110,6 @@ class Broker:
         self.now_ms = now_ms
         self.partitions: dict[TopicPartition, Partition] = {}
         self.connections: dict[ConnectionId, Connection] = {}
-        self.held_bytes = 0
-        """Bytes of copied requests: batches that wait for recompression, and large requests. The shell counts them as
-        request memory."""
         self._effects: list[events.Effect] = []
         self.purgatory = Purgatory(self)
         self.counters = Counters()
@@ -189,6 +187,16 @@ class Broker:
         self.isolation = Isolation(
             self.context, self.metadata, session_timeout_ms, self.partitions, self.follower_sessions.heard_ms
         )
+        self.leader_appends = LeaderAppends(
+            self.context,
+            self.partitions,
+            self.leader_of,
+            self.isolation,
+            self.offline_replicas,
+            self.flusher,
+            self.follower_sessions.appended,
+            self.advanced,
+        )
         self.follower_reader = FollowerReader(self, self.follower_sessions.throttle)
         self.truncations = Truncations(
             self.context, self.log_store, self.offline_replicas, self.flusher.want, self.partition_changed
@@ -204,6 +212,11 @@ class Broker:
         self.replica_fetchers = ReplicaFetchers(
             self.context, lifecycle, self.partitions, self.peers, follower_logs, self.truncations
         )
+        self._make_upkeep_parts()
+
+    def _make_upkeep_parts(self) -> None:
+        """The parts that repair, clean and shorten logs, and change ISRs."""
+        lifecycle, begin_change = self.metadata.lifecycle, self.metadata.begin_own
         self.isr_changes = IsrChanges(self.context, self.partitions, lifecycle, begin_change, self.advanced)
         self.damaged_replicas = DamagedReplicas(
             self.context,
@@ -370,6 +383,11 @@ class Broker:
     def wall_ms(self) -> int:
         """The wall clock in ms since the epoch: for timestamps and comparisons with them. It may go back."""
         return self._clock.wall_ms
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of copied requests, which the shell counts as request memory."""
+        return self.leader_appends.held_bytes + self.large_requests.held_bytes
 
     @property
     def image(self) -> Image:

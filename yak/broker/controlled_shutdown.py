@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.records import BrokerState
 from yak.core import events
-from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -70,9 +69,8 @@ class ControlledShutdown:
         self.is_stopping = True
         self._broker.timers.disarm((self, "drain"))
         broker = self._broker
+        broker.leader_appends.stop()
         for partition in broker.partitions.values():
-            if partition.pending_appends is not None:
-                partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
             broker.follower_sessions.changed(partition)
         broker.peers.is_stopping = True
         broker.maintenance.stop()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.leader_appends import LogAppendInfo, append_own_batch
 from yak.coordination.runtime import KeyedRecord, Then
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import Offset
 from yak.protocol.record_writer import build_batch
+from yak.replication.log_append_info import LogAppendInfo
 from yak.replication.partition import Partition
 from yak.storage.reader import DamagedBatch
 
@@ -30,7 +30,7 @@ class Commit:
         self.error_code = _NONE
         self.base_offset = -1
 
-    def resolve(self, broker: Broker) -> None:  # noqa: ARG002
+    def resolve(self) -> None:
         """Call `then`: the offset is committed, or this leader cannot commit it."""
         if not self.finished:
             self.finished = True
@@ -49,7 +49,7 @@ class CoordinatorPartitions:
 
     def append(self, partition: Partition, records: Sequence[KeyedRecord]) -> LogAppendInfo:
         """Append the records in one batch, as for a producer with acks=all. Raises PeerError if nothing was written."""
-        return append_own_batch(self._broker, partition, build_batch(records, self._broker.wall_ms))
+        return self._broker.leader_appends.append_own_batch(partition, build_batch(records, self._broker.wall_ms))
 
     def when_acknowledged(self, partition: Partition, appended: Any, then: Then) -> None:  # noqa: ARG002
         """Call `then` when the batch may be acknowledged, perhaps at once."""

@@ -44,6 +44,8 @@ class LargeRequests:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._queue: dict[LargeRequest, None] = {}
+        self.held_bytes = 0
+        """Bytes of large requests, and of the requests behind them."""
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -52,7 +54,7 @@ class LargeRequests:
         """Serve this request in slices, from a later turn on. Later requests of its connection wait."""
         broker, connection = self._broker, call.connection
         large = LargeRequest(broker, call, handle, bytes(frame), offset)
-        broker.held_bytes += len(large.frame)
+        self.held_bytes += len(large.frame)
         call.came_ns = broker.counters.turn_ns
         call.delayed = large
         connection.calls.append(call)
@@ -64,14 +66,14 @@ class LargeRequests:
         """Keep a request that arrived behind a large one of its connection."""
         assert connection.frames_behind_large is not None
         connection.frames_behind_large.append(bytes(frame))
-        self._broker.held_bytes += len(frame)
+        self.held_bytes += len(frame)
 
     def drop(self, large: LargeRequest) -> None:
         """Drop a request, and the requests behind it on its connection."""
         if large not in self._queue:
             return
         del self._queue[large]
-        self._broker.held_bytes -= len(large.frame) + sum(map(len, large.call.connection.frames_behind_large or ()))
+        self.held_bytes -= len(large.frame) + sum(map(len, large.call.connection.frames_behind_large or ()))
         large.call.connection.frames_behind_large = None
 
     def _arm(self) -> None:
@@ -101,7 +103,7 @@ class LargeRequests:
             return
         behind, connection.frames_behind_large = connection.frames_behind_large or [], None
         del self._queue[large]
-        self._broker.held_bytes -= len(large.frame) + sum(map(len, behind))
+        self.held_bytes -= len(large.frame) + sum(map(len, behind))
         large.finished = True
         large.call.delayed = None
         self._broker.settle_large(large.call, outcome)

@@ -77,7 +77,6 @@ class Purgatory:
 
     def fail(self, partition: Partition, error_code: ErrorCode) -> None:
         """Complete the operations of a partition: produces with the error, fetches with what they can read."""
-        broker = self._broker
         if partition.pending_appends is not None:
             partition.pending_appends.fail(error_code)
         for queue in (partition.waiting_produces, partition.waiting_flushes):
@@ -85,7 +84,7 @@ class Purgatory:
                 _info, produce, answer = queue.popleft()
                 answer.error_code = error_code
                 answer.base_offset = -1
-                produce.resolve(broker)
+                produce.resolve()
         for fetch in list(partition.waiting_fetches or ()):
             self.complete(fetch)
         for session, item in (partition.sessions or {}).items():
@@ -105,19 +104,18 @@ class Purgatory:
 
     def _check_produces(self, partition: Partition) -> None:
         """Complete produces after the high watermark or the recovery point moved."""
-        broker = self._broker
         queue = partition.waiting_produces
         if queue:
             while queue and queue[0][0].end_offset <= partition.high_watermark:
                 info, produce, answer = queue.popleft()
                 if info.may_acknowledge():
-                    produce.resolve(broker)
+                    produce.resolve()
                 else:
                     info.wait_with(produce, answer)
         queue = partition.waiting_flushes
         if queue and partition.log is not None:
             while queue and queue[0][0].end_offset <= partition.log.recovery_point:
-                queue.popleft()[1].resolve(broker)
+                queue.popleft()[1].resolve()
 
     def _check_fetches(self, partition: Partition) -> None:
         """Complete fetches after the high watermark or the log start moved."""

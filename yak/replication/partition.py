@@ -27,6 +27,7 @@ from yak.storage.log import Log
 from yak.storage.producer_state import DeferredSequences
 
 if TYPE_CHECKING:
+    from yak.replication.log_append_info import PendingBatches, WaitingAppend
     from yak.replication.truncation import Truncation
 
 _BASE_OFFSET: Final = struct.Struct(">q")
@@ -123,15 +124,15 @@ class Partition:
         """Whether this replica leaves the ISR because its log is damaged: without a definite answer, nothing is fetched."""
         self.flush_running = False
         self.flush_wanted = False
-        self.waiting_produces: deque[Any] | None = None
-        self.waiting_flushes: deque[Any] | None = None
+        self.waiting_produces: deque[WaitingAppend] | None = None
+        self.waiting_flushes: deque[WaitingAppend] | None = None
         self.waiting_fetches: dict[Any, Any] | None = None
         self.sessions: dict[Any, Any] | None = None
         self.replica_sessions: dict[Any, Any] | None = None
         """Fetch sessions of followers: notified of appends, where those of clients are notified of commits."""
         self.deferred_sequences = DeferredSequences()
-        self.pending_appends: Any = None
-        """The batches that wait for a job, and the batches behind them (`yak.broker.leader_appends`)."""
+        self.pending_appends: PendingBatches | None = None
+        """The batches that wait for a job, and the batches behind them (`yak.partitions.leader_appends`)."""
 
     # -------------------------------------------------------------------------------------------------- the role
 

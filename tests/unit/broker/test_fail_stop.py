@@ -167,7 +167,7 @@ def test_append_that_raises_after_its_write_stops_the_broker_and_acknowledges_no
     monkeypatch.setattr(Log, "append", append_and_fail)
     fields = produce_fields("orders", record_batch([b"a"], rig.world.now_ms))
     pending = rig.begin(PRODUCE, 9, **fields)
-    stops(rig, seen, "append_to_leader_log")
+    stops(rig, seen, "LeaderAppends.append_to_leader_log")
     assert not pending.is_done
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker import leader_appends
 from yak.broker.topic_creation import plan_auto_creation
 from yak.cluster.topic_changes import plan_delete_topic
 from yak.core import events
 from yak.ids import TopicPartition
+from yak.partitions import leader_appends
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.rig import Rig, fetch_fields, produce_fields

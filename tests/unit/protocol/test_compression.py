@@ -5,7 +5,7 @@ from aiokafka.record import default_records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yak.broker.batch_validation import recompress
+from yak.partitions.batch_validation import recompress
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import CODECS, compute_crc, read_header
 from yak.protocol.record_walk import decompress

@@ -2,9 +2,9 @@
 
 import pytest
 
-from yak.broker.leader_appends import append_to_leader_log
 from yak.core import events
 from yak.errors import FailStop
+from yak.partitions.leader_appends import LeaderAppends
 from yak.sim.books import Violation
 from yak.sim.cluster_run import run_cluster_seed
 from yak.sim.planted_bugs import PlantedBug
@@ -46,7 +46,7 @@ def test_bug_in_a_handler_ends_the_connection_and_is_no_violation() -> None:
 def test_bug_in_a_write_that_a_handler_survives_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig()
     rig.create_topic("orders")
-    monkeypatch.setattr("yak.broker.leader_appends.append_to_leader_log", append_to_leader_log.__wrapped__)
+    monkeypatch.setattr(LeaderAppends, "append_to_leader_log", LeaderAppends.append_to_leader_log.__wrapped__)
     planted(rig, "a write")
     with pytest.raises(Violation, match="did not stop the broker"):
         rig.produce("orders", [b"a"])

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.broker.batch_validation import record_errors_of
 from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
 from yak.broker.internal_topics import is_kept_from
-from yak.broker.leader_appends import LogAppendInfo, append_records, note_refusal
 from yak.broker.leader_hints import add_hints
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 from yak.limits import SLICE_ELEMENTS
+from yak.partitions.batch_validation import record_errors_of
 from yak.protocol.hot import ProducePartitionAnswer, produce_response, produce_response_in_slices
+from yak.replication.log_append_info import LogAppendInfo
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.broker.purgatory import Purgatory
 
 KEY, NAME, VERSIONS = 0, "Produce", range(3, 14)
 ABSENT = ("transactions: a transactional id or batch is refused with INVALID_TXN_STATE",)
@@ -120,11 +121,11 @@ def _append(
                     raise PeerError(ErrorCode.unknown_topic_id, "no topic with this id exists")
                 if is_kept_from(broker, call, name):
                     raise PeerError(ErrorCode.invalid_topic_exception, f"{name} is internal; only brokers write it")
-                info = append_records(broker, name, data.index, data.records, call.version, acks, call.now_ms)
+                info = broker.leader_appends.append(name, data.index, data.records, call.version, acks, call.now_ms)
             except PeerError as error:
                 replica = None if name is None else broker.partitions.get(TopicPartition(name, data.index))
                 if replica is not None:
-                    note_refusal(broker, replica, data.records, error)
+                    broker.leader_appends.note_refusal(replica, data.records, error)
                 answers.append(_failed(data.index, error))
                 has_error = True
                 continue
@@ -139,7 +140,7 @@ def _append(
             # acks=0 waits only for recompression, so that the connection's bound holds for it too
             if info.must_wait and (acks != 0 or info.end_offset < 0):
                 if wait is None:
-                    wait = DelayedProduce(call, topics)
+                    wait = DelayedProduce(call, topics, broker.purgatory)
                 wait.hold(info, answer)
     return wait, has_error
 
@@ -184,9 +185,9 @@ class DelayedProduce(DelayedOperation):
     It drops the decoded request: the records in it are views of a receive buffer that is given back after the step.
     """
 
-    __slots__ = ("_acks", "_held", "_topics", "has_error", "remaining")
+    __slots__ = ("_acks", "_held", "_purgatory", "_topics", "has_error", "remaining")
 
-    def __init__(self, call: Call, topics: _Topics) -> None:
+    def __init__(self, call: Call, topics: _Topics, purgatory: Purgatory) -> None:
         super().__init__(call, max(0, call.request.timeout_ms))
         self._acks: int = call.request.acks
         call.request = None
@@ -194,7 +195,7 @@ class DelayedProduce(DelayedOperation):
         """Batches that still wait, and one for the handler: until it is done, the answer is incomplete."""
         self.has_error = False
         """Whether a batch was refused, or failed."""
-        self._topics = topics
+        self._topics, self._purgatory = topics, purgatory
         self._held: list[tuple[LogAppendInfo, ProducePartitionAnswer]] = []
 
     def hold(self, info: LogAppendInfo, answer: ProducePartitionAnswer) -> None:
@@ -203,11 +204,11 @@ class DelayedProduce(DelayedOperation):
         self._held.append((info, answer))
         info.wait_with(self, answer)
 
-    def resolve(self, broker: Broker) -> None:
+    def resolve(self) -> None:
         """One batch may be acknowledged, or failed; after the last one the answer is sent."""
         self.remaining -= 1
         if self.remaining == 0:
-            broker.purgatory.complete(self)
+            self._purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Whether no batch waits any more."""

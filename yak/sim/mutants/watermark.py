@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from yak.broker import leader_appends
 from yak.broker.purgatory import Purgatory
 from yak.errors import ErrorCode, LogDirectoryFailure
+from yak.partitions.leader_appends import LeaderAppends
 from yak.replication.partition import Partition
 from yak.sim.checks import strong_isr
 from yak.sim.mutants.mutant import Mutant, Swaps
@@ -45,14 +45,14 @@ def _moves_below_min_isr(swaps: Swaps) -> None:
 
 
 def _ack_at_once(swaps: Swaps) -> None:
-    real = leader_appends.append_to_leader_log
+    real = LeaderAppends.append_to_leader_log
 
     def append(*arguments: Any, **named: Any) -> Any:
         appended = real(*arguments, **named)
         appended.must_wait = False
         return appended
 
-    swaps.put(leader_appends, "append_to_leader_log", append)
+    swaps.put(LeaderAppends, "append_to_leader_log", append)
 
 
 def _read_to_the_end(swaps: Swaps) -> None:
@@ -90,16 +90,16 @@ def _ack_a_failed_flush(swaps: Swaps) -> None:
 
 
 def _ack_a_repeat_at_once(swaps: Swaps) -> None:
-    real = leader_appends.append_to_leader_log
+    real = LeaderAppends.append_to_leader_log
 
-    def append(broker: Any, partition: Any, *arguments: Any) -> Any:
+    def append(self: LeaderAppends, partition: Any, *arguments: Any) -> Any:
         end = partition.log.log_end_offset
-        appended = real(broker, partition, *arguments)
+        appended = real(self, partition, *arguments)
         if partition.log is not None and partition.log.log_end_offset == end:
             appended.must_wait = False
         return appended
 
-    swaps.put(leader_appends, "append_to_leader_log", append)
+    swaps.put(LeaderAppends, "append_to_leader_log", append)
 
 
 def _say_nothing_to_waiting_produces(swaps: Swaps) -> None:

@@ -1,7 +1,7 @@
 """Validation of a produced batch by its header, and its conversion to the topic's codec (Kafka's LogValidator).
 
 The records stay opaque, except in small uncompressed batches: there it is cheap to parse them, and batches that no
-consumer could parse are refused. Jobs of `yak.broker.leader_appends` check keys and recompress.
+consumer could parse are refused. Jobs of `yak.partitions.leader_appends` check keys and recompress.
 """
 
 from __future__ import annotations

@@ -1,0 +1,452 @@
+"""The leader's appends: fences, producers' sequences, the write, and the conditions of the acknowledgement.
+
+`LeaderAppends.append` takes a batch of a client (Kafka's ReplicaManager.appendRecords), `append_own_batch` one of a
+coordinator. Both end in `append_to_leader_log`. A batch to recompress, or with many keys to check, needs a job first;
+the later batches of its partition queue behind it (`PendingAppends`), so that order and producer sequences hold.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from yak.config.log_config import NEVER
+from yak.core.context import Context
+from yak.core.events import Notice
+from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
+from yak.fail_stop import changes_state
+from yak.ids import TopicPartition
+from yak.partitions.batch_validation import (
+    check_batch,
+    check_keys,
+    check_timestamps,
+    has_keys,
+    needs_recompression,
+    recompress,
+    record_errors_of,
+    wanted_codec,
+)
+from yak.partitions.flusher import Flusher
+from yak.partitions.isolation import Isolation
+from yak.partitions.offline_replicas import OfflineReplicas
+from yak.protocol.hot import ProducePartitionAnswer
+from yak.protocol.record_batch import (
+    HEADER_BYTES,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    Buffer,
+    read_header,
+    with_append_time,
+)
+from yak.replication.log_append_info import AppendAnswer, AppendWaiter, LogAppendInfo
+from yak.replication.partition import Partition
+from yak.storage.log import Log
+from yak.storage.producer_state import Duplicate, EarlierUnread
+
+ACKS_ALL = -1
+_SEQUENCE_ERRORS = (
+    ErrorCode.out_of_order_sequence_number,
+    ErrorCode.invalid_producer_epoch,
+    ErrorCode.not_enough_replicas,
+)
+
+
+class LeaderAppends:
+    """The appends to the partitions that this broker leads."""
+
+    def __init__(
+        self,
+        context: Context,
+        partitions: Mapping[TopicPartition, Partition],
+        leader_of: Callable[[TopicPartition], Partition],
+        isolation: Isolation,
+        offline_replicas: OfflineReplicas,
+        flusher: Flusher,
+        appended: Callable[[Partition], None],
+        advanced: Callable[[Partition], None],
+    ) -> None:
+        """`appended` is called for a partition with followers, `advanced` when the high watermark moved."""
+        self._context, self._partitions, self._leader_of, self._isolation = context, partitions, leader_of, isolation
+        self._offline_replicas, self._flusher = offline_replicas, flusher
+        self._appended, self._advanced = appended, advanced
+        self._is_stopping = False
+        self.held_bytes = 0
+        """Bytes of batches that wait for a job."""
+
+    def stop(self) -> None:
+        """This broker leads no partition any more: refuse all batches."""
+        self._is_stopping = True
+        for partition in self._partitions.values():
+            if partition.pending_appends is not None:
+                partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
+
+    def append(
+        self, topic: str, index: int, records: Buffer | None, version: int, acks: int, now_ms: int
+    ) -> LogAppendInfo:
+        """Validate a client's batch as Kafka's leader does, and append it.
+
+        Raises PeerError with Kafka's error code; the batch was not appended then.
+        """
+        partition: Partition | None = self._partitions.get((topic, index))  # type: ignore[call-overload]
+        if partition is None or not partition.is_leader or partition.log is None or self._is_stopping:
+            partition = self._leader_of(TopicPartition(topic, index))
+        log = partition.log
+        assert log is not None
+        config = log.config
+        header = check_batch(records, version, config.max_message_bytes)
+        assert records is not None
+        error = self._fencing_error(partition, acks)
+        if error is not None:
+            if error.error_code == ErrorCode.not_enough_replicas:
+                partition.deferred_sequences.defer(header, now_ms)
+            raise error
+        if partition.deferred_sequences:
+            partition.deferred_sequences.check(header, log.producers, now_ms)
+        if config.message_timestamp_type != "LogAppendTime":
+            before_max_ms, after_max_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+            check_timestamps(header, before_max_ms, after_max_ms, self._context.clock.wall_ms)
+        if (
+            partition.pending_appends is not None
+            or (config.compression_type != "producer" and needs_recompression(header, config))
+            or (config.is_compacted and not has_keys(partition.topic_partition, header, records))
+        ):
+            return self._append_later(partition, header, bytes(records), acks)
+        return self.append_to_leader_log(partition, header, records, acks, now_ms)
+
+    def append_own_batch(self, partition: Partition, batch: Buffer) -> LogAppendInfo:
+        """Append a batch of a coordinator of this broker, as for a producer with acks=all.
+
+        Raises PeerError if nothing was written.
+        """
+        log = partition.log
+        if log is None:
+            raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
+        if not partition.is_leader or self._is_stopping:
+            raise PeerError(ErrorCode.not_leader_or_follower)
+        error = self._fencing_error(partition, ACKS_ALL)
+        if error is not None:
+            raise error
+        if len(batch) > log.config.max_message_bytes:
+            raise PeerError(
+                ErrorCode.message_too_large, f"{len(batch)} bytes, max.message.bytes={log.config.max_message_bytes}"
+            )
+        return self.append_to_leader_log(partition, read_header(batch), batch, ACKS_ALL, self._context.clock.now_ms)
+
+    def _fencing_error(self, partition: Partition, acks: int) -> PeerError | None:
+        """The error when another leader may exist, or when acks=all would find fewer than `min.insync.replicas`."""
+        if self._isolation.is_isolated(partition):
+            return PeerError(
+                ErrorCode.not_leader_or_follower,
+                "this leader is isolated: it reaches neither the metadata store nor a follower; nothing was written",
+            )
+        if acks == ACKS_ALL and partition.is_under_min_isr:
+            assert partition.log is not None
+            minimum = partition.log.config.min_insync_replicas
+            return PeerError(
+                ErrorCode.not_enough_replicas,
+                f"the ISR has {len(partition.isr)} replicas, min.insync.replicas={minimum}; nothing was written",
+            )
+        return None
+
+    # ---------------------------------------------------------------------------------------------------- the append
+
+    @changes_state
+    def append_to_leader_log(
+        self, partition: Partition, header: BatchHeader, records: Buffer, acks: int, now_ms: int
+    ) -> LogAppendInfo:
+        """Append a validated batch, unless it is a duplicate; returns its offsets and the conditions of its acknowledgement.
+
+        Raises PeerError: KAFKA_STORAGE_ERROR when the write fails, else for the producer's epoch or sequence.
+        """
+        log = partition.log
+        assert log is not None
+        config = log.config
+        if header.producer_id != NO_PRODUCER_ID:
+            try:
+                duplicate = log.producers.check(header)
+            except EarlierUnread:
+                self._search_earlier(partition, log)
+                words = "the broker is still restoring this producer's state from the log; nothing was written"
+                raise PeerError(ErrorCode.not_enough_replicas, words) from None
+            except PeerError as error:
+                if partition.leader_epoch > 0 and len(partition.replicas) > 1:
+                    log.producers.check_gap_after_election(header, error, now_ms - partition.leads_since_ms)
+                raise
+            if duplicate is not None:
+                return self._acknowledge_duplicate(partition, log, duplicate, acks)
+        append_time_ms = -1
+        if config.message_timestamp_type == "LogAppendTime":
+            records = with_append_time(records, self._context.clock.wall_ms)
+            header = read_header(records)
+            append_time_ms = self._context.clock.wall_ms
+        try:
+            base_offset = log.append(header, records, partition.leader_epoch, now_ms)
+        except LogDirectoryFailure as failure:
+            if self._offline_replicas.is_full(failure):
+                partition.deferred_sequences.defer(header, now_ms)
+            else:
+                self._offline_replicas.directory_failed(failure)
+            raise PeerError(
+                ErrorCode.kafka_storage_error, f"the log directory failed: {failure.error.strerror}"
+            ) from failure
+        if self._offline_replicas.full_directories:
+            self._offline_replicas.full_directories.pop(log.directory, None)
+        end_offset = log.log_end_offset
+        size_bytes = len(records)
+        partition.appended_bytes += size_bytes
+        traffic = partition.traffic
+        traffic.bytes_in += size_bytes
+        traffic.messages_in += header.records_count
+        info = LogAppendInfo(partition, base_offset, end_offset, append_time_ms, log.log_start_offset)
+        info.wants_isr = acks == ACKS_ALL
+        if config.flush_messages != NEVER or config.flush_ms != NEVER or log.has_rolled:
+            self._want_flush(log, info)
+        if partition.replica_sessions or not partition.is_alone:
+            self._appended(partition)
+        if partition.advance_high_watermark():
+            self._advanced(partition)
+        if acks == ACKS_ALL and partition.high_watermark < end_offset:
+            info.must_wait = True
+        return info
+
+    def _acknowledge_duplicate(self, partition: Partition, log: Log, duplicate: Duplicate, acks: int) -> LogAppendInfo:
+        """The offsets of a batch that is in the log already; it is acknowledged like the first copy."""
+        config = log.config
+        append_time_ms = duplicate.timestamp if config.message_timestamp_type == "LogAppendTime" else -1
+        info = LogAppendInfo(
+            partition, duplicate.base_offset, duplicate.last_offset + 1, append_time_ms, log.log_start_offset
+        )
+        info.wants_isr = acks == ACKS_ALL
+        if config.flush_messages != NEVER and info.end_offset > log.recovery_point:
+            self._want_flush(log, info)
+        info.must_wait = not info.may_acknowledge()
+        return info
+
+    def _want_flush(self, log: Log, info: LogAppendInfo) -> None:
+        config, partition = log.config, info.partition
+        if log.unflushed_messages >= config.flush_messages:
+            self._flusher.want(partition)
+            info.must_wait = info.wants_flush = True
+        elif config.flush_ms != NEVER:
+            self._flusher.want_within(partition, config.flush_ms)
+        if log.has_rolled:
+            self._flusher.want(partition, all_of_it=False)
+
+    def _search_earlier(self, partition: Partition, log: Log) -> None:
+        """Search the log, in a job, for the batches that a producer snapshot lacks.
+
+        Until then batches out of sequence are refused with NOT_ENOUGH_REPLICAS, which clients retry.
+        """
+        producers = log.producers
+        if producers.is_reading or producers.unread_before is None:
+            return
+        producers.is_reading = True
+        before, generation = producers.unread_before, log.generation
+
+        def done(headers: Any, error: BaseException | None) -> None:
+            producers.is_reading = False
+            if error is not None:
+                raise error
+            # else the log was truncated meanwhile: the next batch out of sequence starts another search
+            if partition.log is log and log.generation == generation:
+                producers.earlier_read(headers)
+
+        self._context.jobs.run("read", producers.search_plan(log.segments, before), done)
+
+    def note_refusal(self, partition: Partition, records: Buffer | None, error: PeerError) -> None:
+        """Defer the sequence of a batch sent to a replica that does not lead: it may come again when the replica leads.
+
+        Log any other refusal for the sequence or producer epoch, but none for a lack of replicas. After `producer-put-off`
+        the client retries by itself. After `producer-refused` it begins a new epoch or fails: batches of that epoch are new
+        to the log, even if another leader has them already.
+        """
+        if records is None or len(records) < HEADER_BYTES:
+            return
+        if error.error_code == ErrorCode.not_leader_or_follower:
+            partition.deferred_sequences.defer(read_header(records), self._context.clock.now_ms)
+            return
+        if error.error_code not in _SEQUENCE_ERRORS:
+            return
+        header = read_header(records)
+        if header.producer_id == NO_PRODUCER_ID:
+            return
+        is_deferred = error.error_code == ErrorCode.not_enough_replicas
+        if is_deferred and partition.is_under_min_isr:
+            return
+        fields: dict[str, object] = {
+            "partition": str(partition.topic_partition),
+            "producer_id": header.producer_id,
+            "producer_epoch": header.producer_epoch,
+            "sequence": header.base_sequence,
+            "code": error.error_code.name,
+            "reason": str(error),
+        }
+        event = "producer-put-off" if is_deferred else "producer-refused"
+        self._context.emit(Notice("info", event, fields, is_provoked=True))
+
+    @changes_state
+    def _append_later(self, partition: Partition, header: BatchHeader, records: bytes, acks: int) -> LogAppendInfo:
+        """Queue a batch that needs a job, or follows one that does."""
+        queue = partition.pending_appends
+        if queue is None:
+            queue = partition.pending_appends = PendingAppends(self, self._context, partition)
+        assert isinstance(queue, PendingAppends)
+        pending = PendingAppend(partition, header, records, acks)
+        queue.add(pending)
+        return pending
+
+
+# ---------------------------------------------------------------------------------------- batches that need a job first
+
+
+class PendingAppend(LogAppendInfo):
+    """A validated batch that has no offset yet, and the request that waits for it."""
+
+    __slots__ = ("acks", "header", "keys_checked", "records", "waiting")
+
+    def __init__(self, partition: Partition, header: BatchHeader, records: bytes, acks: int) -> None:
+        super().__init__(partition, -1, -1, -1, -1)
+        self.must_wait = True
+        self.header = header
+        self.records = records
+        self.acks = acks
+        self.keys_checked = False
+        self.waiting: tuple[AppendWaiter, ProducePartitionAnswer] | None = None
+
+    def wait_with(self, waiting: AppendWaiter, answer: AppendAnswer) -> None:
+        """Keep the request until the batch is in the log."""
+        if self.end_offset < 0:
+            assert isinstance(answer, ProducePartitionAnswer)
+            self.waiting = waiting, answer
+        else:
+            super().wait_with(waiting, answer)
+
+
+class PendingAppends:
+    """The batches of one partition that wait for a job, and the batches behind them, in order."""
+
+    def __init__(self, appends: LeaderAppends, context: Context, partition: Partition) -> None:
+        self._appends, self._context, self._partition = appends, context, partition
+        self._queue: deque[PendingAppend] = deque()
+
+    def add(self, pending: PendingAppend) -> None:
+        """Queue a batch; it gets its offset when it is appended."""
+        self._queue.append(pending)
+        self._appends.held_bytes += len(pending.records)
+        if len(self._queue) == 1:
+            self._go_on()
+
+    def fail(self, error_code: ErrorCode) -> None:
+        """Fail all batches: the partition can no longer append them."""
+        self._partition.pending_appends = None
+        for pending in self._queue:
+            self._free(pending)
+            self._refuse(pending, PeerError(error_code))
+
+    def _go_on(self) -> None:
+        """Append the batches at the head that need no job; start the job of the first that does."""
+        queue, partition = self._queue, self._partition
+        while queue:
+            log = partition.log
+            if log is None or not partition.is_leader:
+                self.fail(ErrorCode.kafka_storage_error if log is None else ErrorCode.not_leader_or_follower)
+                return
+            pending = queue[0]
+            codec = wanted_codec(log.config)
+            if codec is None:
+                codec = pending.header.codec
+            needs_keys = log.config.is_compacted and not pending.keys_checked
+            if needs_keys or codec != pending.header.codec:
+                self._convert(pending, codec, needs_keys=needs_keys)
+                return
+            self._append(pending, log)
+            self._free(pending)
+            queue.popleft()
+        partition.pending_appends = None
+
+    def _convert(self, pending: PendingAppend, codec: int, *, needs_keys: bool) -> None:
+        partition = self._partition
+
+        def work() -> bytes:
+            if needs_keys:
+                check_keys(partition.topic_partition, pending.records)
+            if codec == pending.header.codec:
+                return pending.records
+            return recompress(pending.header, pending.records, codec)
+
+        def done(result: Any, error: BaseException | None) -> None:
+            if partition.pending_appends is not self:
+                return
+            if error is None:
+                self._appends.held_bytes += len(result) - len(pending.records)
+                pending.records = result
+                pending.keys_checked = pending.keys_checked or needs_keys
+                pending.header = read_header(result)
+            else:
+                self._queue.popleft()
+                self._free(pending)
+                self._refuse(pending, self._conversion_error(error))
+            self._go_on()
+
+        self._context.jobs.run("recompress", work, done)
+
+    def _conversion_error(self, error: BaseException) -> PeerError:
+        """The answer to a batch whose job failed."""
+        if isinstance(error, PeerError):
+            return error
+        if isinstance(error, ProtocolViolation):
+            return PeerError(ErrorCode.corrupt_message, str(error))
+        # An internal error says nothing about the batch (Kafka's Errors.forException). Nothing was written.
+        name = type(error).__name__
+        self._context.notice(
+            "error", "recompression-failed", partition=str(self._partition.topic_partition), error=f"{name}: {error}"
+        )
+        words = f"the batch could not be recompressed ({name}); nothing was written"
+        return PeerError(ErrorCode.unknown_server_error, words)
+
+    def _append(self, pending: PendingAppend, log: Log) -> None:
+        appends, partition = self._appends, self._partition
+        try:
+            if len(pending.records) > log.config.max_message_bytes:
+                raise PeerError(
+                    ErrorCode.message_too_large,
+                    f"{len(pending.records)} bytes after recompression,"
+                    f" max.message.bytes={log.config.max_message_bytes}",
+                )
+            info = appends.append_to_leader_log(
+                partition, pending.header, pending.records, pending.acks, self._context.clock.now_ms
+            )
+        except PeerError as error:
+            appends.note_refusal(partition, pending.records, error)
+            self._refuse(pending, error)
+            return
+        pending.base_offset, pending.end_offset = info.base_offset, info.end_offset
+        pending.wants_flush, pending.wants_isr = info.wants_flush, info.wants_isr
+        if pending.waiting is None:
+            return
+        waiting, answer = pending.waiting
+        answer.base_offset = info.base_offset
+        answer.log_append_time_ms = info.log_append_time_ms
+        answer.log_start_offset = info.log_start_offset
+        if info.must_wait and pending.acks != 0:
+            pending.wait_with(waiting, answer)
+        else:
+            waiting.resolve()
+
+    def _free(self, pending: PendingAppend) -> None:
+        """Release the bytes of a batch that is appended or refused; a second call does nothing."""
+        self._appends.held_bytes -= len(pending.records)
+        pending.records = b""
+
+    def _refuse(self, pending: PendingAppend, error: PeerError) -> None:
+        # Once: a directory that fails under a batch fails all queued ones, then this one again.
+        entry, pending.waiting = pending.waiting, None
+        if entry is None:
+            return
+        waiting, answer = entry
+        answer.error_code = error.error_code
+        answer.error_message = error.message or None
+        answer.record_errors = record_errors_of(error)
+        answer.base_offset = -1
+        waiting.resolve()

@@ -1,0 +1,96 @@
+"""An appended batch and the conditions of its acknowledgement (Kafka's LogAppendInfo)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from yak.errors import ErrorCode
+from yak.ids import Offset
+
+if TYPE_CHECKING:
+    from yak.replication.partition import Partition
+
+
+class AppendAnswer(Protocol):
+    """The fields of a waiting request's answer that a failure sets."""
+
+    error_code: int
+    base_offset: Offset
+
+
+class AppendWaiter(Protocol):
+    """A request that waits until its batches are committed and flushed."""
+
+    finished: bool
+
+    def resolve(self) -> None:
+        """One of its batches may be acknowledged, or failed."""
+
+
+class LogAppendInfo:
+    """The offsets of an appended batch, and the conditions of its acknowledgement."""
+
+    __slots__ = (
+        "base_offset",
+        "end_offset",
+        "log_append_time_ms",
+        "log_start_offset",
+        "must_wait",
+        "partition",
+        "wants_flush",
+        "wants_isr",
+    )
+
+    def __init__(
+        self,
+        partition: Partition,
+        base_offset: Offset,
+        end_offset: Offset,
+        log_append_time_ms: int,
+        log_start_offset: Offset,
+    ) -> None:
+        self.partition = partition
+        self.base_offset = base_offset
+        self.end_offset = end_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.must_wait = False
+        self.wants_flush = False
+        self.wants_isr = False
+
+    def may_acknowledge(self) -> bool:
+        """Whether the batch is in the log, committed and flushed as its acknowledgement requires."""
+        partition = self.partition
+        if partition.log is None or self.end_offset < 0:
+            return False
+        if self.wants_isr and partition.high_watermark < self.end_offset:
+            return False
+        return not self.wants_flush or partition.log.recovery_point >= self.end_offset
+
+    def wait_with(self, waiting: AppendWaiter, answer: AppendAnswer) -> None:
+        """Put `waiting` into the partition's queue of the next condition: first the high watermark, then the flush."""
+        partition, entry = self.partition, (self, waiting, answer)
+        if self.wants_isr and partition.high_watermark < self.end_offset:
+            if partition.waiting_produces is None:
+                partition.waiting_produces = deque()
+            queue = partition.waiting_produces
+            while queue and queue[0][1].finished:
+                # timed out before the commit; without this they would pile up while nothing is committed
+                queue.popleft()
+            queue.append(entry)
+        else:
+            if partition.waiting_flushes is None:
+                partition.waiting_flushes = deque()
+            partition.waiting_flushes.append(entry)
+
+
+WaitingAppend: TypeAlias = tuple[LogAppendInfo, AppendWaiter, AppendAnswer]
+"""An appended batch, the request that waits for it, and its answer."""
+
+
+class PendingBatches(Protocol):
+    """Batches of a partition that wait for a job, and the batches behind them."""
+
+    def fail(self, error_code: ErrorCode) -> None:
+        """Fail all batches: the partition can no longer append them."""
