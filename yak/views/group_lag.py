@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from yak.groups.group import Group
 from yak.groups.offsets import Committed
-from yak.ids import NodeId, Offset, TopicPartition
+from yak.ids import Offset, TopicPartition
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -59,17 +59,3 @@ def topic_lag(broker: Broker, group_id: str, topic: str, committed: Mapping[int,
         else:
             lag.elsewhere.append((index, offset.offset))
     return lag
-
-
-def leaders_to_ask(broker: Broker, lags: list[TopicLag]) -> dict[NodeId, dict[str, set[int]]]:
-    """The partitions of `elsewhere` by leader and topic; those that have no leader, or are led here, are left out."""
-    wanted: dict[NodeId, dict[str, set[int]]] = {}
-    for lag in lags:
-        info = broker.image.topics.get(lag.topic)
-        if info is None:
-            continue
-        for index, _committed in lag.elsewhere:
-            leader = info.partitions[index].leader if index < len(info.partitions) else -1
-            if leader >= 0 and leader != broker.node_id:
-                wanted.setdefault(leader, {}).setdefault(lag.topic, set()).add(index)
-    return wanted

@@ -12,21 +12,22 @@ from yak.protocol.versions import FETCH
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.topic_partitions import (
+    EARLIEST,
+    LATEST,
+    LIST_OFFSETS,
+    LIST_OFFSETS_VERSION,
+    MOVING,
     Patience,
     ask_leader,
     check_partition,
     find_topic,
-    is_moving,
-    is_moving_problem,
+    offsets_request,
 )
 
-LIST_OFFSETS: Final = 2
-LATEST, EARLIEST = -1, -2
 FETCH_VERSION: Final = 12
 """The last version that names topics."""
 READ_AT_ONCE_BYTES_MAX: Final = 64 * 1024
 """Larger or compressed data is decoded in a thread."""
-_LIST_OFFSETS_VERSION: Final = 7
 
 
 class Read(NamedTuple):
@@ -127,17 +128,8 @@ async def fetch(
 
 async def list_offset(context: Context, place: TopicPartition, which: int) -> int:
     """LATEST: the high watermark; EARLIEST: the log start offset. Raises Problem."""
-    fields: Mapping[str, object] = {
-        "replica_id": -1,
-        "isolation_level": 0,
-        "topics": [
-            {
-                "name": place.topic,
-                "partitions": [{"partition_index": place.partition, "current_leader_epoch": -1, "timestamp": which}],
-            }
-        ],
-    }
-    answer = await _ask(context, place, LIST_OFFSETS, fields, _LIST_OFFSETS_VERSION, 10)
+    fields = offsets_request([place], which)
+    answer = await _ask(context, place, LIST_OFFSETS, fields, LIST_OFFSETS_VERSION, 10)
     if answer.error_code is not ErrorCode.none:
         raise kafka_problem(answer.error_code, f"partition {place.partition} of topic {place.topic!r}")
     return int(answer.offset)
@@ -153,12 +145,12 @@ async def _ask(
         try:
             answer = await ask_leader(context, api_key, fields, *place, version=version, timeout_s=timeout_s)
         except Problem as problem:
-            if is_moving_problem(problem) and await patience.again():
+            if problem.status == 503 and await patience.again():
                 continue
             raise
         topics = answer.responses if api_key == FETCH else answer.topics
         found = topics[0].partitions[0]
-        if is_moving(found.error_code):
+        if found.error_code in MOVING:
             check_partition(find_topic(context, place.topic), place.partition)
             if await patience.again():
                 continue

@@ -1,6 +1,6 @@
-"""Topics and partitions in the image, their leaders, and the leaders' HTTP addresses."""
+"""Topics and partitions in the image, their leaders, the leaders' HTTP addresses, and offsets that only leaders know."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import trio
@@ -8,12 +8,16 @@ import trio
 from yak.cluster.image import BrokerInfo, Image, TopicInfo
 from yak.config.topic_configs import resolve_log_config
 from yak.errors import ErrorCode, PeerError
-from yak.ids import NodeId
+from yak.ids import NodeId, Offset, TopicPartition
 from yak.protocol.topic_names import validate_topic_name
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
 
 METADATA: Final = 3
+LIST_OFFSETS: Final = 2
+LIST_OFFSETS_VERSION: Final = 7
+LATEST, EARLIEST = -1, -2
+_OFFSETS_PER_REQUEST: Final = 200
 _AGAIN_SECONDS: Final = 0.02
 
 
@@ -65,6 +69,58 @@ def leader_of(image: Image, topic: str, partition: int) -> NodeId | None:
         return None
     leader = info.partitions[partition].leader
     return leader if leader in image.brokers else None
+
+
+def by_leader(image: Image, places: Iterable[TopicPartition]) -> dict[NodeId, list[TopicPartition]]:
+    """The partitions that have a leader, by that leader."""
+    led: dict[NodeId, list[TopicPartition]] = {}
+    for each in places:
+        leader = leader_of(image, *each)
+        if leader is not None:
+            led.setdefault(leader, []).append(each)
+    return led
+
+
+def offsets_request(places: Iterable[TopicPartition], timestamp: int) -> dict[str, Any]:
+    """The fields of a ListOffsets request, by kio's names."""
+    topics: dict[str, list[dict[str, int]]] = {}
+    for topic, partition in places:
+        asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
+        topics.setdefault(topic, []).append(asked)
+    return {
+        "replica_id": -1,
+        "isolation_level": 0,
+        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+    }
+
+
+async def list_offsets(
+    context: Context, places: Iterable[TopicPartition], timestamp: int, timeout_s: float
+) -> dict[TopicPartition, Offset]:
+    """The LATEST or EARLIEST offset of each partition whose leader answers in time. All leaders are asked in parallel."""
+    found: dict[TopicPartition, Offset] = {}
+
+    async def ask(node_id: NodeId, led: list[TopicPartition]) -> None:
+        for start in range(0, len(led), _OFFSETS_PER_REQUEST):
+            fields = offsets_request(led[start : start + _OFFSETS_PER_REQUEST], timestamp)
+            try:
+                answer = await context.broker_client.ask(
+                    LIST_OFFSETS, fields, node_id=node_id, timeout_s=timeout_s, version=LIST_OFFSETS_VERSION
+                )
+            except Problem:
+                return
+            found.update(
+                (TopicPartition(str(topic.name), int(each.partition_index)), int(each.offset))
+                for topic in answer.topics
+                for each in topic.partitions
+                if not each.error_code and each.offset >= 0
+            )
+
+    with trio.move_on_after(timeout_s):
+        async with trio.open_nursery() as nursery:
+            for node_id, led in by_leader(context.broker.image, places).items():
+                nursery.start_soon(ask, node_id, led)
+    return found
 
 
 def max_message_bytes(context: Context, topic: TopicInfo) -> int:
@@ -133,12 +189,7 @@ async def ask_leader(
     return await context.broker_client.ask(api_key, fields, node_id=leader, **more)
 
 
-def is_moving(code: ErrorCode) -> bool:
-    """Whether an error is transient during a leadership change, with nothing done."""
-    return code in _MOVING
-
-
-_MOVING: Final = frozenset(
+MOVING: Final = frozenset(
     {
         ErrorCode.not_leader_or_follower,
         ErrorCode.leader_not_available,
@@ -151,9 +202,4 @@ _MOVING: Final = frozenset(
         ErrorCode.unknown_topic_id,
     }
 )
-"""A leader returns the last two while it does not know a new topic yet; a deleted topic is missing in the image."""
-
-
-def is_moving_problem(problem: Problem) -> bool:
-    """Whether a problem from the broker client is transient in the same way."""
-    return problem.status == 503
+"""Errors that are transient during a leadership change, with nothing done. A leader returns the last two while it does not know a new topic yet; a deleted topic is missing in the image."""

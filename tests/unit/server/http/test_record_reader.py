@@ -9,7 +9,7 @@ from yak.protocol.record_batch import compute_crc
 from yak.protocol.record_writer import build_batch
 from yak.server.http.problems import Problem
 from yak.server.http.record_reader import walk_from
-from yak.server.http.record_stream import event_id, read_event_id
+from yak.server.http.routes.stream import event_id, read_event_id
 
 BOUNDS = {"records_max": 100, "bytes_max": 10_000, "decompressed_bytes_max": 10_000}
 

@@ -12,7 +12,7 @@ from yak.ids import TopicPartition
 from yak.protocol.record_batch import HEADER
 from yak.protocol.record_writer import build_batch
 from yak.server.http.problems import Problem
-from yak.server.http.record_stream import CHUNK_BYTES, RecordStream, first_positions
+from yak.server.http.routes.stream import CHUNK_BYTES, RecordStream, first_positions
 
 
 def batch_at(offset, count=10):

@@ -13,9 +13,8 @@ import trio
 from yak.broker.broker import Broker
 from yak.server import log
 from yak.server.http.events.event_queue import Gathering
-from yak.server.http.events.figures import Progress, Rates
+from yak.server.http.events.figures import ProcessFigures, Progress, Rates
 from yak.server.http.events.listeners import Audience, Listener, Subscription, chunk_of, gap
-from yak.server.http.events.process_figures import ProcessFigures
 from yak.server.http.events.ring import EventRing, render
 from yak.server.http.fair_share import FairShare
 

@@ -6,7 +6,6 @@
     partitions    offsets, sizes, replica lag: one pass over all partitions
     groups        group members and lag
     process       memory, files and CPU by prometheus-client; disks
-    loop_delay    how late the loop wakes
     rendering     collects everything in slices of half a millisecond, once for all scrapes
 
 Label values are names of ours, or bounded in number (`rendering.MetricsLimits`); further ones are omitted and counted

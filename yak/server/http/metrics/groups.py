@@ -6,23 +6,18 @@ partitions, and `yak_group_lag_unknown_partitions` counts them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import trio
-
-from yak.broker.apis.list_offsets import KEY as LIST_OFFSETS
-from yak.broker.apis.list_offsets import LATEST
-from yak.ids import NodeId, Offset
+from yak.ids import TopicPartition
 from yak.server.http.metrics.text import Family, Samples
-from yak.server.http.problems import Problem
-from yak.views.group_lag import TopicLag, coordinated_groups, leaders_to_ask, members_count, topic_lag
+from yak.server.http.topic_partitions import LATEST, list_offsets
+from yak.views.group_lag import TopicLag, coordinated_groups, members_count, topic_lag
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.server.http.broker_client import BrokerClient
+    from yak.server.http.context import Context
 
 GROUPS: Final = Family("yak_groups", "gauge", "Groups coordinated by this broker, by state")
 MEMBERS: Final = Family("yak_group_members", "gauge", "Members of a group coordinated by this broker")
@@ -34,7 +29,6 @@ LAG_UNKNOWN: Final = Family(
 )
 
 _PER_STEP: Final = 100
-_ASKED_PER_REQUEST: Final = 200
 _ASK_SECONDS: Final = 1.0
 
 
@@ -107,49 +101,16 @@ def write_lags(samples: Samples, lags: list[TopicLag]) -> Iterator[None]:
     yield
 
 
-async def ask_elsewhere(broker: Broker, broker_client: BrokerClient, lags: list[TopicLag]) -> None:
+async def ask_elsewhere(context: Context, lags: list[TopicLag]) -> None:
     """Ask the leaders of partitions without a replica here for their high watermarks, in parallel."""
     asked = [lag for lag in lags if lag.elsewhere]
-    if not asked:
-        return
-    found: dict[tuple[str, int], Offset] = {}
-    async with trio.open_nursery() as nursery:
-        for node_id, topics in leaders_to_ask(broker, asked).items():
-            nursery.start_soon(partial(_ask, broker_client, node_id, topics, found))
+    places = dict.fromkeys(TopicPartition(lag.topic, index) for lag in asked for index, _ in lag.elsewhere)
+    found = await list_offsets(context, places, LATEST, _ASK_SECONDS) if places else {}
     for lag in asked:
-        missing = lag.elsewhere
-        lag.elsewhere = []
+        missing, lag.elsewhere = lag.elsewhere, []
         for index, committed in missing:
-            high_watermark = found.get((lag.topic, index))
+            high_watermark = found.get(TopicPartition(lag.topic, index))
             if high_watermark is None:
                 lag.elsewhere.append((index, committed))
             else:
                 lag.add(high_watermark, committed)
-
-
-async def _ask(
-    broker_client: BrokerClient, node_id: NodeId, topics: Mapping[str, set[int]], found: dict[tuple[str, int], Offset]
-) -> None:
-    """Ask one leader; partitions without an answer are missing in `found`."""
-    pairs = [(topic, index) for topic, indexes in topics.items() for index in sorted(indexes)]
-    with trio.move_on_after(_ASK_SECONDS):
-        for start in range(0, len(pairs), _ASKED_PER_REQUEST):
-            try:
-                answer = await broker_client.ask(
-                    LIST_OFFSETS, _request(pairs[start : start + _ASKED_PER_REQUEST]), node_id=node_id
-                )
-            except Problem:
-                return
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    if not each.error_code and each.offset >= 0:
-                        found[str(topic.name), int(each.partition_index)] = int(each.offset)
-
-
-def _request(pairs: list[tuple[str, int]]) -> dict[str, Any]:
-    by_topic: dict[str, list[dict[str, int]]] = {}
-    for topic, index in pairs:
-        partition = {"partition_index": index, "current_leader_epoch": -1, "timestamp": LATEST}
-        by_topic.setdefault(topic, []).append(partition)
-    topics = [{"name": topic, "partitions": partitions} for topic, partitions in by_topic.items()]
-    return {"replica_id": -1, "isolation_level": 0, "topics": topics, "timeout": 1_000}

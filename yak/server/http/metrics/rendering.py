@@ -14,9 +14,9 @@ import trio
 
 from yak.server.http.metrics import groups, partitions, process, requests, topics
 from yak.server.http.metrics.groups import GroupBounds, LeftOut
-from yak.server.http.metrics.loop_delay import LoopDelay
 from yak.server.http.metrics.process import Format, Process, process_text
 from yak.server.http.metrics.text import END_OF_OPENMETRICS, Family, Samples, in_pieces
+from yak.server.latencies import Histogram
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 TRUNCATED: Final = Family("yak_metrics_truncated", "gauge", "Label sets left out because a bound was reached, by kind")
 GATHERED: Final = Family("yak_metrics_gather_seconds", "gauge", "Duration of this scrape")
 _SLICE_NS: Final = 500_000
+_LOOP_DELAY_EVERY_SECONDS: Final = 0.05
 
 
 @dataclass(slots=True)
@@ -49,6 +50,21 @@ class Gathered:
 
     samples: Samples
     process: list[Metric]
+
+
+class LoopDelay:
+    """Measures how late the event loop wakes, twenty times a second, from the first scrape on."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.histogram = Histogram()
+        nursery.start_soon(self._run)
+
+    async def _run(self) -> None:
+        every_ns = int(_LOOP_DELAY_EVERY_SECONDS * 1e9)
+        while True:
+            asleep_since_ns = time.perf_counter_ns()
+            await trio.sleep(_LOOP_DELAY_EVERY_SECONDS)
+            self.histogram.note(max(0, time.perf_counter_ns() - asleep_since_ns - every_ns))
 
 
 class Rendering:
@@ -114,7 +130,7 @@ class Rendering:
         lags: list[TopicLag] = []
         left_out = LeftOut()
         await _in_slices(groups.gather(context.broker, samples, bounds, lags, left_out))
-        await groups.ask_elsewhere(context.broker, context.broker_client, lags)
+        await groups.ask_elsewhere(context, lags)
         await _in_slices(groups.write_lags(samples, lags))
         return {"groups": left_out.groups, "group_topics": left_out.topics, "group_offsets": left_out.offsets}
 

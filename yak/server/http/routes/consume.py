@@ -12,9 +12,9 @@ from yak.server.http.context import Context, HttpLimits
 from yak.server.http.json_records import FORMS, RECORD_SCHEMA, Form, record_json
 from yak.server.http.problems import Problem
 from yak.server.http.produce_rows import INT32_MAX
-from yak.server.http.record_reader import EARLIEST, LATEST, fetch, held, is_quick, list_offset, walk_from
+from yak.server.http.record_reader import fetch, held, is_quick, list_offset, walk_from
 from yak.server.http.route import Answer, Parameter, Route
-from yak.server.http.topic_partitions import check_partition, find_topic
+from yak.server.http.topic_partitions import EARLIEST, LATEST, check_partition, find_topic
 
 MESSAGES: Final = 100
 BYTES: Final = 1024 * 1024

@@ -1,6 +1,10 @@
-"""`POST /topics/{name}/csv`: uploads a CSV file of any size to a topic, each row as a JSON object."""
+"""`POST /topics/{name}/csv`: uploads a CSV file of any size to a topic, each row as a JSON object, batch by batch.
 
-from collections.abc import AsyncIterator
+While a batch is produced nothing is read. This slows the client down, and memory holds at most one batch and one piece.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import trio
@@ -9,17 +13,21 @@ from starlette.responses import Response
 
 from yak.server import log
 from yak.server.http.answers import Streamed, answer
-from yak.server.http.bodies import body_pieces, query_text, refuse_unknown_query
+from yak.server.http.bodies import body_pieces, query_text, refuse_unknown_query, text_of
 from yak.server.http.context import Context
-from yak.server.http.csv_rows import ENCODINGS, CsvRows
-from yak.server.http.csv_upload import CsvUpload
+from yak.server.http.csv_rows import ENCODINGS, CsvRow, CsvRows
 from yak.server.http.problems import Problem, json_bytes
+from yak.server.http.produce_rows import Row
+from yak.server.http.record_producer import ACKS_ALL, Placing, write
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.routes.topics import NAME
+from yak.server.http.topic_partitions import find_or_create_topic
 
 NDJSON: Final = "application/x-ndjson"
 _PROGRESS_SECONDS: Final = 1.0
 _NO_DELIMITERS: Final = ('"', "\r", "\n", "\0")
+COLUMNS_MAX: Final = 1000
+_HINT: Final = "the first line must name each column once: id,name,price"
 
 
 async def upload_csv(context: Context, request: Request) -> Response:
@@ -43,7 +51,7 @@ async def upload_csv(context: Context, request: Request) -> Response:
     return answer(_total(upload))
 
 
-async def _progress(context: Context, upload: CsvUpload) -> AsyncIterator[bytes]:
+async def _progress(context: Context, upload: "CsvUpload") -> AsyncIterator[bytes]:
     """One line at once, at most one line a second, and a last line with the total and the error, if any."""
     told = trio.current_time()
     yield json_bytes({"done": False, **upload.progress.as_json()})
@@ -62,7 +70,7 @@ async def _progress(context: Context, upload: CsvUpload) -> AsyncIterator[bytes]
     yield json_bytes({**end, **_total(upload)})
 
 
-def _total(upload: CsvUpload) -> dict[str, Any]:
+def _total(upload: "CsvUpload") -> dict[str, Any]:
     return {"topic": upload.topic, "columns": upload.columns, **upload.progress.as_total()}
 
 
@@ -83,6 +91,173 @@ def _delimiter(request: Request) -> str:
     if len(text) != 1 or text in _NO_DELIMITERS:
         raise Problem(400, "bad-parameter", f"delimiter={text[:16]!r} is not one character", "as ; or | or tab")
     return text
+
+
+@dataclass(slots=True)
+class UploadProgress:
+    """The counters of an upload so far."""
+
+    rows: int = 0
+    written: int = 0
+    failed: int = 0
+    received_bytes: int = 0
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    """The first failures: line and reason."""
+    partitions: dict[int, int] = field(default_factory=dict)
+    """Rows written, by partition."""
+
+    def fail(self, line: int, why: str, named_max: int) -> None:
+        """Count one more row that is not written."""
+        self.failed += 1
+        if len(self.failures) < named_max:
+            self.failures.append({"line": line, "why": why})
+
+    def as_json(self) -> dict[str, Any]:
+        """The counters."""
+        return {
+            "rows": self.rows,
+            "written": self.written,
+            "failed": self.failed,
+            "received_bytes": self.received_bytes,
+        }
+
+    def as_total(self) -> dict[str, Any]:
+        """The counters, the first failures, and the rows by partition."""
+        partitions = {str(number): self.partitions[number] for number in sorted(self.partitions)}
+        return {**self.as_json(), "failures": self.failures, "partitions": partitions}
+
+
+class CsvUpload:
+    """`begin` reads up to the header, `go_on` the rest. Both raise Problem; `progress` then shows the progress."""
+
+    def __init__(
+        self, context: Context, topic: str, pieces: AsyncIterator[bytes], rows: CsvRows, key_column: str | None
+    ) -> None:
+        self.progress = UploadProgress()
+        self.topic = topic
+        self.columns: list[str] = []
+        self._context = context
+        self._pieces = pieces
+        self._rows = rows
+        self._key_column = key_column
+        self._key_at: int | None = None
+        self._held: Iterator[CsvRow] = iter(())
+        """The rows after the header in the same piece."""
+        self._is_at_end = False
+
+    async def begin(self) -> None:
+        """Find the header and the topic. Raises Problem 400 `no-header`, `bad-header`, `unknown-column`; 404."""
+        while not self._is_at_end:
+            self._held = await self._next_piece()
+            header = next(self._held, None)
+            if header is not None:
+                self._take_header(header)
+                await find_or_create_topic(self._context, self.topic)
+                return
+        raise Problem(400, "no-header", "the file is empty", _HINT)
+
+    async def go_on(self) -> AsyncIterator[UploadProgress]:
+        """Write all remaining rows; yields the counters after each batch. Raises Problem when a write fails."""
+        batch: list[CsvRow] = []
+        rows_max = self._context.limits.csv_rows_per_batch
+        while True:
+            for row in self._held:
+                batch.append(row)
+                if len(batch) >= rows_max:
+                    await self._write(batch)
+                    yield self.progress
+                    batch = []
+            if self._is_at_end:
+                break
+            self._held = await self._next_piece()
+        if batch:
+            await self._write(batch)
+            yield self.progress
+
+    async def _next_piece(self) -> Iterator[CsvRow]:
+        piece = await anext(self._pieces, None)
+        self._is_at_end = piece is None
+        self.progress.received_bytes += len(piece or b"")
+        return self._rows.feed(piece or b"", is_last=piece is None)
+
+    def _take_header(self, header: CsvRow) -> None:
+        names = header.cells
+        if header.fault:
+            raise Problem(400, "bad-header", f"line {header.line} cannot be the header: {header.fault}", _HINT)
+        if len(names) > COLUMNS_MAX:
+            raise Problem(400, "bad-header", f"{len(names)} columns, at most {COLUMNS_MAX}", _HINT)
+        blank = next((place for place, name in enumerate(names, 1) if not name.strip()), None)
+        if blank is not None:
+            raise Problem(400, "no-header", f"column {blank} has no name", _HINT)
+        if all(map(_is_number, names)):
+            raise Problem(400, "no-header", "the first line has only numbers: the header is missing", _HINT)
+        twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+        if twice is not None:
+            raise Problem(400, "bad-header", f"two columns have the name {twice[:64]!r}", _HINT)
+        if self._key_column is not None:
+            if self._key_column not in names:
+                known = ", ".join(name[:64] for name in names[:20])
+                raise Problem(
+                    400,
+                    "unknown-column",
+                    f"column {self._key_column[:64]!r} does not exist",
+                    f"the columns are {known}",
+                )
+            self._key_at = names.index(self._key_column)
+        self.columns = names
+
+    async def _write(self, batch: Sequence[CsvRow]) -> None:
+        progress, named_max = self.progress, self._context.limits.failed_rows_named_max
+        rows: list[Row] = []
+        lines: list[int] = []
+        count = len(self.columns)
+        for line, cells, fault in batch:
+            progress.rows += 1
+            if fault or len(cells) != count:
+                progress.fail(line, fault or f"it has {len(cells)} cells, the header has {count}", named_max)
+                continue
+            # An empty cell means no key: with an empty key all such rows would go to one partition.
+            key = (cells[self._key_at] or None) if self._key_at is not None else None
+            value = text_of(dict(zip(self.columns, cells, strict=True)))
+            rows.append(Row(self.topic, None, None if key is None else key.encode(), value, ()))
+            lines.append(line)
+        if not rows:
+            await trio.lowlevel.checkpoint()
+            return
+        # Looked up again: the topic may have gained partitions, or be deleted.
+        topic = await find_or_create_topic(self._context, self.topic)
+        placing = Placing(self._context, {self.topic: topic})
+        placing.put(rows)
+        for fault_at in placing.faults:
+            progress.fail(lines[fault_at["row"]], fault_at["message"], named_max)
+        progress.failed += placing.failed - len(placing.faults)
+        lanes = list(placing.lanes.values())
+        await write(self._context, lanes, ACKS_ALL)
+        for lane in lanes:
+            if lane.written:
+                partition = lane.place.partition
+                progress.partitions[partition] = progress.partitions.get(partition, 0) + lane.written
+                progress.written += lane.written
+            if lane.problem is not None:
+                for row in lane.rows[lane.written :]:
+                    progress.fail(lines[row], lane.problem.message, named_max)
+        stopped = next((lane.problem for lane in lanes if lane.problem is not None), None)
+        if stopped is not None:
+            raise Problem(
+                stopped.status,
+                stopped.error,
+                stopped.message,
+                f"all lines to {lines[0] - 1} are done; some of lines {lines[0]} to {lines[-1]} and all later lines "
+                "are not written",
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 _COUNT: Final = {"type": "integer", "minimum": 0}

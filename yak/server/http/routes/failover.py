@@ -1,22 +1,31 @@
-"""`POST /api/failover`: moves leaderships in order; `POST /api/brokers/{id}/shutdown`: a controlled shutdown."""
+"""`POST /api/failover`: moves leaderships in order; `POST /api/brokers/{id}/shutdown`: a controlled shutdown.
 
-from collections.abc import Mapping
+Kafka's own requests move a leadership: AlterPartitionReassignments, then ElectLeaders.
+"""
+
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.cluster.leadership_moves import Plan, plan_moves
+from yak.broker.apis import alter_partition_reassignments, elect_leaders
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo
+from yak.cluster.leadership_moves import Move, Plan, plan_moves
+from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
+from yak.lifecycle.liveness import is_serving
 from yak.server.http.answers import answer
 from yak.server.http.bodies import checked_integer, fields_of, json_body, kind_of, refuse_unknown_query
 from yak.server.http.context import Context
-from yak.server.http.controlled_shutdown import find_broker, stop_broker
-from yak.server.http.leadership_moves import Done, carry_out, info_of, led_partitions
-from yak.server.http.problems import Problem
+from yak.server.http.other_brokers import OtherAnswer, ask_broker
+from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
-from yak.server.http.routes.partitions import find_partition, find_topic
+from yak.server.http.routes.partitions import find_partition
 from yak.server.http.schemas import (
     BOOLEAN,
     NODE_ID,
@@ -29,6 +38,7 @@ from yak.server.http.schemas import (
     or_null,
     record,
 )
+from yak.server.http.topic_partitions import Patience, find_topic
 
 MOVES_MAX: Final = 1000
 """Of one request: they are sent, and waited for, together."""
@@ -37,6 +47,11 @@ _HINT: Final = 'try {"topic":"orders"}, {"topic":"orders","partition":0,"to":2},
 _FIELDS: Final = ("topic", "partition", "to", "from", "controller")
 _NEW_CONTROLLER_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.01
+_TIMEOUT_MS: Final = 10_000
+_SEEN_SECONDS: Final = 5.0
+_ANSWER_FIRST_SECONDS: Final = 0.05
+"""The client gets its answer before the connections are closed."""
+_ASKED: Final = "shutdown"
 _PLACE: Final = {"topic": TEXT, "partition": PARTITION}
 _REASONED: Final = listing(record({**_PLACE, "reason": TEXT}))
 _MOVED: Final = record(
@@ -110,7 +125,7 @@ def _check_places(
             raise Problem(404, "broker-id-not-registered", f"broker {node_id} does not exist", f"brokers are {known}")
 
 
-def _told(context: Context, plan: Plan, done: Done) -> dict[str, Any]:
+def _told(context: Context, plan: Plan, done: "Done") -> dict[str, Any]:
     moved = []
     image = context.broker.image
     for each in plan.moves:
@@ -197,6 +212,181 @@ def _integer(fields: Mapping[str, Any], name: str) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT32_MAX:
         raise Problem(400, "bad-body", f"{name} is not a whole number from 0 to {_INT32_MAX}", _HINT)
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class LedPartition:
+    """A partition as `plan_moves` needs it."""
+
+    topic: str
+    partition: int
+    leader: NodeId
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+
+
+@dataclass(slots=True)
+class Done:
+    """The result of the moves: each partition's state before, and the failures with their reasons."""
+
+    before: dict[TopicPartition, PartitionInfo] = field(default_factory=dict)
+    failed: dict[TopicPartition, str] = field(default_factory=dict)
+    took_ms: float = 0.0
+
+
+def led_partitions(
+    image: Image, topic: str | None, partition: int | None, leader: NodeId | None
+) -> Iterator[LedPartition]:
+    """The selected partitions; None selects all."""
+    names = sorted(image.topics) if topic is None else [topic]
+    for name in names:
+        for info in image.topics[name].partitions:
+            if partition not in (None, info.partition) or leader not in (None, info.leader):
+                continue
+            yield LedPartition(name, info.partition, info.leader, info.replicas, info.isr)
+
+
+def info_of(image: Image, place: TopicPartition) -> PartitionInfo | None:
+    """A partition in an image; None when it does not exist."""
+    topic = image.topics.get(place.topic)
+    return None if topic is None or place.partition >= len(topic.partitions) else topic.partitions[place.partition]
+
+
+async def carry_out(context: Context, moves: Sequence[Move]) -> "Done":
+    """Move leaderships and wait until the image shows them. Raises Problem when a whole request is refused."""
+    done = Done()
+    began = trio.current_time()
+    for each in moves:
+        info = info_of(context.broker.image, each.partition)
+        if info is not None:
+            done.before[each.partition] = info
+    await _reorder(context, {each.partition: each.order for each in moves if each.order is not None}, done)
+    wanted = {each.partition: each.to for each in moves if each.partition not in done.failed}
+    if wanted:
+        await _elect(context, list(wanted), done)
+    await _wait_until_led(context, {place: to for place, to in wanted.items() if place not in done.failed}, done)
+    done.took_ms = (trio.current_time() - began) * 1000
+    return done
+
+
+async def _reorder(context: Context, orders: Mapping[TopicPartition, tuple[NodeId, ...]], done: "Done") -> None:
+    if not orders:
+        return
+    topics = [
+        {
+            "name": name,
+            "partitions": [{"partition_index": each.partition, "replicas": list(orders[each])} for each in places],
+        }
+        for name, places in _by_topic(orders).items()
+    ]
+    fields = {"timeout": _TIMEOUT_MS, "allow_replication_factor_change": False, "topics": topics}
+    reordered = await context.broker_client.ask(alter_partition_reassignments.KEY, fields)
+    if reordered.error_code:
+        raise kafka_problem(reordered.error_code, "the replicas were not reordered", reordered.error_message)
+    for topic in reordered.responses:
+        for each in topic.partitions:
+            if each.error_code:
+                place = TopicPartition(str(topic.name), int(each.partition_index))
+                done.failed[place] = each.error_message or _name_of(each.error_code)
+
+
+async def _elect(context: Context, places: Sequence[TopicPartition], done: "Done") -> None:
+    fields: dict[str, Any] = {
+        "election_type": elect_leaders.PREFERRED,
+        "timeout": _TIMEOUT_MS,
+        "topic_partitions": [
+            {"topic": name, "partitions": [each.partition for each in of]} for name, of in _by_topic(places).items()
+        ],
+    }
+    patience = Patience(context)
+    while True:
+        controller = context.broker.image.controller_id
+        try:
+            if controller < 0:
+                raise kafka_problem(
+                    ErrorCode.not_controller, "no leader was elected", "the cluster has no controller now"
+                )
+            elected = await context.broker_client.ask(elect_leaders.KEY, fields, node_id=controller)
+            if elected.error_code:
+                raise kafka_problem(elected.error_code, "no leader was elected")
+            break
+        except Problem as problem:
+            # safe to retry: the second time, the election is not needed
+            if problem.status != 503 or not await patience.again():
+                raise
+    for topic in elected.replica_election_results:
+        for result in topic.partition_result:
+            if result.error_code not in (ErrorCode.none, ErrorCode.election_not_needed):
+                place = TopicPartition(str(topic.topic), int(result.partition_id))
+                done.failed[place] = result.error_message or _name_of(result.error_code)
+
+
+async def _wait_until_led(context: Context, leaders: Mapping[TopicPartition, NodeId], done: "Done") -> None:
+    until = trio.current_time() + _SEEN_SECONDS
+    late = dict(leaders)
+    while True:
+        image = context.broker.image
+        late = {place: to for place, to in late.items() if (info := info_of(image, place)) is None or info.leader != to}
+        if not late:
+            return
+        if trio.current_time() >= until:
+            done.failed |= dict.fromkeys(
+                late, f"it was requested, but this broker has not seen it after {_SEEN_SECONDS:g} s"
+            )
+            return
+        await trio.sleep(_LOOK_SECONDS)
+
+
+def _by_topic(places: Sequence[TopicPartition] | Mapping[TopicPartition, Any]) -> dict[str, list[TopicPartition]]:
+    topics: dict[str, list[TopicPartition]] = {}
+    for each in places:
+        topics.setdefault(each.topic, []).append(each)
+    return topics
+
+
+def _name_of(code: int) -> str:
+    return ErrorCode(code).name.replace("_", " ")
+
+
+def find_broker(context: Context, node_id: NodeId) -> BrokerInfo:
+    """A running broker. Raises Problem: 404 `broker-id-not-registered`, 409 `broker-not-running`."""
+    brokers = context.broker.image.brokers
+    info = brokers.get(node_id)
+    if info is None:
+        known = ", ".join(map(str, sorted(brokers))) or "none"
+        raise Problem(404, "broker-id-not-registered", f"broker {node_id} does not exist", f"brokers are {known}")
+    if not is_serving(info):
+        raise Problem(
+            409,
+            "broker-not-running",
+            f"broker {node_id} is {info.state.value}",
+            "only an active broker can be shut down",
+        )
+    return info
+
+
+def stop_this_broker(context: Context) -> None:
+    """Like SIGTERM: leaderships are moved away, the logs are flushed, the process ends."""
+    shutdown = context.broker.shutdown
+    if shutdown.is_stopping or shutdown.is_draining or context.parts.get(_ASKED):
+        return  # a second SIGTERM would end the process at once
+    context.parts[_ASKED] = True
+
+    async def stop() -> None:
+        await trio.sleep(_ANSWER_FIRST_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    context.shell.nursery.start_soon(stop)
+
+
+async def stop_broker(context: Context, info: BrokerInfo, authorization: str | None) -> OtherAnswer | None:
+    """Start the shutdown of a broker; returns the other broker's answer if it refused. Raises Problem 503."""
+    if info.node_id == context.broker.node_id:
+        stop_this_broker(context)
+        return None
+    headers = {} if authorization is None else {"authorization": authorization}
+    answer = await ask_broker(info, "POST", f"/api/brokers/{info.node_id}/shutdown", headers=headers)
+    return None if answer.status == 202 else answer
 
 
 ROUTES: Final = (

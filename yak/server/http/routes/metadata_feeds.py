@@ -1,23 +1,42 @@
-"""The metadata service's history: changes since a time, the metadata log, and past cluster states."""
+"""The metadata service's history: changes since a time, the metadata log, and past cluster states.
+
+The store has the log, except for trimmed records (it keeps at least 100,000). This broker's copy has the newest records
+and a snapshot of the earlier state, and is available while the store is not. The event loop reads and replays nothing
+large: threads read files, decode JSON and replay records, a hundred at a time.
+"""
 
 import datetime as dt
+import os
 import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.broker.broker import Broker
 from yak.cluster.broker_lifecycle import LifecycleState
+from yak.cluster.image import ChainBroken, Image
+from yak.cluster.image_log import read_entries
+from yak.cluster.payload import BadRecord
+from yak.cluster.records import Kind
+from yak.ids import MetadataOffset
+from yak.ports.metadata_store import TailedRecord
+from yak.server.boot import METADATA_FOLDER
 from yak.server.http.bodies import query_integer, query_text, refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.metadata_bodies import image_answer, thread_answer
-from yak.server.http.metadata_history import History, Point
 from yak.server.http.metadata_schemas import BROKER_CHANGES, CLIENT_CHANGES, CLUSTER, COUNT, LOG
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Parameter, Route
+from yak.server.redis_client import ConnectionLost, ReplyError
+from yak.server.redis_store import LogPage, RedisStore, record_of, snapshot_of
 from yak.views.metadata_json import CLOCKS_MS, changes_json, cluster_json, seconds, told_up_to_ms
+from yak.views.metadata_records_json import record_json
 
 PAGE_RECORDS_MAX: Final = 1_000
 PAGES_MAX: Final = 4
@@ -29,6 +48,16 @@ _TAG: Final = "Metadata service: changes and history"
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _TIME_HINT: Final = "a time in seconds since 1970, as `date +%s` prints it; 0 for the full state"
 _AT_HINT: Final = "at=42 is after record 42, at=1763668800 or at=2026-11-20T20:00:00Z is a time"
+RECORDS_PER_READ: Final = 100
+"""Records read from the store, and replayed, in one piece: a few ms of a thread."""
+PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A page of the log ends when its records together exceed this size."""
+FOLD_SECONDS_MAX: Final = 30.0
+_REST_SECONDS: Final = 0.001
+"""The pause between two pieces, for the event loop: a computing thread holds the GIL."""
+_SNAPSHOT: Final = "snapshot"
+
+Source = Literal["store", "copy"]
 
 
 async def broker_mgmt(context: Context, request: Request) -> Response:
@@ -98,7 +127,7 @@ def _refuse_future(name: str, text: str, time_ms: int, now_ms: int) -> None:
         raise Problem(400, "bad-parameter", words, f"it is {seconds(now_ms):.3f} now; times are in seconds")
 
 
-def _point(text: str, now_ms: int) -> Point:
+def _point(text: str, now_ms: int) -> "Point":
     if text.isascii() and text.isdigit() and len(text) <= OFFSET_DIGITS_MAX:
         return Point(offset=int(text))
     if _SECONDS.fullmatch(text):
@@ -114,6 +143,245 @@ def _point(text: str, now_ms: int) -> Point:
         raise Problem(400, "bad-parameter", f"at={text[:64]} is before 1970", _AT_HINT)
     _refuse_future("at", text, time_ms, now_ms)
     return Point(time_ms=time_ms)
+
+
+@dataclass(slots=True, frozen=True)
+class Page:
+    """Records as JSON, from a log that spans `begin` to `end`; `next_offset` continues, None at the end."""
+
+    records: list[dict[str, Any]]
+    begin: MetadataOffset
+    end: MetadataOffset
+    next_offset: MetadataOffset | None
+    source: Source
+
+
+@dataclass(slots=True, frozen=True)
+class Point:
+    """The meaning of `at`: an offset or a time."""
+
+    offset: MetadataOffset | None = None
+    time_ms: int | None = None
+
+    def is_before(self, record: TailedRecord) -> bool:
+        """Whether a record is later than this point."""
+        if self.offset is not None:
+            return record.offset > self.offset
+        assert self.time_ms is not None
+        return record.timestamp_ms > self.time_ms
+
+
+@dataclass(slots=True, frozen=True)
+class Copy:
+    """The metadata on this broker's disk: the snapshot, if there is one, and the records after it."""
+
+    base: TailedRecord | None
+    records: list[TailedRecord]
+
+    def reaches(self, point: Point) -> bool:
+        """Whether the copy suffices to rebuild the state at a point."""
+        if self.base is not None:
+            return not point.is_before(self.base)
+        if not self.records:
+            return False
+        first = self.records[0]
+        return first.offset == 1 or (first.kind == Kind.SNAPSHOT and not point.is_before(first))
+
+
+class History:
+    """Reads the history for one broker. One replay runs at a time; the next may continue from its image."""
+
+    def __init__(self, context: Context) -> None:
+        self._broker: Broker = context.broker
+        store = context.shell.store
+        self._store = store if isinstance(store, RedisStore) else None
+        self._folding = trio.Lock()
+        self._last: Image | None = None
+
+    # ---------------------------------------------------------------------------------------------------- pages
+
+    async def page(self, first: MetadataOffset, limit: int) -> Page:
+        """Up to `limit` records from `first` on, or from the log's beginning if that is later."""
+        try:
+            return await self._page_of_store(first, limit)
+        except (ConnectionLost, ReplyError):
+            return await trio.to_thread.run_sync(partial(_page_of_copy, self._folder, first, limit))
+
+    async def _page_of_store(self, first: MetadataOffset, limit: int) -> Page:
+        records: list[dict[str, Any]] = []
+        size = 0
+        while True:
+            wanted = min(RECORDS_PER_READ, limit - len(records))
+            found = await self._read(first, wanted)
+            page, bytes_read = await trio.to_thread.run_sync(_shown, found)
+            records += page
+            size += bytes_read
+            if page:
+                first = page[-1]["offset"] + 1
+            if len(page) < wanted or len(records) >= limit or size >= PAGE_BYTES_MAX:
+                return Page(records, found.begin, found.end, _next(records, found.end), "store")
+
+    async def _read(self, first: MetadataOffset, count: int, *, with_snapshot: bool = False) -> LogPage:
+        if self._store is None:
+            raise ConnectionLost("this broker has no metadata store")
+        return await self._store.read_log(first, count, with_snapshot=with_snapshot)
+
+    @property
+    def _folder(self) -> str:
+        return f"{self._broker.log_store.directories[0].path}/{METADATA_FOLDER}"
+
+    # --------------------------------------------------------------------------------------------------- images
+
+    async def image_at(self, point: Point) -> Image:
+        """The cluster's image at a point.
+
+        Raises Problem: 404 `not-yet`, 410 `gone` for a trimmed state, 504 `too-slow`, and 503 `metadata-store-unavailable`,
+        `log-unreadable` or `log-broken`.
+        """
+        now = self._broker.image
+        if point.offset is not None and point.offset > now.offset:
+            raise Problem(404, "not-yet", f"record {point.offset} does not exist yet", f"the newest is {now.offset}")
+        if point.offset == now.offset or (point.time_ms is not None and point.time_ms >= now.timestamp_ms):
+            return now
+        with trio.move_on_after(FOLD_SECONDS_MAX):
+            async with self._folding:
+                image = await self._folded(point)
+                self._last = image
+                return image
+        raise Problem(
+            504, "too-slow", f"it took more than {FOLD_SECONDS_MAX:g} s", "use a later offset, or yak log --at"
+        )
+
+    async def _folded(self, point: Point) -> Image:
+        copy = await trio.to_thread.run_sync(_read_copy, self._folder)
+        if copy.reaches(point):
+            try:
+                return await self._fold_copy(copy, point)
+            except ChainBroken:
+                pass  # compacted while it was read
+        try:
+            return await self._fold_store(point)
+        except (ConnectionLost, ReplyError) as error:
+            begin = 1 if copy.base is None else copy.base.offset
+            raise Problem(
+                503,
+                "metadata-store-unavailable",
+                f"records before {begin} are only in the metadata store, which does not answer: {error}",
+                "retry when it is back",
+            ) from None
+        except (ChainBroken, BadRecord) as error:
+            raise Problem(
+                503, "log-broken", f"the metadata records are inconsistent: {error}", "see: yak cluster"
+            ) from None
+
+    async def _fold_copy(self, copy: Copy, point: Point) -> Image:
+        image = Image() if copy.base is None else Image().apply(copy.base)
+        for start in range(0, len(copy.records), RECORDS_PER_READ):
+            image, is_there = await self._apply(image, copy.records[start : start + RECORDS_PER_READ], point)
+            if is_there:
+                break
+        return image
+
+    async def _fold_store(self, point: Point) -> Image:
+        found = await self._read(1, RECORDS_PER_READ, with_snapshot=True)
+        image = Image()
+        if self._is_on_the_way(point) and self._last is not None:
+            image = self._last
+        elif found.begin != 1:
+            base = await trio.to_thread.run_sync(snapshot_of, found.snapshot) if found.snapshot else None
+            if base is None or point.is_before(base):
+                raise _gone(found.begin if base is None else base.offset)
+            image = await trio.to_thread.run_sync(image.apply, base)
+        while True:
+            found = await self._read(image.offset + 1, RECORDS_PER_READ)
+            records = await trio.to_thread.run_sync(_records, found)
+            image, is_there = await self._apply(image, records, point)
+            if is_there or len(records) < RECORDS_PER_READ:
+                return image
+
+    def _is_on_the_way(self, point: Point) -> bool:
+        """Whether the last replay's image belongs to this history and is not later than the point."""
+        last = self._last
+        if last is None or last.incarnation_id != self._broker.image.incarnation_id:
+            return False
+        if point.offset is not None:
+            return last.offset <= point.offset
+        assert point.time_ms is not None
+        return last.timestamp_ms <= point.time_ms
+
+    async def _apply(self, image: Image, records: Sequence[TailedRecord], point: Point) -> tuple[Image, bool]:
+        """The image after the records up to the point, and whether the records go beyond it."""
+        late = next((number for number, record in enumerate(records) if point.is_before(record)), None)
+        taken = records[:late]
+        if taken:
+            image = await trio.to_thread.run_sync(lambda: image.apply_all(taken)[0])
+            await trio.sleep(_REST_SECONDS)
+        return image, late is not None
+
+
+def _gone(begin: MetadataOffset) -> Problem:
+    return Problem(
+        410,
+        "gone",
+        f"the metadata log begins at record {begin}; earlier states are not available",
+        f"GET /metadata/image?at={begin} is the earliest state",
+    )
+
+
+def _next(records: Sequence[dict[str, Any]], end: MetadataOffset) -> MetadataOffset | None:
+    return records[-1]["offset"] + 1 if records and records[-1]["offset"] < end else None
+
+
+# ----------------------------------------------------------------------------------------------------- in threads
+
+
+def _records(page: LogPage) -> list[TailedRecord]:
+    return [record_of(entry) for entry in page.entries]
+
+
+def _shown(page: LogPage) -> tuple[list[dict[str, Any]], int]:
+    size = sum(len(value) for entry in page.entries for value in entry[1])
+    return [record_json(record) for record in _records(page)], size
+
+
+def _page_of_copy(folder: str, first: MetadataOffset, limit: int) -> Page:
+    copy = _read_copy(folder)
+    records: list[dict[str, Any]] = []
+    size = 0
+    for record in copy.records:
+        if record.offset >= first and len(records) < limit and size < PAGE_BYTES_MAX:
+            records.append(record_json(record))
+            size += sys.getsizeof(str(record.payload))
+    begin = copy.records[0].offset if copy.records else 0
+    end = copy.records[-1].offset if copy.records else 0
+    return Page(records, begin, end, _next(records, end), "copy")
+
+
+def _read_copy(folder: str) -> Copy:
+    """The files as they are now, even while the broker writes them; a torn tail is ignored.
+
+    Raises Problem 503 `log-unreadable`.
+    """
+    try:
+        records: dict[MetadataOffset, TailedRecord] = {}
+        for name in sorted(name for name in os.listdir(folder) if name.endswith(".log")):
+            records |= {record.offset: record for record in _entries(f"{folder}/{name}")}
+        # read last: a snapshot from a compaction meanwhile covers the records of the files that the compaction deleted
+        base = next(iter(_entries(f"{folder}/{_SNAPSHOT}")), None)
+    except OSError as error:
+        raise Problem(
+            503, "log-unreadable", f"this broker's copy cannot be read: {error.strerror}", "use another broker"
+        ) from None
+    least = 0 if base is None else base.offset
+    return Copy(base, [record for offset, record in sorted(records.items()) if offset > least])
+
+
+def _entries(path: str) -> list[TailedRecord]:
+    try:
+        with open(path, "rb") as file:
+            return read_entries(file.read())
+    except FileNotFoundError:
+        return []
 
 
 _PREVIOUS: Final = Parameter(

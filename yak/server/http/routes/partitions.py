@@ -31,6 +31,7 @@ from yak.server.http.schemas import (
     listing,
     record,
 )
+from yak.server.http.topic_partitions import check_partition, find_topic
 from yak.views.replicas import Wanted, detail
 
 _PARTITION_MAX: Final = 2**31 - 1
@@ -100,27 +101,11 @@ async def partition(context: Context, request: Request) -> Response:
     return answer(detail(context.broker, topic, info))
 
 
-def find_topic(context: Context, name: str) -> TopicInfo:
-    """A topic by name. Raises Problem 404 `unknown-topic-or-partition`."""
-    topic = context.broker.image.topics.get(name)
-    if topic is None:
-        raise Problem(
-            404, "unknown-topic-or-partition", f"topic {name[:249]!r} does not exist", "GET /topics lists all topics"
-        )
-    return topic
-
-
 def find_partition(context: Context, name: str, number: str) -> tuple[TopicInfo, PartitionInfo]:
     """A partition by name and number. Raises Problem: 404 `unknown-topic-or-partition`, 400 `bad-parameter`."""
     topic = find_topic(context, name)
     index = checked_integer("partition", number, maximum=_PARTITION_MAX)
-    if index >= len(topic.partitions):
-        raise Problem(
-            404,
-            "unknown-topic-or-partition",
-            f"{name} has no partition {index}",
-            f"it has {len(topic.partitions)}, from 0",
-        )
+    check_partition(topic, index)
     return topic, topic.partitions[index]
 
 

@@ -20,10 +20,9 @@ from yak.server.http.bodies import (
     refuse_unknown_query,
 )
 from yak.server.http.context import Context
-from yak.server.http.partitioner import PLACED_AT_ONCE_MAX, Placing, refuse, topics_of
 from yak.server.http.problems import Problem
 from yak.server.http.produce_rows import HEADERS_MAX, INT32_MAX, ROW_FIELDS, Row, read_rows
-from yak.server.http.record_producer import ACKS_ALL, Lane, write
+from yak.server.http.record_producer import ACKS_ALL, PLACED_AT_ONCE_MAX, Lane, Placing, refuse, topics_of, write
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.topic_partitions import http_address, leader_of
 

@@ -1,22 +1,47 @@
-"""`GET /topics/{name}/stream` and `GET /stream?topics=`: committed records as server-sent events."""
+"""Streams records of topics as server-sent events while the client listens: `/topics/{name}/stream` and `/stream`.
 
-from typing import Final
+The id of each event is the client's position in all partitions, `orders:0=15,1=20;payments:0=3`. Sent back as
+`Last-Event-ID`, it resumes the stream without duplicates or omissions. Nothing is queued for a slow client: what it
+does not accept is not read from the log. A client that accepts nothing is disconnected (`HttpLimits.send_deadline_ms`).
+"""
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.cluster.image import Image
+from yak.errors import ErrorCode
+from yak.ids import NodeId, TopicPartition
+from yak.protocol.versions import FETCH
 from yak.server.http.answers import UntilGone, Write
-from yak.server.http.bodies import query_text, refuse_unknown_query
+from yak.server.http.bodies import INT64_MAX, query_text, refuse_unknown_query
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem
-from yak.server.http.record_stream import RecordStream, first_positions, read_event_id
+from yak.server.http.json_records import Form, record_json
+from yak.server.http.partition_facts import facts_of
+from yak.server.http.problems import Problem, json_bytes, kafka_problem
+from yak.server.http.record_reader import FETCH_VERSION, Read, is_quick, list_offset, walk_from
 from yak.server.http.route import Answer, Parameter, Route
 from yak.server.http.routes.consume import FORM_PARAMETER, read_form
 from yak.server.http.routes.topics import NAME
+from yak.server.http.topic_partitions import EARLIEST, LATEST, find_topic, leader_of
 
 TOPICS_MAX: Final = 16
 """Of one stream: the ids of its events must fit into a header."""
 _MEDIA_TYPE: Final = "text/event-stream"
+CHUNK_BYTES: Final = 60 * 1024
+"""Of one fetch: small, since each stream may hold one for each broker. A broker sends this little in one piece."""
+_WAIT_MS: Final = 5_000
+_TROUBLE_SECONDS: Final = 0.2
+_LOOK_SECONDS: Final = 1.0
+_NO_BOUND: Final = 2**31
+RETRY_MS: Final = 2_000
+_POSITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249}):((?:[0-9]{1,10}=[0-9]{1,19},?)+)", re.ASCII)
 
 
 async def stream(context: Context, request: Request) -> Response:
@@ -56,6 +81,252 @@ def _names(request: Request) -> list[str]:
     if len(names) > TOPICS_MAX:
         raise Problem(400, "bad-parameter", f"{len(names)} topics in one stream, at most {TOPICS_MAX}", "open several")
     return names
+
+
+class _Chunk(NamedTuple):
+    place: TopicPartition
+    events: list[tuple[int, str]]
+    """(offset after the record, its text)."""
+    next_offset: int
+    name: str = ""
+
+
+class _Over(Exception):
+    """Ends the stream; the last event gives the reason."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+async def first_positions(
+    context: Context, names: Sequence[str], resumed: Mapping[TopicPartition, int], from_start: bool
+) -> dict[TopicPartition, int]:
+    """The start offset in each partition. Raises Problem: 404, 400 `too-many-partitions`, 503."""
+    topics = [find_topic(context, name) for name in names]
+    count = sum(len(topic.partitions) for topic in topics)
+    _check_count(context, count)
+    positions: dict[TopicPartition, int] = {}
+    for topic in topics:
+        places = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
+        if all(place in resumed for place in places):
+            positions.update((place, resumed[place]) for place in places)
+            continue
+        for place, facts in zip(places, await facts_of(context, topic), strict=True):
+            at = facts.log_start_offset if from_start else facts.high_watermark
+            if place in resumed:
+                at = resumed[place]
+            elif at is None:
+                at = await list_offset(context, place, EARLIEST if from_start else LATEST)
+            positions[place] = at
+    return positions
+
+
+def _check_count(context: Context, count: int) -> None:
+    if count > context.limits.stream_partitions_max:
+        raise Problem(
+            400,
+            "too-many-partitions",
+            f"{count} partitions in one stream, at most {context.limits.stream_partitions_max}",
+            "use fewer topics per stream",
+        )
+
+
+def read_event_id(text: str) -> dict[TopicPartition, int]:
+    """The positions in an event id. Raises Problem 400 `bad-event-id`."""
+    positions: dict[TopicPartition, int] = {}
+    for part in text.split(";"):
+        found = _POSITION.fullmatch(part)
+        if found is None:
+            raise Problem(
+                400, "bad-event-id", "Last-Event-ID is not valid for this stream", "leave it out to start again"
+            )
+        for pair in found[2].strip(",").split(","):
+            number, _, offset = pair.partition("=")
+            positions[TopicPartition(found[1], int(number))] = min(int(offset), INT64_MAX)
+    return positions
+
+
+def event_id(positions: Mapping[TopicPartition, int]) -> str:
+    """Positions as the id of an event; `read_event_id` parses it."""
+    topics: dict[str, list[str]] = {}
+    for (topic, partition), offset in positions.items():
+        topics.setdefault(topic, []).append(f"{partition}={offset}")
+    return ";".join([f"{topic}:{','.join(pairs)}" for topic, pairs in topics.items()])
+
+
+class RecordStream:
+    """The stream of one client; `run` writes its events."""
+
+    def __init__(self, context: Context, positions: dict[TopicPartition, int], form: Form) -> None:
+        self._context = context
+        self._form = form
+        self._sent = positions
+        self._fetch_at = dict(positions)
+        self._topic_ids: dict[str, UUID] = {
+            name: find_topic(context, name).topic_id for name in dict.fromkeys(place.topic for place in positions)
+        }
+        self._image: Image | None = None
+        self._pumps: set[NodeId] = set()
+        self._pump_ended = trio.Event()
+        self._to_listener, self._chunks = trio.open_memory_channel[_Chunk](0)
+
+    async def run(self, write: Write) -> None:
+        """Write events, and a comment after `heartbeat_ms` without any, until the stream ends by itself."""
+        await write(f"retry: {RETRY_MS}\nid: {event_id(self._sent)}\n\n".encode())
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._supervise, nursery)
+                while True:
+                    chunk: _Chunk | None = None
+                    with trio.move_on_after(self._context.limits.heartbeat_ms / 1000):
+                        chunk = await self._chunks.receive()
+                    await write(b": still here\n\n" if chunk is None else self._render(chunk))
+        except* _Over as over:
+            problem = _first_problem(over)
+            await write(b"event: end\ndata: %b\n" % json_bytes(problem.as_json()))
+
+    def _render(self, chunk: _Chunk) -> bytes:
+        lines = []
+        head = f"event: {chunk.name}\n" if chunk.name else ""
+        for offset, text in chunk.events:
+            self._sent[chunk.place] = offset
+            lines.append(f"{head}id: {event_id(self._sent)}\ndata: {text}\n\n")
+        self._sent[chunk.place] = chunk.next_offset
+        return "".join(lines).encode()
+
+    # ---------------------------------------------------------------------------------------- one task for each leader
+
+    async def _supervise(self, nursery: trio.Nursery) -> None:
+        """Run one task for each broker that leads some of the partitions; new partitions are read from offset 0."""
+        while True:
+            image = self._context.broker.image
+            if image is not self._image:
+                self._image = image
+                self._look_for_changes(image)
+            for place in self._fetch_at:
+                leader = leader_of(image, *place)
+                if leader is not None and leader not in self._pumps:
+                    self._pumps.add(leader)
+                    nursery.start_soon(self._pump, leader)
+            self._pump_ended = trio.Event()
+            with trio.move_on_after(_LOOK_SECONDS):
+                await self._pump_ended.wait()
+
+    def _look_for_changes(self, image: Image) -> None:
+        for name, topic_id in self._topic_ids.items():
+            topic = image.topics.get(name)
+            if topic is None or topic.topic_id != topic_id:
+                what = f"topic {name!r}"
+                raise _Over(kafka_problem(ErrorCode.unknown_topic_or_partition, what, "it was deleted"))
+            for info in topic.partitions:
+                self._fetch_at.setdefault(TopicPartition(name, info.partition), 0)
+        try:
+            _check_count(self._context, len(self._fetch_at))
+        except Problem as problem:
+            raise _Over(problem) from None
+
+    async def _pump(self, leader: NodeId) -> None:
+        try:
+            while True:
+                image = self._context.broker.image
+                mine = [place for place in self._fetch_at if leader_of(image, *place) == leader]
+                if not mine:
+                    return
+                if not await self._fetch(leader, mine):
+                    await trio.sleep(_TROUBLE_SECONDS)
+        finally:
+            self._pumps.discard(leader)
+            self._pump_ended.set()
+
+    async def _fetch(self, leader: NodeId, places: Iterable[TopicPartition]) -> bool:
+        """Fetch once; False after an error that may be transient."""
+        try:
+            answer = await self._context.broker_client.ask(
+                FETCH, self._request(places), node_id=leader, version=FETCH_VERSION, timeout_s=10 + _WAIT_MS / 1000
+            )
+        except Problem:
+            return False
+        is_well = answer.error_code is ErrorCode.none
+        for topic in answer.responses:
+            for found in topic.partitions:
+                place = TopicPartition(topic.topic, found.partition_index)
+                if found.error_code is ErrorCode.none:
+                    if found.records:
+                        await self._give(place, found.records)
+                elif found.error_code is ErrorCode.offset_out_of_range:
+                    is_well = await self._skip_to_what_there_is(place) and is_well
+                else:
+                    is_well = False
+        return is_well
+
+    def _request(self, places: Iterable[TopicPartition]) -> Mapping[str, object]:
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for place in places:
+            asked = {
+                "partition": place.partition,
+                "current_leader_epoch": -1,
+                "fetch_offset": self._fetch_at[place],
+                "last_fetched_epoch": -1,
+                "log_start_offset": -1,
+                "partition_max_bytes": CHUNK_BYTES,
+            }
+            topics.setdefault(place.topic, []).append(asked)
+        return {
+            "replica_id": -1,
+            "max_wait": _WAIT_MS,
+            "min_bytes": 1,
+            "max_bytes": CHUNK_BYTES,
+            "isolation_level": 0,
+            "session_epoch": -1,
+            "topics": [{"topic": name, "partitions": asked} for name, asked in topics.items()],
+        }
+
+    async def _give(self, place: TopicPartition, data: bytes) -> None:
+        offset = self._fetch_at[place]
+        show = partial(self._show, place, data, offset)
+        try:
+            chunk = show() if is_quick(data) else await trio.to_thread.run_sync(show)
+        except Problem as problem:  # an unreadable batch
+            chunk = self._gap(place, int(problem.more["next_offset"]), problem.message)
+        self._fetch_at[place] = chunk.next_offset
+        await self._to_listener.send(chunk)
+
+    def _show(self, place: TopicPartition, data: bytes, offset: int) -> _Chunk:
+        limit = self._context.limits.decompressed_bytes_max
+        answer_bytes_max = self._context.limits.answer_bytes_max
+        read: Read = walk_from(
+            data, offset, records_max=_NO_BOUND, bytes_max=answer_bytes_max, decompressed_bytes_max=limit
+        )
+        fields = f'"topic":"{place.topic}","partition":{place.partition},'
+        events = [(record.offset + 1, record_json(record, self._form, fields)) for record in read.records]
+        return _Chunk(place, events, read.next_offset)
+
+    async def _skip_to_what_there_is(self, place: TopicPartition) -> bool:
+        """Resume at the log's start or end when the position was deleted or truncated, with an event for the gap."""
+        try:
+            start = await list_offset(self._context, place, EARLIEST)
+            end = await list_offset(self._context, place, LATEST)
+        except Problem:
+            return False
+        at = self._fetch_at[place]
+        if start <= at <= end:
+            return False
+        chunk = self._gap(place, start if at < start else end, "these offsets are no longer in the log")
+        self._fetch_at[place] = chunk.next_offset
+        await self._to_listener.send(chunk)
+        return True
+
+    def _gap(self, place: TopicPartition, to: int, why: str) -> _Chunk:
+        topic, partition = place
+        gap = {"topic": topic, "partition": partition, "from": self._fetch_at[place], "to": to, "why": why}
+        return _Chunk(place, [(to, json_bytes(gap).decode().rstrip("\n"))], to, "gap")
+
+
+def _first_problem(group: BaseExceptionGroup[_Over]) -> Problem:
+    for each in group.exceptions:
+        return _first_problem(each) if isinstance(each, BaseExceptionGroup) else each.problem
+    raise AssertionError("a group of none")
 
 
 _BEGIN: Final = Parameter(

@@ -12,10 +12,9 @@ from yak.cluster.snapshot import write_snapshot
 from yak.ports.metadata_store import TailedRecord
 from yak.server.boot import METADATA_FOLDER
 from yak.server.disk import RealDisk
-from yak.server.http import metadata_history
-from yak.server.http.metadata_history import RECORDS_PER_READ, History, Point
 from yak.server.http.problems import Problem
-from yak.server.http.routes.metadata_feeds import _past_ms, _point
+from yak.server.http.routes import metadata_feeds
+from yak.server.http.routes.metadata_feeds import RECORDS_PER_READ, History, Point, _past_ms, _point
 from yak.server.redis_client import ConnectionLost
 from yak.server.redis_store import LogPage, RedisStore
 
@@ -104,7 +103,7 @@ def test_a_page_ends_at_its_limit_and_says_where_to_go_on(make):
 
 
 def test_a_page_ends_before_it_becomes_large(make, monkeypatch):
-    monkeypatch.setattr(metadata_history, "PAGE_BYTES_MAX", 1_000)
+    monkeypatch.setattr(metadata_feeds, "PAGE_BYTES_MAX", 1_000)
     for store in (FakeStore(records()), None):
         history = make(store, [] if store else records())
         page = trio.run(history.page, 1, 1_000)
@@ -183,7 +182,7 @@ def test_a_log_that_does_not_fit_together_is_said_to_be_broken(make):
 
 
 def test_a_fold_that_takes_too_long_is_given_up(make, monkeypatch):
-    monkeypatch.setattr(metadata_history, "FOLD_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(metadata_feeds, "FOLD_SECONDS_MAX", 0.0)
     with pytest.raises(Problem) as slow:
         at(make(FakeStore(records()), []), offset=20)
     assert slow.value.status == 504
