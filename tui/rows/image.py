@@ -78,7 +78,7 @@ def _broker(said: Json) -> Thing:
             "at": f"{said['brokerHost']}:{said['brokerPort']}",
             "broker epoch": str(said["epoch"]),
             "rack": said["rackId"] or "",
-            "kind": "guest" if said["guest"] else "",
+            "kind": "external" if said["guest"] else "",
         },
         "good" if status == "ALIVE" else "warn",
     )

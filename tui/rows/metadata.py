@@ -84,10 +84,9 @@ def _cluster(said: Json, _names: Mapping[str, str]) -> tuple[str, Tone]:
 
 
 def _register(said: Json, _names: Mapping[str, str]) -> tuple[str, Tone]:
-    what = "a broker of another kind" if said["guest"] else f"role {said['role']}"
     rack = f", rack {said['rackId']}" if said["rackId"] else ""
     where = f"{said['brokerHost']}:{said['brokerPort']}"
-    return f"broker {said['brokerId']} registers at {where}, epoch {said['epoch']}, {what}{rack}", ""
+    return f"broker {said['brokerId']} registers at {where}, epoch {said['epoch']}, role {said['role']}{rack}", ""
 
 
 def _unregister(said: Json, _names: Mapping[str, str]) -> tuple[str, Tone]:

@@ -527,8 +527,6 @@ class Broker:
         api_key, version = header.api_key, header.api_version
         handle = self._api_handlers.get((api_key, version))
         call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)
-        if handle is None and connection.is_in_process:
-            handle = self.apis.in_process.get((api_key, version))
         if handle is None:
             handle = self._unserved(call)
         else:

@@ -133,8 +133,6 @@ class ApiTable:
     handlers: Mapping[tuple[int, int], Handler]
     sliced: Mapping[tuple[int, int], Callable[[Broker, Call], Slices]]
     """Handlers that yield every few hundred elements of a large request."""
-    in_process: Mapping[tuple[int, int], Handler]
-    """APIs that serve this process alone."""
     names: Mapping[int, str]
     refuse_version: Handler
     """Answers an ApiVersions request of an unknown version (KIP-511)."""

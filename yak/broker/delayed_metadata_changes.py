@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 class DelayedMetadataChanges(DelayedOperation):
     """A delayed request that changes the metadata: answered when each change is in the image or refused."""
 
-    __slots__ = ("_build", "pending", "results", "values")
+    __slots__ = ("_build", "pending", "results")
 
     def __init__(self, call: Call, timeout_ms: int, build: Callable[[dict[Any, PeerError | None]], Outcome]) -> None:
         super().__init__(call, timeout_ms)
         self._build = build
         self.pending: dict[Any, int] = {}
         self.results: dict[Any, PeerError | None] = {}
-        self.values: dict[Any, tuple[dict[str, Any], ...]] = {}
 
     def change(self, broker: Broker, key: object, requests: Sequence[StoreRequest]) -> None:
         """Send one change; a refusal becomes its result."""
@@ -40,14 +39,11 @@ class DelayedMetadataChanges(DelayedOperation):
         """
         self.results[key] = error.with_traceback(None)
 
-    def _resolve(
-        self, broker: Broker, key: object, error: PeerError | None, values: tuple[dict[str, Any], ...]
-    ) -> None:
+    def _resolve(self, broker: Broker, key: object, error: PeerError | None, _values: object) -> None:
         """Record the result of one change; the last one completes the request."""
         if self.pending.pop(key, None) is None:
             return
         self.results[key] = error
-        self.values[key] = values
         if not self.pending:
             broker.purgatory.complete(self)
 

@@ -66,24 +66,6 @@ class BrokerInfo:
 
 
 @dataclass(slots=True, frozen=True)
-class ExternalBrokerInfo:
-    """An external broker, registered only to be listed; it has no other role (ADR 0011).
-
-    `state` is ACTIVE or CLOSED; `boot_id` names the registration, a UUID.
-    """
-
-    node_id: NodeId
-    broker_epoch: BrokerEpoch
-    boot_id: str
-    host: str
-    port: int
-    rack: str | None
-    security_protocol: str
-    state: BrokerState
-    changed_ms: int = field(default=0, compare=False)
-
-
-@dataclass(slots=True, frozen=True)
 class ProducerBlock:
     """The newest block of producer ids of a broker: from `first`, below `next_producer_id`."""
 
@@ -178,7 +160,6 @@ class Delta:
     configs_changed: tuple[tuple[str, str], ...] = ()
     controller_changed: bool = False
     partitions_changed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    external_brokers_changed: tuple[NodeId, ...] = ()
 
     def changed_partitions(self, topic: TopicInfo) -> Iterator[PartitionInfo]:
         """The partitions of a topic that appeared or changed."""
@@ -213,7 +194,6 @@ class Image:
     """Brokers that were unregistered and have not registered since, each with its last epoch."""
     former: Mapping[NodeId, BrokerInfo] = field(default_factory=dict)
     """Their last `BrokerInfo`, CLOSED."""
-    external_brokers: Mapping[NodeId, ExternalBrokerInfo] = field(default_factory=dict)
     producer_blocks: Mapping[NodeId, ProducerBlock] = field(default_factory=dict)
     incarnation_ms: int = field(default=0, compare=False)
     """When this incarnation of the cluster began: a restore may have dropped content."""

@@ -10,7 +10,6 @@ from yak.cluster.image import (
     BrokerInfo,
     ChainBroken,
     Delta,
-    ExternalBrokerInfo,
     Image,
     PartitionInfo,
     PendingTopic,
@@ -26,14 +25,13 @@ from yak.cluster.records import (
     Cluster,
     Config,
     ControllerChange,
-    ExternalBrokerChange,
     Kind,
     NewPartition,
+    OldExternalBroker,
     PartitionChange,
     Partitions,
     ProducerIds,
     RegisterBroker,
-    RegisterExternalBroker,
     RemoveTopic,
     Snapshot,
     Topic,
@@ -54,7 +52,6 @@ class MetadataDelta:
         self._partitions_changed: dict[str, dict[int, None]] = {}
         self._topics_removed: list[tuple[str, uuid.UUID]] = []
         self._brokers_changed: dict[NodeId, None] = {}
-        self._external_brokers_changed: dict[NodeId, None] = {}
         self._configs_changed: dict[tuple[str, str], None] = {}
         self._controller_changed = False
 
@@ -109,7 +106,6 @@ class MetadataDelta:
             tuple(self._configs_changed),
             self._controller_changed,
             partitions,
-            tuple(self._external_brokers_changed),
         )
         return image, delta
 
@@ -266,9 +262,6 @@ class MetadataDelta:
         self._brokers_changed[record.node_id] = None
         self._forget("unregistered", record.node_id)
         self._forget("former", record.node_id)
-        if self._forget("external_brokers", record.node_id):
-            # the broker takes over the external broker's id
-            self._external_brokers_changed[record.node_id] = None
 
     def _replay_unregister_broker(self, record: UnregisterBroker) -> None:
         old: BrokerInfo | None = self._map("brokers").pop(record.node_id, None)
@@ -290,44 +283,13 @@ class MetadataDelta:
             )
             self._brokers_changed[record.node_id] = None
 
-    def _replay_register_external_broker(self, record: RegisterExternalBroker) -> None:
-        """Register an external broker, and forget the closed one that it replaces."""
-        if record.forgets is not None and self._forget("external_brokers", record.forgets):
-            self._external_brokers_changed[record.forgets] = None
-        self._map("external_brokers")[record.node_id] = ExternalBrokerInfo(
-            record.node_id,
-            record.broker_epoch,
-            record.boot_id,
-            record.host,
-            record.port,
-            record.rack,
-            record.security_protocol,
-            BrokerState.ACTIVE,
-            self._timestamp_ms,
-        )
-        self._external_brokers_changed[record.node_id] = None
+    def _skip_external_broker(self, record: OldExternalBroker) -> None:
+        """Change nothing: external brokers have a registry of their own (ADR 0015)."""
 
-    def _replay_external_broker_change(self, record: ExternalBrokerChange) -> None:
-        old: ExternalBrokerInfo | None = self._get("external_brokers").get(record.node_id)
-        if old is not None:
-            self._map("external_brokers")[record.node_id] = replace(
-                old,
-                broker_epoch=record.broker_epoch,
-                state=record.state,
-                host=record.host,
-                port=record.port,
-                rack=record.rack,
-                security_protocol=record.security_protocol,
-                changed_ms=self._timestamp_ms,
-            )
-            self._external_brokers_changed[record.node_id] = None
-
-    def _forget(self, name: str, node_id: NodeId) -> bool:
-        """Remove a node from a map; returns whether it was there."""
-        if node_id not in self._get(name):
-            return False
-        del self._map(name)[node_id]
-        return True
+    def _forget(self, name: str, node_id: NodeId) -> None:
+        """Remove a node from a map."""
+        if node_id in self._get(name):
+            del self._map(name)[node_id]
 
     def _replay_config(self, record: Config) -> None:
         if record.resource_type == "topic":
@@ -360,7 +322,6 @@ class MetadataDelta:
     def _load(self, record: TailedRecord) -> None:
         # Topics that are not in the snapshot were removed in between.
         before_topics, before_brokers = self._get("topics"), self._get("brokers")
-        self._external_brokers_changed |= dict.fromkeys(self._get("external_brokers"))
         image = read_snapshot(record)
         for name, topic in before_topics.items():
             if image.topics.get(name) is None or image.topics[name].topic_id != topic.topic_id:
@@ -369,7 +330,6 @@ class MetadataDelta:
         for name, topic in image.topics.items():
             self._note_partitions(name, range(len(topic.partitions)))
         self._brokers_changed |= dict.fromkeys([*before_brokers, *image.brokers])
-        self._external_brokers_changed |= dict.fromkeys(image.external_brokers)
         self._configs_changed[("broker", "")] = None
         self._configs_changed |= dict.fromkeys(("broker", str(node_id)) for node_id in image.broker_configs)
         self._controller_changed = True
@@ -384,8 +344,7 @@ class MetadataDelta:
         RegisterBroker: _replay_register_broker,
         UnregisterBroker: _replay_unregister_broker,
         BrokerChange: _replay_broker_change,
-        RegisterExternalBroker: _replay_register_external_broker,
-        ExternalBrokerChange: _replay_external_broker_change,
+        OldExternalBroker: _skip_external_broker,
         Config: _replay_config,
         ProducerIds: _replay_producer_ids,
         ControllerChange: _replay_controller_change,

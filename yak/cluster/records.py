@@ -17,8 +17,6 @@ from yak.ports.metadata_store import TailedRecord
 
 RECORD_VERSION = 1
 """The newest payload version this code reads. A record is written in the oldest version that can express it."""
-EXTERNAL_BROKERS_VERSION = 1
-"""Version of records on external brokers: an older YAK would wait for those brokers, so it must refuse (ADR 0011)."""
 NO_LEADER = -1
 
 
@@ -95,34 +93,13 @@ class BrokerChange:
 
 
 @dataclass(slots=True, frozen=True)
-class RegisterExternalBroker:
-    """The registration of an external broker by a client; a `RegisterBroker` with `guest` set.
+class OldExternalBroker:
+    """A `RegisterBroker` or `BrokerChange` with `guest` set, as YAK wrote them before external brokers had a registry.
 
-    `broker_epoch` is 1, or one more than the external broker of that id had. `forgets` is the closed external broker
-    that made room for it.
+    Nothing is made of it (ADR 0015).
     """
 
     node_id: NodeId
-    broker_epoch: BrokerEpoch
-    boot_id: str
-    host: str
-    port: int
-    rack: str | None
-    security_protocol: str
-    forgets: NodeId | None = None
-
-
-@dataclass(slots=True, frozen=True)
-class ExternalBrokerChange:
-    """The full state of an external broker after a change; a `BrokerChange` with `guest` set. ACTIVE or CLOSED."""
-
-    node_id: NodeId
-    broker_epoch: BrokerEpoch
-    state: BrokerState
-    host: str
-    port: int
-    rack: str | None
-    security_protocol: str
 
 
 @dataclass(slots=True, frozen=True)
@@ -230,8 +207,7 @@ Record: TypeAlias = (
     | RegisterBroker
     | UnregisterBroker
     | BrokerChange
-    | RegisterExternalBroker
-    | ExternalBrokerChange
+    | OldExternalBroker
     | Topic
     | RemoveTopic
     | Partitions
@@ -279,22 +255,9 @@ def register_broker(f: Fields) -> RegisterBroker:
     )
 
 
-def _registration(f: Fields) -> Record:
-    return register_external_broker(f) if f.flag("guest") else register_broker(f)
-
-
-def register_external_broker(f: Fields) -> RegisterExternalBroker:
-    """The registration of an external broker in a payload."""
-    return RegisterExternalBroker(
-        node_id=f.integer("node_id"),
-        broker_epoch=f.integer("broker_epoch"),
-        boot_id=f.text("boot_id"),
-        host=f.text("host"),
-        port=f.integer("port"),
-        rack=f.optional_text("rack"),
-        security_protocol=f.text("security_protocol"),
-        forgets=f.integer("forgets") if f.has("forgets") else None,
-    )
+def _of_a_broker(parser: Callable[[Fields], Record]) -> Callable[[Fields], Record]:
+    """The parser of records on brokers, which recognizes those on external brokers."""
+    return lambda f: OldExternalBroker(f.integer("node_id")) if f.flag("guest") else parser(f)
 
 
 def broker_state(f: Fields) -> BrokerState:
@@ -303,14 +266,6 @@ def broker_state(f: Fields) -> BrokerState:
         return BrokerState(f.text("state"))
     except ValueError as error:
         raise BadRecord(f"unknown broker state {f.text('state')!r}") from error
-
-
-def _broker_change(f: Fields) -> Record:
-    node_id, broker_epoch, state = f.integer("node_id"), f.integer("broker_epoch"), broker_state(f)
-    if not f.flag("guest"):
-        return BrokerChange(node_id, broker_epoch, state)
-    where = (f.text("host"), f.integer("port"), f.optional_text("rack"), f.text("security_protocol"))
-    return ExternalBrokerChange(node_id, broker_epoch, state, *where)
 
 
 def _producer_ids(f: Fields) -> Record:
@@ -364,9 +319,11 @@ def _config(f: Fields) -> Record:
 
 _PARSERS: dict[str, Callable[[Fields], Record]] = {
     Kind.CLUSTER: _cluster,
-    Kind.REGISTER_BROKER: _registration,
+    Kind.REGISTER_BROKER: _of_a_broker(register_broker),
     Kind.UNREGISTER_BROKER: lambda f: UnregisterBroker(f.integer("node_id"), f.integer("broker_epoch")),
-    Kind.BROKER_CHANGE: _broker_change,
+    Kind.BROKER_CHANGE: _of_a_broker(
+        lambda f: BrokerChange(f.integer("node_id"), f.integer("broker_epoch"), broker_state(f))
+    ),
     Kind.TOPIC: _topic,
     Kind.REMOVE_TOPIC: lambda f: RemoveTopic(f.text("name"), f.id("topic_id")),
     Kind.PARTITION: _partitions,

@@ -24,7 +24,6 @@ from typing import NamedTuple, TypeAlias
 
 from yak.cluster.image import (
     BrokerInfo,
-    ExternalBrokerInfo,
     Image,
     PartitionInfo,
     PendingTopic,
@@ -427,7 +426,6 @@ def merge(
         removed_topics=_removed(offers, [view.topic_id for view in topics]),
         unregistered=brokers.unregistered,
         former=brokers.former,
-        external_brokers=_external_brokers(newest.image, brokers),
         incarnation_ms=now_ms,
         offset=offset,
         chain_hash=incarnation_id,
@@ -479,12 +477,6 @@ def _forks(offers: Sequence[Offer], newest: Offer) -> list[str]:
                 f"of those that broker {newest.node_id} has up to {newest.image.offset}"
             )
     return forks
-
-
-def _external_brokers(newest: Image, brokers: Brokers) -> dict[NodeId, ExternalBrokerInfo]:
-    """The external brokers of the newest image, which do not answer. An id that a YAK broker has is left out."""
-    taken = brokers.infos.keys() | brokers.unregistered.keys()
-    return {node_id: broker for node_id, broker in newest.external_brokers.items() if node_id not in taken}
 
 
 def _removed(offers: Sequence[Offer], kept: Iterable[uuid.UUID]) -> dict[uuid.UUID, RemovedTopic]:

@@ -11,7 +11,7 @@ from typing import Any
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo
 from yak.cluster.payload import IsrMember, format_isr, format_nodes
 from yak.cluster.restore import Plan
-from yak.cluster.snapshot import write_external_broker, write_snapshot
+from yak.cluster.snapshot import write_snapshot
 from yak.ids import BrokerEpoch
 
 SLICE_ITEMS = 200
@@ -46,9 +46,6 @@ def _slices(plan: Plan) -> Iterator[tuple[str, list[Any]]]:
     image = plan.image
     yield from _sliced("brokers", [_broker(image.brokers[n], plan.acted.get(n, 0)) for n in sorted(image.brokers)])
     yield from _sliced("unregistered", list(image.unregistered))
-    yield from _sliced(
-        "guests", [write_external_broker(image.external_brokers[n]) for n in sorted(image.external_brokers)]
-    )
     yield from _sliced("topics", _topics(image))
     yield from _sliced("partitions", _partitions(image))
     yield from _sliced("configs", _configs(image))

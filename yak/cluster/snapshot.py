@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from yak.cluster.image import (
     BrokerInfo,
-    ExternalBrokerInfo,
     Image,
     PartitionInfo,
     PendingTopic,
@@ -16,12 +15,10 @@ from yak.cluster.image import (
 )
 from yak.cluster.payload import Fields, IsrMember, format_isr, format_nodes
 from yak.cluster.records import (
-    EXTERNAL_BROKERS_VERSION,
     NO_LEADER,
     Kind,
     broker_state,
     register_broker,
-    register_external_broker,
 )
 from yak.ports.metadata_store import TailedRecord
 
@@ -29,7 +26,7 @@ from yak.ports.metadata_store import TailedRecord
 def write_snapshot(image: Image) -> TailedRecord:
     """A record of kind Snapshot that holds all of `image`."""
     payload: dict[str, object] = {
-        "version": EXTERNAL_BROKERS_VERSION if image.external_brokers else 0,
+        "version": 0,
         "cluster_id": image.cluster_id,
         "incarnation": image.incarnation,
         "incarnation_id": image.incarnation_id,
@@ -51,9 +48,6 @@ def write_snapshot(image: Image) -> TailedRecord:
             for topic_id, removed in image.removed_topics.items()
         ],
         "former": [_write_broker(image.former[node_id]) for node_id in sorted(image.former)],
-        "guests": [
-            write_external_broker(image.external_brokers[node_id]) for node_id in sorted(image.external_brokers)
-        ],
         "producer_blocks": [_write_block(block) for _, block in sorted(image.producer_blocks.items())],
     }
     return TailedRecord(image.offset, image.chain_hash, Kind.SNAPSHOT, image.timestamp_ms, payload)
@@ -109,9 +103,6 @@ def read_snapshot(record: TailedRecord) -> Image:
         },
         unregistered={member.node_id: member.broker_epoch for member in f.isr("unregistered")},
         former={broker.node_id: broker for broker in (_read_broker(each, at_ms) for each in _more(f, "former"))},
-        external_brokers={
-            broker.node_id: broker for broker in (_read_external_broker(each, at_ms) for each in _more(f, "guests"))
-        },
         producer_blocks={
             block.node_id: block for block in (_read_block(each, at_ms) for each in _more(f, "producer_blocks"))
         },
@@ -168,27 +159,6 @@ def _read_broker(f: Fields, at_ms: int) -> BrokerInfo:
         http_port=registration.http_port,
         changed_ms=_time(f, at_ms),
     )
-
-
-def write_external_broker(broker: ExternalBrokerInfo) -> dict[str, object]:
-    """An external broker, as in snapshots and in the store."""
-    return {
-        "node_id": broker.node_id,
-        "broker_epoch": broker.broker_epoch,
-        "boot_id": broker.boot_id,
-        "host": broker.host,
-        "port": broker.port,
-        "rack": broker.rack,
-        "security_protocol": broker.security_protocol,
-        "state": broker.state.value,
-        "changed_ms": broker.changed_ms,
-    }
-
-
-def _read_external_broker(f: Fields, at_ms: int) -> ExternalBrokerInfo:
-    said = register_external_broker(f)
-    where = (said.host, said.port, said.rack, said.security_protocol)
-    return ExternalBrokerInfo(said.node_id, said.broker_epoch, said.boot_id, *where, broker_state(f), _time(f, at_ms))
 
 
 def _write_block(block: ProducerBlock) -> dict[str, object]:

@@ -60,7 +60,7 @@ class RedisStore:
         Without `allow_replicas`, `run` refuses a store that has replicas, or is one, at the first connection.
         """
         self._address = RedisAddress.parse(url)
-        self._prefix = key_prefix(namespace)
+        self.prefix = key_prefix(namespace)
         self._timeout = timeout_seconds
         self._allow_replicas = allow_replicas
         self.round_trips = Histogram()
@@ -81,7 +81,7 @@ class RedisStore:
             self._reply(nonce, StoreOutcome("BAD_REQUEST", value={"message": f"no script {request.script}"}))
             return
         sha, source = redis_scripts.script(request.script)
-        parts = script_parts(self._prefix, request)
+        parts = script_parts(self.prefix, request)
         started_ns = time.perf_counter_ns()
 
         def on_reply(reply: Any) -> None:
@@ -132,6 +132,13 @@ class RedisStore:
             await trio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
+    async def call(self, *command: Part, timeout_seconds: float) -> Any:
+        """Run a command that is none of a metadata request. Raises ConnectionLost or ReplyError."""
+        if self._calls is not None:
+            with trio.move_on_after(timeout_seconds):
+                return await self._calls.call(*command)
+        raise ConnectionLost(f"redis at {self._address} does not answer")
+
     async def read_log(
         self, first: MetadataOffset, count: int, *, with_snapshot: bool = False, timeout_seconds: float = 3.0
     ) -> LogPage:
@@ -139,14 +146,14 @@ class RedisStore:
 
         It has a connection of its own, so that no call waits behind it. Raises ConnectionLost or ReplyError.
         """
-        key = f"{self._prefix}log"
+        key = f"{self.prefix}log"
         client = RedisClient(await self._address.open(timeout_seconds), f"redis at {self._address}", timeout_seconds)
         commands: list[tuple[Part, ...]] = [
             *self._address.login(),
             ("XRANGE", key, "-", "+", "COUNT", 1),
             ("XREVRANGE", key, "+", "-", "COUNT", 1),
             ("XRANGE", key, f"{first}-0", "+", "COUNT", count),
-            ("HGETALL", f"{self._prefix}snapshot") if with_snapshot else ("PING",),
+            ("HGETALL", f"{self.prefix}snapshot") if with_snapshot else ("PING",),
         ]
         replies: list[Any] = []
         failures: list[ConnectionLost | ReplyError] = []
@@ -238,7 +245,7 @@ class RedisStore:
 
     async def _tail(self, client: RedisClient) -> None:
         """Tail the log until the connection is lost. Raises ConnectionLost, ReplyError."""
-        key = f"{self._prefix}log"
+        key = f"{self.prefix}log"
         block_seconds = _BLOCK_MS / 1000
         while True:
             await self._tail_changed.wait()
@@ -258,7 +265,7 @@ class RedisStore:
 
     async def _snapshot(self, client: RedisClient, after: MetadataOffset) -> TailedRecord:
         """The snapshot that replaces the trimmed records. Raises ConnectionLost when there is none."""
-        flat = await client.call("HGETALL", f"{self._prefix}snapshot")
+        flat = await client.call("HGETALL", f"{self.prefix}snapshot")
         found = dict(zip(flat[::2], flat[1::2], strict=True))
         if not found or int(found["offset"]) <= after:
             raise ConnectionLost(f"the metadata log has a gap after record {after}")

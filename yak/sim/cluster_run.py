@@ -17,7 +17,6 @@ from yak.sim.checks.damaged_replicas_resign import DamagedReplicasResign
 from yak.sim.checks.electable_hold_all import ElectableHoldAll
 from yak.sim.checks.epoch_cache_sound import EpochCacheSound
 from yak.sim.checks.group_offsets_stay import GroupOffsetsStay
-from yak.sim.checks.guests_apart import GuestsApart
 from yak.sim.checks.leader_in_isr import LeaderInIsr
 from yak.sim.checks.loads_refuse_damage import LoadsRefuseDamage
 from yak.sim.checks.log_start_sound import LogStartSound
@@ -35,7 +34,6 @@ from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
 from yak.sim.cluster_draws import SHORT, draw_compaction, draw_plans, draw_racks, draw_roles, draw_settings
 from yak.sim.cluster_faults import SKEW, ClusterFaults
-from yak.sim.cluster_guests import Guests
 from yak.sim.groups import Groups
 from yak.sim.history import Chain, Copy, Key, Watcher
 from yak.sim.impostor import Impostor
@@ -52,7 +50,7 @@ from yak.sim.spec import Spec
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 150_000
-ADMIN, GUESTS, SLOPPY, DELETER, IMPOSTOR = "admin", "guests", "sloppy", "deleter", "impostor"
+ADMIN, SLOPPY, DELETER, IMPOSTOR = "admin", "sloppy", "deleter", "impostor"
 """Clients that `Spec.without` may leave out of a run; it may also leave out topics and the clocks' skew."""
 COUNTS = (8, 30, 60)
 """Numbers of values that a producer sends."""
@@ -117,7 +115,6 @@ class ClusterRun:
         self.coordinators = GroupOffsetsStay(self.cluster, self.groups.books)
         self.loads = LoadsRefuseDamage(history)
         self.commits = CommitsOfMembers(self.groups.books)
-        self.guests = Guests(self.cluster, rng.fork("guests"), self.books)
         self.impostor = Impostor(self.cluster, SeededRandom(f"impostor {seed}:{brokers}"), self.books)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
@@ -134,7 +131,6 @@ class ClusterRun:
             WatermarkMonotonic(history),
             EpochCacheSound(history),
             self.compaction,
-            GuestsApart(self.cluster.store),
             DamagedReplicasResign(self.cluster),
             self.loads,
             self.coordinators,
@@ -163,8 +159,6 @@ class ClusterRun:
         self.groups.start()
         if not self.spec.leaves_out(ADMIN):
             self.admin.start()
-        if not self.spec.leaves_out(GUESTS):
-            self.guests.start()
         if not self.spec.leaves_out(IMPOSTOR):
             self.impostor.start()
         self.faults.start()
@@ -203,7 +197,6 @@ class ClusterRun:
                 *(name for name in self.plans if name != CHURN),
                 *(group.group_id for group in self.groups.groups),
                 ADMIN,
-                GUESTS,
                 SLOPPY,
                 DELETER,
                 IMPOSTOR,
@@ -286,7 +279,6 @@ class ClusterRun:
         """End all faults; from now on the cluster has to recover."""
         self.world.say("everything is healed")
         self.admin.stop()
-        self.guests.stop()
         self.impostor.stop()
         self.groups.heal()
         for writer in self.sloppy:

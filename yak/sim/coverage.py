@@ -103,7 +103,6 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "killed inside a start",
     ),
     "metadata": ("topics created", "topics deleted", "topics grown", "configs changed"),
-    "guests": ("guests registered", "guests changed", "guests closed"),
     "impostors": ("impostors refused",),
     "groups": (
         "coordinators loaded",

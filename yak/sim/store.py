@@ -31,7 +31,6 @@ class StoreState:
     cluster: dict[str, Any] = field(default_factory=dict)
     brokers: dict[int, dict[str, Any]] = field(default_factory=dict)
     unregistered: dict[int, bool] = field(default_factory=dict)
-    guests: dict[int, dict[str, Any]] = field(default_factory=dict)
     heartbeats: dict[int, int] = field(default_factory=dict)
     full: dict[int, None] = field(default_factory=dict)
     """Brokers without room for another log."""

@@ -88,7 +88,6 @@ def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         "persisted": 0,
         "min_isr": a.get("min_isr", 1),
     }
-    state.guests.pop(a["node_id"], None)
     record = named | {
         "node_id": a["node_id"],
         "broker_epoch": epoch,

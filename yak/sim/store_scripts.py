@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from yak.sim import (
     store_brokers,
     store_configs,
-    store_guests,
     store_lease,
     store_leaving,
     store_partitions,
@@ -38,8 +37,6 @@ SCRIPTS: dict[str, Callable[[StoreState, Mapping[str, Any], int], Value]] = {
         store_brokers.fence,
         store_brokers.begin_stop,
         store_brokers.unregister,
-        store_guests.register_guest,
-        store_guests.change_guest,
         store_topics.create_topic,
         store_topics.create_partitions,
         store_topics.delete_topic,

@@ -151,7 +151,7 @@ def seed_commit(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 def _remove_old_state(state: StoreState) -> None:
     for held in (state.brokers, state.unregistered, state.heartbeats, state.topic_ids, state.topics, state.partitions):
         held.clear()
-    for more in (state.guests, state.configs, state.full, state.high_watermarks, state.log_end_offsets):
+    for more in (state.configs, state.full, state.high_watermarks, state.log_end_offsets):
         more.clear()
     state.log.clear()
     state.snapshot = None
@@ -164,11 +164,6 @@ def _write_broker(state: StoreState, item: Mapping[str, Any]) -> None:
 
 def _write_unregistered(state: StoreState, node_id: int) -> None:
     state.unregistered[node_id] = True
-
-
-def _write_guest(state: StoreState, item: Mapping[str, Any]) -> None:
-    guest = {name: value for name, value in item.items() if name not in ("node_id", "changed_ms")}
-    state.guests[item["node_id"]] = guest | {"nonce": "", "changed": 0}
 
 
 def _write_topic(state: StoreState, item: Mapping[str, Any]) -> None:
@@ -196,7 +191,6 @@ def _write_snapshot(state: StoreState, piece: str) -> None:
 _WRITE: dict[str, Callable[[Any, Any], None]] = {
     "brokers": _write_broker,
     "unregistered": _write_unregistered,
-    "guests": _write_guest,
     "topics": _write_topic,
     "partitions": _write_partition,
     "configs": _write_configs,

@@ -5,14 +5,14 @@ Pure: an image is immutable, so this may run in any thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
 from yak.cluster.image import (
     REMOVED_TOPICS_MAX,
     BrokerInfo,
-    ExternalBrokerInfo,
     Image,
     PartitionInfo,
     ProducerBlock,
@@ -20,6 +20,7 @@ from yak.cluster.image import (
     TopicInfo,
 )
 from yak.cluster.records import BrokerState
+from yak.ids import BrokerEpoch, NodeId
 
 FULL_AFTER_MS: Final = 10 * 60 * 1000
 """A request for the changes since a time this long ago, or longer, gets everything."""
@@ -38,34 +39,45 @@ STATUS: Final = {
 Json = dict[str, Any]
 
 
+@dataclass(slots=True, frozen=True)
+class ExternalBroker:
+    """Other software, registered over HTTP to be listed: ACTIVE or CLOSED. `boot_id` names the registration, a UUID."""
+
+    node_id: NodeId
+    broker_epoch: BrokerEpoch
+    boot_id: str
+    host: str
+    port: int
+    rack: str | None
+    security_protocol: str
+    state: BrokerState
+    changed_ms: int = field(default=0, compare=False)
+
+
 def seconds(time_ms: int) -> float:
     """A time in seconds, as the metadata service gives it."""
     return time_ms / 1000
 
 
-def broker_json(broker: BrokerInfo | ExternalBrokerInfo) -> Json:
+def broker_json(broker: BrokerInfo | ExternalBroker) -> Json:
     """A YAK or external broker. `internalUUID` names its incarnation, or the external broker's registration."""
-    is_guest = isinstance(broker, ExternalBrokerInfo)
     return {
         "brokerId": broker.node_id,
         "brokerHost": broker.host,
         "brokerPort": broker.port,
-        "securityProtocol": broker.security_protocol if isinstance(broker, ExternalBrokerInfo) else PLAINTEXT,
+        "securityProtocol": broker.security_protocol if isinstance(broker, ExternalBroker) else PLAINTEXT,
         "brokerStatus": STATUS[broker.state],
         "rackId": broker.rack,
         "epoch": broker.broker_epoch,
         "internalUUID": broker.boot_id,
-        "guest": is_guest,
+        "guest": isinstance(broker, ExternalBroker),
         "timestamp": seconds(broker.changed_ms),
     }
 
 
-def brokers_of(image: Image) -> list[BrokerInfo | ExternalBrokerInfo]:
+def brokers_of(image: Image, external: Iterable[ExternalBroker]) -> list[BrokerInfo | ExternalBroker]:
     """All brokers that are or were registered, by id; unregistered ones are CLOSED."""
-    return sorted(
-        [*image.brokers.values(), *image.former.values(), *image.external_brokers.values()],
-        key=lambda broker: broker.node_id,
-    )
+    return sorted([*image.brokers.values(), *image.former.values(), *external], key=lambda broker: broker.node_id)
 
 
 def topic_json(topic: TopicInfo) -> Json:
@@ -111,18 +123,20 @@ def _removed_json(topic_id: UUID, removed: RemovedTopic) -> Json:
     return {"name": removed.name, "topicUUID": str(topic_id), "timestamp": seconds(removed.changed_ms)}
 
 
-def cluster_json(image: Image) -> Json:
-    """The whole image."""
+def cluster_json(image: Image, external: Iterable[ExternalBroker] = ()) -> Json:
+    """The whole image, and external brokers."""
     return {
         "offset": image.offset,
         "timestamp": seconds(image.timestamp_ms),
         **_office(image),
-        **_for_clients(image, 0),
+        **_for_clients(image, external, 0),
         **_for_brokers(image, 0),
     }
 
 
-def changes_json(image: Image, since_ms: int, now_ms: int, told_ms: int, *, for_brokers: bool) -> Json:
+def changes_json(
+    image: Image, external: Iterable[ExternalBroker], since_ms: int, now_ms: int, told_ms: int, *, for_brokers: bool
+) -> Json:
     """The changes since `since_ms`, or everything if `is_full`.
 
     The answer is complete up to `told_ms`, its `timestamp`, from which the next request should ask. A change may be
@@ -133,7 +147,7 @@ def changes_json(image: Image, since_ms: int, now_ms: int, told_ms: int, *, for_
     answer: Json = {"full": full, "offset": image.offset, "timestamp": seconds(told_ms)}
     if for_brokers:
         answer |= _office(image)
-    answer |= _for_clients(image, least_ms)
+    answer |= _for_clients(image, external, least_ms)
     answer["removedTopics"] = [] if full else list(_removed(image, least_ms))
     if for_brokers:
         answer |= _for_brokers(image, least_ms)
@@ -154,10 +168,10 @@ def told_up_to_ms(image: Image, now_ms: int, *, is_current: bool) -> int:
     return max(image.timestamp_ms, now_ms - CLOCKS_MS) if is_current else image.timestamp_ms
 
 
-def _for_clients(image: Image, least_ms: int) -> Json:
+def _for_clients(image: Image, external: Iterable[ExternalBroker], least_ms: int) -> Json:
     topics = [image.topics[name] for name in sorted(image.topics)]
     return {
-        "brokers": [broker_json(broker) for broker in brokers_of(image) if broker.changed_ms >= least_ms],
+        "brokers": [broker_json(broker) for broker in brokers_of(image, external) if broker.changed_ms >= least_ms],
         "topics": [topic_json(topic) for topic in topics if topic.changed_ms >= least_ms],
         "partitions": [
             partition_json(topic, partition)

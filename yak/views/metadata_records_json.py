@@ -13,13 +13,12 @@ from yak.cluster.records import (
     Cluster,
     Config,
     ControllerChange,
-    ExternalBrokerChange,
     NewPartition,
+    OldExternalBroker,
     PartitionChange,
     Partitions,
     ProducerIds,
     RegisterBroker,
-    RegisterExternalBroker,
     RemoveTopic,
     Snapshot,
     Topic,
@@ -64,23 +63,6 @@ def _register(said: RegisterBroker) -> Json:
         "role": said.role,
         "httpPort": said.http_port,
     }
-
-
-def _place(said: RegisterExternalBroker | ExternalBrokerChange, state: BrokerState) -> Json:
-    return {
-        "brokerId": said.node_id,
-        "brokerHost": said.host,
-        "brokerPort": said.port,
-        "securityProtocol": said.security_protocol,
-        "brokerStatus": STATUS[state],
-        "rackId": said.rack,
-        "epoch": said.broker_epoch,
-        "guest": True,
-    }
-
-
-def _register_guest(said: RegisterExternalBroker) -> Json:
-    return {**_place(said, BrokerState.ACTIVE), "internalUUID": said.boot_id}
 
 
 def _unregister(said: UnregisterBroker) -> Json:
@@ -167,10 +149,9 @@ def _controller(said: ControllerChange) -> Json:
 _FIELDS: dict[type, Callable[[Any], Json]] = {
     Cluster: _cluster,
     RegisterBroker: _register,
-    RegisterExternalBroker: _register_guest,
     UnregisterBroker: _unregister,
     BrokerChange: _broker_change,
-    ExternalBrokerChange: lambda said: _place(said, said.state),
+    OldExternalBroker: lambda said: {"brokerId": said.node_id, "guest": True},
     Topic: _topic,
     RemoveTopic: lambda said: {"name": said.name, "topicUUID": str(said.topic_id)},
     Partitions: _partitions,

@@ -1,4 +1,4 @@
-"""The metadata service on three real brokers: guests, topics, producers, what changed, and what was."""
+"""The metadata service on three real brokers: external brokers, topics, producers, what changed, and what was."""
 
 import itertools
 import time
@@ -121,10 +121,7 @@ def test_a_guest_is_registered_changed_and_closed_and_any_broker_tells(cluster, 
     assert (back.status_code, back.json()["epoch"], back.json()["brokerStatus"]) == (201, 4, "ALIVE")
     assert back.json()["internalUUID"] != guest["internalUUID"]
 
-    told = [each for each in log_from(cluster, 1) if each["record"].get("brokerId") == node_id]
-    assert [each["kind"] for each in told] == ["RegisterBroker", "BrokerChange", "BrokerChange", "RegisterBroker"]
-    assert [each["record"]["epoch"] for each in told] == [1, 2, 3, 4]
-    assert [each["record"]["brokerStatus"] for each in told] == ["ALIVE", "ALIVE", "CLOSED", "ALIVE"]
+    assert not [each for each in log_from(cluster, 1) if each["record"].get("brokerId") == node_id]
 
 
 def test_a_registration_that_is_repeated_changes_nothing(cluster, new_id):
@@ -376,6 +373,8 @@ def test_the_cluster_as_it_was(cluster, new_name, new_id):
     now = cluster.get(1, "/metadata/image").json()
     assert second in [each["name"] for each in now["topics"]]
     assert now["offset"] > then["offset"]
+    assert guest in [each["brokerId"] for each in then["brokers"]]
+    then["brokers"] = [each for each in then["brokers"] if not each["guest"]]
     for node in (1, 2, 3):
         wait_until(lambda n=node: cluster.get(n, "/metadata/image").json()["offset"] >= now["offset"], "all caught up")
         was = cluster.get(node, f"/metadata/image?at={then['offset']}").json()

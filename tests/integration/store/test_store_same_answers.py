@@ -176,27 +176,6 @@ def report(rng, caller, other):
     return "report_hw", {"partitions": [[*where, {str(n): rng.randint(0, 9) for n in range(rng.randint(0, 3))}]]}
 
 
-def guest_id(rng):
-    return rng.randint(3, 12)
-
-
-def place(rng):
-    return {"host": rng.choice("gh"), "port": 9092, "rack": rng.choice((None, "r")), "security_protocol": "SSL"}
-
-
-def invite(rng, caller, other):
-    node_id = guest_id(rng)
-    registration = {"target_id": node_id, "boot_id": f"{node_id}-{rng.randint(0, 4)}", "guests_max": 4}
-    return "register_guest", registration | place(rng)
-
-
-def change_guest(rng, caller, other):
-    guest = caller.image.external_brokers.get(rng.choice((*caller.image.external_brokers, guest_id(rng))))
-    target = {"target_id": guest.node_id if guest else guest_id(rng), "nonce": f"n{rng.randint(0, 9)}"}
-    target |= {"target_epoch": maybe(rng, guest.broker_epoch) if guest else 1}
-    return "change_guest", target | place(rng) | {"state": rng.choices(("ACTIVE", "CLOSED", "FENCED"), (8, 6, 1))[0]}
-
-
 STEPS = {
     heartbeat: 8,
     unfence: 14,
@@ -215,8 +194,6 @@ STEPS = {
     reassign: 5,
     barrier: 1,
     report: 2,
-    invite: 6,
-    change_guest: 4,
 }
 OFFICES = (unfence, fence, elect, undo)
 LEADERS = (isr, barrier)

@@ -345,59 +345,26 @@ def test_the_image_holds_what_the_store_holds_whatever_was_done(steps, cut):
     assert image.next_producer_id == store.state.cluster["next_pid"]
 
 
-# ------------------------------------------------------------------------------------------------------- guests
+# ------------------------------------------------------------------------------------------- old external brokers
 
 
-def guest(node_id=9, epoch=1, **more):
-    payload = {"version": 1, "guest": True, "node_id": node_id, "broker_epoch": epoch, "boot_id": "u", "host": "h"}
-    return "RegisterBroker", payload | {"port": 9092, "rack": None, "security_protocol": "SSL"} | more
+def test_old_records_and_snapshots_of_external_brokers_change_nothing():
+    guest = {"version": 1, "guest": True, "node_id": 9, "broker_epoch": 1, "boot_id": "u", "host": "h", "port": 9092}
+    guest |= {"rack": None, "security_protocol": "SSL"}
+    contents = (CLUSTER, register(), ("RegisterBroker", guest), ("BrokerChange", guest | {"state": "CLOSED"}))
+    image, delta = Image().apply_all(chain(*contents))
+    assert (image.offset, list(image.brokers), delta.brokers_changed) == (4, [1], (1,))
+    record = write_snapshot(image)
+    old = record.payload | {"version": 1, "guests": [guest | {"state": "ACTIVE", "changed_ms": 5}]}
+    assert read_snapshot(replace(record, payload=old)) == image
 
 
-def guest_change(node_id=9, epoch=2, state="ACTIVE", **more):
-    _kind, payload = guest(node_id, epoch, **more)
-    return "BrokerChange", payload | {"state": state}
-
-
-def test_external_broker_is_not_in_brokers():
-    image, delta = Image().apply_all(chain(CLUSTER, register(), guest(), guest_change(host="g"), start_ms=5_000))
-    assert list(image.brokers) == [1]
-    found = image.external_brokers[9]
-    assert (found.broker_epoch, found.state, found.host, found.security_protocol) == (2, "ACTIVE", "g", "SSL")
-    assert (found.boot_id, found.changed_ms) == ("u", 5_004)
-    assert (delta.brokers_changed, delta.external_brokers_changed) == ((1,), (9,))
-    assert image.active_brokers() == []
-
-
-def test_registration_of_a_broker_removes_the_external_broker_of_its_id():
-    image, delta = Image().apply_all(chain(CLUSTER, guest(2), register(2, 3), guest_change(2)))
-    assert image.external_brokers == {}
-    assert image.brokers[2].broker_epoch == 3
-    assert delta.external_brokers_changed == (2,)
-
-
-def test_registration_forgets_the_closed_external_broker_it_names():
-    image = Image().apply_all(chain(CLUSTER, guest(8), guest(9), guest(10, forgets=8)))[0]
-    assert list(image.external_brokers) == [9, 10]
-
-
-def test_records_of_external_brokers_have_a_version_that_older_yaks_refuse():
-    for kind, payload in (guest(), guest_change()):
-        assert payload["version"] == 1, f"{kind}: version 0 readers would take it for a broker"
-    without = Image().apply_all(chain(CLUSTER, register()))[0]
-    assert write_snapshot(without).payload["version"] == 0
-    assert (
-        write_snapshot(without.apply_all(chain(guest(), first=3, previous="h2RegisterBroker"))[0]).payload["version"]
-        == 1
-    )
-
-
-def test_snapshot_keeps_external_brokers_former_brokers_and_all_times():
+def test_snapshot_keeps_former_brokers_and_all_times():
     remove = ("RemoveTopic", {"name": "b", "topic_id": str(uuid.UUID(int=8))})
     contents = (
         CLUSTER,
         register(),
         register(2, 3),
-        guest(),
         topic(),
         partitions(0),
         topic("b", uuid.UUID(int=8)),
@@ -406,23 +373,22 @@ def test_snapshot_keeps_external_brokers_former_brokers_and_all_times():
     unregister = ("UnregisterBroker", {"node_id": 2, "broker_epoch": 3})
     producers = ("ProducerIds", {"node_id": 1, "broker_epoch": 2, "first": 0, "next": 1000})
     image = Image().apply_all(chain(*contents, unregister, producers, change()))[0]
-    assert (image.former[2].state, image.former[2].host, image.former[2].changed_ms) == ("CLOSED", "h", 1_009)
+    assert (image.former[2].state, image.former[2].host, image.former[2].changed_ms) == ("CLOSED", "h", 1_008)
     again = read_snapshot(write_snapshot(image))
     assert again == image
     assert again.incarnation_ms == image.incarnation_ms == 1_001
     assert again.brokers[1].changed_ms == 1_002
-    assert again.external_brokers[9].changed_ms == 1_004
-    assert again.topics["a"].changed_ms == 1_006
-    assert again.topics["a"].partitions[0].changed_ms == 1_011
+    assert again.topics["a"].changed_ms == 1_005
+    assert again.topics["a"].partitions[0].changed_ms == 1_010
     assert again.removed_topics[uuid.UUID(int=8)].name == "b"
-    assert again.removed_topics[uuid.UUID(int=8)].changed_ms == 1_008
-    assert again.producer_blocks[1].changed_ms == 1_010
+    assert again.removed_topics[uuid.UUID(int=8)].changed_ms == 1_007
+    assert again.producer_blocks[1].changed_ms == 1_009
 
 
 def test_a_snapshot_of_an_older_yak_says_when_things_changed_at_the_latest():
     image = Image().apply_all(chain(CLUSTER, register(), topic(), partitions(0)))[0]
     record = write_snapshot(image)
-    new = ("incarnation_ms", "removals", "former", "guests", "producer_blocks")
+    new = ("incarnation_ms", "removals", "former", "producer_blocks")
     payload = {name: value for name, value in record.payload.items() if name not in new}
     for broker in payload["brokers"]:
         del broker["changed_ms"]

@@ -5,19 +5,12 @@ import uuid
 import pytest
 
 from yak.cluster.broker_lifecycle import LifecycleState
-from yak.cluster.external_brokers import (
-    Address,
-    plan_change_external_broker,
-    plan_close_external_broker,
-    plan_register_external_broker,
-)
 from yak.cluster.restore import JUMP, merge
 from yak.cluster.restore_commit import commit_arguments
 from yak.cluster.restore_offer import unpack
 from yak.cluster.restore_status import SeedStatus
 from yak.cluster.store_restore import store_before
 from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_unregister_broker
-from yak.errors import PeerError
 from yak.ports.metadata_store import StoreRequest
 from yak.sim.store import SimStore
 
@@ -250,33 +243,6 @@ def test_a_store_that_goes_back_to_before_a_restore_is_restored_again(store, thr
     assert three[0].image.incarnation == 3
 
 
-def test_restore_keeps_external_brokers_and_does_not_wait_for_them(store, three):
-    place = Address("guest-host", 9092)
-    for node_id in (8, 9):
-        assert (
-            three[0].change(plan_register_external_broker(three[0].image, node_id, f"u{node_id}", place)).error is None
-        )
-    settle(three, 200)
-    assert three[0].change(plan_close_external_broker(three[0].image, 8, "n")).error is None
-    settle(three, 200)
-    before = three[1].image.external_brokers
-    store.flush_all()
-    settle(three, 2_000)
-    settle(three, WAIT_MS)
-    assert states(three) == [ACTIVE] * 3
-    assert all(driver.image.external_brokers == before for driver in three)
-    assert [guest.state for guest in before.values()] == ["CLOSED", "ACTIVE"]
-    # The store has them too: the next change goes on from the epoch that they had.
-    done = three[2].change(plan_change_external_broker(three[2].image, 9, 1, Address("elsewhere", 1), "m"))
-    assert done.error is None, done
-    settle(three, 200)
-    assert (three[0].image.external_brokers[9].broker_epoch, three[0].image.external_brokers[9].host) == (
-        2,
-        "elsewhere",
-    )
-    assert all(9 not in driver.image.brokers for driver in three)
-
-
 def test_the_record_of_an_unregistered_broker_comes_back_too(store, make_driver, make_identity):
     three = [make_driver(store, make_identity(node_id)) for node_id in (1, 2, 3)]
     for driver in three:
@@ -290,5 +256,3 @@ def test_the_record_of_an_unregistered_broker_comes_back_too(store, make_driver,
     settle(three[:2], 2_000 + WAIT_MS)
     assert states(three[:2]) == [ACTIVE] * 2
     assert three[0].image.unregistered.keys() == three[0].image.former.keys() == {3}
-    with pytest.raises(PeerError, match="is or was a broker"):
-        plan_register_external_broker(three[0].image, 3, "u", Address("h", 1))

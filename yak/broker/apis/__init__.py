@@ -1,8 +1,7 @@
 """The Kafka APIs that this broker serves: one file each, and the one table that names them all.
 
 The table drives dispatch, the ApiVersions answer, and `docs/kafka-apis.md`. To add an API: write its file (KEY, NAME,
-VERSIONS, ABSENT, handle; and `slices` if its requests may have many elements), and name it in APIS. The APIs in
-IN_PROCESS serve this process alone (`yak.server.in_process`): clients can neither see nor call them.
+VERSIONS, ABSENT, handle; and `slices` if its requests may have many elements), and name it in APIS.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from yak.broker.apis import (
     alter_configs,
     alter_partition_reassignments,
     api_versions,
-    broker_registration,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_partitions,
@@ -102,10 +100,5 @@ SLICED: dict[tuple[int, int], Callable[[Any, Any], Generator[None, None, Any]]] 
     (api.KEY, version): api.slices for api in APIS if hasattr(api, "slices") for version in api.VERSIONS
 }
 """Handlers that yield every few hundred elements of a large request (`yak.broker.large_requests`)."""
-IN_PROCESS: dict[tuple[int, int], Callable[[Any, Any], Any]] = {
-    (broker_registration.KEY, version): broker_registration.handle for version in broker_registration.VERSIONS
-}
-assert not DISPATCH.keys() & IN_PROCESS.keys()
-NAMES: dict[int, str] = {api.KEY: api.NAME for api in (*APIS, broker_registration)}
-"""The names of all APIs by key, in-process ones included."""
-API_TABLE = ApiTable(DISPATCH, SLICED, IN_PROCESS, NAMES, api_versions.refuse_version, fetch.handle_repeated)
+NAMES: dict[int, str] = {api.KEY: api.NAME for api in APIS}
+API_TABLE = ApiTable(DISPATCH, SLICED, NAMES, api_versions.refuse_version, fetch.handle_repeated)

@@ -1,4 +1,4 @@
-"""UnregisterBroker (key 64, v0): remove a broker that will not come back, or an external one (`yak.cluster.external_brokers`).
+"""UnregisterBroker (key 64, v0): remove a broker that will not come back.
 
 Any broker takes the request.
 """
@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
-from yak.cluster.external_brokers import plan_close_external_broker
 from yak.cluster.topic_changes import plan_unregister_broker
 from yak.errors import ErrorCode, PeerError
-from yak.ids import NodeId
-from yak.ports.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -39,15 +36,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     waiting = DelayedMetadataChanges(call, _TIMEOUT_MS, build)
     try:
-        requests = _plan(broker, node_id)
-        if requests:
-            waiting.change(broker, node_id, requests)
+        waiting.change(broker, node_id, plan_unregister_broker(broker.image, node_id))
     except PeerError as error:
         waiting.refuse(node_id, error)
     return build(waiting.results) if waiting.is_done() else Later(waiting)
-
-
-def _plan(broker: Broker, node_id: NodeId) -> tuple[StoreRequest, ...]:
-    if node_id in broker.image.external_brokers:
-        return plan_close_external_broker(broker.image, node_id, str(broker.rng.uuid4()))
-    return plan_unregister_broker(broker.image, node_id)

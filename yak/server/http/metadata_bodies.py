@@ -9,7 +9,6 @@ import trio
 from starlette.responses import Response
 
 from yak.broker.broker import Broker
-from yak.cluster.external_brokers import SECURITY_PROTOCOLS
 from yak.cluster.image import Image
 from yak.server.http.bodies import kind_of, text_of
 from yak.server.http.context import Context
@@ -17,6 +16,8 @@ from yak.server.http.problems import Problem
 
 NODE_ID_MAX: Final = 2**31 - 1
 HOST_CHARACTERS_MAX: Final = 255
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""Kafka's."""
 RENDERS_MAX: Final = 2
 """Large answers rendered at the same time; further ones wait."""
 _SMALL_PARTITIONS: Final = 300
@@ -109,11 +110,9 @@ def json_answer(content: Any, status: int = 200) -> Response:
     return Response(text_of(content) + b"\n", status, media_type="application/json")
 
 
-async def image_answer(context: Context, image: Image, show: Callable[[], Any]) -> Response:
-    """The JSON that `show` makes of an image: rendered in a thread when the image is large."""
-    size = (
-        len(image.brokers) + len(image.external_brokers) + sum(len(topic.partitions) for topic in image.topics.values())
-    )
+async def image_answer(context: Context, image: Image, external_count: int, show: Callable[[], Any]) -> Response:
+    """The JSON that `show` makes of an image and external brokers: rendered in a thread when it is large."""
+    size = len(image.brokers) + external_count + sum(len(topic.partitions) for topic in image.topics.values())
     if size <= _SMALL_PARTITIONS:
         return json_answer(show())
     return await thread_answer(context, show)

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from yak.cluster.external_brokers import SECURITY_PROTOCOLS
-from yak.server.http.metadata_bodies import HOST_CHARACTERS_MAX, NODE_ID_MAX
+from yak.server.http.metadata_bodies import HOST_CHARACTERS_MAX, NODE_ID_MAX, SECURITY_PROTOCOLS
 from yak.server.http.route import Schema
 
 

@@ -18,13 +18,11 @@ _PARTITION_SCRIPTS = (
     "report_hw",
     "undo_half_made",
 )
-_GUEST_SCRIPTS = ("change_guest", "register_guest")
 _SEED_SCRIPTS = ("seed_abort", "seed_begin", "seed_commit", "seed_offer", "seed_read", "seed_status")
-_SHARED = {"partitions": _PARTITION_SCRIPTS, "seeding": _SEED_SCRIPTS, "guests": _GUEST_SCRIPTS}
+_SHARED = {"partitions": _PARTITION_SCRIPTS, "seeding": _SEED_SCRIPTS}
 NAMES = (
     *_PARTITION_SCRIPTS,
     *_SEED_SCRIPTS,
-    *_GUEST_SCRIPTS,
     "acquire_lease",
     "alloc_pid",
     "begin_stop",

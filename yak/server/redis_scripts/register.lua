@@ -50,8 +50,6 @@ redis.call('HSET', id, 'broker_epoch', text(epoch), 'boot_id', A.boot_id, 'direc
   'min_isr', text(A.min_isr or 1), 'http_port', text(A.http_port or 0))
 if given(A.rack) then redis.call('HSET', id, 'rack', A.rack) else redis.call('HDEL', id, 'rack') end
 redis.call('SADD', key('brokers'), text(A.node_id))
--- A guest of that id makes way: its record is this broker's from now on.
-redis.call('HDEL', key('guests'), text(A.node_id))
 append('RegisterBroker', {node_id = A.node_id, broker_epoch = epoch, boot_id = A.boot_id, directories = A.directories,
   host = A.host, port = A.port, rack = given(A.rack) and A.rack or cjson.null, role = A.role, lossy = lossy,
   http_port = A.http_port or 0})

@@ -9,7 +9,7 @@ local function remove_old_state()
     redis.call('DEL', key('t:' .. id))
   end
   for _, node in ipairs(redis.call('SMEMBERS', key('brokers'))) do redis.call('DEL', broker_key(tonumber(node))) end
-  redis.call('UNLINK', key('tn'), key('brokers'), key('unregistered'), key('guests'), key('configs'), key('hb'),
+  redis.call('UNLINK', key('tn'), key('brokers'), key('unregistered'), key('configs'), key('hb'),
     key('full'), key('hw'), key('leo'), LOG, key('snapshot'), key('seed:snapshot'))
 end
 
@@ -25,10 +25,6 @@ function write.brokers(broker)
   redis.call('SADD', key('brokers'), text(broker.node_id))
 end
 function write.unregistered(node) redis.call('SADD', key('unregistered'), text(node)) end
-function write.guests(guest)
-  guest.nonce, guest.changed = '', 0
-  redis.call('HSET', key('guests'), text(guest.node_id), cjson.encode(guest))
-end
 function write.topics(topic)
   redis.call('HSET', key('tn'), topic.name, topic.topic_id)
   -- Who was creating it is not known any more: a half-made one is nobody's.

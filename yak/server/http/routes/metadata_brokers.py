@@ -1,40 +1,34 @@
-"""The metadata service's brokers: the registered ones, and external brokers (ADR 0011)."""
+"""The metadata service's brokers: the registered ones, and external brokers (ADR 0015)."""
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.cluster.broker_lifecycle import LifecycleState
-from yak.cluster.external_brokers import SECURITY_PROTOCOLS, Address, address_of
-from yak.cluster.image import ExternalBrokerInfo
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
-from yak.ids import BrokerEpoch, NodeId
+from yak.ids import NodeId
 from yak.server.http import metadata_bodies as read
 from yak.server.http.bodies import INT64_MAX, checked_integer, fields_of, json_body, refuse_unknown_query
 from yak.server.http.context import Context
+from yak.server.http.external_brokers import ExternalBrokers, is_yak_id
 from yak.server.http.metadata_bodies import NODE_ID_MAX, json_answer, require_store
 from yak.server.http.metadata_schemas import BROKER, COUNT, NODE_ID, PLACE, SECONDS, UUID, a_body, a_list, an_object
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.schemas import or_null
-from yak.views.metadata_json import STATUS, broker_json, brokers_of, seconds, told_up_to_ms
+from yak.views.metadata_json import PLAINTEXT, STATUS, ExternalBroker, broker_json, brokers_of, seconds, told_up_to_ms
 
-_BROKER_REGISTRATION: Final = 62
-_REGISTRATION_VERSION: Final = 4
 _UNREGISTER_BROKER: Final = 64
 _TAG: Final = "Metadata service: brokers"
-_TRY_SECONDS: Final = 3.0
-"""How long a change without an epoch is retried when other changes to the broker conflict."""
-_AGAIN_SECONDS: Final = 0.05
 _REGISTER_HINT: Final = 'send {"brokerId": 101, "brokerHost": "10.0.0.1", "brokerPort": 9092}'
 _UPDATE_HINT: Final = 'send {"brokerId": 101} and what changes: brokerHost, brokerPort, securityProtocol, rackId'
 _WHERE: Final = ("brokerHost", "brokerPort", "securityProtocol", "rackId")
-_ONLY_GUESTS: Final = "a YAK broker registers itself when it starts: yak serve --advertise, --rack"
+_ONLY_EXTERNAL: Final = "a YAK broker registers itself when it starts: yak serve --advertise, --rack"
 
 
 async def register_broker(context: Context, request: Request) -> Response:
@@ -46,20 +40,35 @@ async def register_broker(context: Context, request: Request) -> Response:
     for name in ("brokerHost", "brokerPort"):
         if name not in body:
             raise Problem(400, "bad-body", f"{name} is missing", _REGISTER_HINT)
-    place = _place(body, Address("", 0), _REGISTER_HINT)
+    place = {"rack": None, "security_protocol": PLAINTEXT} | _place(body, _REGISTER_HINT)
     if body.get("brokerStatus", "ALIVE") != "ALIVE":
         raise read.wrong("brokerStatus", body["brokerStatus"], "ALIVE", "DELETE /unregister_broker/{id} closes one")
-    boot_id = uuid.uuid4()
+    boot_id = str(uuid.uuid4())
     if "internalUUID" in body:
-        boot_id = read.identifier(body, "internalUUID", hint="leave it out to have one generated")
+        boot_id = str(read.identifier(body, "internalUUID", hint="leave it out to have one generated"))
     require_store(context.broker)
-    before = context.broker.image.external_brokers.get(node_id)
-    code = await _ask_registration(context, node_id, boot_id, place)
-    if code is not ErrorCode.none:
-        raise _not_registered(context, node_id, boot_id, code)
-    guest = context.broker.image.external_brokers[node_id]
-    is_repeat = before is not None and before.state is BrokerState.ACTIVE
-    return json_answer(broker_json(guest), 200 if is_repeat else 201)
+    status = 201
+
+    def register(old: ExternalBroker | None) -> ExternalBroker:
+        nonlocal status
+        if is_yak_id(context.broker.image, node_id):
+            raise _duplicate(f"{node_id} is or was the id of a YAK broker", "take another brokerId")
+        epoch = 0 if old is None else old.broker_epoch
+        new = ExternalBroker(node_id, epoch + 1, boot_id, state=BrokerState.ACTIVE, **place)
+        if old is None:
+            return new
+        if old == replace(new, broker_epoch=epoch):
+            status = 200
+            return old
+        if old.state is BrokerState.ACTIVE:
+            raise _duplicate(f"broker {node_id} is registered", "POST /update_broker changes it")
+        if old.boot_id == boot_id:
+            words = f"this registration of broker {node_id} was closed"
+            raise _duplicate(words, "send another internalUUID, or none")
+        return new
+
+    made = await context.part(ExternalBrokers).change(node_id, register)
+    return json_answer(broker_json(made), status)
 
 
 async def update_broker(context: Context, request: Request) -> Response:
@@ -82,20 +91,27 @@ async def update_broker(context: Context, request: Request) -> Response:
             f"{changes[0]} cannot change while the broker is closed",
             "close it in a request of its own",
         )
-    _place(body, Address("", 0), _UPDATE_HINT)
+    place = _place(body, _UPDATE_HINT)
     require_store(context.broker)
 
-    async def change(guest: ExternalBrokerInfo) -> ErrorCode:
+    def change(old: ExternalBroker | None) -> ExternalBroker:
+        if is_yak_id(context.broker.image, node_id):
+            raise Problem(409, "yak-broker", f"broker {node_id} is a YAK broker", _ONLY_EXTERNAL)
+        if old is None:
+            raise _unknown(node_id)
+        if epoch is not None and old.broker_epoch != epoch:
+            words = f"broker {node_id} was changed by another request"
+            hint = f"its epoch is {old.broker_epoch}: check the broker, then send this epoch"
+            raise Problem(409, "stale-broker-epoch", words, hint)
         if status == "CLOSED":
-            return await _ask_close(context, node_id)
-        if guest.state is BrokerState.CLOSED and status is None:
+            return _closed(old)
+        if old.state is BrokerState.CLOSED and status is None:
             raise Problem(
                 409, "closed", f"broker {node_id} is closed", 'add "brokerStatus": "ALIVE", or register it again'
             )
-        place = _place(body, address_of(guest), _UPDATE_HINT)
-        return await _ask_registration(context, node_id, uuid.UUID(guest.boot_id), place, guest.broker_epoch)
+        return replace(old, broker_epoch=old.broker_epoch + 1, state=BrokerState.ACTIVE, **place)
 
-    return json_answer(broker_json(await _changed(context, node_id, epoch, change)))
+    return json_answer(broker_json(await context.part(ExternalBrokers).change(node_id, change)))
 
 
 async def unregister_broker(context: Context, request: Request) -> Response:
@@ -107,20 +123,22 @@ async def unregister_broker(context: Context, request: Request) -> Response:
     if former is not None and node_id not in image.brokers:
         return json_answer(broker_json(former))
     broker = image.brokers.get(node_id)
-    if broker is None and node_id not in image.external_brokers:
-        raise _unknown(node_id)
-    if broker is not None and STATUS[broker.state] == "ALIVE":
+    if broker is None:
+        require_store(context.broker)
+
+        def close(old: ExternalBroker | None) -> ExternalBroker:
+            if old is None or is_yak_id(context.broker.image, node_id):
+                raise _unknown(node_id)
+            return _closed(old)
+
+        return json_answer(broker_json(await context.part(ExternalBrokers).change(node_id, close)))
+    if STATUS[broker.state] == "ALIVE":
         raise Problem(
             409, "broker-alive", f"broker {node_id} is alive", "stop it first: POST /api/brokers/{id}/shutdown"
         )
     require_store(context.broker)
-    if broker is None:
-
-        async def close(_guest: ExternalBrokerInfo) -> ErrorCode:
-            return await _ask_close(context, node_id)
-
-        return json_answer(broker_json(await _changed(context, node_id, None, close)))
-    code = await _ask_close(context, node_id)
+    answer = await context.broker_client.ask(_UNREGISTER_BROKER, {"broker_id": node_id})
+    code = ErrorCode(answer.error_code)
     closed = context.broker.image.former.get(node_id)
     if code is ErrorCode.none and closed is not None:
         return json_answer(broker_json(closed))
@@ -133,10 +151,12 @@ async def get_active_brokers(context: Context, request: Request) -> Response:
     """The brokers that are ALIVE."""
     refuse_unknown_query(request, ())
     broker = context.broker
-    shown = [broker_json(each) for each in brokers_of(broker.image) if STATUS[each.state] == "ALIVE"]
+    external = await context.part(ExternalBrokers).read()
+    brokers = brokers_of(broker.image, external.brokers.values())
+    shown = [broker_json(each) for each in brokers if STATUS[each.state] == "ALIVE"]
     is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
     told_ms = told_up_to_ms(broker.image, context.shell.clock.now_ms(), is_current=is_current)
-    return json_answer({"brokers": shown, "timestamp": seconds(told_ms)})
+    return json_answer({"brokers": shown, "timestamp": seconds(min(told_ms, external.at_ms))})
 
 
 # ------------------------------------------------------------------------------------------------------ helpers
@@ -151,99 +171,32 @@ def _node_id(body: Mapping[str, Any], hint: str) -> NodeId:
     return read.integer(body, "brokerId", minimum=0, maximum=NODE_ID_MAX, hint=hint)
 
 
-def _place(body: Mapping[str, Any], known: Address, hint: str) -> Address:
-    """The address: the body's fields, otherwise the known ones. Raises Problem 400."""
-    return Address(
-        host=read.host(body, "brokerHost", hint=hint) if "brokerHost" in body else known.host,
-        port=read.integer(body, "brokerPort", minimum=1, maximum=65535, hint=hint)
-        if "brokerPort" in body
-        else known.port,
-        rack=read.rack(body, "rackId", hint=hint) if "rackId" in body else known.rack,
-        security_protocol=read.security_protocol(body, "securityProtocol", hint=hint)
-        if "securityProtocol" in body
-        else known.security_protocol,
-    )
+def _place(body: Mapping[str, Any], hint: str) -> dict[str, Any]:
+    """The given fields of the address, by their names in the registry. Raises Problem 400."""
+    found: dict[str, Any] = {}
+    if "brokerHost" in body:
+        found["host"] = read.host(body, "brokerHost", hint=hint)
+    if "brokerPort" in body:
+        found["port"] = read.integer(body, "brokerPort", minimum=1, maximum=65535, hint=hint)
+    if "securityProtocol" in body:
+        found["security_protocol"] = read.security_protocol(body, "securityProtocol", hint=hint)
+    if "rackId" in body:
+        found["rack"] = read.rack(body, "rackId", hint=hint)
+    return found
 
 
-async def _ask_registration(
-    context: Context, node_id: NodeId, boot_id: uuid.UUID, place: Address, epoch: BrokerEpoch = -1
-) -> ErrorCode:
-    listener = {
-        "name": place.security_protocol,
-        "host": place.host,
-        "port": place.port,
-        "security_protocol": SECURITY_PROTOCOLS.index(place.security_protocol),
-    }
-    fields = {
-        "broker_id": node_id,
-        "cluster_id": context.broker.image.cluster_id,
-        "incarnation_id": boot_id,
-        "listeners": [listener],
-        "features": [],
-        "rack": place.rack,
-        "is_migrating_zk_broker": False,
-        "log_dirs": [],
-        "previous_broker_epoch": epoch,
-    }
-    answer = await context.broker_client.ask(_BROKER_REGISTRATION, fields, version=_REGISTRATION_VERSION)
-    return ErrorCode(answer.error_code)
-
-
-async def _ask_close(context: Context, node_id: NodeId) -> ErrorCode:
-    answer = await context.broker_client.ask(_UNREGISTER_BROKER, {"broker_id": node_id})
-    return ErrorCode(answer.error_code)
-
-
-async def _changed(context: Context, node_id: NodeId, epoch: BrokerEpoch | None, change: Any) -> ExternalBrokerInfo:
-    """The external broker after a compare-and-set on its epoch; retried unless the client named the epoch."""
-    deadline = trio.current_time() + _TRY_SECONDS
-    while True:
-        image = context.broker.image
-        guest = image.external_brokers.get(node_id)
-        if guest is None:
-            raise (
-                Problem(409, "yak-broker", f"broker {node_id} is a YAK broker", _ONLY_GUESTS)
-                if (node_id in image.brokers or node_id in image.former)
-                else _unknown(node_id)
-            )
-        if epoch is not None and guest.broker_epoch != epoch:
-            raise _stale(node_id, guest.broker_epoch)
-        code: ErrorCode = await change(guest)
-        if code is ErrorCode.none:
-            now = context.broker.image.external_brokers.get(node_id)
-            return guest if now is None else now
-        if code is not ErrorCode.stale_broker_epoch:
-            raise kafka_problem(code, f"broker {node_id}")
-        if epoch is not None or trio.current_time() >= deadline:
-            raise _stale(node_id, context.broker.image.external_brokers.get(node_id, guest).broker_epoch)
-        await trio.sleep(_AGAIN_SECONDS)
+def _closed(broker: ExternalBroker) -> ExternalBroker:
+    if broker.state is BrokerState.CLOSED:
+        return broker
+    return replace(broker, broker_epoch=broker.broker_epoch + 1, state=BrokerState.CLOSED)
 
 
 def _unknown(node_id: NodeId) -> Problem:
     return Problem(404, "unknown-broker", f"broker {node_id} is not registered", "GET /broker_mgmt/0 lists all")
 
 
-def _stale(node_id: NodeId, epoch: BrokerEpoch) -> Problem:
-    words = f"broker {node_id} was changed by another request"
-    return Problem(409, "stale-broker-epoch", words, f"its epoch is {epoch}: check the broker, then send this epoch")
-
-
-def _not_registered(context: Context, node_id: NodeId, boot_id: uuid.UUID, code: ErrorCode) -> Problem:
-    if code is ErrorCode.policy_violation:
-        return Problem(
-            409, "too-many-brokers", "the maximum number of external brokers is registered", "unregister unused ones"
-        )
-    if code is not ErrorCode.duplicate_broker_registration:
-        return kafka_problem(code, f"broker {node_id}")
-    guest = context.broker.image.external_brokers.get(node_id)
-    slug = "duplicate-broker-registration"
-    if guest is None:
-        return Problem(409, slug, f"{node_id} is or was the id of a YAK broker", "take another brokerId")
-    if guest.boot_id == str(boot_id) and guest.state is BrokerState.CLOSED:
-        return Problem(
-            409, slug, f"this registration of broker {node_id} was closed", "send another internalUUID, or none"
-        )
-    return Problem(409, slug, f"broker {node_id} is registered", "POST /update_broker changes it")
+def _duplicate(words: str, hint: str) -> Problem:
+    return Problem(409, "duplicate-broker-registration", words, hint)
 
 
 _REGISTRATION: Final = a_body(

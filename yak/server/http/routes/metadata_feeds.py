@@ -29,6 +29,7 @@ from yak.ports.metadata_store import TailedRecord
 from yak.server.boot import METADATA_FOLDER
 from yak.server.http.bodies import query_integer, query_text, refuse_unknown_query
 from yak.server.http.context import Context
+from yak.server.http.external_brokers import ExternalBrokers, Reading
 from yak.server.http.metadata_bodies import image_answer, thread_answer
 from yak.server.http.metadata_schemas import BROKER_CHANGES, CLIENT_CHANGES, CLUSTER, COUNT, LOG
 from yak.server.http.problems import Problem
@@ -74,11 +75,13 @@ async def _changes(context: Context, request: Request, *, for_brokers: bool) -> 
     refuse_unknown_query(request, ())
     broker, now_ms = context.broker, context.shell.clock.now_ms()
     since_ms = _past_ms("previous_offset", request.path_params["previous_offset"], now_ms, _TIME_HINT)
+    external = await context.part(ExternalBrokers).read()
     image = broker.image
     is_current = broker.metadata.store_lost_ms is None and broker.metadata.lifecycle.state is LifecycleState.ACTIVE
-    told_ms = told_up_to_ms(image, now_ms, is_current=is_current)
-    show = partial(changes_json, image, since_ms, now_ms, told_ms, for_brokers=for_brokers)
-    return await image_answer(context, image, show)
+    told_ms = min(told_up_to_ms(image, now_ms, is_current=is_current), external.at_ms)
+    brokers = external.brokers.values()
+    show = partial(changes_json, image, brokers, since_ms, now_ms, told_ms, for_brokers=for_brokers)
+    return await image_answer(context, image, len(brokers), show)
 
 
 async def log(context: Context, request: Request) -> Response:
@@ -102,10 +105,13 @@ async def image(context: Context, request: Request) -> Response:
     """The cluster at an offset or a time; the current one by default."""
     refuse_unknown_query(request, ("at",))
     at = query_text(request, "at")
-    then = context.broker.image
-    if at is not None:
-        then = await context.part(History).image_at(_point(at, context.shell.clock.now_ms()))
-    return await image_answer(context, then, partial(cluster_json, then))
+    if at is None:
+        external, then = await context.part(ExternalBrokers).read(), context.broker.image
+    else:
+        # The registry has no history.
+        external, then = Reading(), await context.part(History).image_at(_point(at, context.shell.clock.now_ms()))
+    brokers = external.brokers.values()
+    return await image_answer(context, then, len(brokers), partial(cluster_json, then, brokers))
 
 
 # ------------------------------------------------------------------------------------------------------ helpers

@@ -7,19 +7,20 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.cluster.image import TopicInfo
+from yak.cluster.image import BrokerInfo, TopicInfo
 from yak.errors import ErrorCode
 from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
 from yak.server.http import metadata_bodies as read
 from yak.server.http.bodies import INT64_MAX, fields_of, json_body, kind_of, refuse_unknown_query
 from yak.server.http.context import Context
+from yak.server.http.external_brokers import ExternalBrokers
 from yak.server.http.metadata_bodies import NODE_ID_MAX, json_answer, require_store, thread_answer
 from yak.server.http.metadata_schemas import COUNT, NODE_ID, PRODUCER, TOPIC, UUID, WHOLE_TOPIC, a_body, a_list
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.schemas import given, or_null
-from yak.views.metadata_json import STATUS, partition_json, seconds, topic_json
+from yak.views.metadata_json import STATUS, ExternalBroker, partition_json, seconds, topic_json
 
 _CREATE_TOPICS: Final = 19
 _INIT_PRODUCER_ID: Final = 22
@@ -112,7 +113,9 @@ async def register_producer(context: Context, request: Request) -> Response:
     epoch = read.optional_integer(body, "brokerEpoch", minimum=0, maximum=INT64_MAX, hint=_PRODUCER_HINT)
     image = context.broker.image
     node_id = context.broker.node_id if node_id is None else node_id
-    broker = image.brokers.get(node_id) or image.former.get(node_id) or image.external_brokers.get(node_id)
+    broker: BrokerInfo | ExternalBroker | None = image.brokers.get(node_id) or image.former.get(node_id)
+    if broker is None:
+        broker = (await context.part(ExternalBrokers).read()).brokers.get(node_id)
     if broker is None:
         raise Problem(
             404, "unknown-broker", f"broker {node_id} is not registered", "GET /get_active_brokers lists some"

@@ -1,0 +1,186 @@
+"""The registry of external brokers in a real Redis: its bound, conflicts, old entries, taken ids and outages."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import redis as redis_py
+import trio
+
+from yak.cluster.image import Image
+from yak.cluster.records import BrokerState
+from yak.server.http import external_brokers as module
+from yak.server.http.external_brokers import ExternalBrokers
+from yak.server.http.problems import Problem
+from yak.server.redis_client import ConnectionLost
+from yak.views.metadata_json import ExternalBroker
+
+KEY = "registry:guests"
+
+
+class Store:
+    """Calls Redis as `RedisStore` does; `is_away` is an outage."""
+
+    prefix = "registry:"
+
+    def __init__(self, url):
+        self.client = redis_py.Redis.from_url(url, decode_responses=True)
+        self.is_away = False
+        self.calls = 0
+
+    async def call(self, *command, timeout_seconds):
+        self.calls += 1
+        if self.is_away:
+            raise ConnectionLost("gone")
+        return self.client.execute_command(*command)
+
+
+@pytest.fixture
+def store(embedded):
+    made = Store(embedded.url)
+    made.client.delete(KEY)
+    yield made
+    made.client.close()
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch):
+    monkeypatch.setattr(module, "_FRESH_SECONDS", 0.0)
+
+
+def registry(store, **image):
+    own, shell = SimpleNamespace(image=Image(incarnation_ms=77, **image)), SimpleNamespace(store=store)
+    return ExternalBrokers(SimpleNamespace(broker=own, shell=shell))
+
+
+def broker(node_id, state=BrokerState.ACTIVE):
+    return ExternalBroker(node_id, 1, f"u{node_id}", "h", 9092, "r/ä", "SSL", state)
+
+
+def put(registry, new):
+    return trio.run(registry.change, new.node_id, lambda _old: new)
+
+
+def listed(registry):
+    return trio.run(registry.read).brokers
+
+
+def test_every_broker_reads_what_another_one_registered(store):
+    first, second = registry(store), registry(store)
+    made = put(first, broker(9))
+    assert made == broker(9)
+    reading = trio.run(second.read)
+    assert reading.brokers == {9: made}
+    assert 1_600_000_000_000 < reading.brokers[9].changed_ms <= reading.at_ms
+
+
+def test_a_full_registry_forgets_the_broker_closed_first_and_refuses_when_none_is(store, monkeypatch):
+    monkeypatch.setattr(module, "EXTERNAL_BROKERS_MAX", 3)
+    mine = registry(store)
+    for node_id in (8, 7, 9):
+        put(mine, broker(node_id))
+    with pytest.raises(Problem) as refused:
+        put(mine, broker(10))
+    assert (refused.value.status, refused.value.error) == (409, "too-many-brokers")
+    for node_id in (9, 7):
+        put(mine, broker(node_id, BrokerState.CLOSED))
+        trio.run(trio.sleep, 0.002)
+    put(mine, broker(10))
+    assert sorted(listed(mine)) == [7, 8, 10]
+
+
+def test_a_change_that_conflicts_is_planned_again_with_the_newer_entry(store):
+    mine, other = registry(store), registry(store)
+    put(mine, broker(9))
+    seen = []
+
+    def plan(old):
+        if not seen:
+            put_by_other = replace(old, broker_epoch=2, host="other")
+            store.client.hset(KEY, "9", json.dumps(entry_of(put_by_other)))
+        seen.append(old.broker_epoch)
+        return replace(old, broker_epoch=old.broker_epoch + 1, port=1)
+
+    made = trio.run(mine.change, 9, plan)
+    assert seen == [1, 2]
+    assert (made.broker_epoch, made.host, made.port) == (3, "other", 1)
+    assert listed(other) == {9: made}
+
+
+def test_two_registrations_at_the_same_time_stay_within_the_bound(store, monkeypatch):
+    monkeypatch.setattr(module, "EXTERNAL_BROKERS_MAX", 2)
+    mine = registry(store)
+    put(mine, broker(8))
+
+    def plan(_old):
+        if not store.client.hexists(KEY, "10"):
+            store.client.hset(KEY, "10", json.dumps(entry_of(broker(10))))
+        return broker(9)
+
+    with pytest.raises(Problem) as refused:
+        trio.run(mine.change, 9, plan)
+    assert refused.value.error == "too-many-brokers"
+    assert sorted(listed(mine)) == [8, 10]
+
+
+def test_entries_of_an_older_yak_are_taken_over(store):
+    old = {"broker_epoch": 4, "boot_id": "u9", "host": "h", "port": 9092, "rack": None, "security_protocol": "SSL"}
+    store.client.hset(KEY, "9", json.dumps(old | {"state": "CLOSED", "nonce": "n", "changed": 12}))
+    (found,) = listed(registry(store)).values()
+    assert (found.broker_epoch, found.state, found.rack, found.changed_ms) == (4, BrokerState.CLOSED, None, 77)
+
+
+def test_an_id_that_a_yak_broker_took_is_hidden_and_makes_room_first(store, monkeypatch):
+    monkeypatch.setattr(module, "EXTERNAL_BROKERS_MAX", 3)
+    mine = registry(store)
+    put(mine, broker(6, BrokerState.CLOSED))
+    put(mine, broker(7))
+    put(mine, broker(8))
+    later = registry(store, unregistered={7: 5})
+    assert sorted(listed(later)) == [6, 8]
+    put(later, broker(9))
+    assert sorted(listed(later)) == [6, 8, 9]
+    assert sorted(store.client.hkeys(KEY)) == ["6", "8", "9"]
+
+
+def test_during_an_outage_the_newest_reading_is_shown_and_changes_are_refused(store):
+    mine = registry(store)
+    put(mine, broker(9))
+    store.is_away = True
+    reading = trio.run(mine.read)
+    assert (list(reading.brokers), reading.at_ms) == ([9], reading.brokers[9].changed_ms)
+    assert trio.run(registry(store).read) == module.Reading({}, 0)
+    with pytest.raises(Problem) as refused:
+        put(mine, broker(10))
+    assert (refused.value.status, refused.value.error) == (503, "metadata-store-unavailable")
+
+
+def test_a_fresh_reading_asks_redis_nothing(store, monkeypatch):
+    mine = registry(store)
+    put(mine, broker(9))
+    monkeypatch.setattr(module, "_FRESH_SECONDS", 60.0)
+
+    async def read_twice():
+        await mine.read()
+        before = store.calls
+        store.is_away = True
+        mine._tried_at = float("-inf")
+        await mine.read()
+        await mine.read()
+        return store.calls - before
+
+    assert trio.run(read_twice) == 1, "also after a failure"
+
+
+def entry_of(broker):
+    return {
+        "broker_epoch": broker.broker_epoch,
+        "boot_id": broker.boot_id,
+        "host": broker.host,
+        "port": broker.port,
+        "rack": broker.rack,
+        "security_protocol": broker.security_protocol,
+        "state": broker.state,
+        "changed_ms": 1,
+    }
