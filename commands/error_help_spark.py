@@ -5,9 +5,9 @@ from yak.commands.error_explanation import Explanation, explain
 _SESSION: dict[str, Explanation] = {
     "spark-missing": explain(
         "Spark cannot start: PySpark or a suitable Java is missing.",
-        "They are optional extras, because brokers do not need them. Spark 4 needs Java 17 or newer.",
+        "PySpark is an optional extra, because brokers do not need it. Spark 4 needs Java 17 or newer.",
         "pip install 'yak-broker[spark]'",
-        "pip install 'yak-broker[spark-java]'",
+        "apt install openjdk-17-jre-headless",
         "YAK_SPARK_PYTHON=/path/to/python yak spark …",
     ),
     "spark-options": explain(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from yak.spark.session.settings import SessionSettings
+    from yak.spark.driver.settings import SessionSettings
 
 SPARK = "Spark"
 
@@ -58,7 +58,7 @@ def session_settings(
     ui: bool = False,
 ) -> "SessionSettings":
     """The validated settings. Raises UsageError (`spark-options`)."""
-    from yak.spark.session.settings import SessionSettings, parse_conf
+    from yak.spark.driver.settings import SessionSettings, parse_conf
 
     made = SessionSettings(
         app_name=app_name,

@@ -17,7 +17,7 @@ VARIABLE = "YAK_SPARK_PYTHON"
 OWN_PLACE = "~/.yak-spark"
 _HANDED_OVER = "YAK_SPARK_HANDED_OVER"
 _NEEDED = ("pyspark", "pyarrow", "numpy", "pandas")
-_LOOK = "import " + ", ".join((*_NEEDED, "yak.spark.session")) + "; print('well')"
+_LOOK = "import " + ", ".join((*_NEEDED, "yak.spark.driver")) + "; print('well')"
 _LOOK_S = 60
 
 

@@ -56,8 +56,8 @@ def shell(
     handed = hand_over()
     if handed is not None:
         return handed
-    from yak.spark.session.make import make_session
-    from yak.spark.session.shell import interact
+    from yak.spark.driver.make import make_session
+    from yak.spark.driver.shell import interact
 
     settings = replace(settings, log=scratch_log("shell"))
     with g.out.progress("starting Spark"):

@@ -20,7 +20,7 @@ from yak.commands.spark_options import (
 )
 
 if TYPE_CHECKING:
-    from yak.spark.session.settings import SessionSettings
+    from yak.spark.driver.settings import SessionSettings
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
@@ -167,9 +167,9 @@ def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], ma
 
     from yak.commands.spark_rows import print_rows
     from yak.local.spark_runs import scratch_log
+    from yak.spark.driver.errors import translate
+    from yak.spark.driver.make import make_session
     from yak.spark.jobs.sql import Options, build
-    from yak.spark.session.errors import translate
-    from yak.spark.session.make import make_session
 
     options = Options(**reading)
     if options.topic:

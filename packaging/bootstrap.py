@@ -1,7 +1,7 @@
 """Make `.venv`, or see in a moment that it is as it should be. Run by the Makefile with any Python 3.11 or newer.
 
     python3 packaging/bootstrap.py demo    what `yak` and its demo need to run
-    python3 packaging/bootstrap.py spark   that, with Spark and a Java for it
+    python3 packaging/bootstrap.py spark   that, with Spark
     python3 packaging/bootstrap.py dev     that, and everything to test, lint and package it
 
 Standard library only. What was installed is remembered in `.venv/yak-<what>.stamp`, keyed by what decides it: the
@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
-EXTRAS = {"demo": "[demo]", "spark": "[demo,spark,spark-java]", "dev": "[dev]"}
+EXTRAS = {"demo": "[demo]", "spark": "[demo,spark]", "dev": "[dev]"}
 NEEDED_BY = {"demo": "the demo", "spark": "the demo on Spark", "dev": "development"}
 SYSTEMS = ("linux", "darwin")
 MACHINES = ("x86_64", "aarch64", "arm64")

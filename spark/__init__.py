@@ -1,32 +1,42 @@
-"""Analytics on Spark: topics as tables (`YakDataSource`), jobs over them, and sessions to run them in.
+"""Analytics on Spark: topics as tables (`format("yak")`), jobs over them, and sessions to run them in.
 
-    from yak.spark import YakDataSource
-    spark.dataSource.register(YakDataSource)
+    import yak.spark
+    spark = yak.spark.session()
     spark.read.format("yak").option("bootstrap", "localhost:9092").option("subscribe", "orders").load()
+
+With a session of your own: `spark.dataSource.register(yak.spark.YakDataSource)`.
 
 Importing this package does not import pyspark, numpy or pyarrow; its public names import them on first use.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from yak.spark.source.data_source import YakDataSource as YakDataSource
 
-__all__ = ["YakDataSource"]
+__all__ = ["YakDataSource", "session"]
 
-_HOMES = {"YakDataSource": "yak.spark.source.data_source"}
-"""The module that each public name is in."""
+
+def session(master: str | None = None, *, conf: Mapping[str, str] | None = None, **settings: Any) -> Any:
+    """A SparkSession with `format("yak")` registered, by default on this machine.
+
+    `conf` holds Spark's own settings; `settings` are other fields of `yak.spark.driver.settings.SessionSettings`. Raises
+    UsageError: `spark-missing`, `spark-options`, `spark-master`, `spark-memory`, …
+    """
+    from yak.spark.driver.make import make_session
+    from yak.spark.driver.settings import SessionSettings
+
+    return make_session(SessionSettings(master=master, conf=conf or {}, **settings))
 
 
 if not TYPE_CHECKING:  # inside the `if`, because a type checker would otherwise accept any name of this module
 
     def __getattr__(name: str) -> object:
-        """Import a public name on first use (PEP 562)."""
-        home = _HOMES.get(name)
-        if home is None:
+        """Import `YakDataSource`, which needs pyspark, on first use (PEP 562)."""
+        if name != "YakDataSource":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
+        from yak.spark.source.data_source import YakDataSource
 
-        found = getattr(import_module(home), name)
-        globals()[name] = found
-        return found
+        globals()[name] = YakDataSource
+        return YakDataSource

@@ -37,8 +37,8 @@ def job_options(bootstrap: str, folder: str) -> list[tuple[str, Any]]:
 
 def main(arguments: Sequence[str]) -> int:
     """Run until SIGTERM."""
-    from yak.spark.session.running import running
-    from yak.spark.session.settings import SessionSettings
+    from yak.spark.driver.running import running
+    from yak.spark.driver.settings import SessionSettings
 
     bootstrap, folder = arguments
     settings = SessionSettings(app_name="yak-demo", master="local[2]", driver_memory="1g")

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import typer
     from pyspark.sql import DataFrame, SparkSession
 
+    from yak.spark.driver.settings import SessionSettings
     from yak.spark.jobs.sinks import Running
-    from yak.spark.session.settings import SessionSettings
 
 
 def _append_only(options: Any) -> tuple[str, ...]:  # noqa: ARG001 - every job is asked with its options
@@ -88,7 +88,7 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
 def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
     """Run a job to its end, or to SIGTERM or Ctrl-C; return the exit code. Raises YakError before Spark starts."""
     options.check()
-    from yak.spark.session.running import running
+    from yak.spark.driver.running import running
 
     with running(
         job.name,
@@ -118,7 +118,7 @@ def start(job: Job, spark: "SparkSession", options: Any) -> "Running":
 
 def session_settings(job: Job, options: SparkOptions) -> "SessionSettings":
     """The settings of the job's session."""
-    from yak.spark.session.settings import SessionSettings
+    from yak.spark.driver.settings import SessionSettings
 
     return SessionSettings(
         app_name=f"yak-{job.name}",
@@ -144,7 +144,7 @@ def main(arguments: Sequence[str]) -> int:
         job = jobs.load(arguments[0])
         command(job, arguments[1:])(list(arguments[1:]), prog_name=f"yak spark run {job.name}", standalone_mode=True)
     except YakError as error:
-        from yak.spark.session.errors import in_lines
+        from yak.spark.driver.errors import in_lines
 
         sys.stderr.write(in_lines(error))
         return error.exit_code

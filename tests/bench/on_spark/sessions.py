@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from yak.spark.session.python import worker_python
-
 ROOT = Path(__file__).resolve().parents[3]
 CORES = 2
 
 
 def make_session(folder: Path, jars: Sequence[Path], master: str = f"local[{CORES}]", **more: str) -> Any:
     """A session with YAK's source and, by `jars`, Spark's own; executors of a cluster import YAK from this tree."""
-    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = worker_python(), sys.executable
+    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable, sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 

@@ -1,6 +1,6 @@
 """`yak spark` as a user types it: on a real broker, with real Spark.
 
-Jobs and programs run as processes of their own: `yak.spark.jobs.__main__` and `yak.spark.session.submitted`.
+Jobs and programs run as processes of their own: `yak.spark.jobs.__main__` and `yak.spark.driver.submitted`.
 """
 
 import json
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from yak.client.admin import Admin
 from yak.commands import main as program
 from yak.local import spark_runs
 from yak.local.processes import is_running
-from yak.spark.session.make import quiet_python
+from yak.spark.driver.make import quiet_python
 
 TIMEOUT_S = 300
 pytestmark = pytest.mark.timeout(900)
@@ -75,7 +74,7 @@ def yak(spark: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixtur
         quiet_python(settings.log)
         return Kept(spark)
 
-    monkeypatch.setattr("yak.spark.session.make.make_session", shared)
+    monkeypatch.setattr("yak.spark.driver.make.make_session", shared)
     monkeypatch.setattr("signal.signal", lambda *_: None)
 
     def run(*words: str) -> tuple[int, str, str]:
@@ -229,34 +228,6 @@ def test_a_master_that_is_not_there_is_told_at_once() -> None:
     assert ran.returncode == 2
     assert ran.stderr.startswith(f"error[spark-master]: the Spark master spark://127.0.0.1:{port} does not answer")
     assert no_trace_in(ran.stderr)
-
-
-SILENT = """
-import sys
-from yak.errors import YakError
-from yak.spark.session import make
-from yak.spark.session.settings import SessionSettings
-try:
-    make.make_session(SessionSettings(master=sys.argv[1], answer_s=2.0))
-except YakError as error:
-    print(error.code, error.exit_code, error.why)
-"""
-
-
-@contextmanager
-def a_silent_server() -> Iterator[int]:
-    """It takes connections, and says nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
-def test_a_master_that_says_nothing_is_given_up_in_time(tmp_path: Path) -> None:
-    with a_silent_server() as port:
-        child = subprocess.run(
-            [sys.executable, "-P", "-c", SILENT, f"spark://127.0.0.1:{port}"],
-            capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-        )  # fmt: skip
-    assert child.stdout.startswith("spark-master 2 it took the connection"), child.stdout + child.stderr[-500:]
 
 
 def test_a_job_that_cannot_begin_is_told_and_ends_with_2(new_name: Callable[[], str]) -> None:

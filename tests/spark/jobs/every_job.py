@@ -38,8 +38,8 @@ def jobs_of(bootstrap: str, folder: Path, topic: str, other: str) -> dict[str, A
 
 def main() -> None:
     bootstrap, folder, words = sys.argv[1:]
-    from yak.spark.session.make import make_session
-    from yak.spark.session.settings import SessionSettings
+    from yak.spark.driver.make import make_session
+    from yak.spark.driver.settings import SessionSettings
 
     conf = {"spark.sql.shuffle.partitions": "2"}
     spark = make_session(SessionSettings(master="local[2]", conf=conf, driver_memory="1g"))

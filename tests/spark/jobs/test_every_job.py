@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from yak.errors import UsageError, YakError
+from yak.spark.driver.errors import translate
 from yak.spark.jobs import load
-from yak.spark.session.errors import translate
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -13,14 +13,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from yak.errors import UsageError
-from yak.spark.session.errors import needs_pyspark, translate
-from yak.spark.session.java import use_java
-from yak.spark.session.master import check_answers, no_executor, silent_master
-from yak.spark.session.python import worker_python
-from yak.spark.session.settings import SessionSettings
-from yak.spark.session.shipping import executor_path, ship
-from yak.spark.session.silence import bounded
+from yak.errors import UsageError, YakError
+from yak.spark.driver.errors import needs_pyspark, translate
+from yak.spark.driver.java import use_java
+from yak.spark.driver.master import check_answers, no_executor, silent_master
+from yak.spark.driver.settings import SessionSettings
+from yak.spark.driver.shipping import executor_path, ship
 
 _LOG4J = """rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -49,14 +47,12 @@ def make_session(settings: SessionSettings | None = None) -> Any:
     for name, value in configuration(settings).items():
         builder = builder.config(name, value)
     try:
-        with _java_words_in(settings.log), bounded(settings) as is_late:
+        with _java_words_in(settings.log):
             spark = builder.getOrCreate()
     except Exception as error:
         if settings.log is not None:
             quiet_python(settings.log)
-        if is_late.is_set():
-            raise silent_master(settings.where, settings.answer_s) from None
-        raise translate(error, settings.log) from error
+        raise failure(error, settings) from error
     if settings.log is not None:
         quiet_python(settings.log)
     if settings.connector == "yak":
@@ -67,6 +63,14 @@ def make_session(settings: SessionSettings | None = None) -> Any:
         ship(spark, settings)
         wait_for_executor(spark, settings)
     return spark
+
+
+def failure(error: Exception, settings: SessionSettings) -> YakError:
+    """The error for a session that could not be made."""
+    # Spark gives up a master after a minute, stops its context, and then fails on the stopped context.
+    if "stopped SparkContext" in str(error) and not settings.is_local:
+        return silent_master(settings.where)
+    return translate(error, settings.log)
 
 
 def require_pyspark() -> None:
@@ -153,7 +157,7 @@ def quiet_python(log: Path) -> None:
 def _set_environment(settings: SessionSettings) -> None:
     """Set what Spark reads only from environment variables: the workers' Python and the listen address."""
     if settings.is_local:
-        os.environ["PYSPARK_PYTHON"] = worker_python()
+        os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     elif not settings.is_connect:

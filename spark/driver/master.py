@@ -52,13 +52,12 @@ def check_answers(master: str, *, timeout_s: float) -> None:
         )
 
 
-def silent_master(master: str, waited_s: float) -> UsageError:
+def silent_master(master: str) -> UsageError:
     """The error for a master that accepts a connection but does not answer."""
     return UsageError(
         "spark-master",
         f"the Spark master {master} does not answer",
-        why=f"it took the connection, but not the application, in {waited_s:g} s: it may not be Spark, "
-        "or of another version",
+        why="it took the connection, but not the application: it may not be Spark, or of another version",
         try_=_other(master),
     )
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from yak.errors import UsageError
-from yak.spark.session import make, shipping
-from yak.spark.session.master import addresses_of, check_answers
-from yak.spark.session.settings import SessionSettings, parse_conf
-from yak.spark.session.submitting import Submission, submit_command
+from yak.spark.driver import make, shipping
+from yak.spark.driver.master import addresses_of, check_answers
+from yak.spark.driver.settings import SessionSettings, parse_conf
+from yak.spark.driver.submitting import Submission, submit_command
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_the_package_is_one_zip_that_holds_what_an_executor_imports(tmp_path: Pa
 def test_a_program_is_submitted_with_the_package_and_with_what_it_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("yak.spark.session.submitting.check_answers", lambda *_args, **_named: None)
+    monkeypatch.setattr("yak.spark.driver.submitting.check_answers", lambda *_args, **_named: None)
     monkeypatch.setattr(shipping, "package_zip", lambda: tmp_path / "yak.zip")
     settings = SessionSettings(
         app_name="j", master="spark://h:7077", conf={"a": "b"}, jars=("x.jar",), driver_memory="2g"
@@ -185,3 +185,11 @@ def test_a_submission_that_cannot_be_is_refused(wrong: Submission) -> None:
     with pytest.raises(UsageError) as refused:
         submit_command(wrong)
     assert refused.value.code == "spark-options"
+
+
+def test_a_session_that_spark_stopped_itself_blames_the_master_that_did_not_answer() -> None:
+    error = RuntimeError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")
+    told = make.failure(error, SessionSettings(master="spark://h:7077"))
+    assert (told.code, told.exit_code) == ("spark-master", 2)
+    assert told.why.startswith("it took the connection, but not the application")
+    assert make.failure(error, SessionSettings(master="local[1]")).code != "spark-master"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yak
-from yak.spark.session.settings import SessionSettings
+from yak.spark.driver.settings import SessionSettings
 
 ENVIRONMENT = "yakdeps"
 _KEPT_S = 30 * 24 * 3600

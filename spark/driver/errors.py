@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from yak.errors import UsageError, YakError
-from yak.spark.session.carried import found_in
+from yak.spark.driver.carried import found_in
 
 _LOG_END_BYTES = 200_000
 _WORDS_MAX = 300
@@ -144,7 +144,7 @@ _KNOWN: tuple[tuple[str, _Maker], ...] = (
     (r"There are \[\d+\] sources in the checkpoint offsets and now there are \[\d+\][^\n]*", _other_checkpoint),
     (_STATE, _other_checkpoint),
     (r"[^\n]*UnsupportedClassVersionError[^\n]*",
-     _told("spark-missing", "this Java is too old for Spark", "pip install 'yak-broker[spark-java]'")),
+     _told("spark-missing", "this Java is too old for Spark", "JAVA_HOME=/path/to/java17 yak spark …")),
     (r"unresolved dependency[^\n]*|Server access error[^\n]*|DEPENDENCY_RESOLUTION[^\n]*",
      _told("spark-package", "a jar that the session needs could not be had",
            "--jars /path/to/the.jar        a copy of your own", "check that a Maven repository can be reached")),

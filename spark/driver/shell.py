@@ -5,8 +5,8 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from yak.spark.session.errors import in_lines, is_of_spark, translate
-from yak.spark.session.settings import SessionSettings
+from yak.spark.driver.errors import in_lines, is_of_spark, translate
+from yak.spark.driver.settings import SessionSettings
 
 
 def names_for(spark: Any, bootstrap: str, settings: SessionSettings) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from typing import Any
 from yak.local import spark_runs
 from yak.local.processes import identify
 from yak.local.spark_runs import Run
-from yak.spark.session.errors import in_lines, translate
-from yak.spark.session.make import make_session
-from yak.spark.session.progress import listen, wait_for_last
-from yak.spark.session.settings import SessionSettings
+from yak.spark.driver.errors import in_lines, translate
+from yak.spark.driver.make import make_session
+from yak.spark.driver.progress import listen, wait_for_last
+from yak.spark.driver.settings import SessionSettings
 
 BATCH_END_S = 60.0
 """How long the current batch may take to end after a stop request."""

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from yak.spark.session.progress import lag_of, line_of, offsets_in
-from yak.spark.session.running import stop_in_order
+from yak.spark.driver.progress import lag_of, line_of, offsets_in
+from yak.spark.driver.running import stop_in_order
 
 PROGRESS: dict[str, Any] = {
     "id": "q-1",

@@ -37,7 +37,7 @@ def _told_all() -> None:
     """Wait for the progress of the last batches."""
     from pyspark.sql import SparkSession
 
-    from yak.spark.session.progress import wait_for_last
+    from yak.spark.driver.progress import wait_for_last
 
     spark = SparkSession.getActiveSession()
     if spark is not None:
@@ -64,8 +64,8 @@ def _when_made(folder: Path | None) -> None:
 def _prepare(spark: Any, folder: Path | None) -> None:
     from yak.local import spark_runs
     from yak.spark import YakDataSource
-    from yak.spark.session.make import quiet_python
-    from yak.spark.session.progress import listen
+    from yak.spark.driver.make import quiet_python
+    from yak.spark.driver.progress import listen
 
     spark.dataSource.register(YakDataSource)
     if folder is None:
@@ -90,7 +90,7 @@ def _tell(folder: Path, error: Exception) -> None:
 
     from yak.errors import YakError
     from yak.local import spark_runs
-    from yak.spark.session.errors import is_of_spark, translate
+    from yak.spark.driver.errors import is_of_spark, translate
 
     if is_of_spark(error):
         shown = translate(error, folder / "spark.log")

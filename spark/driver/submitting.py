@@ -1,8 +1,8 @@
 """Runs a user's PySpark program under spark-submit, as a run.
 
-Started as a process (`python -m yak.spark.session.submitting WORDS OF SPARK-SUBMIT`), it starts spark-submit as its
+Started as a process (`python -m yak.spark.driver.submitting WORDS OF SPARK-SUBMIT`), it starts spark-submit as its
 child, writes Spark's output to the log, and records how the run ended. In client mode spark-submit gets the file of
-`yak.spark.session.submitted` instead of the program; that wrapper runs the program with the data source registered and
+`yak.spark.driver.submitted` instead of the program; that wrapper runs the program with the data source registered and
 its queries' progress recorded.
 """
 
@@ -19,13 +19,12 @@ from pathlib import Path
 from yak.errors import UsageError, YakError
 from yak.local import spark_runs
 from yak.local.processes import identify
-from yak.spark.session.errors import in_lines, translate
-from yak.spark.session.java import use_java
-from yak.spark.session.make import log_option, require_pyspark
-from yak.spark.session.master import check_answers
-from yak.spark.session.python import worker_python
-from yak.spark.session.settings import SessionSettings
-from yak.spark.session.shipping import submit_arguments
+from yak.spark.driver.errors import in_lines, translate
+from yak.spark.driver.java import use_java
+from yak.spark.driver.make import log_option, require_pyspark
+from yak.spark.driver.master import check_answers
+from yak.spark.driver.settings import SessionSettings
+from yak.spark.driver.shipping import submit_arguments
 
 DEPLOY_MODES = ("client", "cluster")
 _SUBMITTED = Path(__file__).with_name("submitted.py")
@@ -112,7 +111,7 @@ def _run(run: spark_runs.Run, arguments: Sequence[str]) -> int:
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if any(each.startswith("local") for each in arguments[1:2]):
-        environment["PYSPARK_PYTHON"] = worker_python()
+        environment["PYSPARK_PYTHON"] = sys.executable
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     words = ["--driver-java-options", log_option(run.log), *arguments]
     asked = threading.Event()

