@@ -247,18 +247,3 @@ class Image:
     def without_position(self) -> "Image":
         """The same content without a position, to compare two histories."""
         return replace(self, offset=0, chain_hash="", timestamp_ms=0)
-
-
-def image_at_offset(records: Iterable[TailedRecord], offset: MetadataOffset) -> Image:
-    """The image as of `offset` (that record included), from records that begin at 1 or with a snapshot."""
-    return Image().apply_all(record for record in records if record.offset <= offset)[0]
-
-
-def image_at_time(records: Iterable[TailedRecord], timestamp_ms: int) -> Image:
-    """The image as of a time in ms since the epoch; records are taken in order up to the first later one."""
-    chosen = []
-    for record in records:
-        if record.timestamp_ms > timestamp_ms:
-            break
-        chosen.append(record)
-    return Image().apply_all(chosen)[0]

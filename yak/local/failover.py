@@ -16,7 +16,7 @@ from yak.client.replication import PartitionReplicas
 from yak.ids import NodeId, TopicPartition
 from yak.local.cluster import LocalCluster
 from yak.local.failover_timeline import Timeline, add_records, detection_ms, is_complete, last_elected_ms, tenths
-from yak.local.metadata_log import LOG_KEY, RedisSource, record_of
+from yak.local.metadata_log import LOG_KEY, RedisSource
 from yak.local.supervise import LogFollower
 from yak.local.write_probe import WriteProbe
 from yak.ports.metadata_store import TailedRecord
@@ -110,7 +110,7 @@ class RecordWatch:
 
     def records(self) -> list[TailedRecord]:
         """All records since the watch began."""
-        return [record_of(*entry) for entry in self._client.xrange(LOG_KEY, min=f"({self._after}")]
+        return [TailedRecord.from_stream(*entry) for entry in self._client.xrange(LOG_KEY, min=f"({self._after}")]
 
     def close(self) -> None:
         """Close the connection."""

@@ -4,7 +4,6 @@ Reading changes nothing: a torn tail in a broker's copy is skipped, not truncate
 """
 
 import itertools
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from yak.ports.metadata_store import TailedRecord
 METADATA_FOLDER = "__yak_metadata"
 LOG_KEY = "{y}:log"
 SNAPSHOT_KEY = "{y}:snapshot"
-SNAPSHOT = "Snapshot"
 SNAPSHOT_FILE = "snapshot"
 PAGE_RECORDS = 1000
 BLOCK_MS = 500
@@ -88,10 +86,7 @@ class RedisSource:
             found = client.hgetall(SNAPSHOT_KEY)
         finally:
             client.close()
-        if not found:
-            return None
-        payload = json.loads(found["payload"])
-        return TailedRecord(int(found["offset"]), found["h"], SNAPSHOT, int(found["t"]), payload)
+        return TailedRecord.from_snapshot(found) if found else None
 
     def records(self) -> Iterator[TailedRecord]:
         """The stream."""
@@ -99,7 +94,7 @@ class RedisSource:
         try:
             after = "-"
             while page := client.xrange(LOG_KEY, min=after, count=PAGE_RECORDS):
-                yield from (record_of(*entry) for entry in page)
+                yield from (TailedRecord.from_stream(*entry) for entry in page)
                 after = f"({page[-1][0]}"
         finally:
             client.close()
@@ -114,7 +109,7 @@ class RedisSource:
                     yield None
                     continue
                 for entry in found[0][1]:
-                    record = record_of(*entry)
+                    record = TailedRecord.from_stream(*entry)
                     after = record.offset
                     yield record
         finally:
@@ -217,20 +212,4 @@ def _trimmed(first: MetadataOffset) -> YakError:
         f"the state before record {first} is gone",
         why="older metadata records were folded into a snapshot",
         try_=(f"yak log --at {first}",),
-    )
-
-
-def _offset(entry_id: str) -> MetadataOffset:
-    return int(entry_id.split("-", 1)[0])
-
-
-def record_of(entry_id: str, fields: dict[str, str]) -> TailedRecord:
-    """A metadata record from an entry of the stream."""
-    return TailedRecord(
-        offset=_offset(entry_id),
-        chain_hash=fields["h"],
-        kind=fields["kind"],
-        timestamp_ms=int(fields["t"]),
-        payload=json.loads(fields["payload"]),
-        previous_hash=fields.get("p", ""),
     )

@@ -5,8 +5,9 @@ makes the change, and appends one record to the metadata log under a hash chain.
 cases against both implementations.
 """
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from yak.ids import MetadataOffset
 
@@ -25,6 +26,24 @@ class TailedRecord:
     timestamp_ms: int
     payload: dict[str, object] = field(default_factory=dict)
     previous_hash: str = ""
+
+    @classmethod
+    def from_stream(cls, entry_id: str, fields: Mapping[str, str]) -> "TailedRecord":
+        """Decode an entry of the store's stream."""
+        return cls(
+            offset=int(entry_id.split("-", 1)[0]),
+            chain_hash=fields["h"],
+            kind=fields["kind"],
+            timestamp_ms=int(fields["t"]),
+            payload=json.loads(fields["payload"]),
+            previous_hash=fields["p"],
+        )
+
+    @classmethod
+    def from_snapshot(cls, fields: Mapping[str, str]) -> "TailedRecord":
+        """Decode the store's snapshot, which replaces the trimmed records."""
+        payload = json.loads(fields["payload"])
+        return cls(int(fields["offset"]), fields["h"], "Snapshot", int(fields["t"]), payload)
 
 
 @dataclass(slots=True, frozen=True)
@@ -56,6 +75,3 @@ class StoreOutcome:
     offset: MetadataOffset = 0
     chain_hash: str = ""
     value: dict[str, object] = field(default_factory=dict)
-
-
-StoreRequests: TypeAlias = tuple[StoreRequest, ...]

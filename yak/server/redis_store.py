@@ -269,7 +269,7 @@ class RedisStore:
         found = dict(zip(flat[::2], flat[1::2], strict=True))
         if not found or int(found["offset"]) <= after:
             raise ConnectionLost(f"the metadata log has a gap after record {after}")
-        return snapshot_of(found)
+        return TailedRecord.from_snapshot(found)
 
 
 def key_prefix(namespace: str = "") -> str:
@@ -285,22 +285,8 @@ def script_parts(prefix: str, request: StoreRequest) -> tuple[Part, ...]:
 
 def record_of(entry: list[Any]) -> TailedRecord:
     """Decode a metadata record from a stream entry."""
-    flat = entry[1]
-    fields = dict(zip(flat[::2], flat[1::2], strict=True))
-    return TailedRecord(
-        offset=int(entry[0].split("-", 1)[0]),
-        chain_hash=fields["h"],
-        kind=fields["kind"],
-        timestamp_ms=int(fields["t"]),
-        payload=json.loads(fields["payload"]),
-        previous_hash=fields["p"],
-    )
-
-
-def snapshot_of(found: dict[str, str]) -> TailedRecord:
-    """Decode the snapshot of the trimmed records from its hash."""
-    payload = json.loads(found["payload"])
-    return TailedRecord(int(found["offset"]), found["h"], "Snapshot", int(found["t"]), payload)
+    entry_id, flat = entry
+    return TailedRecord.from_stream(entry_id, dict(zip(flat[::2], flat[1::2], strict=True)))
 
 
 def _offset_of(entries: list[list[Any]]) -> MetadataOffset:

@@ -285,10 +285,10 @@ class FaultCluster:
         return self._image
 
     def _read(self) -> Iterable[TailedRecord]:
-        from yak.local.metadata_log import LOG_KEY, record_of
+        from yak.local.metadata_log import LOG_KEY
 
         after = self._image.offset
-        yield from (record_of(*entry) for entry in self._source.xrange(LOG_KEY, min=f"({after}-0"))
+        yield from (TailedRecord.from_stream(*entry) for entry in self._source.xrange(LOG_KEY, min=f"({after}-0"))
 
     def active(self) -> list[int]:
         """Who is ACTIVE, by the store."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yak.cluster.image import ChainBroken, Image, image_at_offset, image_at_time
+from yak.cluster.image import ChainBroken, Image
 from yak.cluster.payload import BadRecord
 from yak.cluster.snapshot import read_snapshot, write_snapshot
 from yak.ports.metadata_store import StoreRequest, TailedRecord
@@ -239,14 +239,6 @@ def test_a_lossy_registration_is_remembered_over_later_ones():
     assert lossy_epoch(register(epoch=1, lossy=True), register(epoch=2)) == 1
     image = Image().apply_all(chain(register(epoch=1, lossy=True)))[0]
     assert read_snapshot(write_snapshot(image)) == image
-
-
-def test_an_image_can_be_had_as_of_an_offset_or_a_time():
-    records = chain(CLUSTER, register(), topic(), partitions(0), change(0))
-    assert image_at_offset(records, 4).topics["a"].partitions[0].leader == 1
-    assert image_at_offset(records, 3).topics == {}
-    assert image_at_time(records, 1004).topics["a"].partitions[0].leader == 1
-    assert image_at_time(records, 1).offset == 0
 
 
 @pytest.mark.parametrize(

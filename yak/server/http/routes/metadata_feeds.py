@@ -35,7 +35,7 @@ from yak.server.http.metadata_schemas import BROKER_CHANGES, CLIENT_CHANGES, CLU
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Parameter, Route
 from yak.server.redis_client import ConnectionLost, ReplyError
-from yak.server.redis_store import LogPage, RedisStore, record_of, snapshot_of
+from yak.server.redis_store import LogPage, RedisStore, record_of
 from yak.views.metadata_json import CLOCKS_MS, changes_json, cluster_json, seconds, told_up_to_ms
 from yak.views.metadata_records_json import record_json
 
@@ -294,7 +294,7 @@ class History:
         if self._is_on_the_way(point) and self._last is not None:
             image = self._last
         elif found.begin != 1:
-            base = await trio.to_thread.run_sync(snapshot_of, found.snapshot) if found.snapshot else None
+            base = await trio.to_thread.run_sync(TailedRecord.from_snapshot, found.snapshot) if found.snapshot else None
             if base is None or point.is_before(base):
                 raise _gone(found.begin if base is None else base.offset)
             image = await trio.to_thread.run_sync(image.apply, base)
