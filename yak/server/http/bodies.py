@@ -8,15 +8,17 @@ body arrives, and a body that costs too much is refused at once.
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 
 import trio
+from jsonschema_rs import ValidationError, validator_for
 from starlette.requests import ClientDisconnect, Request
 
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.problems import Problem
+from yak.server.http.route import Schema
 
 _T = TypeVar("_T")
 _Arguments = TypeVarTuple("_Arguments")
@@ -26,6 +28,8 @@ _PIECE_BYTES: Final = 64 * 1024
 _ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _SAME_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 INT64_MAX: Final = 2**63 - 1
+_FAULT_CHARS_MAX: Final = 200
+_validators: Final[dict[int, Any]] = {}
 SHOWN_DEPTH_MAX: Final = 64
 """JSON nested deeper than this is shown as text: many parsers fail on it."""
 PARSED_AT_ONCE_BYTES_MAX: Final = 64 * 1024
@@ -274,6 +278,33 @@ def _too_large(bytes_max: int) -> Problem:
 
 
 # ----------------------------------------------------------------------------------------------- fields and parameters
+
+
+def fault_of(value: Any, schema: Schema, *, except_for: Collection[str] = ()) -> ValidationError | None:
+    """The first deviation of a JSON value from a schema that is a constant of a module; some keywords may be left out."""
+    validator = _validators.get(id(schema))
+    if validator is None:
+        validator = _validators[id(schema)] = validator_for(dict(schema))
+    faults: Iterator[ValidationError] = validator.iter_errors(value)
+    return next((each for each in faults if each.schema_path[-1] not in except_for), None)
+
+
+def fault_words(fault: ValidationError) -> str:
+    """Where a body deviates from its schema, and how."""
+    where = ".".join(map(str, fault.instance_path))
+    return f"{where or 'the body'}: {fault.message[:_FAULT_CHARS_MAX]}"
+
+
+def checked(body: Any, schema: Schema, *, hint: str) -> Mapping[str, Any]:
+    """An object that its schema allows. Raises Problem 400 `bad-body`.
+
+    A name that no topic can have is allowed: Kafka refuses it with an error of its own.
+    """
+    fault = fault_of(body, schema, except_for=("pattern", "maxLength"))
+    if fault is not None:
+        raise Problem(400, "bad-body", fault_words(fault), hint)
+    fields: Mapping[str, Any] = body
+    return fields
 
 
 def fields_of(body: Any, known: Sequence[str], *, hint: str) -> Mapping[str, Any]:

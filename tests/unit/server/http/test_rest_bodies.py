@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.ids import TopicPartition
-from yak.server.http.consumers import requested_offsets
-from yak.server.http.consumers.settings import Settings, check_group, settings_of
+from yak.server.http.consumers import bodies
+from yak.server.http.consumers.bodies import Settings, check_group, settings_of
 from yak.server.http.problems import Problem
 
 WAIT_MS_MAX = 300_000
@@ -97,9 +97,9 @@ def test_a_group_may_have_any_other_name():
 
 
 def test_a_subscription_names_topics_once_or_an_expression():
-    assert requested_offsets.subscription_of({"topics": ["b", "a", "b"]}) == (("b", "a"), None)
-    assert requested_offsets.subscription_of({"topic_pattern": "t-.*", "topics": None}) == ((), "t-.*")
-    assert requested_offsets.subscription_of({"topics": []}) == ((), None)
+    assert bodies.subscription_of({"topics": ["b", "a", "b"]}) == (("b", "a"), None)
+    assert bodies.subscription_of({"topic_pattern": "t-.*", "topics": None}) == ((), "t-.*")
+    assert bodies.subscription_of({"topics": []}) == ((), None)
 
 
 @pytest.mark.parametrize(
@@ -123,32 +123,27 @@ def test_a_subscription_names_topics_once_or_an_expression():
     ],
 )
 def test_subscriptions_that_make_no_sense_are_refused(body):
-    assert refused(requested_offsets.subscription_of, body)[:2] == (422, 422)
+    assert refused(bodies.subscription_of, body)[:2] == (422, 422)
 
 
 def test_topics_and_an_expression_at_once_are_a_conflict():
-    assert refused(requested_offsets.subscription_of, {"topics": ["a"], "topic_pattern": "b"})[:2] == (409, 40903)
+    assert refused(bodies.subscription_of, {"topics": ["a"], "topic_pattern": "b"})[:2] == (409, 40903)
 
 
 def test_the_last_of_two_equal_partitions_counts():
     item = {"topic": "t", "partition": 1}
-    assert requested_offsets.partitions_of({"partitions": [item, item]}) == [TopicPartition("t", 1)]
-    offsets = requested_offsets.offsets_of({"offsets": [item | {"offset": 3}, item | {"offset": 5, "metadata": "m"}]})
-    assert offsets == {TopicPartition("t", 1): requested_offsets.Mark(5, "m")}
+    assert bodies.partitions_of({"partitions": [item, item]}) == [TopicPartition("t", 1)]
+    offsets = bodies.offsets_of({"offsets": [item | {"offset": 3}, item | {"offset": 5, "metadata": "m"}]})
+    assert offsets == {TopicPartition("t", 1): bodies.Mark(5, "m")}
 
 
 def test_no_offsets_mean_all_that_was_read():
-    assert (
-        requested_offsets.offsets_of(None)
-        is requested_offsets.offsets_of({})
-        is requested_offsets.offsets_of({"offsets": None})
-        is None
-    )
-    assert requested_offsets.offsets_of({"offsets": []}) == {}
+    assert bodies.offsets_of(None) is bodies.offsets_of({}) is bodies.offsets_of({"offsets": None}) is None
+    assert bodies.offsets_of({"offsets": []}) == {}
 
 
 def test_positions_are_offsets_and_times_with_a_zone():
-    found = requested_offsets.positions_of(
+    found = bodies.positions_of(
         {
             "offsets": [{"topic": "t", "partition": 0, "offset": 7, "metadata": "m"}],
             "timestamps": [
@@ -168,32 +163,32 @@ ITEM = {"topic": "t", "partition": 0}
 @pytest.mark.parametrize(
     ("function", "body"),
     [
-        (requested_offsets.partitions_of, {}),
-        (requested_offsets.partitions_of, None),
-        (requested_offsets.partitions_of, {"partitions": {}}),
-        (requested_offsets.partitions_of, {"partitions": [5]}),
-        (requested_offsets.partitions_of, {"partitions": [{"topic": "t"}]}),
-        (requested_offsets.partitions_of, {"partitions": [{"partition": 0}]}),
-        (requested_offsets.partitions_of, {"partitions": [{"topic": "t", "partition": -1}]}),
-        (requested_offsets.partitions_of, {"partitions": [{"topic": "t", "partition": 2**31}]}),
-        (requested_offsets.partitions_of, {"partitions": [{"topic": "t", "partition": "0"}]}),
-        (requested_offsets.partitions_of, {"partitions": [{"topic": "t", "partition": True}]}),
-        (requested_offsets.partitions_of, {"partitions": [ITEM | {"offset": 1}]}),
-        (requested_offsets.partitions_of, {"partitions": [ITEM] * 10_001}),
-        (requested_offsets.offsets_of, []),
-        (requested_offsets.offsets_of, {"offsets": [ITEM]}),
-        (requested_offsets.offsets_of, {"offsets": [ITEM | {"offset": -1}]}),
-        (requested_offsets.offsets_of, {"offsets": [ITEM | {"offset": 2**63 - 1}]}),
-        (requested_offsets.offsets_of, {"offsets": [ITEM | {"offset": 1.5}]}),
-        (requested_offsets.offsets_of, {"offsets": [ITEM | {"offset": 1, "metadata": 5}]}),
-        (requested_offsets.offsets_of, {"offsets": [ITEM | {"offset": 1, "metadata": "a\0b"}]}),
-        (requested_offsets.offsets_of, {"offsets": [ITEM | {"offset": 1, "metadata": "m" * 4_097}]}),
-        (requested_offsets.positions_of, {}),
-        (requested_offsets.positions_of, {"offsets": None}),
-        (requested_offsets.positions_of, {"timestamps": [ITEM | {"timestamp": 5}]}),
-        (requested_offsets.positions_of, {"timestamps": [ITEM | {"timestamp": "yesterday"}]}),
-        (requested_offsets.positions_of, {"timestamps": [ITEM | {"timestamp": "2026-01-31T12:00:00"}]}),
-        (requested_offsets.positions_of, {"timestamps": [ITEM | {"timestamp": "2026-13-31T12:00:00Z"}]}),
+        (bodies.partitions_of, {}),
+        (bodies.partitions_of, None),
+        (bodies.partitions_of, {"partitions": {}}),
+        (bodies.partitions_of, {"partitions": [5]}),
+        (bodies.partitions_of, {"partitions": [{"topic": "t"}]}),
+        (bodies.partitions_of, {"partitions": [{"partition": 0}]}),
+        (bodies.partitions_of, {"partitions": [{"topic": "t", "partition": -1}]}),
+        (bodies.partitions_of, {"partitions": [{"topic": "t", "partition": 2**31}]}),
+        (bodies.partitions_of, {"partitions": [{"topic": "t", "partition": "0"}]}),
+        (bodies.partitions_of, {"partitions": [{"topic": "t", "partition": True}]}),
+        (bodies.partitions_of, {"partitions": [ITEM | {"offset": 1}]}),
+        (bodies.partitions_of, {"partitions": [ITEM] * 10_001}),
+        (bodies.offsets_of, []),
+        (bodies.offsets_of, {"offsets": [ITEM]}),
+        (bodies.offsets_of, {"offsets": [ITEM | {"offset": -1}]}),
+        (bodies.offsets_of, {"offsets": [ITEM | {"offset": 2**63 - 1}]}),
+        (bodies.offsets_of, {"offsets": [ITEM | {"offset": 1.5}]}),
+        (bodies.offsets_of, {"offsets": [ITEM | {"offset": 1, "metadata": 5}]}),
+        (bodies.offsets_of, {"offsets": [ITEM | {"offset": 1, "metadata": "a\0b"}]}),
+        (bodies.offsets_of, {"offsets": [ITEM | {"offset": 1, "metadata": "m" * 4_097}]}),
+        (bodies.positions_of, {}),
+        (bodies.positions_of, {"offsets": None}),
+        (bodies.positions_of, {"timestamps": [ITEM | {"timestamp": 5}]}),
+        (bodies.positions_of, {"timestamps": [ITEM | {"timestamp": "yesterday"}]}),
+        (bodies.positions_of, {"timestamps": [ITEM | {"timestamp": "2026-01-31T12:00:00"}]}),
+        (bodies.positions_of, {"timestamps": [ITEM | {"timestamp": "2026-13-31T12:00:00Z"}]}),
     ],
 )
 def test_places_that_make_no_sense_are_refused(function, body):
@@ -202,9 +197,9 @@ def test_places_that_make_no_sense_are_refused(function, body):
 
 def test_topics_and_partitions_that_are_not_there_have_codes_of_their_own():
     counts = {"t": 2}
-    requested_offsets.require_known([TopicPartition("t", 1)], counts.get)
-    assert refused(requested_offsets.require_known, [TopicPartition("t", 2)], counts.get)[:2] == (404, 40402)
-    assert refused(requested_offsets.require_known, [TopicPartition("u", 0)], counts.get)[:2] == (404, 40401)
+    bodies.require_known([TopicPartition("t", 1)], counts.get)
+    assert refused(bodies.require_known, [TopicPartition("t", 2)], counts.get)[:2] == (404, 40402)
+    assert refused(bodies.require_known, [TopicPartition("u", 0)], counts.get)[:2] == (404, 40401)
 
 
 JSON = st.recursive(
@@ -226,10 +221,10 @@ def problem_of(function, body) -> Problem | None:
 @given(JSON)
 def test_any_json_is_either_taken_or_refused_with_a_code(body):
     for function in (
-        requested_offsets.subscription_of,
-        requested_offsets.partitions_of,
-        requested_offsets.offsets_of,
-        requested_offsets.positions_of,
+        bodies.subscription_of,
+        bodies.partitions_of,
+        bodies.offsets_of,
+        bodies.positions_of,
         lambda value: settings_of(value, WAIT_MS_MAX),
     ):
         problem = problem_of(function, body)

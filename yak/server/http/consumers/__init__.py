@@ -2,16 +2,12 @@
 
     content_types     content types of requests and answers
     failures          the proxy's error codes beside our own errors
-    settings          the body that creates an instance
-    requested_offsets bodies that name topics, partitions, offsets, times
+    bodies            bodies with their OpenAPI schemas: settings, topics, partitions, offsets, times
     inbox             buffered records and the client's positions
-    librdkafka        its configuration, log and errors
     kafka_consumer    one librdkafka consumer, used by one thread at a time
     records           records as JSON or base64
     instances         all instances of this broker: limits, expiry, closing
     instance_read     one read: wait in a thread, detect a disconnect
-    handlers          the handler of each route
-    schemas           the OpenAPI descriptions
 
 The rules are those of kafka-rest (ConsumersResource.java, KafkaConsumerManager.java, KafkaConsumerState.java);
 `docs/http.md` lists the differences. As with the proxy, an instance exists only in the broker that created it:

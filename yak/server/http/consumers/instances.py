@@ -19,9 +19,9 @@ from yak.errors import PeerError
 from yak.groups.consumer.regexes import compiled
 from yak.protocol.topic_names import is_internal
 from yak.server import log
+from yak.server.http.consumers.bodies import Settings
 from yak.server.http.consumers.failures import refusal, unknown_instance, unprocessable
 from yak.server.http.consumers.kafka_consumer import KafkaConsumer
-from yak.server.http.consumers.settings import Settings
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
 from yak.server.options import bracketed

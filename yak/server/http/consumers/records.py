@@ -9,8 +9,8 @@ from binascii import b2a_base64
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
+from yak.server.http.consumers.bodies import DataFormat
 from yak.server.http.consumers.inbox import Fetched
-from yak.server.http.consumers.settings import DataFormat
 
 _NULL: Final = b"null"
 

@@ -1,19 +1,299 @@
-"""`/consumers/{group}`: consumer groups for HTTP clients, like Confluent's REST proxy v2."""
+"""`/consumers/{group}`: consumer groups for HTTP clients, like Confluent's REST proxy v2 (ConsumersResource.java)."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from functools import wraps
+from typing import Any, Final
+from urllib.parse import quote
 
-from yak.server.http.consumers import handlers, schemas
-from yak.server.http.consumers.content_types import ANSWER_TYPES, V2
-from yak.server.http.context import HttpLimits
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yak.ids import TopicPartition
+from yak.server.http.answers import answer
+from yak.server.http.bodies import INT64_MAX, body_pieces, json_body, query_flag, query_integer, refuse_unknown_query
+from yak.server.http.consumers import bodies
+from yak.server.http.consumers.content_types import ANSWER_TYPES, V2, answer_type, check_body_type, records_type
+from yak.server.http.consumers.failures import illegal_state, with_code
+from yak.server.http.consumers.instance_read import read
+from yak.server.http.consumers.instances import Instance, Instances
+from yak.server.http.consumers.kafka_consumer import KafkaConsumer
+from yak.server.http.context import Context, HttpLimits
+from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Body, Handler, Parameter, Route, Schema
+from yak.server.options import bracketed
 
+_WAIT_MS: Final = 1_000
+"""The proxy's `consumer.request.timeout.ms`."""
+_Work = Callable[[Context, Request, str], Awaitable[Response]]
 _TAG: Final = "Consumer groups"
 _GROUP: Final = "/consumers/{group}"
 _INSTANCE: Final = "/consumers/{group}/instances/{instance}"
 _EVERYWHERE: Final = tuple(each for each in ANSWER_TYPES if each != V2)
 """Types that every route serves, besides V2; records come only in the types of their format."""
 _DONE: Final = {204: Answer("done", also=ANSWER_TYPES)}
+_GROUP_PARAMETER: Final = Parameter("group", bodies.NAME, "The consumer group", required=True, where="path")
+_INSTANCE_PARAMETER: Final = Parameter(
+    "instance", bodies.NAME, "The instance's name, its `instance_id`", required=True, where="path"
+)
+_ANY_INT64: Final[Schema] = {"type": "integer", "minimum": -INT64_MAX - 1, "maximum": INT64_MAX}
+
+
+def _as_the_proxy(work: _Work) -> Callable[[Context, Request], Awaitable[Response]]:
+    """A handler whose answers and errors have an accepted content type, and whose errors have the proxy's code."""
+
+    @wraps(work)
+    async def handler(context: Context, request: Request) -> Response:
+        media_type = V2
+        try:
+            media_type = answer_type(request)
+            return await work(context, request, media_type)
+        except Problem as problem:
+            raise with_code(problem, media_type) from None
+
+    return handler
+
+
+def _key(request: Request) -> tuple[str, str]:
+    return request.path_params["group"], request.path_params["instance"]
+
+
+async def _body(context: Context, request: Request, asked: Body) -> Any:
+    check_body_type(request)
+    async with json_body(context, request, hint=bodies.hint_of(asked), optional=not asked.required) as body:
+        return body
+
+
+def _done() -> Response:
+    return Response(status_code=204)
+
+
+# ----------------------------------------------------------------------------------------------- create and delete
+
+
+@_as_the_proxy
+async def create(context: Context, request: Request, media_type: str) -> Response:
+    """Create an instance."""
+    refuse_unknown_query(request, ())
+    group = request.path_params["group"]
+    bodies.check_group(group)
+    body = await _body(context, request, bodies.SETTINGS_BODY)
+    instance = await context.part(Instances).create(
+        group, bodies.settings_of(body, context.limits.consumer_wait_ms_max)
+    )
+    host = request.headers.get("host") or f"{bracketed(context.advertised_host)}:{context.http_port}"
+    path = f"/consumers/{quote(group, safe='')}/instances/{quote(instance.name, safe='')}"
+    made = {"instance_id": instance.name, "base_uri": f"{request.scope['scheme']}://{host}{path}"}
+    return answer(made, media_type=media_type)
+
+
+@_as_the_proxy
+async def delete(context: Context, request: Request, _media_type: str) -> Response:
+    """Close an instance: it leaves its group at once."""
+    refuse_unknown_query(request, ())
+    await context.part(Instances).delete(*_key(request))
+    return _done()
+
+
+# ------------------------------------------------------------------------------------ subscription and assignment
+
+
+@_as_the_proxy
+async def subscribe(context: Context, request: Request, _media_type: str) -> Response:
+    """Subscribe to topics, shared with the other members of the group."""
+    refuse_unknown_query(request, ())
+    instances = context.part(Instances)
+    instances.find(*_key(request))
+    wanted = bodies.subscription_of(await _body(context, request, bodies.SUBSCRIPTION_BODY))
+    source = "topics" if wanted.pattern is None else "pattern"
+    async with instances.exclusively(*_key(request)) as instance:
+        if instance.source not in ("nothing", source):
+            raise _exclusive(instance)
+        instance.pattern, instance.topics_seen = wanted.pattern, None
+        if wanted.pattern is not None:
+            instance.source = "pattern"
+            await instances.move(instances.follow_pattern, instance)
+        else:
+            await instances.move(instance.consumer.subscribe, wanted.topics)
+            instance.topics, instance.source = wanted.topics, "topics" if wanted.topics else "nothing"
+    return _done()
+
+
+@_as_the_proxy
+async def subscription(context: Context, request: Request, media_type: str) -> Response:
+    """The subscribed topics; for a pattern, the topics that it matches now."""
+    refuse_unknown_query(request, ())
+    return answer({"topics": list(context.part(Instances).find(*_key(request)).topics)}, media_type=media_type)
+
+
+@_as_the_proxy
+async def unsubscribe(context: Context, request: Request, _media_type: str) -> Response:
+    """Leave the group, or drop the assignment; the instance remains."""
+    refuse_unknown_query(request, ())
+    instances = context.part(Instances)
+    async with instances.exclusively(*_key(request)) as instance:
+        await instances.move(instance.consumer.unsubscribe)
+        _reads_nothing(instance)
+    return _done()
+
+
+@_as_the_proxy
+async def assign(context: Context, request: Request, _media_type: str) -> Response:
+    """Assign partitions directly, without the group."""
+    refuse_unknown_query(request, ())
+    instances = context.part(Instances)
+    instances.find(*_key(request))
+    wanted = bodies.partitions_of(await _body(context, request, bodies.PARTITIONS_BODY))
+    async with instances.exclusively(*_key(request)) as instance:
+        if instance.source not in ("nothing", "partitions"):
+            raise _exclusive(instance)
+        bodies.require_known(wanted, partition_counts(context))
+        if wanted:
+            await instances.move(instance.consumer.assign, wanted)
+            instance.source = "partitions"
+        else:
+            await instances.move(instance.consumer.unsubscribe)
+            _reads_nothing(instance)
+    return _done()
+
+
+@_as_the_proxy
+async def assignments(context: Context, request: Request, media_type: str) -> Response:
+    """The current partitions: assigned by the group or directly."""
+    refuse_unknown_query(request, ())
+    instances = context.part(Instances)
+    found = instances.find(*_key(request)).consumer.assignment()
+    return answer(
+        {"partitions": [{"topic": topic, "partition": number} for topic, number in found]}, media_type=media_type
+    )
+
+
+def _reads_nothing(instance: Instance) -> None:
+    instance.source, instance.topics, instance.pattern = "nothing", (), None
+
+
+def _exclusive(instance: Instance) -> Problem:
+    return illegal_state(
+        "an instance reads topics by name, topics by pattern, or partitions: one of these at a time",
+        f"this instance has {instance.source}: DELETE .../subscription first",
+    )
+
+
+def partition_counts(context: Context) -> Callable[[str], int | None]:
+    """A function for the number of partitions of a topic in the current image."""
+    topics = context.broker.image.topics
+
+    def count(topic: str) -> int | None:
+        info = topics.get(topic)
+        return None if info is None else len(info.partitions)
+
+    return count
+
+
+# ------------------------------------------------------------------------------------------------------- records
+
+
+@_as_the_proxy
+async def records(context: Context, request: Request, _media_type: str) -> Response:
+    """Records that the client did not receive yet; an empty list after a timeout."""
+    if request.method == "HEAD":  # Starlette serves HEAD for every GET, but a HEAD must not consume records
+        raise Problem(405, "method-not-allowed", "HEAD would consume records without returning them", "use GET")
+    refuse_unknown_query(request, ("timeout", "max_bytes"))
+    asked_ms = query_integer(request, "timeout", -1, minimum=-INT64_MAX - 1)
+    asked_bytes = query_integer(request, "max_bytes", -1, minimum=-INT64_MAX - 1)
+    instances = context.part(Instances)
+    data_format = instances.find(*_key(request)).settings.data_format
+    media_type = records_type(request, data_format)
+    async for _ in body_pieces(context, request, bytes_max=0):
+        pass  # no body is allowed: the next message is the disconnect
+    async with instances.exclusively(*_key(request)) as instance:
+        if instance.source == "nothing":
+            raise illegal_state("this instance has no subscription or assignment", "POST .../subscription first")
+        wait_s = _wait_ms(asked_ms, instance.settings.wait_ms, context.limits) / 1000
+        bytes_max = context.limits.consumer_answer_bytes_max
+        if 0 < asked_bytes < bytes_max:
+            bytes_max = asked_bytes
+        body = await read(instances, instance, request, wait_s, bytes_max)
+    return Response(body, media_type=media_type)
+
+
+def _wait_ms(asked_ms: int, own_ms: int | None, limits: HttpLimits) -> int:
+    """The wait in ms. `timeout` can only shorten the instance's own setting, if any (KafkaConsumerReadTask.java)."""
+    if asked_ms <= 0:
+        return own_ms or _WAIT_MS
+    return min(asked_ms, own_ms or limits.consumer_wait_ms_max)
+
+
+# ------------------------------------------------------------------------------------------- offsets and positions
+
+
+@_as_the_proxy
+async def commit(context: Context, request: Request, media_type: str) -> Response:
+    """Commit the given last processed offsets, or without a body all positions."""
+    refuse_unknown_query(request, ("async",))
+    waits = not query_flag(request, "async")
+    instances = context.part(Instances)
+    instances.find(*_key(request))
+    marks = bodies.offsets_of(await _body(context, request, bodies.COMMIT_BODY))
+    if marks is not None:
+        bodies.require_known(marks, partition_counts(context))
+        marks = {each: bodies.Mark(mark.offset + 1, mark.metadata) for each, mark in marks.items()}
+    async with instances.exclusively(*_key(request)) as instance:
+        await instances.move(lambda: instance.consumer.commit(marks, waits=waits))
+    return answer([], media_type=media_type)
+
+
+@_as_the_proxy
+async def committed(context: Context, request: Request, media_type: str) -> Response:
+    """The committed offsets of the group, whichever member committed them."""
+    refuse_unknown_query(request, ())
+    instances = context.part(Instances)
+    instance = instances.find(*_key(request))
+    body = await _body(context, request, bodies.LOOK_BODY)
+    wanted = None if body is None else bodies.partitions_of(body)
+    if wanted is not None:
+        bodies.require_known(wanted, partition_counts(context))
+    found = await instances.look(instance, instance.consumer.committed, wanted)
+    offsets = [
+        {"topic": each.topic, "partition": each.partition, "offset": mark.offset, "metadata": mark.metadata}
+        for each, mark in sorted(found.items())
+    ]
+    return answer({"offsets": offsets}, media_type=media_type)
+
+
+@_as_the_proxy
+async def seek(context: Context, request: Request, _media_type: str) -> Response:
+    """Continue at offsets, or at the first records of a time."""
+    refuse_unknown_query(request, ())
+    instances = context.part(Instances)
+    instances.find(*_key(request))
+    wanted = bodies.positions_of(await _body(context, request, bodies.POSITIONS_BODY))
+    async with instances.exclusively(*_key(request)) as instance:
+        consumer = instance.consumer
+        # Like in the proxy, a time takes precedence over an offset of the same partition.
+        await instances.move(lambda: consumer.seek(wanted.offsets | consumer.offsets_at(wanted.times_ms)))
+    return _done()
+
+
+async def _seek_to(context: Context, request: Request, seek_to: Callable[..., None]) -> Response:
+    refuse_unknown_query(request, ())
+    instances = context.part(Instances)
+    instances.find(*_key(request))
+    wanted: list[TopicPartition] = bodies.partitions_of(await _body(context, request, bodies.PARTITIONS_BODY))
+    async with instances.exclusively(*_key(request)) as instance:
+        await instances.move(seek_to, instance.consumer, wanted)
+    return _done()
+
+
+@_as_the_proxy
+async def seek_to_beginning(context: Context, request: Request, _media_type: str) -> Response:
+    """Continue at the first available records."""
+    return await _seek_to(context, request, KafkaConsumer.seek_to_beginning)
+
+
+@_as_the_proxy
+async def seek_to_end(context: Context, request: Request, _media_type: str) -> Response:
+    """Continue after the last records."""
+    return await _seek_to(context, request, KafkaConsumer.seek_to_end)
 
 
 def _json(summary: str, schema: Schema) -> Mapping[int, Answer]:
@@ -33,7 +313,7 @@ def _route(
 ) -> Route:
     """One route. Reading records counts as a change, because it moves the instance; other GETs only keep it alive."""
     only_looks = method == "GET" and not path.endswith("/records")
-    places = (schemas.GROUP,) if path == _GROUP else (schemas.GROUP, schemas.INSTANCE)
+    places = (_GROUP_PARAMETER,) if path == _GROUP else (_GROUP_PARAMETER, _INSTANCE_PARAMETER)
     return Route(
         method,
         path,
@@ -52,93 +332,100 @@ ROUTES: Final = (
     _route(
         "POST",
         _GROUP,
-        handlers.create,
+        create,
         "Create an instance: one consumer of the group",
-        _json("the instance and its address", schemas.CREATED),
-        body=schemas.settings_body(HttpLimits().consumer_wait_ms_max),
+        _json("the instance and its address", bodies.CREATED),
+        body=bodies.SETTINGS_BODY,
         description="This broker keeps it until it is deleted, is idle for 5 minutes, or the broker stops.",
     ),
-    _route("DELETE", _INSTANCE, handlers.delete, "Close an instance: it leaves its group at once", _DONE),
+    _route("DELETE", _INSTANCE, delete, "Close an instance: it leaves its group at once", _DONE),
     _route(
         "POST",
         f"{_INSTANCE}/subscription",
-        handlers.subscribe,
+        subscribe,
         "Subscribe to topics as a member of the group",
         _DONE,
-        body=schemas.SUBSCRIPTION_BODY,
+        body=bodies.SUBSCRIPTION_BODY,
     ),
     _route(
         "GET",
         f"{_INSTANCE}/subscription",
-        handlers.subscription,
+        subscription,
         "The subscription",
-        _json("the topics", schemas.TOPICS),
+        _json("the topics", bodies.TOPICS),
     ),
-    _route("DELETE", f"{_INSTANCE}/subscription", handlers.unsubscribe, "End the subscription or assignment", _DONE),
+    _route("DELETE", f"{_INSTANCE}/subscription", unsubscribe, "End the subscription or assignment", _DONE),
     _route(
         "POST",
         f"{_INSTANCE}/assignments",
-        handlers.assign,
+        assign,
         "Assign partitions without a subscription",
         _DONE,
-        body=schemas.PARTITIONS_BODY,
+        body=bodies.PARTITIONS_BODY,
     ),
     _route(
         "GET",
         f"{_INSTANCE}/assignments",
-        handlers.assignments,
+        assignments,
         "The assigned partitions",
-        _json("the partitions", schemas.PARTITIONS),
+        _json("the partitions", bodies.PARTITIONS),
     ),
     _route(
         "GET",
         f"{_INSTANCE}/records",
-        handlers.records,
+        records,
         "Consume the next records",
-        _json("records; none after the timeout", schemas.RECORDS),
-        parameters=(schemas.TIMEOUT, schemas.MAX_BYTES),
+        _json("records; none after the timeout", bodies.RECORDS),
+        parameters=(
+            Parameter("timeout", _ANY_INT64, "Longest wait in ms; missing or below 1: `consumer.request.timeout.ms`"),
+            Parameter(
+                "max_bytes",
+                _ANY_INT64,
+                "Largest size of keys and values in the response; missing or below 1: no limit of its own",
+            ),
+        ),
         description="Keys and values are base64, or JSON for an instance of format json.",
     ),
     _route(
         "POST",
         f"{_INSTANCE}/offsets",
-        handlers.commit,
+        commit,
         "Commit offsets",
-        _json("committed", schemas.NOTHING),
-        body=schemas.COMMIT_BODY,
-        parameters=(schemas.ASYNC,),
+        _json("committed", bodies.NOTHING),
+        body=bodies.COMMIT_BODY,
+        parameters=(Parameter("async", {"enum": ["true", "false"]}, "Whether to answer before the commit is done"),),
         description="An offset is that of the last processed record. Without a body: all returned records.",
     ),
     _route(
         "GET",
         f"{_INSTANCE}/offsets",
-        handlers.committed,
+        committed,
         "The group's committed offsets",
-        _json("the next offset of each partition", schemas.COMMITTED),
-        body=schemas.LOOK_BODY,
+        _json("the next offset of each partition", bodies.COMMITTED),
+        body=bodies.LOOK_BODY,
     ),
     _route(
         "POST",
         f"{_INSTANCE}/positions",
-        handlers.seek,
+        seek,
         "Seek to offsets or timestamps",
         _DONE,
-        body=schemas.POSITIONS_BODY,
+        body=bodies.POSITIONS_BODY,
     ),
     _route(
         "POST",
         f"{_INSTANCE}/positions/beginning",
-        handlers.seek_to_beginning,
+        seek_to_beginning,
         "Seek to the beginning",
         _DONE,
-        body=schemas.PARTITIONS_BODY,
+        body=bodies.PARTITIONS_BODY,
     ),
     _route(
         "POST",
         f"{_INSTANCE}/positions/end",
-        handlers.seek_to_end,
+        seek_to_end,
         "Seek to the end",
         _DONE,
-        body=schemas.PARTITIONS_BODY,
+        body=bodies.PARTITIONS_BODY,
     ),
 )

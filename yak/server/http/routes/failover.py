@@ -20,7 +20,7 @@ from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.lifecycle.liveness import is_serving
 from yak.server.http.answers import answer
-from yak.server.http.bodies import checked_integer, fields_of, json_body, kind_of, refuse_unknown_query
+from yak.server.http.bodies import checked, checked_integer, json_body, refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.other_brokers import OtherAnswer, ask_broker
 from yak.server.http.problems import Problem, kafka_problem
@@ -44,7 +44,6 @@ MOVES_MAX: Final = 1000
 """Of one request: they are sent, and waited for, together."""
 _INT32_MAX: Final = 2**31 - 1
 _HINT: Final = 'try {"topic":"orders"}, {"topic":"orders","partition":0,"to":2}, {"from":1}, {"controller":true}'
-_FIELDS: Final = ("topic", "partition", "to", "from", "controller")
 _NEW_CONTROLLER_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.01
 _TIMEOUT_MS: Final = 10_000
@@ -77,19 +76,28 @@ _MOVED: Final = record(
         )
     },
 )
+_BODY: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "topic": or_null(TOPIC_NAME),
+        "partition": or_null(PARTITION),
+        "to": or_null(NODE_ID),
+        "from": or_null(NODE_ID),
+        "controller": or_null(BOOLEAN),
+    },
+    "anyOf": given("topic", "from", "controller"),
+}
 
 
 async def failover(context: Context, request: Request) -> Response:
     """Move the leaderships and report the result for each partition."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_HINT) as body:
-        fields = fields_of(body, _FIELDS, hint=_HINT)
-        topic, partition = _text(fields, "topic"), _integer(fields, "partition")
-        to, from_ = _integer(fields, "to"), _integer(fields, "from")
-        controller = fields.get("controller")
-    if controller is not None and not isinstance(controller, bool):
-        raise Problem(400, "bad-body", f"controller is {kind_of(controller)}, not true or false", _HINT)
-    if controller:
+        fields = checked(body, _BODY, hint=_HINT)
+        topic, from_ = fields.get("topic"), _node(fields, "from")
+        partition, to = _node(fields, "partition"), _node(fields, "to")
+    if fields.get("controller"):
         if any(each is not None for each in (topic, partition, to, from_)):
             raise Problem(
                 400,
@@ -198,20 +206,8 @@ async def shutdown(context: Context, request: Request) -> Response:
     return answer({"node_id": info.node_id, "broker_epoch": info.broker_epoch, "state": "stopping"}, 202)
 
 
-def _text(fields: Mapping[str, Any], name: str) -> str | None:
-    value = fields.get(name)
-    if value is not None and (not isinstance(value, str) or not value):
-        raise Problem(400, "bad-body", f"{name} is {kind_of(value)}, not a name", _HINT)
-    return value
-
-
-def _integer(fields: Mapping[str, Any], name: str) -> int | None:
-    value = fields.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT32_MAX:
-        raise Problem(400, "bad-body", f"{name} is not a whole number from 0 to {_INT32_MAX}", _HINT)
-    return value
+def _node(fields: Mapping[str, Any], name: str) -> int | None:
+    return None if fields.get(name) is None else int(fields[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,21 +393,7 @@ ROUTES: Final = (
         "Move partitions to other leaders, or the controller to another broker",
         "Administration",
         guard="admin",
-        body=Body(
-            {
-                "type": "object",
-                "additionalProperties": False,
-                "properties": {
-                    "topic": or_null(TOPIC_NAME),
-                    "partition": or_null(PARTITION),
-                    "to": or_null(NODE_ID),
-                    "from": or_null(NODE_ID),
-                    "controller": or_null(BOOLEAN),
-                },
-                "anyOf": given("topic", "from", "controller"),
-            },
-            {"topic": "orders", "partition": 0, "to": 2},
-        ),
+        body=Body(_BODY, {"topic": "orders", "partition": 0, "to": 2}),
         answers={
             200: Answer("the moved, unmoved and failed partitions, with reasons", _MOVED),
             202: Answer("the controller is stopping; this broker cannot report its successor", _MOVED),

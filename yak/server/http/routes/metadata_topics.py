@@ -9,16 +9,15 @@ from starlette.responses import Response
 
 from yak.cluster.image import BrokerInfo, TopicInfo
 from yak.errors import ErrorCode
-from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
-from yak.server.http import metadata_bodies as read
-from yak.server.http.bodies import INT64_MAX, fields_of, json_body, kind_of, refuse_unknown_query
+from yak.server.http.bodies import checked, json_body, refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers
-from yak.server.http.metadata_bodies import NODE_ID_MAX, json_answer, require_store, thread_answer
+from yak.server.http.metadata_bodies import identifier, json_answer, require_store, thread_answer
 from yak.server.http.metadata_schemas import COUNT, NODE_ID, PRODUCER, TOPIC, UUID, WHOLE_TOPIC, a_body, a_list
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.routes.topics import config_texts
 from yak.server.http.schemas import given, or_null
 from yak.views.metadata_json import STATUS, ExternalBroker, partition_json, seconds, topic_json
 
@@ -41,20 +40,14 @@ async def create_topic(context: Context, request: Request) -> Response:
     """Create a topic, visible to every Kafka client."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_TOPIC_HINT) as raw:
-        body = fields_of(raw, ("name", "numPartitions", "replicationFactor", "configs"), hint=_TOPIC_HINT)
-    name = read.text(body, "name", hint=_TOPIC_HINT)
-    partitions = read.optional_integer(
-        body, "numPartitions", minimum=1, maximum=PARTITIONS_PER_TOPIC_MAX, hint=_TOPIC_HINT
-    )
-    factor = read.optional_integer(
-        body, "replicationFactor", minimum=1, maximum=_REPLICATION_FACTOR_MAX, hint=_TOPIC_HINT
-    )
+        body = checked(raw, _NEW_TOPIC, hint=_TOPIC_HINT)
+    name = body["name"]
     topic = {
         "name": name,
-        "num_partitions": -1 if partitions is None else partitions,
-        "replication_factor": -1 if factor is None else factor,
+        "num_partitions": int(body.get("numPartitions") or -1),
+        "replication_factor": int(body.get("replicationFactor") or -1),
         "assignments": [],
-        "configs": [{"name": key, "value": value} for key, value in _configs(body).items()],
+        "configs": [{"name": key, "value": value} for key, value in config_texts(body.get("configs")).items()],
     }
     require_store(context.broker)
     fields = {"topics": [topic], "timeout": _TIMEOUT_MS, "validate_only": False}
@@ -80,8 +73,7 @@ async def create_partition(context: Context, request: Request) -> Response:
     """Add partitions: one, or up to a total number."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_PARTITION_HINT) as raw:
-        known = ("name", "topic", "topicUUID", "numPartitions", "partitionId", "replicas")
-        body = fields_of(raw, known, hint=_PARTITION_HINT)
+        body = checked(raw, _NEW_PARTITIONS, hint=_PARTITION_HINT)
     topic = await _named(context, body)
     present = len(topic.partitions)
     count = _count(body, topic)
@@ -90,7 +82,7 @@ async def create_partition(context: Context, request: Request) -> Response:
         if count != present + 1:
             words = f"replicas are for one new partition, not for {count - present}"
             raise Problem(400, "bad-body", words, "leave out replicas, or numPartitions")
-        assignments = [{"broker_ids": _replicas(body)}]
+        assignments = [{"broker_ids": [int(each) for each in body["replicas"]]}]
     require_store(context.broker)
     asked = {"name": topic.name, "count": count, "assignments": assignments}
     fields = {"topics": [asked], "timeout": _TIMEOUT_MS, "validate_only": False}
@@ -108,11 +100,10 @@ async def register_producer(context: Context, request: Request) -> Response:
     """A unique producer id."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_PRODUCER_HINT, optional=True) as raw:
-        body = fields_of({} if raw is None else raw, ("brokerId", "brokerEpoch"), hint=_PRODUCER_HINT)
-    node_id = read.optional_integer(body, "brokerId", minimum=0, maximum=NODE_ID_MAX, hint=_PRODUCER_HINT)
-    epoch = read.optional_integer(body, "brokerEpoch", minimum=0, maximum=INT64_MAX, hint=_PRODUCER_HINT)
+        body = checked({} if raw is None else raw, _FOR_PRODUCER, hint=_PRODUCER_HINT)
+    node_id = context.broker.node_id if body.get("brokerId") is None else int(body["brokerId"])
+    epoch = body.get("brokerEpoch")
     image = context.broker.image
-    node_id = context.broker.node_id if node_id is None else node_id
     broker: BrokerInfo | ExternalBroker | None = image.brokers.get(node_id) or image.former.get(node_id)
     if broker is None:
         broker = (await context.part(ExternalBrokers).read()).brokers.get(node_id)
@@ -145,32 +136,10 @@ async def register_producer(context: Context, request: Request) -> Response:
 # ------------------------------------------------------------------------------------------------------ helpers
 
 
-def _configs(body: Mapping[str, Any]) -> dict[str, str]:
-    """Configs by name; numbers and booleans as Kafka writes them. Raises Problem 400."""
-    configs = body.get("configs")
-    if configs is None:
-        return {}
-    if not isinstance(configs, dict):
-        raise read.wrong("configs", configs, "an object", 'as {"retention.ms": "60000"}')
-    return {name: _config(name, value) for name, value in configs.items()}
-
-
-def _config(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | int):
-        return str(value)
-    raise Problem(400, "bad-body", f"the config {name[:64]!r} is {kind_of(value)}", "a string, a number, true or false")
-
-
 async def _named(context: Context, body: Mapping[str, Any]) -> TopicInfo:
-    names = [name for name in ("name", "topic", "topicUUID") if body.get(name) is not None]
-    if len(names) != 1:
-        words = "the topic is missing" if not names else f"{names[0]} and {names[1]} exclude each other"
-        raise Problem(400, "bad-body", words, _PARTITION_HINT)
-    if names[0] != "topicUUID":
-        return await _look_for(context, read.text(body, names[0], hint=_PARTITION_HINT))
-    topic = context.broker.image.topic_by_id(read.identifier(body, "topicUUID", hint=_PARTITION_HINT))
+    if body.get("topicUUID") is None:
+        return await _look_for(context, body.get("name") or body["topic"])
+    topic = context.broker.image.topic_by_id(identifier(body, "topicUUID", hint=_PARTITION_HINT))
     if topic is None:
         raise _no_topic(body["topicUUID"])
     return topic
@@ -179,12 +148,7 @@ async def _named(context: Context, body: Mapping[str, Any]) -> TopicInfo:
 def _count(body: Mapping[str, Any], topic: TopicInfo) -> int:
     """The requested total number of partitions. Raises Problem 400, and 409 for a partition that exists."""
     present = len(topic.partitions)
-    count = read.optional_integer(
-        body, "numPartitions", minimum=1, maximum=PARTITIONS_PER_TOPIC_MAX, hint=_PARTITION_HINT
-    )
-    number = read.optional_integer(
-        body, "partitionId", minimum=0, maximum=PARTITIONS_PER_TOPIC_MAX - 1, hint=_PARTITION_HINT
-    )
+    count, number = body.get("numPartitions"), body.get("partitionId")
     if number is not None:
         if number < present:
             words = f"{topic.name} has a partition {number}"
@@ -192,19 +156,8 @@ def _count(body: Mapping[str, Any], topic: TopicInfo) -> int:
         if number > present or count not in (None, number + 1):
             words = f"{topic.name} has {present} partitions: the next is {present}, not {number}"
             raise Problem(400, "bad-body", words, "leave out partitionId, or numPartitions")
-        return number + 1
-    return present + 1 if count is None else count
-
-
-def _replicas(body: Mapping[str, Any]) -> list[NodeId]:
-    replicas = body["replicas"]
-    hint = "as [1, 2, 3]: the first is to lead"
-    if not isinstance(replicas, list) or not replicas:
-        raise read.wrong("replicas", replicas, "a list of brokers", hint)
-    for each in replicas:
-        if isinstance(each, bool) or not isinstance(each, int) or not 0 <= each <= NODE_ID_MAX:
-            raise read.wrong("replicas", each, "the id of a broker", hint)
-    return replicas
+        return int(number) + 1
+    return present + 1 if count is None else int(count)
 
 
 async def _look_for(context: Context, name: str) -> TopicInfo:
@@ -227,6 +180,40 @@ def _whole(topic: TopicInfo) -> dict[str, Any]:
 
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": TOPIC_NAME_LENGTH_MAX, "pattern": "^[a-zA-Z0-9._-]+$"}
 _NUM_PARTITIONS: Final = {"type": ["integer", "null"], "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX}
+_NEW_TOPIC: Final = a_body(
+    {
+        "name": _NAME,
+        "numPartitions": _NUM_PARTITIONS,
+        "replicationFactor": {
+            "type": ["integer", "null"],
+            "minimum": 1,
+            "maximum": _REPLICATION_FACTOR_MAX,
+        },
+        "configs": {
+            "type": ["object", "null"],
+            "additionalProperties": {"type": ["string", "integer", "boolean"]},
+        },
+    },
+    "name",
+)
+_NEW_PARTITIONS: Final = {
+    **a_body(
+        {
+            "name": or_null(_NAME),
+            "topic": or_null(_NAME),
+            "topicUUID": or_null(UUID),
+            "numPartitions": _NUM_PARTITIONS,
+            "partitionId": {
+                "type": ["integer", "null"],
+                "minimum": 0,
+                "maximum": PARTITIONS_PER_TOPIC_MAX - 1,
+            },
+            "replicas": or_null({**a_list(NODE_ID), "minItems": 1}),
+        }
+    ),
+    "oneOf": given("name", "topic", "topicUUID"),
+}
+_FOR_PRODUCER: Final = a_body({"brokerId": or_null(NODE_ID), "brokerEpoch": or_null(COUNT)})
 
 ROUTES: Final = (
     Route(
@@ -237,22 +224,7 @@ ROUTES: Final = (
         _TAG,
         guard="change",
         body=Body(
-            a_body(
-                {
-                    "name": _NAME,
-                    "numPartitions": _NUM_PARTITIONS,
-                    "replicationFactor": {
-                        "type": ["integer", "null"],
-                        "minimum": 1,
-                        "maximum": _REPLICATION_FACTOR_MAX,
-                    },
-                    "configs": {
-                        "type": ["object", "null"],
-                        "additionalProperties": {"type": ["string", "integer", "boolean"]},
-                    },
-                },
-                "name",
-            ),
+            _NEW_TOPIC,
             {"name": "orders", "numPartitions": 3, "replicationFactor": 3, "configs": {"retention.ms": "3600000"}},
         ),
         answers={201: Answer("it is created, also for Kafka clients", TOPIC)},
@@ -274,23 +246,7 @@ ROUTES: Final = (
         _TAG,
         guard="change",
         body=Body(
-            {
-                **a_body(
-                    {
-                        "name": or_null(_NAME),
-                        "topic": or_null(_NAME),
-                        "topicUUID": or_null(UUID),
-                        "numPartitions": _NUM_PARTITIONS,
-                        "partitionId": {
-                            "type": ["integer", "null"],
-                            "minimum": 0,
-                            "maximum": PARTITIONS_PER_TOPIC_MAX - 1,
-                        },
-                        "replicas": or_null({**a_list(NODE_ID), "minItems": 1}),
-                    }
-                ),
-                "oneOf": given("name", "topic", "topicUUID"),
-            },
+            _NEW_PARTITIONS,
             {"name": "orders", "numPartitions": 6},
         ),
         answers={201: Answer("the topic and its new partitions", WHOLE_TOPIC)},
@@ -304,7 +260,7 @@ ROUTES: Final = (
         "A producer id",
         _TAG,
         guard="change",
-        body=Body(a_body({"brokerId": or_null(NODE_ID), "brokerEpoch": or_null(COUNT)}), {}, required=False),
+        body=Body(_FOR_PRODUCER, {}, required=False),
         answers={201: Answer("a unique producer id", PRODUCER)},
         description="From this broker, or from `brokerId`, which must be ALIVE. Ids come in blocks of 1,000 "
         "(`producers` of /broker_mgmt): most registrations write no record.",

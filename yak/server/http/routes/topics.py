@@ -11,10 +11,10 @@ from yak.errors import ErrorCode
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
 from yak.protocol.topic_names import is_internal
 from yak.server.http.answers import answer, large_answer
-from yak.server.http.bodies import fields_of, json_body, kind_of, query_flag, refuse_unknown_query
+from yak.server.http.bodies import checked, json_body, query_flag, refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.partition_facts import Facts, facts_of
-from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.problems import kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.topic_partitions import find_topic
 
@@ -24,7 +24,6 @@ _CREATE_VERSION: Final = 7
 _DELETE_VERSION: Final = 5
 _TIMEOUT_MS: Final = 20_000
 _INT16_MAX: Final = 2**15 - 1
-_FIELDS: Final = ("name", "partitions", "replication_factor", "configs", "validate_only")
 _HINT: Final = 'send {"name": "orders", "partitions": 3, "replication_factor": 3}; only the name is needed'
 
 
@@ -80,11 +79,16 @@ async def create_topic(context: Context, request: Request) -> Response:
     """Create a topic by CreateTopics, which answers when the topic is usable."""
     refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_HINT) as body:
-        fields = fields_of(body, _FIELDS, hint=_HINT)
-        asked = _new_topic(fields)
-        only_checked = False if fields.get("validate_only") is None else fields["validate_only"]
-    if type(only_checked) is not bool:
-        raise _bad(f"validate_only is {kind_of(only_checked)}, neither true nor false")
+        fields = checked(body, _NEW, hint=_HINT)
+        configs = config_texts(fields.get("configs"))
+        asked = {
+            "name": fields["name"],
+            "num_partitions": int(fields.get("partitions") or -1),
+            "replication_factor": int(fields.get("replication_factor") or -1),
+            "assignments": [],
+            "configs": [{"name": name, "value": value} for name, value in configs.items()],
+        }
+        only_checked = bool(fields.get("validate_only"))
     request_fields: Mapping[str, object] = {"topics": [asked], "timeout": _TIMEOUT_MS, "validate_only": only_checked}
     made = (await context.broker_client.ask(CREATE_TOPICS, request_fields, version=_CREATE_VERSION)).topics[0]
     if made.error_code is not ErrorCode.none:
@@ -94,57 +98,18 @@ async def create_topic(context: Context, request: Request) -> Response:
         "topic_id": None if only_checked else str(made.topic_id),
         "partitions": made.num_partitions,
         "replication_factor": made.replication_factor,
-        "configs": {name: str(value) for name, value in _configs(fields).items()},
+        "configs": configs,
         "created": not only_checked,
     }
     headers = {} if only_checked else {"location": f"/topics/{made.name}"}
     return answer(created, 200 if only_checked else 201, headers)
 
 
-def _new_topic(fields: Mapping[str, Any]) -> dict[str, Any]:
-    name = fields.get("name")
-    if type(name) is not str or not name:
-        raise _bad("name is missing" if name is None else f"name is {kind_of(name)}, not a name")
-    configs = [{"name": key, "value": value} for key, value in _configs(fields).items()]
+def config_texts(configs: Mapping[str, Any] | None) -> dict[str, str]:
+    """Configs by name; numbers and booleans as Kafka writes them."""
     return {
-        "name": name,
-        "num_partitions": _count(fields, "partitions", PARTITIONS_PER_TOPIC_MAX),
-        "replication_factor": _count(fields, "replication_factor", _INT16_MAX),
-        "assignments": [],
-        "configs": configs,
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (configs or {}).items()
     }
-
-
-def _count(fields: Mapping[str, Any], name: str, maximum: int) -> int:
-    """A number of the body; -1 for the broker's default."""
-    value = fields.get(name)
-    if value is None:
-        return -1
-    if type(value) is not int or not 1 <= value <= maximum:
-        shown = str(value)[:24] if type(value) in (int, float) else kind_of(value)
-        raise _bad(f"{name} is {shown}, not a whole number from 1 to {maximum}")
-    return value
-
-
-def _configs(fields: Mapping[str, Any]) -> dict[str, str]:
-    configs = fields.get("configs")
-    if configs is None:
-        return {}
-    if type(configs) is not dict:
-        raise _bad(f"configs is {kind_of(configs)}, not an object")
-    texts = {}
-    for name, value in configs.items():
-        if type(value) is bool:
-            texts[name] = "true" if value else "false"
-        elif type(value) in (str, int, float):
-            texts[name] = str(value)
-        else:
-            raise _bad(f"config {name[:64]!r} is {kind_of(value)}, not a text")
-    return texts
-
-
-def _bad(message: str) -> Problem:
-    return Problem(400, "bad-body", message, _HINT)
 
 
 async def delete_topic(context: Context, request: Request) -> Response:
