@@ -1,8 +1,8 @@
 """Request bodies and parameters within limits: invalid input is refused with a hint before anything is done.
 
 Python's `json` accepts NaN and lone surrogates, and it recurses. So both are refused here, and the depth is checked
-before parsing. The parser holds the GIL, which blocks the event loop too. So the cost of parsing is estimated while the
-body arrives, and a body that costs too much is refused at once.
+before parsing. The parser holds the GIL, which blocks the event loop too. So a body of too many values is refused
+before it is parsed.
 """
 
 import json
@@ -43,16 +43,12 @@ async def json_body(context: Context, request: Request, *, hint: str, optional: 
     Raises Problem: 413 `body-too-large`, 408 `body-too-slow`, 503 `too-busy`, 400 `not-json`, `bad-body`.
     """
     raw = bytearray()
-    values = _Values(context.limits)
     try:
         async for piece in body_pieces(context, request, bytes_max=context.limits.body_bytes_max):
             raw += piece
             context.body_bytes_held += len(piece)
             if context.body_bytes_held > context.limits.body_in_flight_bytes_max:
                 raise Problem(503, "too-busy", "this broker is reading too many request bodies", "retry in a moment")
-            values.add(piece)
-            while values.look_again(raw):
-                await trio.lowlevel.checkpoint()
         body = None
         if len(raw) > PARSED_AT_ONCE_BYTES_MAX:
             body = await in_thread(context, parse_json, bytes(raw), context.limits, hint)
@@ -139,10 +135,14 @@ def parse_json(raw: bytes, limits: HttpLimits, hint: str) -> Any:
         text = raw.decode()
     except UnicodeDecodeError as error:
         raise Problem(400, "not-json", f"the body is not UTF-8 (byte {error.start})", hint) from None
-    values = _Values(limits)
-    values.add(raw)
-    while values.look_again(raw):
-        pass
+    if _has_more_values(raw, limits.json_values_max):
+        raise Problem(
+            413,
+            "body-too-large",
+            f"the JSON has more than {limits.json_values_max} values",
+            "send it in several requests",
+            headers={"connection": "close"},
+        )
     if _is_deeper(raw, limits.json_depth_max):
         raise Problem(400, "not-json", f"the JSON is nested deeper than {limits.json_depth_max}", hint)
     try:
@@ -191,9 +191,7 @@ def _is_deeper(raw: bytes, depth_max: int) -> bool:
 
     Each round removes the innermost pairs: as many rounds as levels, each at the speed of C.
     """
-    outside = _Outside()
-    pieces = (raw[start : start + _PIECE_BYTES] for start in range(0, len(raw), _PIECE_BYTES))
-    brackets = b"".join(outside.of(piece).translate(_SAME_BRACKETS, _ALL_BUT_BRACKETS) for piece in pieces)
+    brackets = b"".join(piece.translate(_SAME_BRACKETS, _ALL_BUT_BRACKETS) for piece in outside_strings(raw))
     for _ in range(depth_max):
         fewer = brackets.replace(b"[]", b"")
         if len(fewer) == len(brackets):
@@ -202,69 +200,27 @@ def _is_deeper(raw: bytes, depth_max: int) -> bool:
     return bool(brackets)
 
 
-class _Outside:
+def _has_more_values(raw: bytes, values_max: int) -> bool:
+    """Whether JSON has more values, by its commas. Those in strings are looked at only when all would be too many."""
+    if raw.count(b",") < values_max:
+        return False
+    return sum(piece.count(b",") for piece in outside_strings(raw)) >= values_max
+
+
+def outside_strings(raw: bytes, piece_bytes: int = _PIECE_BYTES) -> Iterator[bytes]:
     """JSON without its strings, piece by piece: one call for a long body would hold the GIL and block the loop."""
-
-    __slots__ = ("_carried", "_is_inside")
-
-    def __init__(self) -> None:
-        self._is_inside = False
-        self._carried = b""
-        """A backslash whose escaped character comes in the next piece."""
-
-    def of(self, piece: bytes) -> bytes:
-        """The part of the next piece that is outside strings."""
-        if self._carried or b"\\" in piece:
-            piece = self._carried + piece
+    is_inside, carried = False, b""
+    for start in range(0, len(raw), piece_bytes):
+        piece = raw[start : start + piece_bytes]
+        if carried or b"\\" in piece:
+            piece = carried + piece
+            # a last backslash stays for the next piece, which has the escaped character
             is_cut = (len(piece) - len(piece.rstrip(b"\\"))) % 2 == 1
-            self._carried = b"\\" if is_cut else b""
+            carried = b"\\" if is_cut else b""
             piece = piece[: len(piece) - is_cut].replace(b"\\\\", b"").replace(b'\\"', b"")
         parts = piece.split(b'"')
-        outside = b"".join(parts[self._is_inside :: 2])
-        self._is_inside ^= len(parts) % 2 == 0
-        return outside
-
-
-class _Values:
-    """Counts the values of a JSON body by its commas.
-
-    All commas are counted first. Only when they reach the limit are those outside strings counted.
-    """
-
-    __slots__ = ("_at", "_commas", "_commas_max", "_limits", "_outside")
-
-    def __init__(self, limits: HttpLimits) -> None:
-        self._limits = limits
-        self._outside = _Outside()
-        self._at = 0
-        self._commas = 0
-        self._commas_max = 0
-        """Includes commas in strings."""
-
-    def add(self, piece: bytes) -> None:
-        """Count the commas of another piece."""
-        self._commas_max += piece.count(b",")
-
-    def look_again(self, raw: bytes | bytearray) -> bool:
-        """Count the next piece of the body outside strings, if needed; whether more is left to count.
-
-        Raises Problem 413 `body-too-large`.
-        """
-        values_max = self._limits.json_values_max
-        if self._commas_max < values_max:
-            return False
-        end = min(len(raw), self._at + _PIECE_BYTES)
-        self._commas += self._outside.of(bytes(raw[self._at : end])).count(b",")
-        self._at = end
-        if self._commas >= values_max:
-            raise Problem(
-                413,
-                "body-too-large",
-                f"the JSON has more than {values_max} values",
-                "send it in several requests",
-                headers={"connection": "close"},
-            )
-        return end < len(raw)
+        yield b"".join(parts[is_inside::2])
+        is_inside ^= len(parts) % 2 == 0
 
 
 def _too_large(bytes_max: int) -> Problem:

@@ -63,3 +63,10 @@ class Route:
     body: Body | None = None
     answers: Mapping[int, Answer] = field(default_factory=lambda: {200: Answer("done", {"type": "object"})})
     description: str = ""
+    any_query: bool = False
+    """Whether the handler gets query parameters that are not listed."""
+
+    @property
+    def query_names(self) -> list[str]:
+        """The listed query parameters."""
+        return [each.name for each in self.parameters if each.where == "query"]

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.ids import TopicPartition
-from yak.server.http.bodies import INT64_MAX, checked_integer, query_integer, query_text, refuse_unknown_query
+from yak.server.http.bodies import INT64_MAX, checked_integer, query_integer, query_text
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.json_records import FORMS, RECORD_SCHEMA, Form, record_json
 from yak.server.http.problems import Problem
@@ -21,7 +21,6 @@ BYTES: Final = 1024 * 1024
 TIMEOUT_MS_MAX: Final = 30_000
 _EMPTY_LOOKS_MAX: Final = 64
 """Fetches in one request that find only holes and control batches."""
-_KNOWN: Final = ("topic", "partition", "offset", "max_messages", "max_bytes", "timeout_ms", "isolation", "as")
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 
@@ -90,7 +89,6 @@ def _answer(place: TopicPartition, shown: list[str], next_offset: int, found: ob
 
 
 def _read(limits: HttpLimits, request: Request) -> _Asked:
-    refuse_unknown_query(request, _KNOWN)
     topic = query_text(request, "topic")
     if not topic:
         raise Problem(400, "bad-parameter", "topic is missing", "add ?topic=NAME; GET /topics lists all topics")

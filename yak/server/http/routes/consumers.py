@@ -1,7 +1,6 @@
 """`/consumers/{group}`: consumer groups for HTTP clients, like Confluent's REST proxy v2 (ConsumersResource.java)."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from functools import wraps
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -38,14 +37,14 @@ _INSTANCE_PARAMETER: Final = Parameter(
 _ANY_INT64: Final[Schema] = {"type": "integer", "minimum": -INT64_MAX - 1, "maximum": INT64_MAX}
 
 
-def _as_the_proxy(work: _Work) -> Callable[[Context, Request], Awaitable[Response]]:
+def _as_the_proxy(work: _Work, query_names: Sequence[str]) -> Handler:
     """A handler whose answers and errors have an accepted content type, and whose errors have the proxy's code."""
 
-    @wraps(work)
     async def handler(context: Context, request: Request) -> Response:
         media_type = V2
         try:
             media_type = answer_type(request)
+            refuse_unknown_query(request, query_names)
             return await work(context, request, media_type)
         except Problem as problem:
             raise with_code(problem, media_type) from None
@@ -70,10 +69,8 @@ def _done() -> Response:
 # ----------------------------------------------------------------------------------------------- create and delete
 
 
-@_as_the_proxy
 async def create(context: Context, request: Request, media_type: str) -> Response:
     """Create an instance."""
-    refuse_unknown_query(request, ())
     group = request.path_params["group"]
     bodies.check_group(group)
     body = await _body(context, request, bodies.SETTINGS_BODY)
@@ -86,10 +83,8 @@ async def create(context: Context, request: Request, media_type: str) -> Respons
     return answer(made, media_type=media_type)
 
 
-@_as_the_proxy
 async def delete(context: Context, request: Request, _media_type: str) -> Response:
     """Close an instance: it leaves its group at once."""
-    refuse_unknown_query(request, ())
     await context.part(Instances).delete(*_key(request))
     return _done()
 
@@ -97,10 +92,8 @@ async def delete(context: Context, request: Request, _media_type: str) -> Respon
 # ------------------------------------------------------------------------------------ subscription and assignment
 
 
-@_as_the_proxy
 async def subscribe(context: Context, request: Request, _media_type: str) -> Response:
     """Subscribe to topics, shared with the other members of the group."""
-    refuse_unknown_query(request, ())
     instances = context.part(Instances)
     instances.find(*_key(request))
     wanted = bodies.subscription_of(await _body(context, request, bodies.SUBSCRIPTION_BODY))
@@ -118,17 +111,13 @@ async def subscribe(context: Context, request: Request, _media_type: str) -> Res
     return _done()
 
 
-@_as_the_proxy
 async def subscription(context: Context, request: Request, media_type: str) -> Response:
     """The subscribed topics; for a pattern, the topics that it matches now."""
-    refuse_unknown_query(request, ())
     return answer({"topics": list(context.part(Instances).find(*_key(request)).topics)}, media_type=media_type)
 
 
-@_as_the_proxy
 async def unsubscribe(context: Context, request: Request, _media_type: str) -> Response:
     """Leave the group, or drop the assignment; the instance remains."""
-    refuse_unknown_query(request, ())
     instances = context.part(Instances)
     async with instances.exclusively(*_key(request)) as instance:
         await instances.move(instance.consumer.unsubscribe)
@@ -136,10 +125,8 @@ async def unsubscribe(context: Context, request: Request, _media_type: str) -> R
     return _done()
 
 
-@_as_the_proxy
 async def assign(context: Context, request: Request, _media_type: str) -> Response:
     """Assign partitions directly, without the group."""
-    refuse_unknown_query(request, ())
     instances = context.part(Instances)
     instances.find(*_key(request))
     wanted = bodies.partitions_of(await _body(context, request, bodies.PARTITIONS_BODY))
@@ -156,10 +143,8 @@ async def assign(context: Context, request: Request, _media_type: str) -> Respon
     return _done()
 
 
-@_as_the_proxy
 async def assignments(context: Context, request: Request, media_type: str) -> Response:
     """The current partitions: assigned by the group or directly."""
-    refuse_unknown_query(request, ())
     instances = context.part(Instances)
     found = instances.find(*_key(request)).consumer.assignment()
     return answer(
@@ -192,12 +177,10 @@ def partition_counts(context: Context) -> Callable[[str], int | None]:
 # ------------------------------------------------------------------------------------------------------- records
 
 
-@_as_the_proxy
 async def records(context: Context, request: Request, _media_type: str) -> Response:
     """Records that the client did not receive yet; an empty list after a timeout."""
     if request.method == "HEAD":  # Starlette serves HEAD for every GET, but a HEAD must not consume records
         raise Problem(405, "method-not-allowed", "HEAD would consume records without returning them", "use GET")
-    refuse_unknown_query(request, ("timeout", "max_bytes"))
     asked_ms = query_integer(request, "timeout", -1, minimum=-INT64_MAX - 1)
     asked_bytes = query_integer(request, "max_bytes", -1, minimum=-INT64_MAX - 1)
     instances = context.part(Instances)
@@ -226,10 +209,8 @@ def _wait_ms(asked_ms: int, own_ms: int | None, limits: HttpLimits) -> int:
 # ------------------------------------------------------------------------------------------- offsets and positions
 
 
-@_as_the_proxy
 async def commit(context: Context, request: Request, media_type: str) -> Response:
     """Commit the given last processed offsets, or without a body all positions."""
-    refuse_unknown_query(request, ("async",))
     waits = not query_flag(request, "async")
     instances = context.part(Instances)
     instances.find(*_key(request))
@@ -242,10 +223,8 @@ async def commit(context: Context, request: Request, media_type: str) -> Respons
     return answer([], media_type=media_type)
 
 
-@_as_the_proxy
 async def committed(context: Context, request: Request, media_type: str) -> Response:
     """The committed offsets of the group, whichever member committed them."""
-    refuse_unknown_query(request, ())
     instances = context.part(Instances)
     instance = instances.find(*_key(request))
     body = await _body(context, request, bodies.LOOK_BODY)
@@ -260,10 +239,8 @@ async def committed(context: Context, request: Request, media_type: str) -> Resp
     return answer({"offsets": offsets}, media_type=media_type)
 
 
-@_as_the_proxy
 async def seek(context: Context, request: Request, _media_type: str) -> Response:
     """Continue at offsets, or at the first records of a time."""
-    refuse_unknown_query(request, ())
     instances = context.part(Instances)
     instances.find(*_key(request))
     wanted = bodies.positions_of(await _body(context, request, bodies.POSITIONS_BODY))
@@ -275,7 +252,6 @@ async def seek(context: Context, request: Request, _media_type: str) -> Response
 
 
 async def _seek_to(context: Context, request: Request, seek_to: Callable[..., None]) -> Response:
-    refuse_unknown_query(request, ())
     instances = context.part(Instances)
     instances.find(*_key(request))
     wanted: list[TopicPartition] = bodies.partitions_of(await _body(context, request, bodies.PARTITIONS_BODY))
@@ -284,13 +260,11 @@ async def _seek_to(context: Context, request: Request, seek_to: Callable[..., No
     return _done()
 
 
-@_as_the_proxy
 async def seek_to_beginning(context: Context, request: Request, _media_type: str) -> Response:
     """Continue at the first available records."""
     return await _seek_to(context, request, KafkaConsumer.seek_to_beginning)
 
 
-@_as_the_proxy
 async def seek_to_end(context: Context, request: Request, _media_type: str) -> Response:
     """Continue after the last records."""
     return await _seek_to(context, request, KafkaConsumer.seek_to_end)
@@ -303,7 +277,7 @@ def _json(summary: str, schema: Schema) -> Mapping[int, Answer]:
 def _route(
     method: str,
     path: str,
-    handler: Handler,
+    work: _Work,
     summary: str,
     answers: Mapping[int, Answer],
     *,
@@ -317,7 +291,7 @@ def _route(
     return Route(
         method,
         path,
-        handler,
+        _as_the_proxy(work, [each.name for each in parameters]),
         summary,
         _TAG,
         guard="read" if only_looks else "change",
@@ -325,6 +299,7 @@ def _route(
         body=body,
         answers=answers,
         description=description,
+        any_query=True,
     )
 
 

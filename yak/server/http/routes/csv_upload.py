@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from yak.server import log
 from yak.server.http.answers import Streamed, answer
-from yak.server.http.bodies import body_pieces, query_text, refuse_unknown_query, text_of
+from yak.server.http.bodies import body_pieces, query_text, text_of
 from yak.server.http.context import Context
 from yak.server.http.csv_rows import ENCODINGS, CsvRow, CsvRows
 from yak.server.http.problems import Problem, json_bytes
@@ -32,7 +32,6 @@ _HINT: Final = "the first line must name each column once: id,name,price"
 
 async def upload_csv(context: Context, request: Request) -> Response:
     """Upload CSV. The header is checked before anything is written."""
-    refuse_unknown_query(request, ("key", "delimiter", "encoding"))
     content_type = request.headers.get("content-type", "")
     if content_type.startswith("multipart/"):
         raise Problem(415, "not-csv", "an HTML form is not CSV", "send the file itself: curl --data-binary @FILE")

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.server.http import docs_page, openapi
-from yak.server.http.bodies import refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.route import Answer, Route
 from yak.server.options import bracketed
@@ -60,14 +59,12 @@ async def _made(context: Context) -> _Made:
 
 async def document(context: Context, request: Request) -> Response:
     """The OpenAPI 3.1 document."""
-    refuse_unknown_query(request, ())
     made = await _made(context)
     return _answer(request, made, made.document, "application/json")
 
 
 async def page(context: Context, request: Request) -> Response:
     """The HTML page."""
-    refuse_unknown_query(request, ())
     made = await _made(context)
     answer = _answer(request, made, made.page, _HTML)
     answer.headers["content-security-policy"] = docs_page.CONTENT_SECURITY_POLICY
@@ -77,7 +74,6 @@ async def page(context: Context, request: Request) -> Response:
 
 async def index(context: Context, request: Request) -> Response:
     """Redirect browsers to the page; list the addresses for other clients."""
-    refuse_unknown_query(request, ())
     if "text/html" in request.headers.get("accept", ""):
         return Response(status_code=302, headers={"location": "/docs", "vary": "accept"})
     found = {"node_id": context.broker.node_id, "docs": "/docs", "openapi": "/openapi.json", "health": "/health"}

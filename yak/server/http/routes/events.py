@@ -6,7 +6,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.server.http.bodies import query_flag, query_integer, query_text, refuse_unknown_query
+from yak.server.http.bodies import query_flag, query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.events.listeners import Subscription
 from yak.server.http.events.ring import CURSOR, Wish
@@ -38,7 +38,6 @@ _TOPIC_CHARS_MAX: Final = 249
 
 async def events(context: Context, request: Request) -> Response:
     """Open a stream of events."""
-    refuse_unknown_query(request, ("kinds", "topic", "rates", "cursor", "snapshot", "duration_ms"))
     if request.scope["http_version"] != "1.1":
         raise Problem(505, "http-version", "events need HTTP/1.1", "curl --http1.1 -N")
     wish = Wish(_kinds(request), _topic(request))

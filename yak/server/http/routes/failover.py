@@ -20,7 +20,7 @@ from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.lifecycle.liveness import is_serving
 from yak.server.http.answers import answer
-from yak.server.http.bodies import checked, checked_integer, json_body, refuse_unknown_query
+from yak.server.http.bodies import checked, checked_integer, json_body
 from yak.server.http.context import Context
 from yak.server.http.other_brokers import OtherAnswer, ask_broker
 from yak.server.http.problems import Problem, kafka_problem
@@ -92,7 +92,6 @@ _BODY: Final = {
 
 async def failover(context: Context, request: Request) -> Response:
     """Move the leaderships and report the result for each partition."""
-    refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_HINT) as body:
         fields = checked(body, _BODY, hint=_HINT)
         topic, from_ = fields.get("topic"), _node(fields, "from")
@@ -195,7 +194,6 @@ async def _move_office(context: Context, request: Request) -> Response:
 
 async def shutdown(context: Context, request: Request) -> Response:
     """Start the controlled shutdown of a broker."""
-    refuse_unknown_query(request, ())
     info = find_broker(context, checked_integer("id", request.path_params["id"], maximum=_INT32_MAX))
     async with json_body(context, request, hint="send no body", optional=True) as body:
         if body not in (None, {}):

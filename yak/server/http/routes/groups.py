@@ -22,7 +22,6 @@ from yak.ids import NodeId, Offset, TopicPartition
 from yak.lifecycle.liveness import serving_brokers
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.server.http.answers import answer
-from yak.server.http.bodies import refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Parameter, Route
@@ -80,16 +79,14 @@ _GROUP: Final = record(
 )
 
 
-async def groups(context: Context, request: Request) -> Response:
+async def groups(context: Context, _request: Request) -> Response:
     """All groups of all brokers."""
-    refuse_unknown_query(request, ())
     listed = await all_groups(context)
     return answer({"groups": listed.groups, "silent": listed.silent})
 
 
 async def group(context: Context, request: Request) -> Response:
     """One group, with its lag."""
-    refuse_unknown_query(request, ())
     name = request.path_params["group"]
     if len(name.encode()) > GROUP_STRING_BYTES_MAX:
         raise Problem(400, "bad-parameter", f"a group's name has at most {GROUP_STRING_BYTES_MAX} bytes")

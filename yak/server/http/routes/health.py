@@ -33,6 +33,7 @@ ROUTES: Final = (
         health,
         "Role, epochs, controller, partitions, Redis and disks of this broker",
         "Health",
+        any_query=True,
         answers={200: Answer("healthy", _STATUS), 503: Answer("unhealthy: see `reasons`", _STATUS)},
     ),
     Route(
@@ -41,6 +42,7 @@ ROUTES: Final = (
         health,
         "Liveness: the process responds",
         "Health",
+        any_query=True,
         answers={200: Answer("it does", _STATUS)},
     ),
     Route(
@@ -49,6 +51,7 @@ ROUTES: Final = (
         health,
         "Readiness: clients may connect to this broker",
         "Health",
+        any_query=True,
         answers={200: Answer("they should", _STATUS), 503: Answer("not ready", _STATUS)},
     ),
 )

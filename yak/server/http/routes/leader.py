@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from yak.cluster.image import BrokerInfo
 from yak.server.http.answers import answer
-from yak.server.http.bodies import query_integer, query_text, refuse_unknown_query
+from yak.server.http.bodies import query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
 from yak.server.http.produce_rows import INT32_MAX
@@ -17,7 +17,6 @@ from yak.server.http.topic_partitions import check_partition, find_topic, http_a
 
 async def get_leader(context: Context, request: Request) -> Response:
     """The controller and leader in this broker's metadata; null if there is none."""
-    refuse_unknown_query(request, ("topic", "partition"))
     name = query_text(request, "topic")
     image = context.broker.image
     controller = _broker(image.brokers.get(image.controller_id))

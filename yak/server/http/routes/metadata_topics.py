@@ -10,7 +10,7 @@ from starlette.responses import Response
 from yak.cluster.image import BrokerInfo, TopicInfo
 from yak.errors import ErrorCode
 from yak.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
-from yak.server.http.bodies import checked, json_body, refuse_unknown_query
+from yak.server.http.bodies import checked, json_body
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers
 from yak.server.http.metadata_bodies import identifier, json_answer, require_store, thread_answer
@@ -38,7 +38,6 @@ _PRODUCER_HINT: Final = 'send {}, or {"brokerId": 1} for an id from that broker'
 
 async def create_topic(context: Context, request: Request) -> Response:
     """Create a topic, visible to every Kafka client."""
-    refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_TOPIC_HINT) as raw:
         body = checked(raw, _NEW_TOPIC, hint=_TOPIC_HINT)
     name = body["name"]
@@ -62,7 +61,6 @@ async def create_topic(context: Context, request: Request) -> Response:
 
 async def get_topic_by_name(context: Context, request: Request) -> Response:
     """A topic with its partitions."""
-    refuse_unknown_query(request, ())
     topic = await _look_for(context, request.path_params["name"])
     if len(topic.partitions) <= _SMALL_PARTITIONS:
         return json_answer(_whole(topic))
@@ -71,7 +69,6 @@ async def get_topic_by_name(context: Context, request: Request) -> Response:
 
 async def create_partition(context: Context, request: Request) -> Response:
     """Add partitions: one, or up to a total number."""
-    refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_PARTITION_HINT) as raw:
         body = checked(raw, _NEW_PARTITIONS, hint=_PARTITION_HINT)
     topic = await _named(context, body)
@@ -98,7 +95,6 @@ async def create_partition(context: Context, request: Request) -> Response:
 
 async def register_producer(context: Context, request: Request) -> Response:
     """A unique producer id."""
-    refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_PRODUCER_HINT, optional=True) as raw:
         body = checked({} if raw is None else raw, _FOR_PRODUCER, hint=_PRODUCER_HINT)
     node_id = context.broker.node_id if body.get("brokerId") is None else int(body["brokerId"])

@@ -6,7 +6,6 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from yak.server.http.bodies import refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.metrics.rendering import Rendering
 from yak.server.http.route import Answer, Route
@@ -14,7 +13,6 @@ from yak.server.http.route import Answer, Route
 
 async def metrics(context: Context, request: Request) -> Response:
     """All metrics, in the format of the Accept header."""
-    refuse_unknown_query(request, ())
     content_type, pieces = await context.part(Rendering).text(",".join(request.headers.getlist("accept")))
 
     async def body() -> AsyncIterator[bytes]:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from yak.cluster.image import PartitionInfo, TopicInfo
 from yak.lifecycle.liveness import is_serving
 from yak.server.http.answers import answer, large_answer
-from yak.server.http.bodies import checked_integer, query_flag, query_text, refuse_unknown_query
+from yak.server.http.bodies import checked_integer, query_flag, query_text
 from yak.server.http.context import Context
 from yak.server.http.other_brokers import ask_broker
 from yak.server.http.problems import Problem
@@ -70,7 +70,6 @@ _DETAIL: Final = record(
 
 async def isr(context: Context, request: Request) -> Response:
     """The partitions that match the query."""
-    refuse_unknown_query(request, ("topic", "under_replicated", "unavailable", "local"))
     topic = query_text(request, "topic")
     if topic is not None:
         find_topic(context, topic)
@@ -84,7 +83,6 @@ async def isr(context: Context, request: Request) -> Response:
 
 async def partition(context: Context, request: Request) -> Response:
     """One partition as its leader reports it, or as this broker knows it if the leader does not answer."""
-    refuse_unknown_query(request, ("local",))
     topic, info = find_partition(context, request.path_params["topic"], request.path_params["partition"])
     leader = context.broker.image.brokers.get(info.leader)
     is_asked = query_flag(request, "local")

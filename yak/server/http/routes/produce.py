@@ -17,7 +17,6 @@ from yak.server.http.bodies import (
     kind_of,
     query_flag,
     query_text,
-    refuse_unknown_query,
 )
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
@@ -39,7 +38,6 @@ class _Asked(NamedTuple):
 
 async def produce(context: Context, request: Request) -> Response:
     """Check all records, choose their partitions, then write."""
-    refuse_unknown_query(request, ("acks", "redirect"))
     redirect = query_flag(request, "redirect")
     query_acks = query_text(request, "acks")
     async with json_body(context, request, hint=_HINT) as body:

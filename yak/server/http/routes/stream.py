@@ -20,7 +20,7 @@ from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.protocol.versions import FETCH
 from yak.server.http.answers import UntilGone, Write
-from yak.server.http.bodies import INT64_MAX, query_text, refuse_unknown_query
+from yak.server.http.bodies import INT64_MAX, query_text
 from yak.server.http.context import Context
 from yak.server.http.json_records import Form, record_json
 from yak.server.http.partition_facts import facts_of
@@ -46,7 +46,6 @@ _POSITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249}):((?:[0-9]{1,10}=[0-9]{1,
 
 async def stream(context: Context, request: Request) -> Response:
     """Stream records. The start positions are found first, so that a missing topic is an error and no empty stream."""
-    refuse_unknown_query(request, ("topics", "from", "as"))
     form = read_form(request)
     names = _names(request)
     begin = query_text(request, "from")

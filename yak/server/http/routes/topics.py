@@ -11,7 +11,7 @@ from yak.errors import ErrorCode
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
 from yak.protocol.topic_names import is_internal
 from yak.server.http.answers import answer, large_answer
-from yak.server.http.bodies import checked, json_body, query_flag, refuse_unknown_query
+from yak.server.http.bodies import checked, json_body, query_flag
 from yak.server.http.context import Context
 from yak.server.http.partition_facts import Facts, facts_of
 from yak.server.http.problems import kafka_problem
@@ -29,7 +29,6 @@ _HINT: Final = 'send {"name": "orders", "partitions": 3, "replication_factor": 3
 
 async def list_topics(context: Context, request: Request) -> Response:
     """All topics by name; internal topics only on request."""
-    refuse_unknown_query(request, ("internal",))
     image, with_internal = context.broker.image, query_flag(request, "internal")
     return await large_answer(lambda: _list(image, with_internal), len(image.topics))
 
@@ -51,7 +50,6 @@ def _summary(topic: TopicInfo) -> dict[str, Any]:
 
 async def show_topic(context: Context, request: Request) -> Response:
     """One topic, with the facts that only its leaders know."""
-    refuse_unknown_query(request, ())
     topic = find_topic(context, request.path_params["name"])
     facts = await facts_of(context, topic)
 
@@ -77,7 +75,6 @@ def _partition(info: PartitionInfo, facts: Facts) -> dict[str, Any]:
 
 async def create_topic(context: Context, request: Request) -> Response:
     """Create a topic by CreateTopics, which answers when the topic is usable."""
-    refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_HINT) as body:
         fields = checked(body, _NEW, hint=_HINT)
         configs = config_texts(fields.get("configs"))
@@ -114,7 +111,6 @@ def config_texts(configs: Mapping[str, Any] | None) -> dict[str, str]:
 
 async def delete_topic(context: Context, request: Request) -> Response:
     """Delete a topic with all its records."""
-    refuse_unknown_query(request, ())
     topic = find_topic(context, request.path_params["name"])
     fields: Mapping[str, object] = {"topic_names": [topic.name], "timeout": _TIMEOUT_MS}
     deleted = (await context.broker_client.ask(DELETE_TOPICS, fields, version=_DELETE_VERSION)).responses[0]
