@@ -1,175 +1,229 @@
-"""The page at /docs: each route with parameters, bodies, answers and a `curl` line; one file, no script or network."""
+"""The page at /docs: each route with parameters, bodies, answers and a `curl` line; one file, no script or network.
+
+`docs_page.html` is its template, `docs_page.css` its style.
+"""
 
 import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
 
-from yak.server.http.curl_lines import curl_line
-from yak.server.http.docs_style import STYLE
-from yak.server.http.openapi import PROBLEM_SCHEMA, TAGS, operation_id, shown_path, tags_of
-from yak.server.http.route import Answer, Body, Parameter, Route, Schema
-from yak.server.http.schema_text import fields, forms_of, type_words
+from yak.server.http.openapi import PROBLEM_SCHEMA, TAGS, operation_id, path_names, shown_path, tags_of
+from yak.server.http.route import Body, Route, Schema
 from yak.version import __version__
 
-_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+_FILE: Final = Path(__file__)
+_STYLE: Final = _FILE.with_suffix(".css").read_text()
+_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 CONTENT_SECURITY_POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """The page may load and run nothing except this style."""
-_WHO: Final = {"change": "token, if YAK_HTTP_TOKEN is set", "admin": "token; without YAK_HTTP_TOKEN: this machine only"}
-
+_PROBLEM: Final = {"error": "not-found", "message": "path not found: /nothing", "hint": "GET /docs lists all routes"}
 _CODE: Final = re.compile("`([^`]+)`")
-_MADE_OF: Final = (
-    'This page is generated from the same table as <a href="/openapi.json">/openapi.json</a> and the routes themselves.'
-)
+_INDENT_MAX: Final = 6
+_PLAIN: Final = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
+_VALUES_MAX: Final = 12
+_STREAM: Final = "text/event-stream"
+_SAFE_IN_QUERY: Final = ",:*"
 
 
 def page(routes: Sequence[Route], address: str) -> str:
     """The HTML; `address` is the base URL of the `curl` lines, like http://127.0.0.1:8080."""
-    sections = [(tag, [route for route in routes if route.tag == tag]) for tag in tags_of(routes)]
-    return "".join(
-        [
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            f"<title>YAK over HTTP</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
-            f'<div class="all">\n{_contents(sections)}\n<main>\n{_head(address)}\n',
-            *(_section(tag, found, address) for tag, found in sections),
-            _errors(),
-            f"<footer>YAK {escape(__version__)}. {_MADE_OF}</footer>\n</main>\n</div>\n</body>\n</html>\n",
-        ]
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=True)
+    environment.filters |= {
+        "breakable": _breakable,
+        "code": lambda text: _CODE.sub(r"<code>\1</code>", escape(text)),
+        "sentence": lambda text: text if text.endswith((".", "!", "?", ":")) else f"{text}.",
+        "pretty": lambda value: value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False),
+    }
+    return environment.from_string(_FILE.with_suffix(".html").read_text()).render(
+        address=address,
+        curl_line=curl_line,
+        fields=fields,
+        forms_of=forms_of,
+        operation_id=operation_id,
+        parameters=_parameters,
+        problem=_PROBLEM,
+        problem_schema=PROBLEM_SCHEMA,
+        sections=[(tag, [route for route in routes if route.tag == tag]) for tag in tags_of(routes)],
+        style=_STYLE,
+        tags=TAGS,
+        type_words=type_words,
+        version=__version__,
     )
 
 
-def _head(address: str) -> str:
-    return (
-        "<h1>YAK over HTTP</h1>\n"
-        f"<p>This broker answers at <code>{escape(address)}</code>. Any broker of the cluster answers any request. "
-        "Bodies are JSON in UTF-8 unless stated otherwise.</p>\n"
-        "<p>If <code>YAK_HTTP_TOKEN</code> is set on the broker, requests that change something need "
-        "<code>-H 'Authorization: Bearer TOKEN'</code>.</p>"
-    )
-
-
-def _contents(sections: Sequence[tuple[str, Sequence[Route]]]) -> str:
-    parts = ['<nav aria-label="Routes"><strong>YAK over HTTP</strong>']
-    for tag, routes in sections:
-        rows = "".join(
-            f'<li>{_method(route.method)}<a href="#{operation_id(route)}">{_path(route)}</a></li>' for route in routes
-        )
-        parts.append(f"<h2>{escape(tag)}</h2><ul>{rows}</ul>")
-    parts.append('<h2>All</h2><ul><li><a href="#errors">Errors</a></li></ul></nav>')
-    return "".join(parts)
-
-
-def _section(tag: str, routes: Sequence[Route], address: str) -> str:
-    words = TAGS.get(tag, "")
-    return (
-        f"<section>\n<h2>{escape(tag)}</h2>\n<p>{escape(words)}</p>\n"
-        + "".join(f"{_article(route, address)}\n" for route in routes)
-        + "</section>\n"
-    )
-
-
-def _article(route: Route, address: str) -> str:
-    who = f'<span class="who">{_WHO[route.guard]}</span>' if route.guard in _WHO else ""
-    parts = [
-        f'<article id="{operation_id(route)}">',
-        f"<h3>{_method(route.method)}<code>{_path(route)}</code>{who}</h3>",
-        f"<p>{_words(_sentence(route.summary))}</p>",
-    ]
-    if route.description:
-        parts.append(f'<p class="soft">{_words(_sentence(route.description))}</p>')
-    parts.append(f'<pre class="curl">{escape(curl_line(route, address))}</pre>')
-    if route.parameters:
-        parts.append(_parameters(route.parameters))
-    if route.body is not None:
-        parts.append(_body(route.body))
-    parts.append("<h4>Answers</h4>")
-    parts += [_answer(status, answer) for status, answer in sorted(route.answers.items())]
-    return "\n".join([*parts, "</article>"])
-
-
-def _parameters(parameters: Sequence[Parameter]) -> str:
-    rows = "".join(
-        _row(0, each.name, type_words(each.schema), each.required or each.where == "path", each.summary, each.where)
-        for each in parameters
-    )
-    return f"<h4>Parameters</h4>\n{_table(rows, 'Where')}"
-
-
-def _body(body: Body) -> str:
-    optional = "" if body.required else ", or none"
-    shown = f"<h4>Body: {escape(body.media_type)}{optional}</h4>\n{_schema(body.schema)}"
-    if body.example is not None:
-        shown += f"\n<pre>{escape(_pretty(body.example))}</pre>"
-    return shown
-
-
-def _answer(status: int, answer: Answer) -> str:
-    kind = "" if "json" in answer.media_type else f' <span class="soft">{escape(answer.media_type)}</span>'
-    line = f"<strong>{status}</strong> {_words(answer.summary)}{kind}"
-    if answer.schema is None or not list(fields(answer.schema)):
-        return f"<p>{line}</p>"
-    return f"<details>\n<summary>{line}</summary>\n{_schema(answer.schema)}\n</details>"
-
-
-def _schema(schema: Schema) -> str:
-    return "\n".join(_form(form, "or " if place else "") for place, form in enumerate(forms_of(schema)))
-
-
-def _form(schema: Schema, before: str) -> str:
-    rows = "".join(_row(each.depth, each.name, each.words, each.is_required, each.summary) for each in fields(schema))
-    words = f'<p class="soft{" form" if before else ""}">{before}{escape(type_words(schema))}</p>'
-    return words + (f"\n{_table(rows)}" if rows else "")
-
-
-def _errors() -> str:
-    example = {"error": "not-found", "message": "path not found: /nothing", "hint": "GET /docs lists all routes"}
-    return (
-        '<section id="errors">\n<h2>Errors</h2>\n<p>Every error has this form. 4xx: client error. '
-        "5xx: the broker or the cluster cannot serve the request now.</p>\n"
-        f"<article>\n{_schema(PROBLEM_SCHEMA)}\n<pre>{escape(_pretty(example))}</pre>\n</article>\n</section>\n"
-    )
-
-
-def _table(rows: str, more: str = "") -> str:
-    where = f"<th>{more}</th>" if more else ""
-    head = f"<thead><tr><th>Name</th>{where}<th>What it is</th><th>Meaning</th></tr></thead>"
-    return f'<div class="wide"><table>{head}<tbody>{rows}</tbody></table></div>'
-
-
-def _row(depth: int, name: str, words: str, is_required: bool, summary: str, where: str = "") -> str:
-    must = '<span class="must" title="required">*</span>' if is_required else ""
-    level = f' class="d{min(depth, 6)}"' if depth else ""
-    place = f"<td>{where}</td>" if where else ""
-    return (
-        f"<tr><td{level}><code>{escape(name)}</code>{must}</td>{place}"
-        f"<td>{escape(words)}</td><td>{_words(summary)}</td></tr>"
-    )
-
-
-def _method(method: str) -> str:
-    return f'<span class="m {method.lower()}">{escape(method)}</span>'
-
-
-def _path(route: Route) -> str:
+def _breakable(path: str) -> str:
     """The path, which a narrow column breaks only between its words."""
-    return escape(shown_path(route.path)).replace("/", "/<wbr>").replace("{", "<wbr>{").replace("_", "_<wbr>")
+    return escape(shown_path(path)).replace("/", "/<wbr>").replace("{", "<wbr>{").replace("_", "_<wbr>")
 
 
-def _words(text: str) -> str:
-    """HTML in which text between backquotes is code."""
-    return _CODE.sub(r"<code>\1</code>", escape(text))
+def _parameters(route: Route) -> "list[Field]":
+    return [
+        Field(0, each.name, type_words(each.schema), each.required or each.where == "path", each.summary, each.where)
+        for each in route.parameters
+    ]
 
 
-def _sentence(text: str) -> str:
-    text = text.strip()
-    return text if text.endswith((".", "!", "?", ":")) else f"{text}."
+# ------------------------------------------------------------------------------------------------ schemas in words
 
 
-def _pretty(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+class Field(NamedTuple):
+    """One line of a schema: a field, `depth` levels deep."""
+
+    depth: int
+    name: str
+    words: str
+    is_required: bool
+    summary: str
+    where: str = ""
+    """Of a parameter: path or query."""
+
+
+def fields(schema: Schema, depth: int = 0) -> Iterator[Field]:
+    """The fields of an object, of a list's objects, or of each alternative; a field comes before those inside it."""
+    for form in _forms(schema):
+        yield from fields(form, depth)
+    if isinstance(schema.get("items"), Mapping):
+        yield from fields(schema["items"], depth)
+    required = schema.get("required", ())
+    for name, inner in schema.get("properties", {}).items():
+        inner = inner if isinstance(inner, Mapping) else {}
+        yield Field(depth, name, type_words(inner), name in required, str(inner.get("description", "")))
+        if depth < _INDENT_MAX:
+            yield from fields(inner, depth + 1)
+
+
+def forms_of(schema: Schema) -> Sequence[Schema]:
+    """The alternatives to document separately, if several have fields; otherwise the schema alone."""
+    forms = [form for form in _forms(schema) if next(fields(form), None) is not None]
+    return forms if len(forms) > 1 else [schema]
+
+
+def _forms(schema: Schema) -> Sequence[Schema]:
+    """The alternatives; none in a schema with a type, where `oneOf` and `anyOf` only combine required fields."""
+    return () if "type" in schema else schema.get("oneOf") or schema.get("anyOf") or ()
+
+
+def type_words(schema: Schema) -> str:
+    """The type as text: `whole number, 0 to 2147483647`; `one of ok, unhealthy`; `list of objects`."""
+    forms = _forms(schema)
+    if forms:
+        return " or ".join(dict.fromkeys(type_words(form) for form in forms))
+    if "const" in schema:
+        return _value(schema["const"])
+    if "enum" in schema:
+        values = schema["enum"]
+        values = list({_value(each): each for each in values}.values())
+        shown = ", ".join(map(_value, values[:_VALUES_MAX])) + (", …" if len(values) > _VALUES_MAX else "")
+        return shown if len(values) == 1 else f"one of {shown}"
+    kinds = schema.get("type", ())
+    names = [kinds] if isinstance(kinds, str) else list(kinds)
+    words = " or ".join(_kind_words(name, schema) for name in names) or "any JSON"
+    bounds = _bounds(schema)
+    default = f", else {_default(schema['default'])}" if "default" in schema else ""
+    return words + (f", {bounds}" if bounds else "") + default
+
+
+def sample(schema: Schema) -> Any:
+    """A readable value that the schema allows, for a command line."""
+    for key in ("example", "const", "default"):
+        if key in schema:
+            return schema[key]
+    for key in ("examples", "enum"):
+        if schema.get(key):
+            return schema[key][0]
+    forms = _forms(schema)
+    if forms:
+        return sample(forms[0])
+    kind = schema.get("type")
+    kind = kind if isinstance(kind, str) or not kind else kind[0]
+    if kind in {"integer", "number"}:
+        return schema.get("minimum", 0)
+    return {"boolean": True, "array": [], "object": {}, "null": None}.get(str(kind), "NAME")
+
+
+def _kind_words(kind: str, schema: Schema) -> str:
+    if kind == "array":
+        items = schema.get("items")
+        inner = type_words(items) if isinstance(items, Mapping) else "any JSON"
+        return "list of objects" if inner == "object" else f"list of {inner}"
+    if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
+        return f"object of {type_words(schema['additionalProperties'])}"
+    return _PLAIN.get(kind, kind)
+
+
+def _bounds(schema: Schema) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    if low is not None:
+        return f"{low} or more"
+    if high is not None:
+        return f"{high} or less"
+    longest = schema.get("maxLength")
+    if longest is not None:
+        return f"at most {longest} characters"
+    most = schema.get("maxItems")
+    return f"at most {most} of them" if most is not None else ""
+
+
+def _default(value: Any) -> str:
+    """Quoted if it would otherwise look like punctuation of the sentence."""
+    return json.dumps(value) if isinstance(value, str) and not any(map(str.isalnum, value)) else _value(value)
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+
+
+# ------------------------------------------------------------------------------------------------------ curl lines
+
+
+def curl_line(route: Route, address: str) -> str:
+    """`curl -X POST http://127.0.0.1:8080/produce -d '{"topic": …}'`; `address` has no slash at its end."""
+    words = ["curl"]
+    if any(answer.media_type == _STREAM for answer in route.answers.values()):
+        words.append("-N")
+    if route.method == "HEAD":
+        words.append("-I")
+    elif route.method != ("GET" if route.body is None else "POST"):  # curl's own choice otherwise
+        words += ["-X", route.method]
+    words.append(shlex.quote(_address(route, address)))
+    if route.body is not None:
+        words += _sent(route.body)
+    return " ".join(words)
+
+
+def _address(route: Route, address: str) -> str:
+    path, query = shown_path(route.path), {}
+    samples = {(each.where, each.name): sample(each.schema) for each in route.parameters}
+    for name in path_names(route.path):
+        path = path.replace(f"{{{name}}}", quote(_url_text(samples.get(("path", name), name.upper()))))
+    for each in route.parameters:
+        if each.where == "query" and each.required:
+            query[each.name] = _url_text(samples["query", each.name])
+    return address + path + (f"?{urlencode(query, safe=_SAFE_IN_QUERY)}" if query else "")
+
+
+def _url_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _sent(body: Body) -> list[str]:
+    kind = ["-H", shlex.quote(f"content-type: {body.media_type}")]
+    if "json" in body.media_type:
+        example = sample(body.schema) if body.example is None else body.example
+        return [*kind, "-d", shlex.quote(json.dumps(example, ensure_ascii=False))]
+    if isinstance(body.example, str):
+        return [*kind, "--data-binary", shlex.quote(body.example)]
+    return [*kind, "--data-binary", "@FILE"]

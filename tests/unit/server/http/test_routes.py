@@ -10,7 +10,7 @@ from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
 from tests.unit.server.http.rig import make_context
-from yak.server.http import curl_lines, docs_page, openapi, schema_text
+from yak.server.http import docs_page, openapi
 from yak.server.http.app import by_path, make_app
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.routes import ROUTES
@@ -51,7 +51,7 @@ def test_the_parameters_are_those_of_the_path_and_each_has_words(route: Route) -
     assert len(route.parameters) == len({(each.where, each.name) for each in route.parameters})
     for each in route.parameters:
         assert each.summary
-        assert schema_text.type_words(each.schema) != "any JSON", f"{each.name} has no type"
+        assert docs_page.type_words(each.schema) != "any JSON", f"{each.name} has no type"
 
 
 @every_route
@@ -198,7 +198,7 @@ def test_what_a_route_says_is_text_and_no_html() -> None:
     ],
 )
 def test_a_curl_line_is_what_a_shell_takes(route: Route, line: str) -> None:
-    assert curl_lines.curl_line(route, ADDRESS) == line
+    assert docs_page.curl_line(route, ADDRESS) == line
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_curl_line_is_what_a_shell_takes(route: Route, line: str) -> None:
     ],
 )
 def test_a_schema_in_words(schema: dict[str, Any], words: str) -> None:
-    assert schema_text.type_words(schema) == words
+    assert docs_page.type_words(schema) == words
 
 
 def test_each_form_of_a_body_has_a_table_of_its_own() -> None:
