@@ -17,6 +17,7 @@ from typing import Final, Literal, TypeAlias
 
 from yak.protocol.record_walk import WalkedRecord
 from yak.server.http.bodies import INT64_MAX, is_strict_json
+from yak.server.http.schemas import OFFSET, TEXT, TEXT_OR_NULL, listing, record
 
 Form: TypeAlias = Literal["json", "text", "base64"]
 """The form of values: `json` as above; `text` never parses them; `base64` applies to keys, values and headers."""
@@ -70,30 +71,22 @@ def _base64(data: bytes) -> str:
     return f'"{base64.b64encode(data).decode()}"'
 
 
+_VALUE: Final = {"value": TEXT_OR_NULL, "value_base64": TEXT}
 RECORD_SCHEMA: Final = {
-    "type": "object",
-    "required": ["offset", "timestamp_ms", "headers"],
-    "properties": {
-        "offset": {"type": "integer", "minimum": 0, "maximum": INT64_MAX},
-        "timestamp_ms": {"type": ["integer", "null"]},
-        "key": {"type": ["string", "null"]},
-        "key_base64": {"type": "string"},
-        "payload": {},
-        "payload_text": {"type": "string"},
-        "payload_base64": {"type": "string"},
-        "headers": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["key"],
-                "properties": {
-                    "key": {"type": "string"},
-                    "value": {"type": ["string", "null"]},
-                    "value_base64": {"type": "string"},
-                },
-            },
+    **record(
+        {
+            "offset": {**OFFSET, "maximum": INT64_MAX},
+            "timestamp_ms": {"type": ["integer", "null"]},
+            "headers": listing(record({"key": TEXT}, optional=_VALUE)),
         },
-    },
+        optional={
+            "key": TEXT_OR_NULL,
+            "key_base64": TEXT,
+            "payload": {},
+            "payload_text": TEXT,
+            "payload_base64": TEXT,
+        },
+    ),
     "allOf": [
         {"oneOf": [{"required": [name]} for name in ("key", "key_base64")]},
         {"oneOf": [{"required": [name]} for name in ("payload", "payload_text", "payload_base64")]},

@@ -11,6 +11,7 @@ OFFSET: Final[Schema] = {"type": "integer", "minimum": 0}
 OFFSET_OR_NULL: Final[Schema] = {"type": ["integer", "null"], "minimum": 0}
 NODES: Final[Schema] = {"type": "array", "items": NODE_ID}
 TEXT: Final[Schema] = {"type": "string"}
+NOT_EMPTY: Final[Schema] = {"type": "string", "minLength": 1}
 TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
 BOOLEAN: Final[Schema] = {"type": "boolean"}
 TOPIC_NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 249, "pattern": "^[a-zA-Z0-9._-]+$"}

@@ -14,6 +14,7 @@ from yak.server.http.problems import Problem
 from yak.server.http.produce_rows import INT32_MAX
 from yak.server.http.record_reader import fetch, held, is_quick, list_offset, walk_from
 from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.schemas import NOT_EMPTY, NUMBER, PARTITION, TEXT, listing, record
 from yak.server.http.topic_partitions import EARLIEST, LATEST, check_partition, find_topic
 
 MESSAGES: Final = 100
@@ -141,10 +142,8 @@ ROUTES: Final = (
         "Read committed records of one partition",
         "Data",
         parameters=(
-            Parameter("topic", {"type": "string", "minLength": 1}, "the topic's name", required=True),
-            Parameter(
-                "partition", {"type": "integer", "minimum": 0, "maximum": INT32_MAX}, "its partition", required=True
-            ),
+            Parameter("topic", NOT_EMPTY, "the topic's name", required=True),
+            Parameter("partition", PARTITION, "its partition", required=True),
             Parameter(
                 "offset",
                 {"oneOf": [{"enum": ["earliest", "latest"]}, _OFFSET], "default": "earliest"},
@@ -173,18 +172,16 @@ ROUTES: Final = (
         answers={
             200: Answer(
                 "the records, possibly none, and the next offset",
-                {
-                    "type": "object",
-                    "required": ["topic", "partition", "records", "next_offset", "high_watermark", "log_start_offset"],
-                    "properties": {
-                        "topic": {"type": "string"},
-                        "partition": {"type": "integer"},
+                record(
+                    {
+                        "topic": TEXT,
+                        "partition": NUMBER,
                         "next_offset": _OFFSET,
                         "high_watermark": _OFFSET,
                         "log_start_offset": _OFFSET,
-                        "records": {"type": "array", "items": RECORD_SCHEMA},
-                    },
-                },
+                        "records": listing(RECORD_SCHEMA),
+                    }
+                ),
             )
         },
     ),

@@ -21,6 +21,7 @@ from yak.server.http.produce_rows import Row
 from yak.server.http.record_producer import ACKS_ALL, Placing, write
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.routes.topics import NAME
+from yak.server.http.schemas import OFFSET, TEXT, listing, record
 from yak.server.http.topic_partitions import find_or_create_topic
 
 NDJSON: Final = "application/x-ndjson"
@@ -259,28 +260,18 @@ def _is_number(text: str) -> bool:
     return True
 
 
-_COUNT: Final = {"type": "integer", "minimum": 0}
-_TOTAL: Final = {
-    "type": "object",
-    "required": ["topic", "columns", "rows", "written", "failed", "received_bytes", "failures", "partitions"],
-    "properties": {
-        "topic": {"type": "string"},
-        "columns": {"type": "array", "items": {"type": "string"}},
-        "rows": _COUNT,
-        "written": _COUNT,
-        "failed": _COUNT,
-        "received_bytes": _COUNT,
-        "failures": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["line", "why"],
-                "properties": {"line": _COUNT, "why": {"type": "string"}},
-            },
-        },
-        "partitions": {"type": "object", "additionalProperties": _COUNT},
-    },
-}
+_TOTAL: Final = record(
+    {
+        "topic": TEXT,
+        "columns": listing(TEXT),
+        "rows": OFFSET,
+        "written": OFFSET,
+        "failed": OFFSET,
+        "received_bytes": OFFSET,
+        "failures": listing(record({"line": OFFSET, "why": TEXT})),
+        "partitions": {"type": "object", "additionalProperties": OFFSET},
+    }
+)
 
 ROUTES: Final = (
     Route(

@@ -11,29 +11,27 @@ from starlette.responses import Response
 from yak.server.http import docs_page, openapi
 from yak.server.http.context import Context
 from yak.server.http.route import Answer, Route
+from yak.server.http.schemas import TEXT, record
 from yak.server.options import bracketed
 
 _HTML: Final = "text/html; charset=utf-8"
-_DOCUMENT: Final = {
-    "type": "object",
-    "required": ["openapi", "info", "paths", "components"],
-    "properties": {
+_OBJECT: Final = {"type": "object"}
+_DOCUMENT: Final = record(
+    {
         "openapi": {"const": "3.1.0"},
         "info": {"type": "object", "required": ["title", "version"]},
-        "paths": {"type": "object"},
-        "components": {"type": "object"},
-    },
-}
-_INDEX: Final = {
-    "type": "object",
-    "required": ["node_id", "docs", "openapi", "health"],
-    "properties": {
+        "paths": _OBJECT,
+        "components": _OBJECT,
+    }
+)
+_INDEX: Final = record(
+    {
         "node_id": {"type": "integer", "description": "of the broker that responds"},
-        "docs": {"type": "string"},
-        "openapi": {"type": "string"},
-        "health": {"type": "string"},
-    },
-}
+        "docs": TEXT,
+        "openapi": TEXT,
+        "health": TEXT,
+    }
+)
 
 
 class _Made:

@@ -8,12 +8,9 @@ from starlette.responses import Response
 from yak.server.http.context import Context
 from yak.server.http.health_answers import HealthAnswers
 from yak.server.http.route import Answer, Route
+from yak.server.http.schemas import TEXT, listing, record
 
-_STATUS: Final = {
-    "type": "object",
-    "required": ["status", "reasons"],
-    "properties": {"status": {"enum": ["ok", "unhealthy"]}, "reasons": {"type": "array", "items": {"type": "string"}}},
-}
+_STATUS: Final = record({"status": {"enum": ["ok", "unhealthy"]}, "reasons": listing(TEXT)})
 
 
 async def health(context: Context, request: Request) -> Response:

@@ -12,6 +12,7 @@ from yak.server.http.context import Context
 from yak.server.http.problems import Problem
 from yak.server.http.produce_rows import INT32_MAX
 from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.schemas import NOT_EMPTY, NUMBER, PARTITION, TEXT, TEXT_OR_NULL, or_null, record
 from yak.server.http.topic_partitions import check_partition, find_topic, http_address
 
 
@@ -43,27 +44,10 @@ def _broker(info: BrokerInfo | None) -> dict[str, Any] | None:
     return {"node_id": info.node_id, "host": info.host, "port": info.port, "http": http_address(info)}
 
 
-_BROKER: Final = {
-    "type": ["object", "null"],
-    "required": ["node_id", "host", "port", "http", "epoch"],
-    "properties": {
-        "node_id": {"type": "integer"},
-        "host": {"type": "string"},
-        "port": {"type": "integer"},
-        "http": {"type": ["string", "null"]},
-        "epoch": {"type": "integer"},
-    },
-}
-_LEADER: Final = {
-    "type": "object",
-    "required": ["controller"],
-    "properties": {
-        "controller": _BROKER,
-        "topic": {"type": "string"},
-        "partition": {"type": "integer"},
-        "leader": _BROKER,
-    },
-}
+_BROKER: Final = or_null(
+    record({"node_id": NUMBER, "host": TEXT, "port": NUMBER, "http": TEXT_OR_NULL, "epoch": NUMBER})
+)
+_LEADER: Final = record({"controller": _BROKER}, optional={"topic": TEXT, "partition": NUMBER, "leader": _BROKER})
 
 ROUTES: Final = (
     Route(
@@ -73,8 +57,8 @@ ROUTES: Final = (
         "The controller, and a partition's leader",
         "Data",
         parameters=(
-            Parameter("topic", {"type": "string", "minLength": 1}, "the partition's topic"),
-            Parameter("partition", {"type": "integer", "minimum": 0, "maximum": INT32_MAX}, "with topic"),
+            Parameter("topic", NOT_EMPTY, "the partition's topic"),
+            Parameter("partition", PARTITION, "with topic"),
         ),
         answers={200: Answer("null without a leader", _LEADER)},
         description="`epoch` is the controller epoch, or the leader epoch.",

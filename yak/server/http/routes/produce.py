@@ -20,9 +20,10 @@ from yak.server.http.bodies import (
 )
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
-from yak.server.http.produce_rows import HEADERS_MAX, INT32_MAX, ROW_FIELDS, Row, read_rows
+from yak.server.http.produce_rows import HEADERS_MAX, ROW_FIELDS, Row, read_rows
 from yak.server.http.record_producer import ACKS_ALL, PLACED_AT_ONCE_MAX, Lane, Placing, refuse, topics_of, write
 from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.schemas import NUMBER, PARTITION, TEXT, TEXT_OR_NULL, TOPIC_NAME, listing, or_null, record
 from yak.server.http.topic_partitions import http_address, leader_of
 
 _HINT: Final = 'send {"topic": "orders", "key": "k1", "payload": {"any": "JSON"}}, or a list of such objects'
@@ -168,7 +169,6 @@ def _answer(lanes: Sequence[Lane], asked: _Asked) -> Response:
     return answer({"written": written, "failed": failed, "records": answers}, 207 if failed else 200)
 
 
-_PARTITION: Final = {"type": ["integer", "null"], "minimum": 0, "maximum": INT32_MAX}
 _ROW_PROPERTIES: Final = {
     "key": {"type": ["string", "null"], "description": "chooses the partition, as Java's producers do"},
     "key_base64": {"type": "string", "contentEncoding": "base64", "description": "a binary key"},
@@ -179,21 +179,21 @@ _ROW_PROPERTIES: Final = {
         "contentEncoding": "base64",
         "description": "binary value, instead of payload",
     },
-    "partition": _PARTITION,
+    "partition": or_null(PARTITION),
     "headers": {
         "oneOf": [
-            {"type": "object", "additionalProperties": {"type": ["string", "null"]}, "maxProperties": HEADERS_MAX},
+            {"type": "object", "additionalProperties": TEXT_OR_NULL, "maxProperties": HEADERS_MAX},
             {
                 "type": "array",
                 "maxItems": HEADERS_MAX,
                 "items": {
-                    "type": "object",
-                    "required": ["key"],
-                    "properties": {
-                        "key": {"type": "string"},
-                        "value": {"type": ["string", "null"]},
-                        "value_base64": {"type": "string", "contentEncoding": "base64"},
-                    },
+                    **record(
+                        {"key": TEXT},
+                        optional={
+                            "value": TEXT_OR_NULL,
+                            "value_base64": {"type": "string", "contentEncoding": "base64"},
+                        },
+                    ),
                     "additionalProperties": False,
                 },
             },
@@ -201,12 +201,11 @@ _ROW_PROPERTIES: Final = {
         ]
     },
 }
-_TOPIC: Final = {"type": "string", "minLength": 1, "maxLength": 249, "pattern": "^[a-zA-Z0-9._-]+$"}
 _ACKS_SCHEMA: Final = {"enum": ["all", "-1", "1", "0", -1, 1, 0, None], "description": '"all" when it is left out'}
 
 
 def _row(*, with_topic: bool, with_acks: bool = False) -> dict[str, Any]:
-    more = {**({"topic": _TOPIC} if with_topic else {}), **({"acks": _ACKS_SCHEMA} if with_acks else {})}
+    more = {**({"topic": TOPIC_NAME} if with_topic else {}), **({"acks": _ACKS_SCHEMA} if with_acks else {})}
     return {
         "type": "object",
         "required": ["topic"] if with_topic else [],
@@ -224,7 +223,7 @@ _BODY: Final = {
             "type": "object",
             "required": ["topic", "records"],
             "properties": {
-                "topic": _TOPIC,
+                "topic": TOPIC_NAME,
                 "acks": _ACKS_SCHEMA,
                 "records": {"type": "array", "minItems": 1, "maxItems": 10_000, "items": _row(with_topic=False)},
             },
@@ -232,30 +231,15 @@ _BODY: Final = {
         },
     ]
 }
-_WRITTEN: Final = {
-    "type": "object",
-    "required": ["topic", "partition", "offset"],
-    "properties": {
-        "topic": {"type": "string"},
-        "partition": {"type": "integer"},
+_WRITTEN: Final = record(
+    {
+        "topic": TEXT,
+        "partition": NUMBER,
         "offset": {"type": ["integer", "null"], "minimum": 0, "maximum": INT64_MAX},
-    },
-}
-_FAILED: Final = {
-    "type": "object",
-    "required": ["topic", "partition", "error", "message", "hint"],
-    "properties": {name: {"type": "string"} for name in ("topic", "error", "message", "hint")}
-    | {"partition": {"type": "integer"}},
-}
-_BATCH: Final = {
-    "type": "object",
-    "required": ["written", "failed", "records"],
-    "properties": {
-        "written": {"type": "integer"},
-        "failed": {"type": "integer"},
-        "records": {"type": "array", "items": {"anyOf": [_WRITTEN, _FAILED]}},
-    },
-}
+    }
+)
+_FAILED: Final = record({"topic": TEXT, "partition": NUMBER, "error": TEXT, "message": TEXT, "hint": TEXT})
+_BATCH: Final = record({"written": NUMBER, "failed": NUMBER, "records": listing({"anyOf": [_WRITTEN, _FAILED]})})
 
 ROUTES: Final = (
     Route(

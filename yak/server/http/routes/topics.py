@@ -16,6 +16,19 @@ from yak.server.http.context import Context
 from yak.server.http.partition_facts import Facts, facts_of
 from yak.server.http.problems import kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.schemas import (
+    BOOLEAN,
+    NOT_EMPTY,
+    NUMBER,
+    OFFSET,
+    OFFSET_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    TOPIC_NAME,
+    listing,
+    or_null,
+    record,
+)
 from yak.server.http.topic_partitions import find_topic
 
 CREATE_TOPICS: Final = 19
@@ -119,67 +132,42 @@ async def delete_topic(context: Context, request: Request) -> Response:
     return answer({"name": topic.name, "topic_id": str(topic.topic_id), "deleted": True})
 
 
-NAME: Final = Parameter("name", {"type": "string", "minLength": 1}, "the topic's name", required=True, where="path")
-_COUNT: Final = {"type": "integer", "minimum": 0}
-_MAYBE: Final = {"type": ["integer", "null"], "minimum": 0}
-_NODES: Final = {"type": "array", "items": {"type": "integer"}}
+NAME: Final = Parameter("name", NOT_EMPTY, "the topic's name", required=True, where="path")
+_CONFIGS: Final = {"type": "object", "additionalProperties": TEXT}
 _SUMMARY: Final = {
-    "name": {"type": "string"},
-    "topic_id": {"type": ["string", "null"], "format": "uuid"},
-    "partitions": _COUNT,
-    "replication_factor": _COUNT,
-    "internal": {"type": "boolean"},
-}
-_TOPICS: Final = {
-    "type": "object",
-    "required": ["topics"],
-    "properties": {
-        "topics": {"type": "array", "items": {"type": "object", "required": list(_SUMMARY), "properties": _SUMMARY}}
-    },
+    "name": TEXT,
+    "topic_id": {**TEXT_OR_NULL, "format": "uuid"},
+    "partitions": OFFSET,
+    "replication_factor": OFFSET,
+    "internal": BOOLEAN,
 }
 _PARTITION: Final = {
-    "partition": _COUNT,
+    "partition": OFFSET,
     "leader": {"type": ["integer", "null"]},
-    "leader_epoch": _COUNT,
-    "replicas": _NODES,
-    "isr": _NODES,
-    "log_start_offset": _MAYBE,
-    "high_watermark": _MAYBE,
-    "size_bytes": _MAYBE,
+    "leader_epoch": OFFSET,
+    "replicas": listing(NUMBER),
+    "isr": listing(NUMBER),
+    "log_start_offset": OFFSET_OR_NULL,
+    "high_watermark": OFFSET_OR_NULL,
+    "size_bytes": OFFSET_OR_NULL,
 }
-_CONFIGS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
-_TOPIC_PROPERTIES: Final = {
-    **_SUMMARY,
-    "partitions": {
-        "type": "array",
-        "items": {"type": "object", "required": list(_PARTITION), "properties": _PARTITION},
-    },
-    "configs": _CONFIGS,
-}
-_TOPIC: Final = {"type": "object", "required": list(_TOPIC_PROPERTIES), "properties": _TOPIC_PROPERTIES}
-_CREATED_PROPERTIES: Final = {
-    **{name: _SUMMARY[name] for name in ("name", "topic_id", "partitions", "replication_factor")},
-    "configs": _CONFIGS,
-    "created": {"type": "boolean"},
-}
-_CREATED: Final = {"type": "object", "required": list(_CREATED_PROPERTIES), "properties": _CREATED_PROPERTIES}
+_TOPIC: Final = record({**_SUMMARY, "partitions": listing(record(_PARTITION)), "configs": _CONFIGS})
+_CREATED: Final = record(
+    {**{name: each for name, each in _SUMMARY.items() if name != "internal"}, "configs": _CONFIGS, "created": BOOLEAN}
+)
 _NEW: Final = {
-    "type": "object",
-    "required": ["name"],
-    "properties": {
-        "name": {"type": "string", "minLength": 1, "maxLength": 249, "pattern": "^[a-zA-Z0-9._-]+$"},
-        "partitions": {"type": ["integer", "null"], "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX},
-        "replication_factor": {"type": ["integer", "null"], "minimum": 1, "maximum": _INT16_MAX},
-        "configs": {"type": ["object", "null"], "additionalProperties": {"type": ["string", "number", "boolean"]}},
-        "validate_only": {"type": ["boolean", "null"]},
-    },
+    **record(
+        {"name": TOPIC_NAME},
+        optional={
+            "partitions": {"type": ["integer", "null"], "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX},
+            "replication_factor": {"type": ["integer", "null"], "minimum": 1, "maximum": _INT16_MAX},
+            "configs": {"type": ["object", "null"], "additionalProperties": {"type": ["string", "number", "boolean"]}},
+            "validate_only": or_null(BOOLEAN),
+        },
+    ),
     "additionalProperties": False,
 }
-_DELETED: Final = {
-    "type": "object",
-    "required": ["name", "topic_id", "deleted"],
-    "properties": {"name": {"type": "string"}, "topic_id": {"type": "string"}, "deleted": {"const": True}},
-}
+_DELETED: Final = record({"name": TEXT, "topic_id": TEXT, "deleted": {"const": True}})
 
 ROUTES: Final = (
     Route(
@@ -189,7 +177,7 @@ ROUTES: Final = (
         "All topics",
         "Data",
         parameters=(Parameter("internal", {"enum": ["true", "false"]}, "include internal topics"),),
-        answers={200: Answer("by name", _TOPICS)},
+        answers={200: Answer("by name", record({"topics": listing(record(_SUMMARY))}))},
     ),
     Route(
         "POST",
