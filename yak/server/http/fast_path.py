@@ -7,17 +7,20 @@ request, in any other form, is passed to Hypercorn for good, together with the b
 
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from yak.server.http.guard import is_own_name
-from yak.server.http.health_answers import PATHS, HealthAnswers
+from yak.server.http.problems import json_bytes
+from yak.views.health import Health, HealthView
 
 if TYPE_CHECKING:
     from yak.server.http.context import Context
 
+_FRESH_MS: Final = 10
+"""An answer is reused for this long: at 1,500 requests a second, computing it cost more than all the rest."""
 _READ_BYTES: Final = 64 * 1024
 _KNOWN_MAX: Final = 64
 """Requests remembered, as bytes: monitors are few and do not vary."""
@@ -118,3 +121,43 @@ async def serve(
             patience = idle_seconds
             continue
         return b""
+
+
+class HealthAnswers:
+    """Health answers by path; each is computed at most every `_FRESH_MS`."""
+
+    def __init__(self, context: "Context") -> None:
+        self._shell = context.shell
+        self._view = HealthView(context.broker)
+        self._made: dict[str, tuple[int, tuple[int, bytes]]] = {}
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body. Raises KeyError for a path outside `PATHS`."""
+        now_ms = self._shell.clock.now_ms()
+        made_ms, answer = self._made.get(path, (-_FRESH_MS, (0, b"")))
+        if now_ms - made_ms >= _FRESH_MS:
+            answer = PATHS[path](self._view)
+            self._made[path] = (now_ms, answer)
+        return answer
+
+
+def _all(view: HealthView) -> tuple[int, bytes]:
+    found = view.look()
+    return 503 if found.reasons else 200, json_bytes(found.as_json())
+
+
+def _live(_view: HealthView) -> tuple[int, bytes]:
+    return 200, json_bytes({"status": "ok", "reasons": []})
+
+
+def _ready(view: HealthView) -> tuple[int, bytes]:
+    found: Health = view.look()
+    body = {"status": "ok" if found.is_ready else "unhealthy", "reasons": found.own_reasons}
+    return 200 if found.is_ready else 503, json_bytes(body)
+
+
+PATHS: Final[Mapping[str, Callable[[HealthView], tuple[int, bytes]]]] = {
+    "/health": _all,
+    "/health/live": _live,
+    "/health/ready": _ready,
+}

@@ -2,26 +2,20 @@
 
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-import trio
 from starlette.responses import Response
 
 from yak.broker.broker import Broker
-from yak.cluster.image import Image
-from yak.server.http.bodies import kind_of, text_of
-from yak.server.http.context import Context
+from yak.server.http.answers import answer
+from yak.server.http.bodies import kind_of
 from yak.server.http.problems import Problem
 
 NODE_ID_MAX: Final = 2**31 - 1
 HOST_CHARACTERS_MAX: Final = 255
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """Kafka's."""
-RENDERS_MAX: Final = 2
-"""Large answers rendered at the same time; further ones wait."""
-_SMALL_PARTITIONS: Final = 300
-"""A smaller image is rendered on the event loop, in about a millisecond."""
 _HOST: Final = re.compile(r"[!-~]+", re.ASCII)
 
 Body = Mapping[str, Any]
@@ -107,19 +101,4 @@ def require_store(broker: Broker) -> None:
 
 def json_answer(content: Any, status: int = 200) -> Response:
     """A small JSON answer, rendered on the event loop."""
-    return Response(text_of(content) + b"\n", status, media_type="application/json")
-
-
-async def image_answer(context: Context, image: Image, external_count: int, show: Callable[[], Any]) -> Response:
-    """The JSON that `show` makes of an image and external brokers: rendered in a thread when it is large."""
-    size = len(image.brokers) + external_count + sum(len(topic.partitions) for topic in image.topics.values())
-    if size <= _SMALL_PARTITIONS:
-        return json_answer(show())
-    return await thread_answer(context, show)
-
-
-async def thread_answer(context: Context, show: Callable[[], Any]) -> Response:
-    """JSON rendered in a thread, at most `RENDERS_MAX` answers at the same time."""
-    limiter = context.parts.setdefault("metadata-renders", trio.CapacityLimiter(RENDERS_MAX))
-    content = await trio.to_thread.run_sync(lambda: text_of(show()) + b"\n", limiter=limiter)
-    return Response(content, media_type="application/json")
+    return answer(content, status)

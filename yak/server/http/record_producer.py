@@ -25,7 +25,7 @@ from yak.protocol.record_writer import Headers, build_batch
 from yak.protocol.versions import INIT_PRODUCER_ID, PRODUCE
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
-from yak.server.http.produce_rows import Row
+from yak.server.http.record_json import Row
 from yak.server.http.topic_partitions import Patience, find_or_create_topic, leader_of, max_message_bytes
 
 PLACED_AT_ONCE_MAX: Final = 1000

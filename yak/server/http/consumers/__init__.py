@@ -5,9 +5,8 @@
     bodies            bodies with their OpenAPI schemas: settings, topics, partitions, offsets, times
     inbox             buffered records and the client's positions
     kafka_consumer    one librdkafka consumer, used by one thread at a time
-    records           records as JSON or base64
     instances         all instances of this broker: limits, expiry, closing
-    instance_read     one read: wait in a thread, detect a disconnect
+    records           one read: wait in a thread, detect a disconnect, records as JSON or base64
 
 The rules are those of kafka-rest (ConsumersResource.java, KafkaConsumerManager.java, KafkaConsumerState.java);
 `docs/http.md` lists the differences. As with the proxy, an instance exists only in the broker that created it:

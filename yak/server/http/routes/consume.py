@@ -9,9 +9,8 @@ from starlette.responses import Response
 from yak.ids import TopicPartition
 from yak.server.http.bodies import INT64_MAX, checked_integer, query_integer, query_text
 from yak.server.http.context import Context, HttpLimits
-from yak.server.http.json_records import FORMS, RECORD_SCHEMA, Form, record_json
 from yak.server.http.problems import Problem
-from yak.server.http.produce_rows import INT32_MAX
+from yak.server.http.record_json import FORMS, INT32_MAX, RECORD_SCHEMA, Form, record_json
 from yak.server.http.record_reader import fetch, held, is_quick, list_offset, walk_from
 from yak.server.http.route import Answer, Parameter, Route
 from yak.server.http.schemas import NOT_EMPTY, NUMBER, PARTITION, TEXT, listing, record

@@ -13,9 +13,9 @@ from yak.server.http.bodies import INT64_MAX, body_pieces, json_body, query_flag
 from yak.server.http.consumers import bodies
 from yak.server.http.consumers.content_types import ANSWER_TYPES, V2, answer_type, check_body_type, records_type
 from yak.server.http.consumers.failures import illegal_state, with_code
-from yak.server.http.consumers.instance_read import read
 from yak.server.http.consumers.instances import Instance, Instances
 from yak.server.http.consumers.kafka_consumer import KafkaConsumer
+from yak.server.http.consumers.records import read
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Body, Handler, Parameter, Route, Schema

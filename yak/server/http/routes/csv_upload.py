@@ -17,7 +17,7 @@ from yak.server.http.bodies import body_pieces, query_text, text_of
 from yak.server.http.context import Context
 from yak.server.http.csv_rows import ENCODINGS, CsvRow, CsvRows
 from yak.server.http.problems import Problem, json_bytes
-from yak.server.http.produce_rows import Row
+from yak.server.http.record_json import Row
 from yak.server.http.record_producer import ACKS_ALL, Placing, write
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.routes.topics import NAME

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.server.http.context import Context
-from yak.server.http.health_answers import HealthAnswers
+from yak.server.http.fast_path import HealthAnswers
 from yak.server.http.route import Answer, Route
 from yak.server.http.schemas import TEXT, listing, record
 

@@ -10,7 +10,7 @@ from yak.server.http.answers import answer
 from yak.server.http.bodies import query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
-from yak.server.http.produce_rows import INT32_MAX
+from yak.server.http.record_json import INT32_MAX
 from yak.server.http.route import Answer, Parameter, Route
 from yak.server.http.schemas import NOT_EMPTY, NUMBER, PARTITION, TEXT, TEXT_OR_NULL, or_null, record
 from yak.server.http.topic_partitions import check_partition, find_topic, http_address

@@ -27,10 +27,10 @@ from yak.cluster.records import Kind
 from yak.ids import MetadataOffset
 from yak.ports.metadata_store import TailedRecord
 from yak.server.boot import METADATA_FOLDER
+from yak.server.http.answers import large_answer
 from yak.server.http.bodies import query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers, Reading
-from yak.server.http.metadata_bodies import image_answer, thread_answer
 from yak.server.http.metadata_schemas import BROKER_CHANGES, CLIENT_CHANGES, CLUSTER, COUNT, LOG
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Parameter, Route
@@ -45,6 +45,8 @@ PAGES_MAX: Final = 4
 OFFSET_DIGITS_MAX: Final = 9
 """A number up to this long is an offset, a longer one a time in seconds, as in `yak log`."""
 _PAGE_RECORDS: Final = 100
+_RECORD_ITEMS: Final = 10
+"""A record of the log may name many partitions."""
 _TAG: Final = "Metadata service: changes and history"
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _TIME_HINT: Final = "a time in seconds since 1970, as `date +%s` prints it; 0 for the full state"
@@ -80,7 +82,7 @@ async def _changes(context: Context, request: Request, *, for_brokers: bool) -> 
     told_ms = min(told_up_to_ms(image, now_ms, is_current=is_current), external.at_ms)
     brokers = external.brokers.values()
     show = partial(changes_json, image, brokers, since_ms, now_ms, told_ms, for_brokers=for_brokers)
-    return await image_answer(context, image, len(brokers), show)
+    return await large_answer(context, show, len(brokers) + _size(image))
 
 
 async def log(context: Context, request: Request) -> Response:
@@ -96,7 +98,7 @@ async def log(context: Context, request: Request) -> Response:
             "source": page.source,
             "records": page.records,
         }
-        return await thread_answer(context, lambda: shown)
+        return await large_answer(context, lambda: shown, limit * _RECORD_ITEMS)
 
 
 async def image(context: Context, request: Request) -> Response:
@@ -108,10 +110,14 @@ async def image(context: Context, request: Request) -> Response:
         # The registry has no history.
         external, then = Reading(), await context.part(History).image_at(_point(at, context.shell.clock.now_ms()))
     brokers = external.brokers.values()
-    return await image_answer(context, then, len(brokers), partial(cluster_json, then, brokers))
+    return await large_answer(context, partial(cluster_json, then, brokers), len(brokers) + _size(then))
 
 
 # ------------------------------------------------------------------------------------------------------ helpers
+
+
+def _size(image: Image) -> int:
+    return len(image.brokers) + sum(len(topic.partitions) for topic in image.topics.values())
 
 
 def _past_ms(name: str, text: str, now_ms: int, hint: str) -> int:

@@ -10,10 +10,11 @@ from starlette.responses import Response
 from yak.cluster.image import BrokerInfo, TopicInfo
 from yak.errors import ErrorCode
 from yak.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
+from yak.server.http.answers import answer, large_answer
 from yak.server.http.bodies import checked, json_body
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers
-from yak.server.http.metadata_bodies import identifier, json_answer, require_store, thread_answer
+from yak.server.http.metadata_bodies import identifier, require_store
 from yak.server.http.metadata_schemas import COUNT, NODE_ID, PRODUCER, TOPIC, UUID, WHOLE_TOPIC, a_body, a_list
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
@@ -26,7 +27,6 @@ _INIT_PRODUCER_ID: Final = 22
 _CREATE_PARTITIONS: Final = 37
 _TIMEOUT_MS: Final = 10_000
 _REPLICATION_FACTOR_MAX: Final = 32_767
-_SMALL_PARTITIONS: Final = 300
 _LOOK_SECONDS: Final = 0.15
 """How long to wait for a topic that another broker may have just created."""
 _LOOK_EVERY_SECONDS: Final = 0.01
@@ -50,21 +50,19 @@ async def create_topic(context: Context, request: Request) -> Response:
     }
     require_store(context.broker)
     fields = {"topics": [topic], "timeout": _TIMEOUT_MS, "validate_only": False}
-    answer = (await context.broker_client.ask(_CREATE_TOPICS, fields)).topics[0]
-    if answer.error_code != ErrorCode.none:
-        raise kafka_problem(answer.error_code, f"topic {name[:64]}", answer.error_message)
+    told = (await context.broker_client.ask(_CREATE_TOPICS, fields)).topics[0]
+    if told.error_code != ErrorCode.none:
+        raise kafka_problem(told.error_code, f"topic {name[:64]}", told.error_message)
     made = context.broker.image.topics.get(name)
     if made is None:
         raise _no_topic(name)
-    return json_answer(topic_json(made), 201)
+    return answer(topic_json(made), 201)
 
 
 async def get_topic_by_name(context: Context, request: Request) -> Response:
     """A topic with its partitions."""
     topic = await _look_for(context, request.path_params["name"])
-    if len(topic.partitions) <= _SMALL_PARTITIONS:
-        return json_answer(_whole(topic))
-    return await thread_answer(context, lambda: _whole(topic))
+    return await large_answer(context, lambda: _whole(topic), len(topic.partitions))
 
 
 async def create_partition(context: Context, request: Request) -> Response:
@@ -83,14 +81,14 @@ async def create_partition(context: Context, request: Request) -> Response:
     require_store(context.broker)
     asked = {"name": topic.name, "count": count, "assignments": assignments}
     fields = {"topics": [asked], "timeout": _TIMEOUT_MS, "validate_only": False}
-    answer = (await context.broker_client.ask(_CREATE_PARTITIONS, fields)).results[0]
-    if answer.error_code != ErrorCode.none:
-        raise kafka_problem(answer.error_code, f"topic {topic.name}", answer.error_message)
+    told = (await context.broker_client.ask(_CREATE_PARTITIONS, fields)).results[0]
+    if told.error_code != ErrorCode.none:
+        raise kafka_problem(told.error_code, f"topic {topic.name}", told.error_message)
     made = context.broker.image.topics.get(topic.name)
     if made is None:
         raise _no_topic(topic.name)
     new = [partition_json(made, partition) for partition in made.partitions[present:count]]
-    return json_answer({**topic_json(made), "partitions": new}, 201)
+    return answer({**topic_json(made), "partitions": new}, 201)
 
 
 async def register_producer(context: Context, request: Request) -> Response:
@@ -116,17 +114,17 @@ async def register_producer(context: Context, request: Request) -> Response:
     # External brokers allocate no ids: their producers get them from this broker.
     asked = node_id if node_id in image.brokers else None
     fields = {"transactional_id": None, "transaction_timeout": 0, "producer_id": -1, "producer_epoch": -1}
-    answer = await context.broker_client.ask(_INIT_PRODUCER_ID, fields, node_id=asked)
-    if answer.error_code != ErrorCode.none:
-        raise kafka_problem(answer.error_code, "producer id")
+    told = await context.broker_client.ask(_INIT_PRODUCER_ID, fields, node_id=asked)
+    if told.error_code != ErrorCode.none:
+        raise kafka_problem(told.error_code, "producer id")
     given: dict[str, Any] = {
         "brokerId": node_id,
         "brokerEpoch": broker.broker_epoch,
-        "producerId": answer.producer_id,
-        "producerEpoch": answer.producer_epoch,
+        "producerId": told.producer_id,
+        "producerEpoch": told.producer_epoch,
         "timestamp": seconds(context.shell.clock.wall_ms()),
     }
-    return json_answer(given, 201)
+    return answer(given, 201)
 
 
 # ------------------------------------------------------------------------------------------------------ helpers

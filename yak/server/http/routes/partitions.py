@@ -78,7 +78,7 @@ async def isr(context: Context, request: Request) -> Response:
         rows = await own_rows(context, replace(wanted, leader=context.broker.node_id))
     else:
         rows = await all_rows(context, wanted)
-    return await large_answer(lambda: rows, len(rows))
+    return await large_answer(context, lambda: rows, len(rows))
 
 
 async def partition(context: Context, request: Request) -> Response:

@@ -20,7 +20,7 @@ from yak.server.http.bodies import (
 )
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
-from yak.server.http.produce_rows import HEADERS_MAX, ROW_FIELDS, Row, read_rows
+from yak.server.http.record_json import HEADERS_MAX, ROW_FIELDS, Row, read_rows
 from yak.server.http.record_producer import ACKS_ALL, PLACED_AT_ONCE_MAX, Lane, Placing, refuse, topics_of, write
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.schemas import NUMBER, PARTITION, TEXT, TEXT_OR_NULL, TOPIC_NAME, listing, or_null, record

@@ -22,13 +22,12 @@ from yak.protocol.versions import FETCH
 from yak.server.http.answers import UntilGone, Write
 from yak.server.http.bodies import INT64_MAX, query_text
 from yak.server.http.context import Context
-from yak.server.http.json_records import Form, record_json
-from yak.server.http.partition_facts import facts_of
 from yak.server.http.problems import Problem, json_bytes, kafka_problem
+from yak.server.http.record_json import Form, record_json
 from yak.server.http.record_reader import FETCH_VERSION, Read, is_quick, list_offset, walk_from
 from yak.server.http.route import Answer, Parameter, Route
 from yak.server.http.routes.consume import FORM_PARAMETER, read_form
-from yak.server.http.routes.topics import NAME
+from yak.server.http.routes.topics import NAME, facts_of
 from yak.server.http.topic_partitions import EARLIEST, LATEST, find_topic, leader_of
 
 TOPICS_MAX: Final = 16

@@ -1,20 +1,22 @@
 """`/topics`: lists, describes, creates and deletes topics."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
+import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.cluster.image import Image, PartitionInfo, TopicInfo
 from yak.errors import ErrorCode
+from yak.ids import NodeId, TopicPartition
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
 from yak.protocol.topic_names import is_internal
 from yak.server.http.answers import answer, large_answer
 from yak.server.http.bodies import checked, json_body, query_flag
 from yak.server.http.context import Context
-from yak.server.http.partition_facts import Facts, facts_of
-from yak.server.http.problems import kafka_problem
+from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.schemas import (
     BOOLEAN,
@@ -29,10 +31,13 @@ from yak.server.http.schemas import (
     or_null,
     record,
 )
-from yak.server.http.topic_partitions import find_topic
+from yak.server.http.topic_partitions import EARLIEST, LATEST, by_leader, find_topic, list_offsets
 
 CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20
+DESCRIBE_LOG_DIRS: Final = 35
+_LOG_DIRS_VERSION: Final = 4
+_FACTS_SECONDS: Final = 5.0
 _CREATE_VERSION: Final = 7
 _DELETE_VERSION: Final = 5
 _TIMEOUT_MS: Final = 20_000
@@ -40,10 +45,50 @@ _INT16_MAX: Final = 2**15 - 1
 _HINT: Final = 'send {"name": "orders", "partitions": 3, "replication_factor": 3}; only the name is needed'
 
 
+@dataclass(slots=True)
+class Facts:
+    """Facts of one partition; None where its leader did not answer, because it is offline or was only just elected."""
+
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+    size_bytes: int | None = None
+
+
+async def facts_of(context: Context, topic: TopicInfo) -> list[Facts]:
+    """The facts of all partitions of a topic, in order. A leader that does not answer is no error."""
+    facts = [Facts() for _ in topic.partitions]
+    places = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
+
+    async def look(name: str, timestamp: int) -> None:
+        for place, offset in (await list_offsets(context, places, timestamp, _FACTS_SECONDS)).items():
+            setattr(facts[place.partition], name, offset)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look, "log_start_offset", EARLIEST)
+        nursery.start_soon(look, "high_watermark", LATEST)
+        for node_id, led in by_leader(context.broker.image, places).items():
+            nursery.start_soon(_sizes, context, node_id, topic.name, [each.partition for each in led], facts)
+    return facts
+
+
+async def _sizes(context: Context, node_id: NodeId, topic: str, partitions: list[int], facts: list[Facts]) -> None:
+    fields: Mapping[str, object] = {"topics": [{"topic": topic, "partitions": partitions}]}
+    try:
+        answer = await context.broker_client.ask(
+            DESCRIBE_LOG_DIRS, fields, node_id=node_id, timeout_s=_FACTS_SECONDS, version=_LOG_DIRS_VERSION
+        )
+    except Problem:
+        return
+    for directory in answer.results:
+        for found in directory.topics:
+            for each in found.partitions:
+                facts[each.partition_index].size_bytes = each.partition_size
+
+
 async def list_topics(context: Context, request: Request) -> Response:
     """All topics by name; internal topics only on request."""
     image, with_internal = context.broker.image, query_flag(request, "internal")
-    return await large_answer(lambda: _list(image, with_internal), len(image.topics))
+    return await large_answer(context, lambda: _list(image, with_internal), len(image.topics))
 
 
 def _list(image: Image, with_internal: bool) -> dict[str, Any]:
@@ -62,7 +107,7 @@ def _summary(topic: TopicInfo) -> dict[str, Any]:
 
 
 async def show_topic(context: Context, request: Request) -> Response:
-    """One topic, with the facts that only its leaders know."""
+    """One topic, with what only its leaders know: offsets and sizes."""
     topic = find_topic(context, request.path_params["name"])
     facts = await facts_of(context, topic)
 
@@ -70,7 +115,7 @@ async def show_topic(context: Context, request: Request) -> Response:
         partitions = [_partition(info, each) for info, each in zip(topic.partitions, facts, strict=True)]
         return {**_summary(topic), "partitions": partitions, "configs": dict(topic.configs)}
 
-    return await large_answer(show, len(facts))
+    return await large_answer(context, show, len(facts))
 
 
 def _partition(info: PartitionInfo, facts: Facts) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from yak.protocol.record_walk import walk_records
 from yak.protocol.record_writer import build_batch
-from yak.server.http.json_records import record_json
-from yak.server.http.produce_rows import BadRow, read_row, read_rows
+from yak.server.http.record_json import BadRow, read_row, read_rows, record_json
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

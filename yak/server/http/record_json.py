@@ -1,21 +1,104 @@
-"""Converts the JSON of `POST /produce` to records; each row is checked before anything is written.
+"""Records as lossless JSON: `GET /consume` returns what `POST /produce` accepts, and bytes that are not JSON.
 
-A row is `{"key", "payload", "partition", "headers"}`, and `"topic"` if the request does not name one.
+A record has exactly one of
 
-- `payload` is any JSON and is stored as compact UTF-8 JSON; null is a null value (a tombstone). Other bytes are sent as
-  `payload_text` (UTF-8) or `payload_base64`. `/consume` returns the same fields (`json_records`).
-- `key` is text or null, or bytes as `key_base64`.
-- `headers` is an object of texts, or a list of `{"key", "value"}` with `value_base64` for bytes.
+    payload           a JSON value, embedded unchanged (numbers keep their digits); null: the record has no value
+    payload_text      a UTF-8 value that is not JSON, or the word null
+    payload_base64    any other value
+
+and exactly one of `key` (text or null) and `key_base64`. Headers are a list, since names may repeat: `{"key", "value"}`,
+or `value_base64`. A row to produce has these fields too, and `partition`, and `topic` if the request names none. Its
+payload is stored as compact UTF-8 JSON, and its headers may be an object of texts.
 """
 
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from yak.protocol.record_walk import WalkedRecord
 from yak.protocol.record_writer import RECORD_OVERHEAD_BYTES_MAX, Headers, headers_size_bytes
-from yak.server.http.bodies import kind_of
+from yak.server.http.bodies import INT64_MAX, is_strict_json, kind_of
+from yak.server.http.schemas import OFFSET, TEXT, TEXT_OR_NULL, listing, record
+
+Form: TypeAlias = Literal["json", "text", "base64"]
+"""The form of values: `json` as above; `text` never parses them; `base64` applies to keys, values and headers."""
+FORMS: Final[tuple[Form, ...]] = ("json", "text", "base64")
+_quote: Final = json.JSONEncoder(ensure_ascii=False).encode
+_LINE_ENDS: Final = re.compile(r"[\r\n]+")
+_JSON_STARTS: Final = frozenset('{["-0123456789tf \t\r\n')
+
+
+def record_json(record: WalkedRecord, form: Form = "json", place: str = "") -> str:
+    """One record as a JSON object on one line, with the fields in `place` first, as `"topic":"a","partition":0,`."""
+    timestamp = "null" if record.timestamp < 0 else record.timestamp
+    headers = ",".join([_header(name, value, form) for name, value in record.headers])
+    return (
+        f'{{{place}"offset":{record.offset},"timestamp_ms":{timestamp},{_named("key", record.key, form)},'
+        f'{_payload(record.value, form)},"headers":[{headers}]}}'
+    )
+
+
+def _payload(value: bytes | None, form: Form) -> str:
+    if value is None:
+        return '"payload":null'
+    if form != "base64":
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            return f'"payload_base64":{_base64(value)}'
+        if form == "json" and text[:1] in _JSON_STARTS and text and is_strict_json(text):
+            # In JSON a line end can only be between tokens, where a blank is equivalent.
+            return f'"payload":{_LINE_ENDS.sub(" ", text)}'
+        return f'"payload_text":{_quote(text)}'
+    return f'"payload_base64":{_base64(value)}'
+
+
+def _named(name: str, data: bytes | None, form: Form) -> str:
+    if data is None:
+        return f'"{name}":null'
+    if form != "base64":
+        try:
+            return f'"{name}":{_quote(data.decode())}'
+        except UnicodeDecodeError:
+            pass
+    return f'"{name}_base64":{_base64(data)}'
+
+
+def _header(name: bytes, value: bytes | None, form: Form) -> str:
+    return f'{{"key":{_quote(name.decode(errors="replace"))},{_named("value", value, form)}}}'
+
+
+def _base64(data: bytes) -> str:
+    return f'"{base64.b64encode(data).decode()}"'
+
+
+_VALUE: Final = {"value": TEXT_OR_NULL, "value_base64": TEXT}
+RECORD_SCHEMA: Final = {
+    **record(
+        {
+            "offset": {**OFFSET, "maximum": INT64_MAX},
+            "timestamp_ms": {"type": ["integer", "null"]},
+            "headers": listing(record({"key": TEXT}, optional=_VALUE)),
+        },
+        optional={
+            "key": TEXT_OR_NULL,
+            "key_base64": TEXT,
+            "payload": {},
+            "payload_text": TEXT,
+            "payload_base64": TEXT,
+        },
+    ),
+    "allOf": [
+        {"oneOf": [{"required": [name]} for name in ("key", "key_base64")]},
+        {"oneOf": [{"required": [name]} for name in ("payload", "payload_text", "payload_base64")]},
+    ],
+}
+
+
+# ---------------------------------------------------------------------------------------------- rows to produce
 
 HEADERS_MAX: Final = 100
 """Of one record."""
@@ -139,7 +222,7 @@ def _headers(headers: Any) -> Headers:
     if type(headers) is dict:
         pairs = [(name.encode(), _header_text(name, value)) for name, value in headers.items()]
     elif type(headers) is list:
-        pairs = [_header(each) for each in headers]
+        pairs = [_header_pair(each) for each in headers]
     else:
         return _no_headers(headers)
     if len(pairs) > HEADERS_MAX:
@@ -147,7 +230,7 @@ def _headers(headers: Any) -> Headers:
     return pairs
 
 
-def _header(each: Any) -> tuple[bytes, bytes | None]:
+def _header_pair(each: Any) -> tuple[bytes, bytes | None]:
     if (
         type(each) is not dict
         or not each.keys() <= {"key", "value", "value_base64"}
