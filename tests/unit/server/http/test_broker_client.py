@@ -7,9 +7,8 @@ import pytest
 import trio
 
 from yak.protocol.codec import decode_request, encode_response, read_request_header
-from yak.server.http.broker_client import BrokerClient
+from yak.server.http.broker_client import BrokerClient, RemoteLost
 from yak.server.http.problems import Problem
-from yak.server.http.remote import RemoteLost
 from yak.server.in_process import Closed
 
 METADATA = 3

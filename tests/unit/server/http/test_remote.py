@@ -9,8 +9,8 @@ import trio
 import trio.testing
 
 from yak.limits import REQUEST_BYTES_MAX
-from yak.server.http import remote
-from yak.server.http.remote import RemoteBrokers, RemoteLost
+from yak.server.http import broker_client
+from yak.server.http.broker_client import RemoteBrokers, RemoteLost
 
 Handler = Callable[[trio.SocketStream], Awaitable[None]]
 
@@ -82,7 +82,7 @@ def test_one_connection_serves_one_question_after_the_other() -> None:
 
 
 def test_questions_at_once_have_connections_of_their_own_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_IDLE_PER_BROKER_MAX", 3)
+    monkeypatch.setattr(broker_client, "_IDLE_PER_BROKER_MAX", 3)
 
     async def main() -> None:
         everybody = trio.Event()
@@ -132,7 +132,7 @@ def test_an_idle_connection_that_was_closed_or_spoken_on_is_not_used_again(says_
 
 
 def test_an_idle_connection_that_is_old_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_IDLE_SECONDS_MAX", 0.02)
+    monkeypatch.setattr(broker_client, "_IDLE_SECONDS_MAX", 0.02)
 
     async def main() -> None:
         async with other_broker() as other:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.ids import TopicPartition
-from yak.server.http.consumers.inbox import Fetched, Inbox
+from yak.server.http.consumers.kafka_consumer import Fetched, Inbox
 from yak.server.http.consumers.records import NotJson, render
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.server.http.strict_parser import StrictConnection
+from yak.server.http.connection import StrictConnection
 
 LINE = b"POST /a HTTP/1.1\r\nHost: x\r\n"
 WELL = {

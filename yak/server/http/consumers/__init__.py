@@ -3,8 +3,7 @@
     content_types     content types of requests and answers
     failures          the proxy's error codes beside our own errors
     bodies            bodies with their OpenAPI schemas: settings, topics, partitions, offsets, times
-    inbox             buffered records and the client's positions
-    kafka_consumer    one librdkafka consumer, used by one thread at a time
+    kafka_consumer    one librdkafka consumer, its buffered records and positions, used by one thread at a time
     instances         all instances of this broker: limits, expiry, closing
     records           one read: wait in a thread, detect a disconnect, records as JSON or base64
 

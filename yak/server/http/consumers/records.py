@@ -16,8 +16,8 @@ from starlette.requests import Request
 
 from yak.server.http.consumers.bodies import DataFormat
 from yak.server.http.consumers.failures import refusal, unknown_instance
-from yak.server.http.consumers.inbox import Fetched
 from yak.server.http.consumers.instances import Instance, Instances
+from yak.server.http.consumers.kafka_consumer import Fetched
 from yak.server.http.problems import Problem
 
 _NULL: Final = b"null"
