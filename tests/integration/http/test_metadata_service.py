@@ -92,22 +92,22 @@ def test_yak_brokers_are_listed_with_the_names_of_kraft(cluster):
     assert 0 < ours["timestamp"] <= time.time() + 1
 
 
-def test_a_guest_is_registered_changed_and_closed_and_any_broker_tells(cluster, new_id):
+def test_an_external_broker_is_registered_changed_and_closed_and_any_broker_tells(cluster, new_id):
     node_id = new_id()
     before = time.time()
     made = invite(cluster, node_id, rackId="r1", securityProtocol="SASL_SSL")
     assert made.status_code == 201
-    guest = made.json()
-    assert set(guest) == BROKER
-    assert (guest["brokerHost"], guest["brokerPort"], guest["rackId"]) == ("10.0.0.1", 9092, "r1")
-    assert (guest["brokerStatus"], guest["securityProtocol"], guest["epoch"]) == ("ALIVE", "SASL_SSL", 1)
-    assert guest["guest"] is True
-    assert before - 1 < guest["timestamp"] < time.time() + 1
-    wait_until(lambda: listed(cluster, node_id, 2) == guest and node_id in active(cluster, 3), "the others know")
+    external = made.json()
+    assert set(external) == BROKER
+    assert (external["brokerHost"], external["brokerPort"], external["rackId"]) == ("10.0.0.1", 9092, "r1")
+    assert (external["brokerStatus"], external["securityProtocol"], external["epoch"]) == ("ALIVE", "SASL_SSL", 1)
+    assert external["guest"] is True
+    assert before - 1 < external["timestamp"] < time.time() + 1
+    wait_until(lambda: listed(cluster, node_id, 2) == external and node_id in active(cluster, 3), "the others know")
 
     changed = cluster.post(2, "/update_broker", json={"brokerId": node_id, "brokerPort": 9093})
     assert changed.status_code == 200
-    assert changed.json() == guest | {"brokerPort": 9093, "epoch": 2, "timestamp": changed.json()["timestamp"]}
+    assert changed.json() == external | {"brokerPort": 9093, "epoch": 2, "timestamp": changed.json()["timestamp"]}
 
     closed = cluster.delete(3, f"/unregister_broker/{node_id}")
     assert closed.status_code == 200
@@ -119,7 +119,7 @@ def test_a_guest_is_registered_changed_and_closed_and_any_broker_tells(cluster, 
     wait_until(lambda: listed(cluster, node_id, 1)["brokerStatus"] == "CLOSED", "node 1 knows")
     back = invite(cluster, node_id, brokerHost="b")
     assert (back.status_code, back.json()["epoch"], back.json()["brokerStatus"]) == (201, 4, "ALIVE")
-    assert back.json()["internalUUID"] != guest["internalUUID"]
+    assert back.json()["internalUUID"] != external["internalUUID"]
 
     assert not [each for each in log_from(cluster, 1) if each["record"].get("brokerId") == node_id]
 
@@ -157,7 +157,7 @@ def test_changes_from_all_brokers_at_once_each_count(cluster, new_id):
     def change(number):
         return cluster.post(1 + number % 3, "/update_broker", json={"brokerId": node_id, "brokerPort": 1000 + number})
 
-    wait_until(lambda: all(listed(cluster, node_id, node) for node in (1, 2, 3)), "everybody knows the guest")
+    wait_until(lambda: all(listed(cluster, node_id, node) for node in (1, 2, 3)), "everybody knows the external broker")
     with futures.ThreadPoolExecutor(6) as pool:
         found = list(pool.map(change, range(12)))
     assert [each.status_code for each in found] == [200] * 12
@@ -273,21 +273,21 @@ def test_partitions_are_added_one_by_one_or_to_a_number(cluster, new_name):
 
 
 def test_producers_get_ids_that_nobody_else_has(cluster, new_id):
-    guest = new_id()
-    assert invite(cluster, guest).status_code == 201
+    external = new_id()
+    assert invite(cluster, external).status_code == 201
     given = [cluster.post(node, "/register_producer", json={}).json() for node in (1, 2, 3, 1)]
     given.append(cluster.post(2, "/register_producer").json())
     given.append(cluster.post(1, "/register_producer", json={"brokerId": 3}).json())
-    given.append(cluster.post(1, "/register_producer", json={"brokerId": guest, "brokerEpoch": 1}).json())
+    given.append(cluster.post(1, "/register_producer", json={"brokerId": external, "brokerEpoch": 1}).json())
     assert len({each["producerId"] for each in given}) == len(given)
-    assert [each["brokerId"] for each in given] == [1, 2, 3, 1, 2, 3, guest]
+    assert [each["brokerId"] for each in given] == [1, 2, 3, 1, 2, 3, external]
     assert set(given[0]) == {"brokerId", "brokerEpoch", "producerId", "producerEpoch", "timestamp"}
     assert given[0]["brokerEpoch"] == listed(cluster, 1)["epoch"]
     stale = {"brokerId": 1, "brokerEpoch": given[0]["brokerEpoch"] + 1}
     refused(cluster.post(1, "/register_producer", json=stale), 409, "stale-broker-epoch")
     refused(cluster.post(1, "/register_producer", json={"brokerId": 4711}), 404, "unknown-broker")
-    cluster.delete(1, f"/unregister_broker/{guest}")
-    refused(cluster.post(1, "/register_producer", json={"brokerId": guest}), 409, "broker-not-alive")
+    cluster.delete(1, f"/unregister_broker/{external}")
+    refused(cluster.post(1, "/register_producer", json={"brokerId": external}), 409, "broker-not-alive")
 
 
 # ------------------------------------------------------------------------------------------- changes and history
@@ -303,8 +303,8 @@ def test_what_changed_since_a_time_and_everything_after_ten_minutes(cluster, new
     kept, gone = new_name(), new_name()
     cluster.post(2, "/create_topic", json={"name": kept, "numPartitions": 2, "replicationFactor": 1})
     cluster.post(2, "/create_topic", json={"name": gone, "numPartitions": 1, "replicationFactor": 1})
-    guest = new_id()
-    invite(cluster, guest, node=2)
+    external = new_id()
+    invite(cluster, external, node=2)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.delete_topics([gone])[gone].result(10)
     wait_until(lambda: cluster.get(2, f"/broker_mgmt/{before}").json()["removedTopics"], "the deletion")
@@ -313,7 +313,7 @@ def test_what_changed_since_a_time_and_everything_after_ten_minutes(cluster, new
     assert [each["name"] for each in told["topics"]] == [kept]
     assert [(each["topicName"], each["partitionId"]) for each in told["partitions"]] == [(kept, 0), (kept, 1)]
     assert [each["name"] for each in told["removedTopics"]] == [gone]
-    assert [each["brokerId"] for each in told["brokers"]] == [guest]
+    assert [each["brokerId"] for each in told["brokers"]] == [external]
     clients = cluster.get(2, f"/client_mgmt/{before}").json()
     assert {"brokers", "topics", "partitions", "removedTopics"} <= set(clients)
     assert not {"producers", "controllerId", "brokerConfigs"} & set(clients)
@@ -362,18 +362,18 @@ def test_the_whole_log_is_read_in_pages(cluster, new_name):
 
 
 def test_the_cluster_as_it_was(cluster, new_name, new_id):
-    first, second, guest = new_name(), new_name(), new_id()
+    first, second, external = new_name(), new_name(), new_id()
     cluster.post(1, "/create_topic", json={"name": first})
-    invite(cluster, guest)
+    invite(cluster, external)
     then = cluster.get(1, "/metadata/image").json()
     assert first in [each["name"] for each in then["topics"]]
     time.sleep(0.01)
     cluster.post(1, "/create_topic", json={"name": second})
-    cluster.delete(1, f"/unregister_broker/{guest}")
+    cluster.delete(1, f"/unregister_broker/{external}")
     now = cluster.get(1, "/metadata/image").json()
     assert second in [each["name"] for each in now["topics"]]
     assert now["offset"] > then["offset"]
-    assert guest in [each["brokerId"] for each in then["brokers"]]
+    assert external in [each["brokerId"] for each in then["brokers"]]
     then["brokers"] = [each for each in then["brokers"] if not each["guest"]]
     for node in (1, 2, 3):
         wait_until(lambda n=node: cluster.get(n, "/metadata/image").json()["offset"] >= now["offset"], "all caught up")
@@ -391,18 +391,18 @@ def test_the_cluster_as_it_was(cluster, new_name, new_id):
 # ------------------------------------------------------------------------------------------------ while all is not well
 
 
-def test_guests_get_no_partitions_also_when_they_are_the_only_others(cluster, new_name, new_id):
-    guests = [new_id() for _ in range(3)]
-    assert [invite(cluster, guest).status_code for guest in guests] == [201] * 3
+def test_external_brokers_get_no_partitions_also_when_they_are_the_only_others(cluster, new_name, new_id):
+    externals = [new_id() for _ in range(3)]
+    assert [invite(cluster, external).status_code for external in externals] == [201] * 3
     name = new_name()
     cluster.post(1, "/create_topic", json={"name": name, "numPartitions": 3, "replicationFactor": 3})
     listing = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=10)
-    assert sorted(listing.brokers) == [1, 2, 3], "no Kafka client hears of a guest"
+    assert sorted(listing.brokers) == [1, 2, 3], "no Kafka client hears of an external broker"
     cluster.local.kill(2)
     cluster.local.kill(3)
-    wait_until(lambda: active(cluster) == [1, *sorted(known_guests(cluster))], "the dead are fenced")
+    wait_until(lambda: active(cluster) == [1, *sorted(known_external_brokers(cluster))], "the dead are fenced")
     other, wide = new_name(), new_name()
-    # A replica goes to a registered broker that is dead, rather than to a guest.
+    # A replica goes to a registered broker that is dead, rather than to an external broker.
     refused(
         cluster.post(1, "/create_topic", json={"name": other, "replicationFactor": 4}),
         400,
@@ -428,11 +428,11 @@ def test_guests_get_no_partitions_also_when_they_are_the_only_others(cluster, ne
         ),
         "node 1 leads all",
     )
-    named = {"name": other, "replicas": [guests[0]]}
+    named = {"name": other, "replicas": [externals[0]]}
     refused(cluster.post(1, "/create_partition", json=named), 400, "invalid-replica-assignment")
 
 
-def known_guests(cluster):
+def known_external_brokers(cluster):
     return [
         each["brokerId"] for each in everything(cluster)["brokers"] if each["guest"] and each["brokerStatus"] == "ALIVE"
     ]
@@ -442,15 +442,15 @@ def test_everything_goes_on_while_a_broker_is_dead(cluster, new_name, new_id):
     dead = next(node for node in (1, 2, 3) if cluster.get(node, "/health").json()["is_controller"])
     node = 1 + dead % 3
     cluster.local.kill(dead)
-    name, guest = new_name(), new_id()
+    name, external = new_name(), new_id()
 
     def create():
         made = cluster.post(node, "/create_topic", json={"name": name, "numPartitions": 1, "replicationFactor": 1})
         return made.status_code == 201 or (made.status_code == 409 and "exists" in made.text)
 
     wait_until(create, "a topic")
-    assert invite(cluster, guest, node=node).status_code == 201
-    assert cluster.post(node, "/update_broker", json={"brokerId": guest, "rackId": "z"}).json()["epoch"] == 2
+    assert invite(cluster, external, node=node).status_code == 201
+    assert cluster.post(node, "/update_broker", json={"brokerId": external, "rackId": "z"}).json()["epoch"] == 2
     assert cluster.post(node, "/create_partition", json={"name": name}).status_code == 201
     assert cluster.get(node, f"/get_topic_by_name/{name}").json()["numPartitions"] == 2
     assert cluster.post(node, "/register_producer").status_code == 201
@@ -460,9 +460,9 @@ def test_everything_goes_on_while_a_broker_is_dead(cluster, new_name, new_id):
     assert cluster.get(node, f"/client_mgmt/{time.time() - 5}").status_code == 200
     assert cluster.get(node, "/metadata/log?limit=1").status_code == 200
     assert cluster.get(node, "/metadata/image?at=5").status_code == 200
-    assert cluster.delete(node, f"/unregister_broker/{guest}").json()["brokerStatus"] == "CLOSED"
+    assert cluster.delete(node, f"/unregister_broker/{external}").json()["brokerStatus"] == "CLOSED"
 
-    # One that is gone for good is forgotten, readable all the same, and not in a guest's way when it comes back.
+    # One that is gone for good is forgotten, readable all the same, and not in an external broker's way when it comes back.
     gone = cluster.delete(node, f"/unregister_broker/{dead}")
     assert (gone.status_code, gone.json()["brokerStatus"], gone.json()["guest"]) == (200, "CLOSED", False)
     assert listed(cluster, dead, node) == gone.json()

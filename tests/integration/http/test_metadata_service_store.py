@@ -73,7 +73,7 @@ def is_in(cluster, node, incarnation):
     return state == "ACTIVE" and cluster.get(node, "/metadata/image").json()["incarnation"] == incarnation
 
 
-def test_a_yak_broker_takes_its_id_from_a_guest(cluster):
+def test_a_yak_broker_takes_its_id_from_an_external_broker(cluster):
     assert invite(cluster, 3).json()["guest"] is True
     added = cluster.local.add()
     assert added.node_id == 3

@@ -87,7 +87,7 @@ def renewed(value: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def client(borrowed_broker: Callable[[], AbstractContextManager[Any]]) -> Iterator[httpx.Client]:
-    """Of one broker with a topic and a guest."""
+    """Of one broker with a topic and an external broker."""
     with borrowed_broker() as broker:
         broker.start(http_port=0, offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0)
         Admin(broker.bootstrap).create_topic(TOPIC, partitions=1)
