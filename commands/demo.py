@@ -362,7 +362,7 @@ def _after_failover(result: "FailoverDemoResult") -> list[str]:
         [
             (f"yak isr --watch --data-dir {where}", ""),
             (f"yak failover --controller --kill --data-dir {where}", ""),
-            (f"yak up --down --data-dir {where}", ""),
+            (f"yak down --data-dir {where}", ""),
         ]
     )
 
@@ -386,6 +386,6 @@ def _after_restart(result: "DemoResult") -> list[str]:
         [
             (f"yak consume server_metrics --from-beginning --exit -b {result.bootstrap}", ""),
             (f"yak up --status --data-dir {where}", ""),
-            (f"yak up --down --data-dir {where}", ""),
+            (f"yak down --data-dir {where}", ""),
         ]
     )

@@ -138,6 +138,6 @@ def _after(result: "GroupsDemoResult") -> list[str]:
         [
             (f"yak groups describe {GROUP_ID} -b {result.bootstrap}", ""),
             (f"yak consume {TOPIC} --from-beginning --exit -b {result.bootstrap}", ""),
-            (f"yak up --down --data-dir {where}", ""),
+            (f"yak down --data-dir {where}", ""),
         ]
     )

@@ -177,7 +177,7 @@ def _after(result: "SparkDemoResult") -> list[str]:
     return aligned(
         [
             (f"yak spark run stats -t server_metrics --field value -b {where} --to latest --follow", ""),
-            (f"yak up --down --data-dir {result.data_dir}", ""),
+            (f"yak down --data-dir {result.data_dir}", ""),
         ]
     )
 

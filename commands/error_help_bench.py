@@ -43,7 +43,7 @@ BENCH: dict[str, Explanation] = {
         "The benchmark's records could not be read to the end.",
         "A partition has no leader, or its log is damaged.",
         "yak isr",
-        "yak log TOPIC",
+        "yak metadata log",
     ),
     "bench-size": explain(
         "Records of this size are too small for an end-to-end benchmark.",

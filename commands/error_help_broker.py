@@ -40,11 +40,6 @@ BROKER: dict[str, Explanation] = {
         "At least one broker and at most all brokers have the role leader.",
         "yak up --brokers 3 --leaders 1",
     ),
-    "bad-up-action": explain(
-        "The action of yak up is unknown, or has the wrong arguments.",
-        "Actions are add, and kill, pause, resume or restart with a node id.",
-        "yak up restart 1",
-    ),
     "broker-ended": explain(
         "A broker exited before it was ready.",
         "The last line of its log is in the message; the log has more.",
@@ -114,7 +109,7 @@ BROKER: dict[str, Explanation] = {
     "cluster-running": explain(
         "The local cluster is already running with other settings.",
         "yak up does not change the settings of a running cluster.",
-        "yak up --down, then start it again",
+        "yak down, then start it again",
     ),
     "cluster-shrink": explain(
         "A local cluster cannot have fewer brokers than it has.",
@@ -286,14 +281,14 @@ BROKER: dict[str, Explanation] = {
     ),
     "node-not-paused": explain(
         "The node is not paused, so it cannot be resumed.",
-        "Only a process that was stopped by yak up pause or SIGSTOP can be resumed.",
+        "Only a process that was stopped by yak node pause or SIGSTOP can be resumed.",
         "yak up --status",
     ),
     "node-not-running": explain(
         "The node is not running.", "Only a running node can be killed, paused or resumed.", "yak up --status"
     ),
     "node-paused": explain(
-        "The node is paused already.", "Its process was stopped by SIGSTOP before.", "yak up resume NODE"
+        "The node is paused already.", "Its process was stopped by SIGSTOP before.", "yak node resume NODE"
     ),
     "port-in-use": explain(
         "Another program listens on the port.", "Often an earlier broker still runs.", "yak up --port 9093"
@@ -315,7 +310,7 @@ BROKER: dict[str, Explanation] = {
     "redis-address-changed": explain(
         "Redis cannot restart on the port that the running brokers use.",
         "An earlier version of yak started them; Redis listens on a unix socket now.",
-        "yak up --down, then start again",
+        "yak down, then start again",
     ),
     "redis-socket-folder": explain(
         "The folder of the Redis server's socket cannot be used.",

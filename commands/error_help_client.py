@@ -173,8 +173,8 @@ CLIENT: dict[str, Explanation] = {
     "log-source": explain(
         "The metadata records cannot be read from this source.",
         "The cluster's metadata store (Redis) has them, and each broker's data directory has a copy.",
-        "yak log --redis-url redis://HOST:PORT/0",
-        "yak log --data-dir ./yak-data",
+        "yak metadata log --redis-url redis://HOST:PORT/0",
+        "yak metadata log --data-dir ./yak-data",
     ),
     "log-broken": explain(
         "The metadata records are inconsistent.",
@@ -184,7 +184,7 @@ CLIENT: dict[str, Explanation] = {
     "log-trimmed": explain(
         "The cluster state at that offset is no longer available.",
         "Old metadata records are compacted into a snapshot. Later states are available.",
-        "yak log",
+        "yak metadata log",
     ),
     "no-acknowledgement": explain(
         "A probe write of yak failover was not acknowledged.",
@@ -201,7 +201,7 @@ CLIENT: dict[str, Explanation] = {
         "The metadata store answered, but has no cluster.",
         "The brokers use another Redis or database, or this one was emptied.",
         "yak isr --from-redis --redis-url redis://HOST:PORT/0",
-        "yak log --data-dir DIR",
+        "yak metadata log --data-dir DIR",
     ),
     "no-controller": explain(
         "The cluster has no controller at the moment.",

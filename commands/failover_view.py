@@ -38,7 +38,7 @@ def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> 
     if result.led and result.timeline.elected_ms is None:
         out.warn("not every partition has a new leader yet: yak isr --unavailable")
     if hard:
-        out.note(f"bring it back: yak up restart {result.node_id}{data_dir_flag(data_dir)}")
+        out.note(f"bring it back: yak node restart {result.node_id}{data_dir_flag(data_dir)}")
 
 
 def probe_lines(result: "Failover") -> list[str]:

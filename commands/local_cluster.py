@@ -8,6 +8,7 @@ from yak.commands.settings import Resolved, Settings
 
 if TYPE_CHECKING:
     from yak.commands.options import Globals
+    from yak.local.cluster import LocalCluster
     from yak.local.status import ClusterStatus
 
 _UP_IN = "yak up in "
@@ -68,3 +69,44 @@ def known_redis(g: "Globals", flag: str | None, local: "ClusterStatus | None") -
 def data_dir_flag(data_dir: str) -> str:
     """The option that `yak up ...` needs for this directory; empty for the default directory."""
     return "" if data_dir == os.path.abspath("yak-data") else f" --data-dir {shlex.quote(data_dir)}"
+
+
+def data_dir_of(g: "Globals", flag: str | None) -> str:
+    """The data directory of the cluster: the flag, else the setting."""
+    return str(g.settings.get("data_dir", flag=flag).value)
+
+
+def local_cluster(g: "Globals", data_dir: str | None) -> "LocalCluster":
+    """The cluster in the data directory."""
+    from yak.local.cluster import LocalCluster
+
+    return LocalCluster(data_dir_of(g, data_dir))
+
+
+def print_status(g: "Globals", status: "ClusterStatus", *, with_state: bool = True, with_place: bool = False) -> None:
+    """Print the brokers of a cluster, and with `with_place` its Redis and its data directory."""
+    if g.out.format in {"json", "yaml"}:
+        g.out.object(status.as_json())
+        return
+    columns = ("node", "role", "epoch", "address", "pid")
+    g.out.table(
+        [
+            {
+                "node": broker.node_id,
+                "role": broker.role,
+                "epoch": broker.epoch,
+                "address": broker.address,
+                "pid": broker.pid,
+                "state": broker.state,
+                "http_address": broker.http_address,
+            }
+            for broker in status.brokers
+        ],
+        (*columns, "state") if with_state else columns,
+        wide_columns=("http_address",) if with_state else ("state",),
+        empty=f"No cluster was started in {status.data_dir}. yak up -d starts one.",
+    )
+    if with_place and status.brokers:
+        condition = {True: "running", False: "not running", None: "not ours"}[status.redis_running]
+        g.out.note(f"redis   {status.redis_url} ({condition})")
+        g.out.note(f"data    {status.data_dir}")

@@ -91,10 +91,10 @@ def _dispatch(words: list[str], made: "list[Globals]") -> int:
 
 
 def _run_command(rest: list[str], before: "Flags", made: "list[Globals]") -> int:
-    from yak.commands import interrupts, registry
+    from yak.commands import aliases, interrupts, registry
     from yak.commands.app import CommandGroup, load
 
-    name, *after = rest
+    name, *after = aliases.resolve(rest)
     entry = registry.find(name)
     if entry is None:
         raise _unknown_command(name, [entry.name for entry in registry.available()], "yak")

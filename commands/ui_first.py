@@ -51,7 +51,7 @@ def _up(g: Globals, settings: "UiSettings") -> int:
     LocalCluster(directory).up(UpSettings(brokers=3))
     servers = str(bootstrap_servers(g.settings).value)
     code = launch.run_app(launch.live_source(servers, settings, data_dirs=(directory,)), settings)
-    g.out.note(f"the cluster stays; yak up --down{data_dir_flag(directory)} stops it")
+    g.out.note(f"the cluster stays; yak down{data_dir_flag(directory)} stops it")
     return code
 
 

@@ -1,21 +1,17 @@
-"""`yak up`: starts, shows and stops a cluster on this machine, and changes single brokers of it."""
+"""`yak up`: starts and shows a cluster on this machine."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yak.commands.app import OUTPUT, START, STOP, WHAT, command
-from yak.commands.local_cluster import bootstrap_servers, data_dir_flag
+from yak.commands.app import OUTPUT, START, WHAT, command
+from yak.commands.local_cluster import bootstrap_servers, data_dir_flag, data_dir_of, local_cluster, print_status
 from yak.commands.options import Globals
-from yak.commands.up_words import Action, check_data, check_together, read_action
 from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
     from yak.local.cluster import LocalCluster, UpResult, UpSettings
-    from yak.local.status import ClusterStatus
 
-_COLUMNS = ("node", "role", "epoch", "address", "pid")
-_STATUS_COLUMNS = (*_COLUMNS, "state")
 _BROKERS_MAX = 64
 
 
@@ -24,21 +20,10 @@ _BROKERS_MAX = 64
         "yak up",
         "yak up -d --brokers 3 --leaders 1 --seed-topic orders:3",
         "yak up --status -o json",
-        "yak up kill 1",
-        "yak up restart 1",
-        "yak up add --role follower",
-        "yak up --down",
     )
 )
 def up(
     g: Globals,
-    action: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="add | kill|pause|resume|restart NODE",
-            help="Change a running cluster: add a broker; kill -9, SIGSTOP, SIGCONT or restart one.",
-        ),
-    ] = None,
     brokers: Annotated[
         int | None,
         typer.Option(
@@ -72,10 +57,6 @@ def up(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the data, also of an --ephemeral cluster.", rich_help_panel=WHAT)
     ] = False,
-    role: Annotated[
-        str | None,
-        typer.Option("--role", help="With add: leader or follower.  [follower]", rich_help_panel=WHAT),
-    ] = None,
     configs: Annotated[
         list[str] | None,
         typer.Option("-c", metavar="NAME=VALUE", help="A broker config; may be repeated.", rich_help_panel=WHAT),
@@ -118,13 +99,6 @@ def up(
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Leave the cluster running and return.", rich_help_panel=START)
     ] = False,
-    down: Annotated[bool, typer.Option("--down", help="Stop the cluster.", rich_help_panel=STOP)] = False,
-    purge: Annotated[
-        bool, typer.Option("--purge", help="With --down: delete its data too.", rich_help_panel=STOP)
-    ] = False,
-    hard: Annotated[
-        bool, typer.Option("--hard", help="With restart: kill -9 instead of SIGTERM.", rich_help_panel=STOP)
-    ] = False,
     status: Annotated[
         bool, typer.Option("--status", help="Show the cluster, change nothing.", rich_help_panel=OUTPUT)
     ] = False,
@@ -132,25 +106,17 @@ def up(
     """Start a cluster on this machine."""
     from yak.local.cluster import LocalCluster, UpSettings
 
-    asked = read_action(action)
-    check_together(status=status, down=down, action=asked, purge=purge, hard=hard, role=role)
-    check_data(ephemeral=ephemeral, keep=keep, purge=purge, looks_only=status or asked is not None)
-    if (brokers, leaders) != (None, None) and (status or down or asked):
-        raise UsageError("bad-up-action", "--brokers and --leaders go with a start", try_=("yak up --brokers 3",))
+    if keep and ephemeral:
+        raise UsageError("usage", "--keep and --ephemeral exclude each other", why="one deletes, one does not")
+    if status:
+        if keep or ephemeral or (brokers, leaders) != (None, None):
+            raise UsageError("usage", "--status changes nothing", why="it goes with no option of a start")
+        print_status(g, local_cluster(g, data_dir).status(), with_place=True)
+        return None
     redis = g.settings.get("redis_url", flag=redis_url)
     own_redis = redis.origin == "default"
     listen = g.settings.get("port", flag=port)
     answer_http = g.settings.get("http_port", flag=http_port)
-    if status or down or asked is not None:
-        cluster = LocalCluster(_data_dir(g, data_dir))
-        if status:
-            _show_status(g, cluster.status())
-        elif down:
-            _down(g, cluster, purge=purge, keep=keep)
-        else:
-            assert asked is not None
-            _act(g, cluster, asked, role=role or "follower", configs=tuple(configs or ()), hard=hard)
-        return None
     if ephemeral and not own_redis:
         raise UsageError(
             "ephemeral-redis",
@@ -171,12 +137,8 @@ def up(
         http_port=None if answer_http.origin == "default" else int(answer_http.value),
         no_http=no_http,
     )
-    cluster = LocalCluster(_ephemeral_dir(data_dir) if ephemeral else _data_dir(g, data_dir))
+    cluster = LocalCluster(_ephemeral_dir(data_dir) if ephemeral else data_dir_of(g, data_dir))
     return _up(g, cluster, settings, tuple(seed_topic or ()))
-
-
-def _data_dir(g: Globals, flag: str | None) -> str:
-    return str(g.settings.get("data_dir", flag=flag).value)
 
 
 def _ephemeral_dir(data_dir: str | None) -> str:
@@ -201,10 +163,10 @@ def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tupl
         result = cluster.up(settings)
         started = result.started
         made = make_topics(result.status.bootstrap, topics, timeout_ms=g.timeout_ms)
-        _show_cluster(g, result.status)
+        print_status(g, result.status, with_state=False)
         _say_what_happened(g, result, made)
         if not settings.supervised:
-            g.out.note(f"stop it: yak up --down{data_dir_flag(cluster.data_dir)}")
+            g.out.note(f"stop it: yak down{data_dir_flag(cluster.data_dir)}")
             return None
         if result.supervisor_pid is not None:
             g.out.note(f"another yak up (pid {result.supervisor_pid}) watches this cluster; stop it there")
@@ -230,7 +192,7 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
         g.out.note(f"{were.format(ports)} taken; clients connect to {status.bootstrap}")
     for broker in status.brokers:
         if broker.state == "paused":
-            g.out.note(f"node {broker.node_id} is paused: yak up resume {broker.node_id}")
+            g.out.note(f"node {broker.node_id} is paused: yak node resume {broker.node_id}")
     answering = [broker.http_address for broker in status.brokers if broker.http_address]
     if answering:
         g.out.note(f"http:    {' '.join(answering)}")
@@ -256,7 +218,7 @@ def _watch(g: Globals, cluster: "LocalCluster") -> int:
 
     def changed(node_id: int, condition: str) -> None:
         action = {"dead": "restart", "paused": "resume"}.get(condition)
-        hint = f"; yak up {action} {node_id}{data_dir_flag(cluster.data_dir)} brings it back" if action else ""
+        hint = f"; yak node {action} {node_id}{data_dir_flag(cluster.data_dir)} brings it back" if action else ""
         g.out.note(f"node {node_id} is {condition}{hint}")
 
     def restarted(node_id: int, error: YakError | None) -> None:
@@ -279,73 +241,3 @@ def _watch(g: Globals, cluster: "LocalCluster") -> int:
             g.out.warn(f"{name} did not end in time and was killed")
     g.out.note("stopped")
     return 0
-
-
-def _down(g: Globals, cluster: "LocalCluster", *, purge: bool, keep: bool) -> None:
-    g.must_not_be_readonly("stopping a cluster")
-    status = cluster.status()
-    if purge and status.brokers:
-        g.confirm(f"Delete all data in {cluster.data_dir}?")
-    for name in cluster.down(purge=purge, keep=keep):
-        g.out.warn(f"{name} did not end in time and was killed")
-    if purge and status.redis_running is None:
-        g.out.warn(f"the cluster's metadata stays in {status.redis_url}: that Redis is not ours")
-    g.out.note("stopped" + (f", {cluster.data_dir} deleted" if purge else ""))
-
-
-def _act(
-    g: Globals, cluster: "LocalCluster", action: Action, *, role: str, configs: tuple[str, ...], hard: bool
-) -> None:
-    g.must_not_be_readonly(f"yak up {action.name}")
-    node_id = action.node_id
-    if action.name == "add":
-        node_id = cluster.add(role, configs or None).node_id
-    elif action.name == "restart":
-        cluster.restart(node_id, hard=hard)
-    else:
-        {"kill": cluster.kill, "pause": cluster.pause, "resume": cluster.resume}[action.name](node_id)
-    status = cluster.status()
-    if g.out.format in {"json", "yaml"}:
-        g.out.object(status.as_json())
-    else:
-        g.out.table(_rows(status), _STATUS_COLUMNS)
-    state = next((broker.state for broker in status.brokers if broker.node_id == node_id), "gone")
-    g.out.note(f"node {node_id} is {state}")
-
-
-def _show_cluster(g: Globals, status: "ClusterStatus") -> None:
-    if g.out.format in {"json", "yaml"}:
-        g.out.object(status.as_json())
-    else:
-        g.out.table(_rows(status), _COLUMNS, wide_columns=("state",))
-
-
-def _show_status(g: Globals, status: "ClusterStatus") -> None:
-    if g.out.format in {"json", "yaml"}:
-        g.out.object(status.as_json())
-        return
-    g.out.table(
-        _rows(status),
-        _STATUS_COLUMNS,
-        wide_columns=("http_address",),
-        empty=f"No cluster was started in {status.data_dir}. yak up -d starts one.",
-    )
-    if status.brokers:
-        condition = {True: "running", False: "not running", None: "not ours"}[status.redis_running]
-        g.out.note(f"redis   {status.redis_url} ({condition})")
-        g.out.note(f"data    {status.data_dir}")
-
-
-def _rows(status: "ClusterStatus") -> list[dict[str, object]]:
-    return [
-        {
-            "node": broker.node_id,
-            "role": broker.role,
-            "epoch": broker.epoch,
-            "address": broker.address,
-            "pid": broker.pid,
-            "state": broker.state,
-            "http_address": broker.http_address,
-        }
-        for broker in status.brokers
-    ]

@@ -185,12 +185,12 @@ def try_out(executable: Path) -> None:
             room.run("ui", "--self-test", expect="dashboard ok")
             open_in_browser(room, status["bootstrap"])
         finally:
-            room.run("up", "--down", *data_dir)
+            room.run("down", *data_dir)
         deadline = time.monotonic() + LEFTOVERS_SECONDS
         while (leftovers := room.leftovers()) and time.monotonic() < deadline:
             time.sleep(0.1)
         if leftovers:
-            raise StepFailed(f"`yak up --down` left something behind: {leftovers}")
+            raise StepFailed(f"`yak down` left something behind: {leftovers}")
 
 
 def main(argv: list[str]) -> int:

@@ -58,7 +58,7 @@ def test_what_is_kept_is_a_cluster_whose_group_has_read_everything(yak: Any) -> 
     (group,) = told.json
     assert (group["group"], group["state"].lower(), group["members"], group["lag"]) == ("demo", "empty", 0, 0)
     assert len(group["partitions"]) == 6
-    assert yak.run("up", "--down", "--data-dir", "kept").code == 0
+    assert yak.run("down", "--data-dir", "kept").code == 0
 
 
 def test_a_message_that_no_member_read_and_one_read_after_its_commit_are_exit_code_4(

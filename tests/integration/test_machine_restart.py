@@ -70,12 +70,12 @@ def test_a_machine_that_lost_power_counts_as_lossy_until_it_caught_up(yak: Any) 
     bootstrap = status["bootstrap"]
     write(bootstrap, "t", "a", "b")
     power_fails(yak, status, 2)
-    assert yak.run("up", "restart", "2").code == 0
+    assert yak.run("node", "restart", "2").code == 0
     told = log_of(yak, 2)
     assert "machine-restarted directory=" in told
     assert told.rpartition("broker-registered")[2].splitlines()[0].endswith("lossy=True")
     wait_until(lambda: isr(bootstrap, "t") == [1, 2, 3], "it caught up")
-    assert yak.run("up", "restart", "2", "--hard").code == 0
+    assert yak.run("node", "restart", "2", "--hard").code == 0
     assert log_of(yak, 2).count("machine-restarted") == 1, "its mark was renewed"
     assert read(bootstrap, "t", 2) == ["a", "b"]
 
@@ -101,7 +101,7 @@ def test_a_single_broker_goes_on_with_what_is_left(yak: Any) -> None:
 
 def test_a_clean_stop_before_the_machine_goes_down_loses_nothing(yak: Any) -> None:
     up(yak, "--seed-topic", "t")
-    assert yak.run("up", "--down").code == 0
+    assert yak.run("down").code == 0
     mark = Path(yak.folder) / "yak-data" / "node-1" / "boot.yak"
     before = mark.read_text()
     mark.write_text("00000000-0000-0000-0000-000000000000\n")

@@ -161,8 +161,8 @@ def test_secret_is_on_disk_for_the_user_alone_and_shown_nowhere(cluster: LocalCl
     shown |= {str(path): path.read_text(errors="replace") for path in cluster_logs(cluster)}
     ran = yak.run("log", "--data-dir", cluster.data_dir)
     assert ran.code == 0, ran.err
-    shown["yak log"] = ran.out
-    assert "Register" in shown["yak log"]
+    shown["yak metadata log"] = ran.out
+    assert "Register" in shown["yak metadata log"]
     assert [name for name, text in shown.items() if secret in text] == []
 
 

@@ -72,7 +72,7 @@ class Reader:
 
     def close(self) -> None:
         """Stop what a failed test left running."""
-        subprocess.run(["yak", "up", "--down"], cwd=self.folder, env=self._environment, capture_output=True, timeout=60)
+        subprocess.run(["yak", "down"], cwd=self.folder, env=self._environment, capture_output=True, timeout=60)
 
 
 @pytest.fixture

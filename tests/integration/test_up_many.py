@@ -82,7 +82,7 @@ def test_three_brokers_make_topics_with_three_replicas(yak: Any) -> None:
     write(status["bootstrap"], "orders", 30)
     shown = yak.run("up", "--status").out
     assert shown.splitlines()[0].split() == ["NODE", "ROLE", "EPOCH", "ADDRESS", "PID", "STATE"]
-    assert yak.run("up", "--down").code == 0
+    assert yak.run("down").code == 0
     assert all(identify(broker["pid"]) is None for broker in brokers.values())
 
     again = up(yak)
@@ -114,12 +114,12 @@ def test_a_paused_follower_falls_out_and_comes_back(yak: Any) -> None:
     bootstrap = up(yak, "--brokers", "3", "--seed-topic", "orders:3")["bootstrap"]
     write(bootstrap, "orders", 9)
     assert act(yak, "pause", "3")[3]["state"] == "paused"
-    assert yak.run("up", "pause", "3").err.startswith("error[node-paused]")
+    assert yak.run("node", "pause", "3").err.startswith("error[node-paused]")
     write(bootstrap, "orders", 9)
     others = ",".join(broker["address"] for node, broker in now(yak).items() if node != 3)
     wait_until(lambda: isrs(others, "orders") == [[1, 2]] * 3, "it is fenced within the session")
     assert act(yak, "resume", "3")[3]["state"] == "running"
-    assert yak.run("up", "resume", "3").err.startswith("error[node-not-paused]")
+    assert yak.run("node", "resume", "3").err.startswith("error[node-not-paused]")
     wait_until(lambda: isrs(bootstrap, "orders") == [[1, 2, 3]] * 3, "it comes back in sync")
 
 
@@ -146,7 +146,7 @@ def test_a_running_cluster_grows_and_is_never_made_smaller(yak: Any) -> None:
         assert refused.code == 2
         assert refused.err.startswith(f"error[{slug}]")
     act(yak, "kill", "2")
-    assert yak.run("up", "pause", "2").err.startswith("error[node-not-running]")
+    assert yak.run("node", "pause", "2").err.startswith("error[node-not-running]")
 
 
 def test_ctrl_c_stops_all_brokers_quickly_and_in_order(yak: Any) -> None:
@@ -170,10 +170,10 @@ def test_ctrl_c_stops_all_brokers_quickly_and_in_order(yak: Any) -> None:
 def test_an_ephemeral_cluster_can_be_kept_after_all(yak: Any) -> None:
     ran = yak.run("up", "-d", "--ephemeral", "--port", "0", "-o", "json")
     folder = ran.json["data_dir"]
-    assert yak.run("up", "--down", "--keep", "--data-dir", folder).code == 0
+    assert yak.run("down", "--keep", "--data-dir", folder).code == 0
     assert os.path.exists(os.path.join(folder, "cluster.json"))
     assert up(yak, "--data-dir", folder)["cluster"] == ran.json["cluster"]
-    assert yak.run("up", "--down", "--purge", "--yes", "--data-dir", folder).code == 0
+    assert yak.run("down", "--purge", "--yes", "--data-dir", folder).code == 0
     assert not os.path.exists(folder)
 
 

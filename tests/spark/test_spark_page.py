@@ -65,7 +65,7 @@ class Reader:
         return ran.stdout
 
     def close(self) -> None:
-        subprocess.run(["yak", "up", "--down"], cwd=self.folder, env=self.environment, capture_output=True, timeout=60)
+        subprocess.run(["yak", "down"], cwd=self.folder, env=self.environment, capture_output=True, timeout=60)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_every_option_that_the_page_names_is_one() -> None:
 
     from yak.spark.jobs.frame import command
 
-    known: set[str] = {"--help", "--follow", "--partitions", "--from-beginning", "--exit", "--down"}
+    known: set[str] = {"--help", "--follow", "--partitions", "--from-beginning", "--exit"}
     for name in MODULES:
         made: Any = typer.main.get_command(command(load(name)))
         known |= {option for parameter in made.params for option in parameter.opts}

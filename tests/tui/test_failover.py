@@ -38,7 +38,7 @@ class FakeControl:
         return self.states
 
     def command(self, words: str) -> str:
-        return f"yak up {words}"
+        return f"yak {words}"
 
     def _do(self, what: str, node: int, state: str) -> None:
         if self.refuse is not None:
@@ -118,14 +118,14 @@ def test_a_kill_asks_names_the_broker_and_its_command_and_no_means_no():
         await answer(app, pilot, "K")
         assert isinstance(app.screen, ConfirmDialog)
         assert app.screen._title == "Kill broker 1"
-        assert app.screen._command == "yak up kill 1"
+        assert app.screen._command == "yak node kill 1"
         assert "process 101" in app.screen._words
         await answer(app, pilot, "n")
         assert control.done == []
         await answer(app, pilot, "K")
         await answer(app, pilot, "y")
         assert control.done == ["kill 1"]
-        assert app.picture.activity.lines[-1].message == "yak up kill 1"
+        assert app.picture.activity.lines[-1].message == "yak node kill 1"
         assert "kill -9 of broker 1" in lines_of(app, "#failover-lines")
 
     drive(scenario, control)

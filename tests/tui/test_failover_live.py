@@ -78,7 +78,7 @@ def test_a_leader_is_killed_another_one_elected_and_the_dead_one_brought_back(li
         await until(pilot, lambda: leader in partition.isr)
         done = [line.message for line in app.picture.activity.lines if line.kind == "you"]
         where = f"--data-dir {live.local.data_dir}"
-        assert done == [f"yak up kill {leader} {where}", f"yak up restart {leader} {where}"]
+        assert done == [f"yak node kill {leader} {where}", f"yak node restart {leader} {where}"]
 
     drive(live, topic, scenario)
 

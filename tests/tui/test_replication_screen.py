@@ -83,13 +83,13 @@ def test_the_leader_is_broken_after_a_question_that_names_it(key, action):
         dialog = app.screen
         assert isinstance(dialog, ConfirmDialog)
         assert "broker 2" in dialog._title
-        assert dialog._command == f"yak up {action} 2 --data-dir /data"
+        assert dialog._command == f"yak node {action} 2 --data-dir /data"
         await press(pilot, "n", key)
         assert source.local.done == []
         await press(pilot, "y")
         await broken(app)
         assert source.local.done == [(action, 2)]
-        assert app.picture.activity.lines[-1].message == f"yak up {action} 2 --data-dir /data"
+        assert app.picture.activity.lines[-1].message == f"yak node {action} 2 --data-dir /data"
 
     run(scenario, source=source, start="replication")
 

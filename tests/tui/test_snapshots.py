@@ -100,7 +100,7 @@ def test_an_error_says_what_why_and_what_to_try(snap_compare):
     async def fail(pilot):
         await settle(pilot)
         pilot.app.show_error(
-            YakError("no-leader", "orders-0 has no leader", why="broker 3 is dead", try_=("yak up restart 3",))
+            YakError("no-leader", "orders-0 has no leader", why="broker 3 is dead", try_=("yak node restart 3",))
         )
         await pilot.pause(0.2)
 

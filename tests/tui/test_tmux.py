@@ -160,7 +160,7 @@ def test_produce_see_it_kill_the_leader_see_the_failover_and_quit(terminal: Term
     terminal.until(r"acked .*\n.*all is there: +lost 0")
     terminal.press("g", "K")
     terminal.until(f"Kill broker {leader}")
-    terminal.until(rf"\$ yak up kill {leader} --data-dir")
+    terminal.until(rf"\$ yak node kill {leader} --data-dir")
     terminal.press("y")
     terminal.until(r"✗ dead")
     terminal.until("2/3 up")

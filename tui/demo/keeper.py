@@ -3,7 +3,7 @@
 It reports in JSON lines on its standard output (`state.DemoState` reads them) and runs until its standard input closes,
 because the screen ended or was killed; then it stops the brokers and deletes the data. A line `end` requests a last
 count first. So a screen that ends by SIGKILL or a lost terminal leaves nothing behind. Only a kill -9 of both screen
-and supervisor leaves brokers, which `yak up --down --data-dir DIR` stops.
+and supervisor leaves brokers, which `yak down --data-dir DIR` stops.
 """
 
 import json

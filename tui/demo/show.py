@@ -57,7 +57,7 @@ def last_words(run: DemoRun) -> list[str]:
         lines += [
             f"the cluster stays, at {run.state.bootstrap}",
             f"look at it:  yak ui -b {run.state.bootstrap} --data-dir {where}",
-            f"stop it:     yak up --down --purge --data-dir {where}",
+            f"stop it:     yak down --purge --data-dir {where}",
         ]
     else:
         lines.append("its cluster is stopped, and its data deleted")

@@ -19,7 +19,7 @@ class ActivityScreen(YakScreen):
     """The table of events."""
 
     TITLE_WORDS = "activity"
-    CLI_TWIN = "curl -sN http://BROKER:8080/api/events, yak log"
+    CLI_TWIN = "curl -sN http://BROKER:8080/api/events, yak metadata log"
     BINDINGS = keys("activity.copy")
     EXPLAINED = (
         ("leader", "A partition has another leader, in a new epoch: writes of the old one are refused from then on."),

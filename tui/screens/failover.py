@@ -35,7 +35,7 @@ class FailoverScreen(YakScreen):
     """Brokers with their processes, timelines of failovers, acknowledged against read records."""
 
     TITLE_WORDS = "failover"
-    CLI_TWIN = "yak failover, yak up kill|pause|resume|restart NODE"
+    CLI_TWIN = "yak failover, yak node kill|pause|resume|restart NODE"
     BINDINGS = keys(
         "failover.move", "failover.kill", "failover.pause", "failover.heal", "failover.repeat", "failover.restart",
         "failover.add", "failover.copy",
@@ -229,7 +229,7 @@ class FailoverScreen(YakScreen):
             return
         picture = self.picture
         words, title, yes = kill_words(action, node, picture, self._processes)
-        command = control.command(f"{action} {node}")
+        command = control.command(f"node {action} {node}")
         if not is_asked and not await self.app.push_screen_wait(ConfirmDialog(title, words, command=command, yes=yes)):
             return
         led = frozenset(each.name for each in picture.partitions.values() if each.leader == node)
@@ -289,7 +289,7 @@ class FailoverScreen(YakScreen):
         if control is None:
             return
         words = "It begins empty, follows, and gets no partition until topics are made or replicas are moved to it."
-        command = control.command("add")
+        command = control.command("node add")
         if await self.app.push_screen_wait(ConfirmDialog("Add a broker", words, command=command, yes="Add")):
             await self._run(command, control.add)
 
@@ -339,7 +339,7 @@ def heal_plan(chosen: str | None, processes: rows.Processes, control: LocalContr
     """Repairs for the chosen broker if it is down, else for all. A stopped Redis comes first: brokers need it."""
     plan: list[Remedy] = []
     if processes.redis_running is False:
-        plan.append(Remedy("Redis is started again on its data.", control.command("-d"), control.start_redis))
+        plan.append(Remedy("Redis is started again on its data.", control.command("up -d"), control.start_redis))
     broken = [
         node for node, process in sorted(processes.brokers.items()) if process.state in ("paused", "dead", "stopped")
     ]
@@ -352,5 +352,5 @@ def heal_plan(chosen: str | None, processes: rows.Processes, control: LocalContr
             words, command, action = f"Broker {node} goes on.", f"resume {node}", control.resume
         else:
             words, command, action = f"Broker {node} is started again on its data.", f"restart {node}", control.restart
-        plan.append(Remedy(words, control.command(command), partial(action, node)))
+        plan.append(Remedy(words, control.command(f"node {command}"), partial(action, node)))
     return plan

@@ -46,7 +46,7 @@ class MetadataScreen(AskingScreen):
     """The log above, the resulting image below."""
 
     TITLE_WORDS = "metadata log"
-    CLI_TWIN = "yak log, yak log --at TIME"
+    CLI_TWIN = "yak metadata log, yak metadata snapshot --at TIME"
     EVERY_S = 1.0
     BINDINGS = keys("metadata.older", "metadata.newer", "metadata.time", "metadata.mark", "metadata.copy")
     EXPLAINED = (

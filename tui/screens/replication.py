@@ -225,4 +225,4 @@ class ReplicationScreen(ChangesTopics):
 
 
 def _command(control: LocalControl, action: str, node: int) -> str:
-    return f"yak up {action} {node} --data-dir {shlex.quote(control.data_dir)}"
+    return f"yak node {action} {node} --data-dir {shlex.quote(control.data_dir)}"

@@ -29,7 +29,7 @@ class LocalControl(Protocol):
         """The process of our Redis server; None if it does not run, or is not ours."""
 
     def command(self, words: str) -> str:
-        """`yak up WORDS` with the options that select this cluster."""
+        """`yak WORDS` with the options that select this cluster."""
 
     def status(self) -> Mapping[int, str]:
         """By node: running, starting, paused, stopped, dead."""

@@ -60,11 +60,11 @@ class LocalClusterControl:
         self._cluster.start_redis()
 
     def command(self, words: str) -> str:
-        """`yak up WORDS` with the options that select this cluster."""
+        """`yak WORDS` with the options that select this cluster."""
         import shlex
 
         is_usual = self.data_dir == os.path.abspath(USUAL_DIR)
-        return f"yak up {words}" + ("" if is_usual else f" --data-dir {shlex.quote(self.data_dir)}")
+        return f"yak {words}" + ("" if is_usual else f" --data-dir {shlex.quote(self.data_dir)}")
 
 
 def find_local(bootstrap: str, data_dirs: Iterable[str] = (USUAL_DIR,)) -> LocalClusterControl | None:

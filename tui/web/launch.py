@@ -47,6 +47,6 @@ def demo_cluster(*, keep: bool, say: Say) -> Iterator[tuple[str, str]]:
             raise demo.state.error or YakError("demo-ended", "the demo's cluster could not be started")
         yield demo.state.bootstrap, demo.data_dir
         if keep:
-            say(f"the cluster stays; stop it: yak up --down --data-dir {demo.data_dir}")
+            say(f"the cluster stays; stop it: yak down --data-dir {demo.data_dir}")
     finally:
         demo.close()

@@ -199,7 +199,7 @@ class LocalCluster:
                 "node-paused",
                 f"node {node_id} is paused already",
                 why=f"its process {process.pid} was stopped before",
-                try_=(f"yak up resume {node_id} --data-dir {self.data_dir}",),
+                try_=(f"yak node resume {node_id} --data-dir {self.data_dir}",),
             )
         processes.pause(process)
         return process
@@ -267,7 +267,7 @@ class LocalCluster:
                 "node-not-running",
                 f"node {node_id} does not run",
                 why=why,
-                try_=(f"yak up restart {node_id} --data-dir {self.data_dir}",),
+                try_=(f"yak node restart {node_id} --data-dir {self.data_dir}",),
             )
         return broker.process
 

@@ -48,8 +48,8 @@ class RedisSource:
     url: str
     timeout_s: float = 3.0
     tries: tuple[str, ...] = (
-        "yak log --redis-url redis://HOST:PORT/0",
-        "yak log --data-dir DIR   read a broker's copy",
+        "yak metadata log --redis-url redis://HOST:PORT/0",
+        "yak metadata log --data-dir DIR   read a broker's copy",
     )
 
     @property
@@ -151,7 +151,7 @@ class CopySource:
                 "log-source",
                 f"{self.name} cannot be read",
                 why=str(error.strerror),
-                try_=("yak log --redis-url redis://HOST:PORT/0",),
+                try_=("yak metadata log --redis-url redis://HOST:PORT/0",),
             ) from None
 
     def _read(self, file_name: str) -> list[TailedRecord]:
@@ -211,5 +211,5 @@ def _trimmed(first: MetadataOffset) -> YakError:
         "log-trimmed",
         f"the state before record {first} is gone",
         why="older metadata records were folded into a snapshot",
-        try_=(f"yak log --at {first}",),
+        try_=(f"yak metadata snapshot --at {first}",),
     )

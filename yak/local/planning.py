@@ -117,7 +117,7 @@ def _running(known: ClusterState, why: str) -> UsageError:
         "cluster-running",
         f"the cluster in {known.data_dir} already runs",
         why=why,
-        try_=(f"yak up --down --data-dir {known.data_dir}          stop it first",),
+        try_=(f"yak down --data-dir {known.data_dir}          stop it first",),
     )
 
 
@@ -133,7 +133,7 @@ def _set_size(known: ClusterState, settings: UpSettings) -> None:
             why="the one that is left out might hold the only copy of something",
             try_=(
                 f"yak up --brokers {has} --data-dir {known.data_dir}",
-                f"yak up --down --purge --data-dir {known.data_dir}          delete all of it, then start anew",
+                f"yak down --purge --data-dir {known.data_dir}          delete all of it, then start anew",
             ),
         )
     leaders = settings.leaders

@@ -92,7 +92,7 @@ def _choose_redis_socket(known: ClusterState) -> None:
             "redis-address-changed",
             f"Redis cannot come back at {redis.url}, where the running brokers look for it",
             why="an earlier version of yak started them with a port; Redis listens on a unix socket now",
-            try_=(f"yak up --down --data-dir {known.data_dir}          stop all, then start again",),
+            try_=(f"yak down --data-dir {known.data_dir}          stop all, then start again",),
         )
     folder = layout.redis_dir(known.data_dir)
     redis_child.forget_socket(

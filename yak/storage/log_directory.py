@@ -222,7 +222,7 @@ class LogDirectory:
                 "data-dir-locked",
                 f"{self.path} is in use by another process",
                 why=f"that process holds the lock {self.file(LOCK)}",
-                try_=("yak up --down", "stop the other broker, or name another directory with --data-dir"),
+                try_=("yak down", "stop the other broker, or name another directory with --data-dir"),
             ) from error
         except OSError as error:
             raise self._unusable(error) from error

@@ -129,7 +129,7 @@ def test_a_kill_shows_the_time_line(yak, world):
         "     67 ms  first acknowledged write",
     ]
     assert "orders-0: writes stood still for 70 ms at most; 99 test records acknowledged, 0 errors" in ran.err
-    assert "yak up restart 1" in ran.err
+    assert "yak node restart 1" in ran.err
 
 
 def test_json_of_a_kill(yak, world):

@@ -94,7 +94,7 @@ def test_places_that_cannot_be_read_are_named_without_passwords(tmp_path):
         list(source.records())
     assert caught.value.exit_code == 3
     assert "secret" not in caught.value.message + caught.value.why
-    assert caught.value.try_[0].startswith("yak log --redis-url")
+    assert caught.value.try_[0].startswith("yak metadata log --redis-url")
 
 
 @pytest.mark.parametrize(

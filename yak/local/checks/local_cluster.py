@@ -33,7 +33,7 @@ def check_local_cluster(data_dir: str) -> Finding:
         return Finding("local cluster", "FAIL", "its Redis should run and is gone", up_again)
     paused = [broker.node_id for broker in status.brokers if broker.state == "paused"]
     if paused:
-        resume = f"yak up resume {paused[0]} --data-dir {status.data_dir}"
+        resume = f"yak node resume {paused[0]} --data-dir {status.data_dir}"
         return Finding("local cluster", "warn", f"node {', '.join(map(str, paused))} is paused", resume)
     nodes = ", ".join(f"node {broker.node_id} at {broker.address}" for broker in status.brokers)
     return Finding("local cluster", "ok", f"{nodes}, in {status.data_dir}")

@@ -84,4 +84,4 @@ def test_the_last_words_count_what_was_never_read_as_lost_only_when_all_could_be
     assert last_words(run)[0] == "demo: acknowledged 100, read 100, lost 0, duplicated 0, reordered 0"
     assert last_words(run)[-1] == "its cluster is stopped, and its data deleted"
     run.keep = True
-    assert last_words(run)[-1].endswith("yak up --down --purge --data-dir /nowhere")
+    assert last_words(run)[-1].endswith("yak down --purge --data-dir /nowhere")

@@ -41,7 +41,7 @@ def cluster() -> Picture:
 
 
 def killed() -> Timeline:
-    drill = Drill("kill", 1, 1_000_000, "kill -9 of broker 1", "yak up kill 1", frozenset({"orders-0"}))
+    drill = Drill("kill", 1, 1_000_000, "kill -9 of broker 1", "yak node kill 1", frozenset({"orders-0"}))
     found = Timeline(drill, detected_ms=10, fenced_ms=20, elected_ms=40, first_write_ms=100)
     found.moved["orders-0"] = Moved("orders-0", 1, 2, 5, 40)
     found.longest = Pause("orders-0", 1_000_000, 1_000_105)
@@ -205,7 +205,7 @@ class Control:
         self.done: list[str] = []
 
     def command(self, words: str) -> str:
-        return f"yak up {words}"
+        return f"yak {words}"
 
     def start_redis(self) -> None:
         self.done.append("redis")
@@ -232,7 +232,7 @@ BROKEN = Processes({1: Process("dead", None), 2: Process("paused", 12), 3: Proce
 def test_what_is_chosen_is_healed_or_else_all_and_redis_first(chosen: str | None, done: list[str]) -> None:
     control = Control()
     for remedy in heal_plan(chosen, BROKEN, control):  # type: ignore[arg-type]
-        assert remedy.command.startswith("yak up ")
+        assert remedy.command.startswith("yak ")
         remedy.action()
     assert control.done == done
 

@@ -54,7 +54,7 @@ def test_the_command_names_the_directory_unless_it_is_the_usual_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert LocalClusterControl(str(tmp_path / "yak-data")).command("kill 1") == "yak up kill 1"
-    assert LocalClusterControl(str(tmp_path / "my data")).command("kill 1") == (
-        f"yak up kill 1 --data-dir '{os.path.realpath(tmp_path)}/my data'"
+    assert LocalClusterControl(str(tmp_path / "yak-data")).command("node kill 1") == "yak node kill 1"
+    assert LocalClusterControl(str(tmp_path / "my data")).command("node kill 1") == (
+        f"yak node kill 1 --data-dir '{os.path.realpath(tmp_path)}/my data'"
     )

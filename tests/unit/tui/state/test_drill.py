@@ -28,7 +28,7 @@ KILLED = (
     leader(0, 30, 1, 2),
     leader(1, 34, 1, 3),
 )
-DRILL = Drill("kill", 1, T0, "kill -9 of broker 1", "yak up kill 1", frozenset({"orders-0", "orders-1"}), True)
+DRILL = Drill("kill", 1, T0, "kill -9 of broker 1", "yak node kill 1", frozenset({"orders-0", "orders-1"}), True)
 
 
 def fold(*events: dict[str, Any], drill: Drill = DRILL, pauses: tuple[Pause, ...] = ()) -> Timeline:

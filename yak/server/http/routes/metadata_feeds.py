@@ -43,7 +43,7 @@ PAGE_RECORDS_MAX: Final = 1_000
 PAGES_MAX: Final = 4
 """Log pages that are read at the same time; further ones wait."""
 OFFSET_DIGITS_MAX: Final = 9
-"""A number up to this long is an offset, a longer one a time in seconds, as in `yak log`."""
+"""A number up to this long is an offset, a longer one a time in seconds, as in `yak metadata log`."""
 _PAGE_RECORDS: Final = 100
 _RECORD_ITEMS: Final = 10
 """A record of the log may name many partitions."""
@@ -258,7 +258,10 @@ class History:
                 self._last = image
                 return image
         raise Problem(
-            504, "too-slow", f"it took more than {FOLD_SECONDS_MAX:g} s", "use a later offset, or yak log --at"
+            504,
+            "too-slow",
+            f"it took more than {FOLD_SECONDS_MAX:g} s",
+            "use a later offset, or yak metadata snapshot --at",
         )
 
     async def _folded(self, point: Point) -> Image:

@@ -1,10 +1,10 @@
-"""`yak log`."""
+"""`yak metadata`: the records of the metadata log, and the state that they produce."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from yak.commands.app import CONNECTION, START, STOP, command
+from yak.commands.app import CONNECTION, START, STOP, CommandGroup
 from yak.commands.options import Globals
 
 if TYPE_CHECKING:
@@ -13,23 +13,33 @@ if TYPE_CHECKING:
 OFFSET_DIGITS_MAX = 9
 """Numbers with at most so many digits are offsets of the metadata log; longer ones are times."""
 
+metadata = CommandGroup(
+    "metadata",
+    "Show the cluster's metadata records, and its state as of a time.",
+    examples=("yak metadata log --follow", "yak metadata snapshot --at 2026-11-20T12:03:04Z"),
+)
 
-@command(
-    examples=(
-        "yak log",
-        "yak log --follow -o json",
-        "yak log --at 2026-11-20T12:03:04Z",
-        "yak log --data-dir ./yak-data --at 42",
-    )
+RedisUrl: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--redis-url", help="Read from this metadata store.", metavar="URL", rich_help_panel=CONNECTION),
+]
+DataDir: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--data-dir",
+        help="Read the store of a yak up directory, or a broker's copy.",
+        metavar="DIR",
+        rich_help_panel=CONNECTION,
+    ),
+]
+
+
+@metadata.command(
+    "log",
+    examples=("yak metadata log", "yak metadata log --follow -o json", "yak metadata log --data-dir ./yak-data"),
 )
 def log(
     g: Globals,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            "--at", help="Show the state as of this record or time instead.", metavar="OFFSET|TIME", rich_help_panel=START
-        ),
-    ] = None,
     from_: Annotated[
         str | None,
         typer.Option("--from", help="From this record or time on.", metavar="OFFSET|TIME", rich_help_panel=START),
@@ -38,39 +48,51 @@ def log(
         str | None,
         typer.Option("--to", help="Up to this record or time, included.", metavar="OFFSET|TIME", rich_help_panel=STOP),
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait for new records.", rich_help_panel=STOP)
-    ] = False,
-    redis_url: Annotated[
-        str | None,
-        typer.Option("--redis-url", help="Read from this metadata store.", metavar="URL", rich_help_panel=CONNECTION),
-    ] = None,
-    data_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--data-dir", help="Read the store of a yak up directory, or a broker's copy.", metavar="DIR",
-            rich_help_panel=CONNECTION,
-        ),
-    ] = None,
-) -> None:  # fmt: skip
-    """Show the cluster's metadata records, now or as of a time.
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new records.", rich_help_panel=STOP)] = False,
+    redis_url: RedisUrl = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Print the records of the cluster's metadata log.
 
     Reads the metadata store of --redis-url, else that of the yak up cluster in --data-dir, else that of the settings.
     -o json prints one record per line.
     """
-    from yak.commands.log_view import print_records, print_state
+    from yak.commands.metadata_view import print_records
     from yak.errors import UsageError
+
+    if follow and to:
+        raise UsageError("usage", "--follow and --to exclude each other", why="both say when to stop")
+    source = find_source(g, redis_url, data_dir)
+    g.out.detail(f"reading {source.name}")
+    print_records(g, source, _point(g, from_), _point(g, to), follow=follow)
+
+
+@metadata.command(
+    "snapshot",
+    examples=(
+        "yak metadata snapshot",
+        "yak metadata snapshot --at 2026-11-20T12:03:04Z",
+        "yak metadata snapshot --data-dir ./yak-data --at 42 -o json",
+    ),
+)
+def snapshot(
+    g: Globals,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", help="As of this record or time.  [now]", metavar="OFFSET|TIME", rich_help_panel=START),
+    ] = None,
+    redis_url: RedisUrl = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Show the state of the cluster that its metadata records produce, now or as of a time.
+
+    Reads the metadata store of --redis-url, else that of the yak up cluster in --data-dir, else that of the settings.
+    """
+    from yak.commands.metadata_view import print_state
 
     source = find_source(g, redis_url, data_dir)
     g.out.detail(f"reading {source.name}")
-    if at is not None:
-        if from_ or to or follow:
-            raise UsageError("usage", "--at excludes --from, --to and --follow", why="it shows one state, not records")
-        print_state(g, source, _point(g, at))
-        return
-    if follow and to:
-        raise UsageError("usage", "--follow and --to exclude each other", why="both say when to stop")
-    print_records(g, source, _point(g, from_), _point(g, to), follow=follow)
+    print_state(g, source, _point(g, at))
 
 
 def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "RecordSource":

@@ -1,4 +1,4 @@
-"""Prints `yak log`: single metadata records, or the state that they produce."""
+"""Prints `yak metadata`: single metadata records, or the state that they produce."""
 
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any

@@ -1,0 +1,39 @@
+"""`yak down`: stops a cluster of `yak up`."""
+
+from typing import Annotated
+
+import typer
+
+from yak.commands.app import STOP, WHAT, command
+from yak.commands.local_cluster import local_cluster
+from yak.commands.options import Globals
+from yak.errors import UsageError
+
+
+@command(examples=("yak down", "yak down --purge", "yak down --data-dir ./other"))
+def down(
+    g: Globals,
+    data_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--data-dir", metavar="DIR", help="Data directory of the cluster.  [./yak-data]", rich_help_panel=WHAT
+        ),
+    ] = None,
+    purge: Annotated[bool, typer.Option("--purge", help="Delete its data too.", rich_help_panel=STOP)] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the data, also of an --ephemeral cluster.", rich_help_panel=STOP)
+    ] = False,
+) -> None:
+    """Stop a cluster on this machine."""
+    if keep and purge:
+        raise UsageError("usage", "--keep and --purge exclude each other", why="one deletes, one does not")
+    cluster = local_cluster(g, data_dir)
+    g.must_not_be_readonly("stopping a cluster")
+    status = cluster.status()
+    if purge and status.brokers:
+        g.confirm(f"Delete all data in {cluster.data_dir}?")
+    for name in cluster.down(purge=purge, keep=keep):
+        g.out.warn(f"{name} did not end in time and was killed")
+    if purge and status.redis_running is None:
+        g.out.warn(f"the cluster's metadata stays in {status.redis_url}: that Redis is not ours")
+    g.out.note("stopped" + (f", {cluster.data_dir} deleted" if purge else ""))

@@ -1,0 +1,95 @@
+"""`yak node`: changes single brokers of a cluster of `yak up`."""
+
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import typer
+
+from yak.commands.app import STOP, WHAT, CommandGroup
+from yak.commands.local_cluster import local_cluster, print_status
+from yak.commands.options import Globals
+
+if TYPE_CHECKING:
+    from yak.local.cluster import LocalCluster
+
+node = CommandGroup(
+    "node",
+    "Add, kill, pause, resume or restart one broker of yak up.",
+    examples=("yak node kill 1", "yak node restart 1", "yak node add --role follower"),
+)
+
+NodeId: TypeAlias = Annotated[int, typer.Argument(metavar="NODE", min=0, help="The node id of the broker.")]
+DataDir: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--data-dir", metavar="DIR", help="Data directory of the cluster.  [./yak-data]", rich_help_panel=WHAT
+    ),
+]
+
+
+@node.command("add", examples=("yak node add", "yak node add --role leader -c num.io.threads=2"))
+def add(
+    g: Globals,
+    role: Annotated[
+        Literal["leader", "follower"],
+        typer.Option("--role", metavar="ROLE", help="leader or follower.", rich_help_panel=WHAT),
+    ] = "follower",
+    configs: Annotated[
+        list[str] | None,
+        typer.Option("-c", metavar="NAME=VALUE", help="A broker config; may be repeated.", rich_help_panel=WHAT),
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Add a broker to the running cluster."""
+    cluster = _changeable(g, data_dir, "yak node add")
+    _show(g, cluster, cluster.add(role, tuple(configs or ()) or None).node_id)
+
+
+@node.command("kill", examples=("yak node kill 1",))
+def kill(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
+    """Kill a broker with SIGKILL, as a crash does."""
+    cluster = _changeable(g, data_dir, "yak node kill")
+    cluster.kill(node_id)
+    _show(g, cluster, node_id)
+
+
+@node.command("pause", examples=("yak node pause 1",))
+def pause(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
+    """Stop a broker's process with SIGSTOP: its connections stay open and answer nothing."""
+    cluster = _changeable(g, data_dir, "yak node pause")
+    cluster.pause(node_id)
+    _show(g, cluster, node_id)
+
+
+@node.command("resume", examples=("yak node resume 1",))
+def resume(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
+    """Continue a paused broker with SIGCONT."""
+    cluster = _changeable(g, data_dir, "yak node resume")
+    cluster.resume(node_id)
+    _show(g, cluster, node_id)
+
+
+@node.command("restart", examples=("yak node restart 1", "yak node restart 1 --hard"))
+def restart(
+    g: Globals,
+    node_id: NodeId,
+    hard: Annotated[
+        bool, typer.Option("--hard", help="SIGKILL instead of SIGTERM first.", rich_help_panel=STOP)
+    ] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Restart a broker; start it if it is dead."""
+    cluster = _changeable(g, data_dir, "yak node restart")
+    cluster.restart(node_id, hard=hard)
+    _show(g, cluster, node_id)
+
+
+def _changeable(g: Globals, data_dir: str | None, command: str) -> "LocalCluster":
+    g.must_not_be_readonly(command)
+    return local_cluster(g, data_dir)
+
+
+def _show(g: Globals, cluster: "LocalCluster", node_id: int) -> None:
+    status = cluster.status()
+    print_status(g, status)
+    state = next((broker.state for broker in status.brokers if broker.node_id == node_id), "gone")
+    g.out.note(f"node {node_id} is {state}")
