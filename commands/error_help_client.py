@@ -89,8 +89,8 @@ CLIENT: dict[str, Explanation] = {
         "512, 64KiB, 1MB",
     ),
     "bad-template": explain(
-        "The text of a message has a {{field}} that cannot be read.",
-        "Fields are {{i}}, {{int 1 100}}, {{float 0 1}}, {{choice a b}}, {{uuid}}, {{now}}, {{name}}, {{text 20}} and more.",
+        "A record has a {{placeholder}} that cannot be filled.",
+        "Placeholders are {{i}}, {{uuid}}, {{now}}, {{now ms}}, {{now s}} and {{int 1 100}}.",
         "see the line and column in the message",
         "remove --template to send braces unchanged",
     ),

@@ -13,11 +13,6 @@ UI: dict[str, Explanation] = {
         "It is out of bounds, or has the wrong type.",
         "yak bench produce --help",
     ),
-    "bad-name": explain(
-        "The template name is invalid.",
-        "It becomes the name of a file.",
-        "letters, digits, spaces and . _ - , with a letter or digit first",
-    ),
     "bad-number": explain("A number field has no number.", "It has other characters than digits.", "digits only"),
     "bad-path": explain(
         "The file extension does not match the export format.",
@@ -85,9 +80,6 @@ UI: dict[str, Explanation] = {
     "redis-not-running": explain(
         "The cluster's Redis server is not running.", "It was stopped, or died.", "yak up          starts it again"
     ),
-    "template-unreadable": explain(
-        "A saved template cannot be read.", "The file is not TOML, or lacks a field.", "delete it, and save it again"
-    ),
     "too-many": explain("The Consumer screen has its maximum of subscriptions.", "The maximum is six.", "X ends one"),
     "unknown-action": explain(
         "[keys] of the config names an unknown action.",
@@ -97,7 +89,6 @@ UI: dict[str, Explanation] = {
     "unknown-screen": explain(
         "yak ui has no such screen.", "Its name is misspelt.", "yak ui topics", "yak ui messages orders"
     ),
-    "unknown-template": explain("No template has that name.", "It was not saved on this machine.", "t lists them"),
     "unknown-theme": explain(
         "The theme does not exist.", "The name is misspelt.", "yak ui --theme yak-light", "YAK_THEME=mono yak ui"
     ),

@@ -46,7 +46,7 @@ def produce(
         bool,
         typer.Option(
             "--template",
-            help="Fill {{i}}, {{uuid}}, {{int 1 9}} … in -m, -k and -H anew each time.",
+            help="Fill {{i}}, {{uuid}}, {{now}}, {{int 1 9}} in -m, -k and -H.",
             rich_help_panel=WHAT,
         ),
     ] = False,

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from yak.client.checkpoint import Checkpoint
     from yak.client.inputs import CsvMapping, Row
     from yak.client.produce import Outgoing
+    from yak.client.record_template import RecordTemplate
     from yak.client.rejects import Rejects
-    from yak.client.templates.messages import MessageTemplate
     from yak.commands.options import Globals
     from yak.commands.producing import Request
 
@@ -93,17 +93,14 @@ class Source:
     def _made(self) -> "Iterator[Row]":
         """Rows of templates: -m, -k and -H are evaluated again for each row."""
         from yak.client.inputs import Row
-        from yak.client.templates.messages import Maker
 
-        makers = [
-            Maker(
-                template, self._g.now_ms, partition=-1 if self._request.partition is None else self._request.partition
-            )
-            for template in template_messages(self._request)
+        partition = -1 if self._request.partition is None else self._request.partition
+        sources = [
+            template.records(self._g.now_ms, partition=partition) for template in record_templates(self._request)
         ]
         turns = range(self._request.repeat) if self._request.repeat else count()
-        for number, make in enumerate(make for _ in turns for make in makers):
-            record = make()
+        for number, source in enumerate(source for _ in turns for source in sources):
+            record = next(source)
             record.timestamp_ms = self._timestamp_ms
             yield Row(number, record)
 
@@ -251,9 +248,9 @@ def _delimiter(text: str | None) -> str | None:
     return character
 
 
-def template_messages(request: "Request") -> "list[MessageTemplate]":
+def record_templates(request: "Request") -> "list[RecordTemplate]":
     """-m, -k and -H as templates. Raises UsageError (`bad-template`) with the position of an error."""
-    from yak.client.templates.messages import BadPart, MessageTemplate
+    from yak.client.record_template import PLACEHOLDERS, RecordTemplate, TemplateError
 
     headers: list[tuple[str, str | None]] = []
     for text in request.headers:
@@ -261,15 +258,15 @@ def template_messages(request: "Request") -> "list[MessageTemplate]":
         headers.append((name, None if value is None else value.decode("utf-8", "surrogateescape")))
     try:
         return [
-            MessageTemplate.parse(request.key, None if value == request.null_value else value, headers)
+            RecordTemplate.parse(request.key, None if value == request.null_value else value, headers)
             for value in request.messages
         ]
-    except BadPart as error:
+    except TemplateError as error:
         raise UsageError(
             "bad-template",
             f"the template of the {error.part} cannot be read",
-            why=str(error.error),
-            try_=("{{i}}, {{uuid}}, {{int 1 100}}, {{choice a b}}; leave --template out to send braces as they are",),
+            why=str(error),
+            try_=(f"use {PLACEHOLDERS}", "leave --template out to send braces as they are"),
         ) from None
 
 

@@ -16,11 +16,10 @@ from yak.tui.produce.draft import Draft
 from yak.tui.produce.upload import checkpoint_path
 from yak.tui.screens.producer import ProducerScreen
 from yak.tui.uploads import FileUploaded
-from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
+from yak.tui.widgets.dialogs import FormDialog
 from yak.tui.widgets.file_picker import FilePicker
 from yak.tui.widgets.grid import Grid
 from yak.tui.widgets.message_form import MessageForm
-from yak.tui.widgets.template_dialog import TemplateDialog
 
 SIZE = (140, 40)
 
@@ -220,30 +219,15 @@ def test_kinds_of_value_change_what_can_be_typed():
     drive(scenario)
 
 
-def test_templates_are_used_kept_and_removed():
+def test_the_preview_counts():
     async def scenario(app, pilot, sends):
-        await pilot.press("t")
-        await until(pilot, lambda: isinstance(app.screen, TemplateDialog) and app.screen._saved)
-        await pilot.press("j", "enter")
-        await pilot.pause(0.3)
-        form = app.screen.query_one(MessageForm)
-        assert "celsius" in form.form().value
-        await pilot.press("t")
-        await until(pilot, lambda: isinstance(app.screen, TemplateDialog) and app.screen._saved)
-        await pilot.press("X")
-        await pilot.pause(0.1)
-        assert "comes with YAK and stays" in app.notices[-1][1]
-        await pilot.press("a")
-        await until(pilot, lambda: isinstance(app.screen, FormDialog))
-        await typed(app, pilot, field_name="mine", field_about="my own")
-        await pilot.press("ctrl+s")
-        await until(pilot, lambda: isinstance(app.screen, TemplateDialog) and "mine" in app.screen._saved)
-        assert app.screen._saved["mine"].form.value == form.form().value
-        assert app.screen.query_one("#template-list", Grid).cursor_row is not None
-        await pilot.press("g", "X")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
-        await pilot.press("y")
-        await until(pilot, lambda: isinstance(app.screen, TemplateDialog) and "mine" not in app.screen._saved)
+        await typed(app, pilot, form_topic="orders", form_value='{"n":{{i}}}')
+        shown = str(app.screen.query_one("#sample", Static).content)
+        assert [line for line in shown.splitlines() if "n" in line and "{" in line] == [
+            '{"n":0}',
+            '{"n":1}',
+            '{"n":2}',
+        ]
 
     drive(scenario)
 

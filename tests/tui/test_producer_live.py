@@ -124,7 +124,7 @@ def test_messages_of_a_template_are_sent_at_a_rate_until_x_stops_them(live, new_
     async def scenario():
         app = live.app(start="producer")
         async with app.run_test(size=(80, 24)) as pilot:
-            await typed(app, pilot, form_topic=topic, form_key="{{u=int 1 5}}", form_value='{"i":{{i}},"u":{{u}}}')
+            await typed(app, pilot, form_topic=topic, form_key="{{int 1 5}}", form_value='{"i":{{i}}}')
             await pilot.press("R")
             await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
             await typed(app, pilot, field_rate="100")
@@ -142,7 +142,7 @@ def test_messages_of_a_template_are_sent_at_a_rate_until_x_stops_them(live, new_
     ended = asyncio.run(scenario())
     found = read_all(live, topic)
     assert sorted(json.loads(value)["i"] for _, _, value, _ in found) == list(range(ended.sent))
-    assert all(json.loads(value)["u"] == int(key) for _, key, value, _ in found)
+    assert {int(key) for _, key, _, _ in found} <= {1, 2, 3, 4, 5}
 
 
 def test_a_topic_that_is_not_there_is_created_on_request_and_then_written_to(live, new_topic):

@@ -8,7 +8,6 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("producer.send", "S,ctrl+s", "send", "Send the message, or the file.", is_change=True),
     Key("producer.repeat", "R", "repeat", "Send it many times: so many, at a rate, or until stopped.", is_change=True),
     Key("producer.stop", "X", "stop", "Send no more and wait for what is on its way; again: do not wait."),
-    Key("producer.templates", "t", "templates", "Use, keep and remove templates; what fields there are."),
     Key("producer.value", "e", "edit", "Go to the value."),
     Key("producer.file", "f", "file", "Choose a CSV file."),
 )

@@ -1,1 +1,1 @@
-"""The Producer screen's logic, without a terminal: templates, sending with delivery statistics, CSV files."""
+"""The Producer screen's logic, without a terminal: placeholders, sending with delivery statistics, CSV files."""

@@ -6,25 +6,24 @@ import shlex
 from dataclasses import replace
 
 from yak.client.inputs import JSON_OF_OTHERS, CsvMapping
-from yak.client.templates.messages import MessageTemplate, encoded
-from yak.client.templates.template import OPEN, Template
+from yak.client.record_template import OPEN, RecordTemplate, Template, encoded
 from yak.tui.produce.plan import Plan
 
 
-def produce_command(plan: Plan, message: MessageTemplate) -> str:
+def produce_command(plan: Plan, message: RecordTemplate) -> str:
     """`yak produce` for records of a template.
 
     Binary data and header names with `=` are sent as JSON, without fields.
     """
-    if not _is_typable(message):
+    if not _is_typable(message) or (not message.is_plain and _has_plain_braces(message)):
         return _through_json(plan, message)
     words = ["yak", "produce", plan.topic]
     is_filled = not message.is_plain
     if message.key is not None:
-        words += ["-k", _source(message.key, is_filled)]
-    words += ["-m", "", "--null-value", ""] if message.value is None else ["-m", _source(message.value, is_filled)]
+        words += ["-k", message.key.source]
+    words += ["-m", "", "--null-value", ""] if message.value is None else ["-m", message.value.source]
     for name, template in message.headers:
-        words += ["-H", name if template is None else f"{name}={_source(template, is_filled)}"]
+        words += ["-H", name if template is None else f"{name}={template.source}"]
     if is_filled:
         words.append("--template")
     return shlex.join([*words, *_how(plan)])
@@ -74,12 +73,13 @@ def _how(plan: Plan) -> list[str]:
     return words
 
 
-def _source(template: Template, is_filled: bool) -> str:
-    """The source text; without fields, braces are escaped if the command fills fields."""
-    return template.source.replace(OPEN, "{{open}}") if is_filled and template.is_plain else template.source
+def _has_plain_braces(message: RecordTemplate) -> bool:
+    """Whether a part without placeholders has braces, which `--template` would fill."""
+    parts = [message.key, message.value, *(template for _, template in message.headers)]
+    return any(part is not None and part.is_plain and OPEN in part.source for part in parts)
 
 
-def _is_typable(message: MessageTemplate) -> bool:
+def _is_typable(message: RecordTemplate) -> bool:
     """Whether shell arguments can express it: text without NUL, and header names without `=`."""
     parts = [message.key, message.value, *(template for _, template in message.headers)]
     return all(part is None or _is_text(part.source) for part in parts) and not any(
@@ -91,9 +91,9 @@ def _is_text(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
 
 
-def _through_json(plan: Plan, message: MessageTemplate) -> str:
+def _through_json(plan: Plan, message: RecordTemplate) -> str:
     if not message.is_plain:
-        return "# no one command: fields, beside bytes that are no text"
+        return "# no one command: placeholders, beside bytes or braces that are sent as they are"
     document: dict[str, object] = {}
     for name, template in (("key", message.key), ("value", message.value)):
         text, encoding = _json_text(template)

@@ -3,17 +3,15 @@
 import base64
 import binascii
 import json
-import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final, Literal, NoReturn
 
 from yak.client.produce import Outgoing
 from yak.client.record_json import encode_bytes
-from yak.client.templates.fields import Moment
-from yak.client.templates.messages import MessageTemplate
-from yak.client.templates.template import Template, TemplateError, parse_template, place_of, plain
+from yak.client.record_template import RecordTemplate, Template, TemplateError, parse_template, place_of, plain
 from yak.tui.produce.draft import Draft
 from yak.tui.produce.plan import Plan
 
@@ -86,18 +84,9 @@ class Form:
             raise Wrong(Problem("topic", "no topic is named"))
         return Plan(self.topic.strip(), self._partition(), self.acks, self.compression, count, rate)
 
-    def message(self) -> MessageTemplate:
+    def message(self) -> RecordTemplate:
         """What to send. Raises Wrong."""
-        known: frozenset[str] = frozenset()
-        key = self._key()
-        known |= key.kept if key else frozenset()
-        value = self._value(known, key)
-        known |= value.kept if value else frozenset()
-        headers = []
-        for name, template in self._headers(known):
-            headers.append((name, template))
-            known |= template.kept if template else frozenset()
-        return MessageTemplate(key, value, tuple(headers))
+        return RecordTemplate(self._key(), self._value(), tuple(self._headers()))
 
     def problem(self) -> Problem | None:
         """The first problem, or None if the form can be sent."""
@@ -129,19 +118,19 @@ class Form:
             return None
         if self.key_kind == "base64":
             return plain(_unwrapped("key", self.key))
-        return self._template("key", self.key, frozenset())
+        return self._template("key", self.key)
 
-    def _value(self, known: frozenset[str], key: Template | None) -> Template | None:
+    def _value(self) -> Template | None:
         if self.value_kind == "null":
             return None
         if self.value_kind == "base64":
             return plain(_unwrapped("value", self.value))
-        template = self._template("value", self.value, known)
+        template = self._template("value", self.value)
         if self.value_kind == "json":
-            _must_be_json(template, key)
+            _must_be_json(template)
         return template
 
-    def _headers(self, known: frozenset[str]) -> Iterator[tuple[str, Template | None]]:
+    def _headers(self) -> Iterator[tuple[str, Template | None]]:
         for number, line in enumerate(self.headers.split("\n"), 1):
             if not line.strip():
                 continue
@@ -155,15 +144,13 @@ class Form:
             elif text.startswith(BASE64_MARK):
                 yield name, plain(_unwrapped("headers", text.removeprefix(BASE64_MARK), number))
             else:
-                template = self._template("headers", text, known, line=number, shift=found.start(2))
-                known |= template.kept
-                yield name, template
+                yield name, self._template("headers", text, line=number, shift=found.start(2))
 
-    def _template(self, field: str, text: str, known: frozenset[str], line: int = 1, shift: int = 0) -> Template:
+    def _template(self, field: str, text: str, line: int = 1, shift: int = 0) -> Template:
         if not self.is_template:
             return plain(text)
         try:
-            return parse_template(text, known)
+            return parse_template(text)
         except TemplateError as error:
             raise Wrong(Problem(field, error.why, error.line + line - 1, error.column + shift)) from None
 
@@ -173,25 +160,19 @@ def with_topic(form: Form, topic: str) -> Form:
     return replace(form, topic=topic)
 
 
-def sample(message: MessageTemplate, now_ms: int = SAMPLE_MS, seed: int = 1) -> Outgoing:
-    """One generated record, for display."""
-    return message.make(Moment(0, random.Random(seed), now_ms))  # noqa: S311  (nothing secret)
+def samples(message: RecordTemplate, count: int, now_ms: int = SAMPLE_MS) -> list[Outgoing]:
+    """The first records that would be sent, for display. The random values differ from those sent."""
+    return list(islice(message.records(lambda: now_ms, seed=1), count))
 
 
-def _must_be_json(template: Template, key: Template | None) -> None:
-    moment = Moment(0, random.Random(1), SAMPLE_MS)  # noqa: S311  (nothing secret)
-    if key is not None:
-        key.fill(moment)
-    came = template.filled(moment)
+def _must_be_json(template: Template) -> None:
     try:
-        json.loads(came.text, parse_constant=_no_constant)
+        json.loads(template.shape, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        why = "empty: JSON is at least null" if not came.text.strip() else f"not JSON: {_lowered(error.msg)}"
-        line, column = place_of(template.source, min(came.source_offset(error.pos), len(template.source)))
-        raise Wrong(Problem("value", why, line, column)) from None
+        why = "empty: JSON is at least null" if not template.source.strip() else f"not JSON: {_lowered(error.msg)}"
+        raise Wrong(Problem("value", why, error.lineno, error.colno)) from None
     except _NotJson as error:
-        offset = template.source.find(str(error))
-        line, column = place_of(template.source, max(offset, 0))
+        line, column = place_of(template.source, max(template.source.find(str(error)), 0))
         raise Wrong(Problem("value", f"not JSON: {error} is no number there", line, column)) from None
     except RecursionError:
         raise Wrong(Problem("value", "not JSON that anybody reads: too deep")) from None

@@ -6,17 +6,17 @@ from itertools import count
 
 from yak.client.metadata import Topic
 from yak.client.produce import Failed, Outgoing, RecordSender
-from yak.client.templates.messages import Maker, MessageTemplate
+from yak.client.record_template import RecordTemplate
 from yak.tui.produce.plan import Plan
 
 
 class MadeFeed:
     """Records from a template. A failed record does not end the run: the next one may succeed."""
 
-    def __init__(self, plan: Plan, template: MessageTemplate, *, seed: int | None = None) -> None:
+    def __init__(self, plan: Plan, template: RecordTemplate, *, seed: int | None = None) -> None:
         self._count = plan.count
         partition = -1 if plan.partition is None else plan.partition
-        self._make = Maker(template, now_ms, seed=seed, partition=partition)
+        self._records = template.records(now_ms, seed=seed, partition=partition)
 
     def open(self, topic: Topic) -> None:
         """Nothing to prepare."""
@@ -25,8 +25,7 @@ class MadeFeed:
         """Generate the records. Other feeds use the sender to settle records themselves."""
         del sender
         numbers = count() if self._count is None else range(self._count)
-        for number in numbers:
-            yield number, self._make()
+        yield from zip(numbers, self._records, strict=False)
 
     def acknowledged(self, number: int) -> None:
         """Nothing: the run counts it."""

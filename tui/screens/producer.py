@@ -1,6 +1,5 @@
-"""Sends records: one, many from a template, or the rows of a CSV file."""
+"""Sends records: one, many with placeholders, or the rows of a CSV file."""
 
-import os
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -12,18 +11,17 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Select, Static, TabbedContent, TabPane, TextArea
 
 from yak.client.produce import Outgoing
-from yak.client.templates.messages import MessageTemplate
+from yak.client.record_template import PLACEHOLDERS, RecordTemplate
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.produce.account import Account
 from yak.tui.produce.command_line import produce_command, shown_command
 from yak.tui.produce.draft import Draft
-from yak.tui.produce.form import Form, Problem, Wrong, sample
+from yak.tui.produce.form import Form, Problem, Wrong, samples
 from yak.tui.produce.made import MadeFeed
 from yak.tui.produce.plan import Plan
 from yak.tui.produce.producers import Producers
 from yak.tui.produce.run import Run, send, warm
-from yak.tui.produce.saved import TemplateFolder, templates_directory, with_message
 from yak.tui.rows.sending import account_lines, account_title
 from yak.tui.screens.base import YakScreen
 from yak.tui.screens.producer_csv import CsvPane
@@ -33,7 +31,6 @@ from yak.tui.widgets.dialogs import Field, FormDialog
 from yak.tui.widgets.lines import Lines
 from yak.tui.widgets.message_form import MessageForm
 from yak.tui.widgets.panel import Panel
-from yak.tui.widgets.template_dialog import TemplateDialog
 
 REPAINT_S = 0.25
 SAMPLES = 3
@@ -50,9 +47,7 @@ class ProducerScreen(YakScreen):
     AUTO_FOCUS = ""
     CSS_PATH = "../producer.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *keys(
-            "producer.send", "producer.repeat", "producer.stop", "producer.templates", "producer.value", "producer.file"
-        )
+        *keys("producer.send", "producer.repeat", "producer.stop", "producer.value", "producer.file")
     ]
     EXPLAINED = (
         ("Partition", "Where the message goes. Empty: its key chooses, the same key always the same one (murmur2, as in Java clients); without a key any."),
@@ -60,7 +55,7 @@ class ProducerScreen(YakScreen):
         ("Acknowledged", "Written, as the cluster says. Sent is acknowledged, failed and waiting together, always."),
         ("Unknown", "Failed, but it may be written: the broker was gone before it answered. Sending it again may double it."),
         ("Latency", "From sending to acknowledgement, waiting in the queue included. p99: 99 of 100 took no longer."),
-        ("Fields", "{{i}}, {{uuid}}, {{int 1 9}} and more become other values in each message; t lists them."),
+        ("Placeholders", f"{PLACEHOLDERS} become other values in each record: a counter, a UUID, the time, a random number."),
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -68,7 +63,6 @@ class ProducerScreen(YakScreen):
         self.running: Run | None = None
         self._run: Run | None = None
         self._producers = Producers()
-        self._folder = TemplateFolder(templates_directory(os.environ))
         self._draft: Draft | str | None = None
 
     # contents
@@ -83,7 +77,6 @@ class ProducerScreen(YakScreen):
                     with Horizontal(id="one-buttons"):
                         yield Button("Send ^s", id="send", variant="primary", compact=True)
                         yield Button("Repeat R", id="repeat", compact=True)
-                        yield Button("Templates t", id="templates", compact=True)
                         yield Button("Stop X", id="stop", compact=True)
                 with Vertical(id="one-right"):
                     yield Panel("As they would be", Static("", id="sample", markup=False), id="sample-panel")
@@ -185,11 +178,11 @@ class ProducerScreen(YakScreen):
             return ""
         return produce_command(plan, message)
 
-    def _what(self, count: int | None = 1, rate: float | None = None) -> tuple[Plan, MessageTemplate]:
+    def _what(self, count: int | None = 1, rate: float | None = None) -> tuple[Plan, RecordTemplate]:
         form = self.query_one(MessageForm).form()
         return form.plan(count=count, rate=rate), form.message()
 
-    @on(Button.Pressed, "#send, #repeat, #templates, #stop")
+    @on(Button.Pressed, "#send, #repeat, #stop")
     def press(self, event: Button.Pressed) -> None:
         """Run the action of a button's key."""
         action = str(event.button.id)
@@ -204,15 +197,6 @@ class ProducerScreen(YakScreen):
         """Choose a file."""
         self.query_one("#producer-tabs", TabbedContent).active = CSV
         self.csv.choose()
-
-    @work(exclusive=True, group="templates")
-    async def action_templates(self) -> None:
-        """Open the templates."""
-        form = self.query_one(MessageForm)
-        saved = await self.app.push_screen_wait(TemplateDialog(self._folder, form.form()))
-        if saved is not None:
-            self.query_one("#producer-tabs", TabbedContent).active = ONE
-            form.fill(with_message(form.form(), saved))
 
     # sending
 
@@ -283,7 +267,7 @@ class ProducerScreen(YakScreen):
         return False
 
     @work(group="send")
-    async def start(self, plan: Plan, message: MessageTemplate) -> None:
+    async def start(self, plan: Plan, message: RecordTemplate) -> None:
         """Send. If the topic does not exist, offer to create it, then send."""
         command = produce_command(plan, message)
         run = self._run = self.running = Run(plan, MadeFeed(plan, message), producers=self._producers)
@@ -358,7 +342,8 @@ def _sample_words(form: Form, now_ms: int) -> str:
         message = form.message()
     except Wrong:
         return ""
-    return "\n\n".join(_one_sample(sample(message, now_ms, seed)) for seed in range(1 if message.is_plain else SAMPLES))
+    shown = samples(message, 1 if message.is_plain else SAMPLES, now_ms)
+    return "\n\n".join(_one_sample(record) for record in shown)
 
 
 def _one_sample(record: Outgoing) -> str:

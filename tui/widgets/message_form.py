@@ -8,7 +8,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Checkbox, Input, Label, Select, TextArea
 
-from yak.tui.produce.form import KEY_KINDS, VALUE_KINDS, Form, Problem, Wrong, sample
+from yak.tui.produce.form import KEY_KINDS, VALUE_KINDS, Form, Problem, Wrong, samples
 from yak.tui.produce.plan import ACKS, CODECS
 from yak.tui.rows.cells import Cell
 from yak.tui.widgets.line import Line
@@ -61,7 +61,7 @@ class MessageForm(Vertical):
             yield Label("Send", classes="name")
             yield _choice("form-acks", ACKS, {each: f"acks {each}" for each in ACKS})
             yield _choice("form-compression", CODECS, {"none": "not packed"})
-            yield Checkbox("fill {{fields}}", value=True, compact=True, id="form-template")
+            yield Checkbox("fill {{i}} …", value=True, compact=True, id="form-template")
 
     def form(self) -> Form:
         """The present input."""
@@ -140,14 +140,14 @@ class MessageForm(Vertical):
     def _words(self, form: Form) -> list[Cell]:
         look = self.app.look
         if form.value_kind == "json" and not form.value.strip():
-            return [Cell("type JSON below, or press t for templates", "dim")]
+            return [Cell("type JSON below; {{i}} counts, i explains the others", "dim")]
         wrong = form.value_problem() or self.problem
         if wrong is not None and not (wrong.field == "topic" and not form.topic):
             place = f"line {wrong.line}, column {wrong.column}: " if wrong.field in ("value", "headers") else ""
             field = "" if wrong.field == "value" else f"{wrong.field}: "
             return [Cell(f"{look.sign('bad')} {field}{place}{wrong.why}", "bad")]
         try:
-            value = sample(form.message()).value
+            value = samples(form.message(), 1)[0].value
         except Wrong as error:
             return [Cell(f"{look.sign('bad')} {error.problem.why}", "bad")]
         if value is None:

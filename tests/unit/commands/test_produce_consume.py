@@ -152,9 +152,9 @@ def test_csv_flags_that_cannot_be_are_refused(yak, topic, tmp_path, flags, code)
     assert json.loads(ran.err.strip().splitlines()[-1])["error"]["code"] == code
 
 
-def test_a_template_is_filled_anew_in_each_record(yak, topic):
+def test_a_template_is_filled_in_each_record(yak, topic):
     ran = yak(
-        "produce", topic, "-k", "{{u=int 1 1000000}}", "-m", '{"u":{{u}},"i":{{i}}}', "-H", "who={{u}}", "--template",
+        "produce", topic, "-k", "{{int 7 7}}", "-m", '{"i":{{i}}}', "-H", "who={{i}}", "--template",
         "--repeat", "3", "-p", "1",
     )  # fmt: skip
     assert ran.code == 0
@@ -162,16 +162,19 @@ def test_a_template_is_filled_anew_in_each_record(yak, topic):
     assert [json.loads(each["value"])["i"] for each in found] == [0, 1, 2]
     assert {each["partition"] for each in found} == {1}
     for each in found:
-        assert each["key"] == str(json.loads(each["value"])["u"]) == each["headers"][0]["value"]
+        assert each["key"] == "7"
+        assert each["headers"][0]["value"] == str(json.loads(each["value"])["i"])
     yak("produce", topic, "-m", "{{i}}", "-p", "0")
     assert "{{i}}" in [each["value"] for each in records(yak, topic)]
 
 
-def test_a_template_that_is_wrong_says_where(yak, topic):
-    ran = yak("produce", topic, "-m", "a\n {{wat}}", "--template", "-o", "json")
+@pytest.mark.parametrize("placeholder", ["{{wat}}", "{{choice a b}}"])
+def test_a_template_that_is_wrong_says_where(yak, topic, placeholder):
+    ran = yak("produce", topic, "-m", f"a\n {placeholder}", "--template", "-o", "json")
     error = json.loads(ran.err.strip().splitlines()[-1])["error"]
     assert error["code"] == "bad-template"
     assert error["why"].startswith("line 2, column 2: ")
+    assert "{{i}}, {{uuid}}" in error["try"][0]
 
 
 def test_a_dry_run_shows_five_and_sends_nothing(yak, topic, tmp_path):

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.client.templates.messages import Maker
 from yak.tui.produce.draft import Draft
-from yak.tui.produce.form import Form, Wrong, sample
+from yak.tui.produce.form import Form, samples
 from yak.tui.produce.plan import Plan
 
 NAME = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=8) | st.text(
@@ -17,7 +16,7 @@ DATA = st.none() | st.binary(max_size=30) | st.text(max_size=30).map(str.encode)
 
 
 def made(form):
-    return Maker(form.message(), lambda: 0, seed=1)()
+    return next(form.message().records(lambda: 0, seed=1))
 
 
 def test_what_is_typed_becomes_a_message_and_a_plan():
@@ -45,19 +44,19 @@ def test_kinds_of_key_and_value():
     [
         ({"topic": " "}, "topic", 1, 1, "no topic"),
         ({"partition": "-1"}, "partition", 1, 1, '"-1" is not the number'),
-        ({"key": "{{no}}"}, "key", 1, 1, "no field"),
+        ({"key": "{{no}}"}, "key", 1, 1, "no placeholder"),
         ({"key_kind": "base64", "key": "?"}, "key", 1, 1, "not base64"),
         ({"value": ""}, "value", 1, 1, "empty"),
         ({"value": '{"a": 1,\n "b" 2}'}, "value", 2, 6, "expecting ':' delimiter"),
         ({"value": '{"a": NaN}'}, "value", 1, 7, "NaN is no number"),
         ({"value": '{"a": {{int 1 9}}\n  "b": 1}'}, "value", 2, 3, "delimiter"),
-        ({"value": '{"n": {{name}}}'}, "value", 1, 7, "expecting value"),
-        ({"value": '{"n": {{wat}}}'}, "value", 1, 7, "no field"),
+        ({"value": '{"n": {{uuid}}}'}, "value", 1, 7, "expecting value"),
+        ({"value": '{"n": {{wat}}}'}, "value", 1, 7, "no placeholder"),
         ({"value": "[" * 100_000}, "value", 1, 1, "too deep"),
         ({"value": "1" * 5000}, "value", 1, 1, "not JSON"),
         ({"value": "?", "value_kind": "base64"}, "value", 1, 1, "not base64"),
         ({"headers": "a=1\n=2"}, "headers", 2, 1, "without a name"),
-        ({"headers": "a=1\nbc=x{{no}}"}, "headers", 2, 5, "no field"),
+        ({"headers": "a=1\nbc=x{{no}}"}, "headers", 2, 5, "no placeholder"),
         ({"headers": "a=base64:?"}, "headers", 1, 1, "not base64"),
     ],
 )
@@ -74,16 +73,13 @@ def test_only_what_is_wrong_in_the_value_is_marked_in_the_value():
     assert Form(headers="=", value="{}").value_problem() is None
 
 
-def test_fields_are_filled_and_kept_values_are_the_same_in_key_value_and_headers():
-    form = Form(topic="t", key="{{u=int 1 1000}}", value='{"u":{{u}}}', headers="a={{u}}\nb={{c=uuid}}\nd={{c}}")
-    record = made(form)
-    headers = dict(record.headers)
-    assert json.loads(record.value) == {"u": int(record.key)}
-    assert headers["a"] == record.key
-    assert headers["b"] == headers["d"]
-    assert sample(form.message()) == sample(form.message())
-    with pytest.raises(Wrong):
-        Form(topic="t", key="{{later}}", value='"{{later=i}}"').message()
+def test_the_preview_counts_and_draws_other_values_for_each_record():
+    form = Form(topic="t", key="{{uuid}}", value='{"i":{{i}}}', headers="a={{i}}")
+    shown = samples(form.message(), 3)
+    assert [json.loads(record.value) for record in shown] == [{"i": 0}, {"i": 1}, {"i": 2}]
+    assert [dict(record.headers)["a"] for record in shown] == [b"0", b"1", b"2"]
+    assert len({record.key for record in shown}) == 3
+    assert shown == samples(form.message(), 3)
 
 
 def test_braces_stay_braces_where_fields_are_off():
