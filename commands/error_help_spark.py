@@ -116,7 +116,7 @@ _RUNS: dict[str, Explanation] = {
     ),
     "spark-archive": explain(
         "The archive is invalid.",
-        "The folder has no archive, an archive of another topic, or files that do not match its manifest.",
+        "The folder has no archive or an archive of another topic. Or an earlier version wrote it: that one can be read only.",
         "check the folder and the topic",
     ),
     "spark-format": explain(
@@ -127,7 +127,7 @@ _RUNS: dict[str, Explanation] = {
     ),
     "spark-connect": explain(
         "This job needs its own driver and cannot use a Spark Connect server.",
-        "It writes its manifest through the driver's file system.",
+        "It checks its checkpoint through the driver's file system.",
         "--master spark://HOST:7077",
     ),
 }

@@ -1,6 +1,6 @@
-"""`archive`: writes topics to Parquet files by topic, date and hour, exactly once, and compacts small files."""
+"""`archive`: writes topics to Parquet files by topic, date and hour, exactly once."""
 
-import math
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -8,26 +8,32 @@ import typer
 
 from yak.errors import UsageError
 from yak.spark.jobs import checkpoint
-from yak.spark.jobs.books import BOOKS, PLACES, Books, Entry
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import WRITE, ReadOptions, one_of, trigger_ms
 from yak.spark.jobs.reading import records
 from yak.spark.jobs.sinks import Running
-from yak.spark.source.errors import in_one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAME = "archive"
 SUMMARY = "Topics to Parquet (or Delta, Iceberg) by topic, date and hour, exactly once."
-_MIB: Final = 1 << 20
+PLACES: Final = ("topic", "date", "hour")
+"""The partition columns, which are folders."""
+SCHEMA: Final = (
+    "key binary, value binary, partition int, offset long, timestamp timestamp, timestampType int, "
+    "headers array<struct<key: string, value: binary>>, topic string, date string, hour string"
+)
+OLD_MANIFEST: Final = "_yak"
+"""Folder of the manifest that earlier versions wrote; their files are Parquet in the same layout."""
+_OWNER: Final = "_checkpoint.json"
 _CLASSES: Final = {"delta": "io.delta.tables.DeltaTable", "iceberg": "org.apache.iceberg.spark.SparkCatalog"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(ReadOptions):
-    """Options of `archive`: target folder, format and file sizes."""
+    """Options of `archive`: target folder and format."""
 
     into: Annotated[
         str, typer.Option("--into", metavar="FOLDER", help="The archive; for Iceberg a table.", rich_help_panel=WRITE)
@@ -43,24 +49,10 @@ class Options(ReadOptions):
         typer.Option(
             "--checkpoint-dir",
             metavar="DIR",
-            help="Where it resumes from.  [FOLDER/_yak/checkpoint]",
+            help="Where it resumes from.  [FOLDER/_checkpoint]",
             rich_help_panel=WRITE,
         ),
     ] = None
-    file_mib: Annotated[
-        int,
-        typer.Option("--file-mib", metavar="MIB", min=1, help="Files are made so large.", rich_help_panel=WRITE),
-    ] = 128
-    compact_at: Annotated[
-        int,
-        typer.Option(
-            "--compact-at",
-            metavar="N",
-            min=0,
-            help="Make one of N small files of an hour; 0 never.",
-            rich_help_panel=WRITE,
-        ),
-    ] = 16
 
     def check(self) -> None:
         """Check the options. Raises UsageError."""
@@ -72,10 +64,6 @@ class Options(ReadOptions):
                 "a stream knows what is archived already; --to reads once",
                 "--available-now     to stop at the end of what is there",
             )
-        if self.compact_at == 1:
-            raise unsupported(
-                "--compact-at 1 makes nothing smaller", "it takes two files to make one", "--compact-at 16"
-            )
         if self.format != "parquet" and self.checkpoint_dir is None:
             raise unsupported(f"--format {self.format} needs --checkpoint-dir", "its tables have no room for ours")
 
@@ -83,9 +71,8 @@ class Options(ReadOptions):
 def build(spark: "SparkSession", options: Options) -> "DataFrame":
     """Store topics as Parquet files: FOLDER/topic=…/date=…/hour=… of each record's timestamp (UTC), with all of it.
 
-    Exactly once: a batch counts when its entry in FOLDER/_yak appears, which names its files; a batch that is done again
-    after a crash takes the place of what was left of the first. Small files of an hour are made one the same way, between
-    two batches. Read it with any Parquet reader, or with the replay job.
+    Exactly once: Spark's file sink lists the files of each batch in FOLDER/_spark_metadata, and Spark reads only those. A
+    batch writes a file for each partition and hour, so a longer --trigger makes larger files.
 
     With --format delta or iceberg, their own streaming sinks do this, and their own commands compact.
     """
@@ -112,76 +99,43 @@ def start(spark: "SparkSession", options: Options) -> Running:
     if options.format != "parquet":
         _must_have(spark, options.format)
     frame = build(spark, options)
-    place = options.checkpoint_dir or f"{options.into.rstrip('/')}/{BOOKS}/checkpoint"
+    place = options.checkpoint_dir or f"{options.into.rstrip('/')}/_checkpoint"
+    if options.format == "parquet":
+        _claim_folder(Files(spark, options.into), Files(spark, place).folder)
     checkpoint.claim(spark, JOB, options, place)
     writer = frame.writeStream.queryName(NAME).option("checkpointLocation", place)
     if options.available_now:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{trigger_ms(options.trigger)} milliseconds")
-    if options.format == "parquet":
-        return Running(writer.foreachBatch(Archiver(options)).start())
     writer = writer.format(options.format).partitionBy(*PLACES).outputMode("append")
     if options.format == "iceberg":
         return Running(writer.option("fanout-enabled", "true").toTable(options.into))
     return Running(writer.start(options.into))
 
 
-class Archiver:
-    """Archives the batches of one query, each once, and compacts small files between batches."""
+def _claim_folder(files: Files, place: str) -> None:
+    """Bind the archive to one checkpoint: Spark's file sink skips a batch whose number it has, whoever wrote it.
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._books: Books | None = None
-        self._query = ""
-
-    def __call__(self, batch: "DataFrame", number: int) -> None:
-        """Archive one batch. Spark repeats a batch with the same records when it does not know whether it completed."""
-        with in_one_line():
-            self._take(batch, number)
-
-    def _take(self, batch: "DataFrame", number: int) -> None:
-        spark = batch.sparkSession
-        books = self._books or self._open(spark)
-        if books.is_done(self._query, number):
-            return
-        stage = books.stage()
-        ordered = batch.sortWithinPartitions(*PLACES, "partition", "offset")
-        ordered.write.partitionBy(*PLACES).parquet(stage)
-        books.add(spark, query=self._query, batch=number)
-        if self._options.compact_at:
-            for group in small_groups(
-                list(books.live.values()), self._options.compact_at, self._options.file_mib * _MIB
-            ):
-                compact(spark, books, group, self._query, self._options.file_mib * _MIB)
-
-    def _open(self, spark: "SparkSession") -> Books:
-        """Load the manifest and delete leftovers of a killed job."""
-        self._query = str(spark.sparkContext.getLocalProperty("sql.streaming.queryId"))
-        books = Books.load(Files(spark, self._options.into))
-        books.own(self._query)
-        books.sweep()
-        self._books = books
-        return books
-
-
-def small_groups(entries: list[Entry], at: int, file_bytes: int) -> list[list[Entry]]:
-    """The groups of files to compact: per hour, the files below half of `file_bytes`, if there are at least `at`."""
-    by_place: dict[tuple[str, str, str], list[Entry]] = {}
-    for each in sorted(entries, key=lambda each: each.path):
-        if each.size_bytes < file_bytes // 2:
-            by_place.setdefault(each.place, []).append(each)
-    return [group for group in by_place.values() if len(group) >= at]
-
-
-def compact(spark: "SparkSession", books: Books, group: list[Entry], query: str, file_bytes: int) -> None:
-    """Replace files of one hour by larger ones, sorted by partition and offset."""
-    paths = [each.path for each in group]
-    count = max(1, math.ceil(sum(each.size_bytes for each in group) / file_bytes))
-    rows = books.read(spark, paths)
-    rows = rows.coalesce(1) if count == 1 else rows.repartitionByRange(count, "partition", "offset")
-    rows.sortWithinPartitions(*PLACES, "partition", "offset").write.partitionBy(*PLACES).parquet(books.stage())
-    books.add(spark, query=query, batch=None, removed=paths)
+    Raises UsageError: `spark-checkpoint` for another checkpoint, `spark-archive` for an archive of an earlier version.
+    """
+    if files.exists(files.at(OLD_MANIFEST)):
+        raise UsageError(
+            "spark-archive",
+            f"{files.folder} is an archive of an earlier version",
+            why="Spark's file sink would hide its files; replay and every Parquet reader still read them",
+            try_=("another --into, for an archive of its own",),
+        )
+    path = files.at(_OWNER)
+    if not files.exists(path):
+        files.write_new(path, json.dumps({"checkpoint": place}) + "\n")
+    if json.loads(files.read(path))["checkpoint"] != place:
+        raise UsageError(
+            "spark-checkpoint",
+            f"{files.folder} was archived with another checkpoint",
+            why="only that one knows what is in it; another one would leave records out or store them twice",
+            try_=("the --checkpoint-dir that it was begun with", "another --into, for an archive of its own"),
+        )
 
 
 def _with_headers(options: Options) -> Options:
@@ -214,5 +168,5 @@ JOB = Job(
     build,
     start=start,
     identity=("into", "format"),
-    examples=("yak spark run archive -t orders --into ./archive", "… --available-now --compact-at 4"),
+    examples=("yak spark run archive -t orders --into ./archive", "… --available-now"),
 )

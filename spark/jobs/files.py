@@ -3,22 +3,12 @@
 Paths are strings, as in Spark's own options. A new file appears under its name only when it is complete.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One file."""
-
-    path: str
-    size_bytes: int
 
 
 class Files:
@@ -31,7 +21,7 @@ class Files:
             raise UsageError(
                 "spark-connect",
                 "this job needs a Spark of its own, not one behind Spark Connect",
-                why="it keeps its books through the driver's file system",
+                why="it checks its checkpoint through the driver's file system",
                 try_=("--master local[*]", "--master spark://HOST:7077"),
             )
         self._jvm = jvm
@@ -56,15 +46,6 @@ class Files:
         if not self.exists(path):
             return []
         return sorted(str(each.getPath().getName()) for each in self._file_system.listStatus(self._path(path)))
-
-    def walk(self, path: str) -> Iterator[Found]:
-        """All files below a folder; none when it does not exist."""
-        if not self.exists(path):
-            return
-        left = self._file_system.listFiles(self._path(path), True)
-        while left.hasNext():
-            status = left.next()
-            yield Found(str(status.getPath().toString()), int(status.getLen()))
 
     def read(self, path: str) -> str:
         """The content of a small text file."""
@@ -105,15 +86,6 @@ class Files:
         gateway: Any = SparkContext._gateway  # noqa: SLF001 - for an empty Java array
         context = hadoop.FileContext.getFileContext(self._file_system.getUri())
         context.rename(self._path(path), self._path(to), gateway.new_array(hadoop.Options.Rename, 0))
-
-    def move(self, path: str, to: str) -> None:
-        """Rename a file; an existing target is replaced."""
-        target = self._path(to)
-        self._file_system.mkdirs(target.getParent())
-        if self._file_system.exists(target):
-            self._file_system.delete(target, False)
-        if not self._file_system.rename(self._path(path), target):
-            raise OSError(f"{path} could not be renamed to {to}")
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with its content; does nothing when the path does not exist."""

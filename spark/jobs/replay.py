@@ -9,7 +9,7 @@ import typer
 
 from yak.client.times import parse_time_ms
 from yak.errors import UsageError
-from yak.spark.jobs.books import Books, Entry
+from yak.spark.jobs.archive import OLD_MANIFEST, SCHEMA
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job
 from yak.spark.jobs.options import READ, WHAT, WRITE, SparkOptions, key_values
@@ -83,12 +83,8 @@ class Options(SparkOptions):
                 _time_ms(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """The unit of replay: the offsets [first, last] of each source partition."""
-
-    ranges: dict[int, tuple[int, int]]
-    paths: tuple[str, ...]
+Ranges = dict[int, tuple[int, int]]
+"""First and last offset by source partition."""
 
 
 def build(spark: "SparkSession", options: Options) -> "DataFrame":
@@ -98,81 +94,83 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     place, and keeps its time. After a crash the job looks in the target for what of the chunk under way has arrived, and writes the rest: each
     record is there once. The target is to be written by this replay alone, or at least without that header.
     """
-    books = _books(spark, options)
-    return _chosen(
-        books.read(spark, [each.path for each in books.live.values() if each.topic == options.topic]), options
-    )
+    return _chosen(_records(spark, options), options)
 
 
 def start(spark: "SparkSession", options: Options) -> Running:
     """Replay all chunks."""
-    books = _books(spark, options)
-    entries = [each for each in books.live.values() if each.topic == options.topic]
+    rows = _records(spark, options)
     mine = {name: getattr(options, name) for name in ("archive", "topic", "into", "from_", "to", "chunk_rows")}
-    state = ReplayState.load(Files(spark, options.checkpoint_dir), mine | {"version": books.version})
-    chunks = list(chunks_of(entries, options.chunk_rows))
-    for number, chunk in enumerate(chunks):
+    state = ReplayState.load(Files(spark, options.checkpoint_dir), mine, _ranges(rows, options))
+    for number, chunk in enumerate(chunks_of(state.ranges, options.chunk_rows)):
         if number < state.done:
             continue
-        rows = _rows_of(spark, books, chunk, options)
+        chosen = _chosen(_inside(rows, chunk), options)
         if state.begun == number:
-            rows = _without(rows, _arrived(spark, options, state.ends))
+            chosen = _without(chosen, _arrived(spark, options, state.ends))
         else:
             state.begin(number, _ends(options))
-        _write(rows, options)
+        _write(chosen, options)
         state.finish(number)
     return Running()
 
 
-def chunks_of(entries: list[Entry], rows: int) -> Iterator[Chunk]:
-    """Split the archive into consecutive chunks of about `rows` records; the same archive gives the same chunks."""
-    cuts: dict[int, list[tuple[int, int]]] = {}
-    for each in entries:
-        for partition, (first, last, _) in each.ranges.items():
-            cuts.setdefault(int(partition), []).append((first, last))
-    starts = {partition: min(first for first, _ in ranges) for partition, ranges in cuts.items()}
-    ends = {partition: max(last for _, last in ranges) for partition, ranges in cuts.items()}
-    share = max(1, rows // max(1, len(starts)))
+def chunks_of(ranges: Ranges, rows: int) -> Iterator[Ranges]:
+    """Split offset ranges into consecutive chunks of about `rows` records; the same ranges give the same chunks."""
+    share = max(1, rows // max(1, len(ranges)))
+    starts = {partition: first for partition, (first, _) in sorted(ranges.items())}
     while starts:
-        ranges = {partition: (at, min(at + share - 1, ends[partition])) for partition, at in sorted(starts.items())}
-        yield Chunk(ranges, tuple(sorted(each.path for each in entries if _touches(each, ranges))))
-        starts = {partition: last + 1 for partition, (_, last) in ranges.items() if last < ends[partition]}
+        chunk = {partition: (at, min(at + share - 1, ranges[partition][1])) for partition, at in starts.items()}
+        yield chunk
+        starts = {partition: last + 1 for partition, (_, last) in chunk.items() if last < ranges[partition][1]}
 
 
-def _touches(entry: Entry, ranges: dict[int, tuple[int, int]]) -> bool:
-    return any(
-        first <= ranges[int(partition)][1] and last >= ranges[int(partition)][0]
-        for partition, (first, last, _) in entry.ranges.items()
-        if int(partition) in ranges
+def _records(spark: "SparkSession", options: Options) -> "DataFrame":
+    """The archived records of the topic. Raises UsageError (`spark-archive`)."""
+    from pyspark.sql import functions as f
+
+    files = Files(spark, options.archive)
+    topics = [name.partition("=")[2] for name in files.names(files.folder) if name.startswith("topic=")]
+    if options.topic not in topics:
+        raise _no_records(options, f"it has {', '.join(topics)}" if topics else "it is no archive, or an empty one")
+    rows = spark.read.schema(SCHEMA).parquet(files.folder).where(f.col("topic") == options.topic)
+    if files.exists(files.at(OLD_MANIFEST)):
+        # An earlier version's job that was killed may have left a file beside those that it was made of.
+        rows = rows.dropDuplicates(["topic", "partition", "offset"])
+    return rows
+
+
+def _ranges(rows: "DataFrame", options: Options) -> Ranges:
+    from pyspark.sql import functions as f
+
+    found = rows.groupBy("partition").agg(f.min("offset").alias("first"), f.max("offset").alias("last")).collect()
+    if not found:
+        raise _no_records(options, "none of its batches is complete")
+    return {row["partition"]: (row["first"], row["last"]) for row in found}
+
+
+def _no_records(options: Options, why: str) -> UsageError:
+    return UsageError(
+        "spark-archive",
+        f"{options.archive} has no records of {options.topic}",
+        why=why,
+        try_=(f"yak spark run archive -t {options.topic} --into {options.archive}",),
     )
 
 
-def _books(spark: "SparkSession", options: Options) -> Books:
-    books = Books.load(Files(spark, options.archive))
-    if not any(each.topic == options.topic for each in books.live.values()):
-        topics = sorted({each.topic for each in books.live.values()})
-        raise UsageError(
-            "spark-archive",
-            f"{options.archive} has no records of {options.topic}",
-            why=f"it has {', '.join(topics)}" if topics else "it is no archive, or an empty one",
-            try_=(f"yak spark run archive -t {options.topic} --into {options.archive}",),
-        )
-    return books
-
-
-def _rows_of(spark: "SparkSession", books: Books, chunk: Chunk, options: Options) -> "DataFrame":
+def _inside(rows: "DataFrame", chunk: Ranges) -> "DataFrame":
     from pyspark.sql import functions as f
 
     inside = f.lit(False)
-    for partition, (first, last) in chunk.ranges.items():
+    for partition, (first, last) in chunk.items():
         inside |= (f.col("partition") == partition) & f.col("offset").between(first, last)
-    return _chosen(books.read(spark, chunk.paths), options).where(inside)
+    return rows.where(inside)
 
 
 def _chosen(rows: "DataFrame", options: Options) -> "DataFrame":
+    """The rows in the requested time."""
     from pyspark.sql import functions as f
 
-    rows = rows.where(f.col("topic") == options.topic)
     if options.from_ is not None:
         rows = rows.where(f.col("timestamp") >= f.timestamp_millis(f.lit(_time_ms(options.from_))))
     if options.to is not None:

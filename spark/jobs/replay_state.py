@@ -16,20 +16,29 @@ class ReplayState:
         self._files, self._found = files, found
 
     @classmethod
-    def load(cls, files: Files, mine: dict[str, Any]) -> "ReplayState":
-        """This replay's state, new or resumed. Raises UsageError (`spark-checkpoint`) for another's state."""
+    def load(cls, files: Files, mine: dict[str, Any], ranges: dict[int, tuple[int, int]]) -> "ReplayState":
+        """This replay's state, new with these offset ranges, or resumed with the ranges that it was begun with.
+
+        Raises UsageError (`spark-checkpoint`) for another's state.
+        """
+        listed = {str(partition): list(range_) for partition, range_ in ranges.items()}
         names = files.names(files.folder)
         kept = [name for name in names if name.startswith(_NAME)]
         if not kept:
             if {"offsets", "metadata"} & set(names):
                 raise _of_another(files.folder, "a streaming query made it")
-            return cls(files, {"of": mine, "done": 0, "begun": None, "ends": {}, "step": 0})
+            return cls(files, {"of": mine, "ranges": listed, "done": 0, "begun": None, "ends": {}, "step": 0})
         found = json.loads(files.read(files.at(kept[-1])))
         differing = [name for name in mine if mine[name] != found["of"].get(name)]
         if differing:
             said = "; ".join(f"{name.strip('_')} was {found['of'].get(name)} and is {mine[name]}" for name in differing)
             raise _of_another(files.folder, said)
-        return cls(files, found)
+        return cls(files, {"ranges": listed, **found})  # earlier versions stored no ranges
+
+    @property
+    def ranges(self) -> dict[int, tuple[int, int]]:
+        """First and last offset of each source partition, as they were when the replay began."""
+        return {int(partition): (first, last) for partition, (first, last) in self._found["ranges"].items()}
 
     @property
     def done(self) -> int:

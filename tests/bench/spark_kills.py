@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import psutil
 from on_spark.standalone import standalone
@@ -157,7 +158,7 @@ class Trial:
                     topic, partitions=PARTITIONS, replication_factor=3, configs={"min.insync.replicas": "2"}
                 )
             producer = Producer(self.bootstrap, self.rate)
-            archive = self._job("archive", "--into", f"{self.work}/archive", "--compact-at", "4", "--trigger", "500ms")
+            archive = self._job("archive", "--into", f"{self.work}/archive", "--trigger", "500ms")
             archive.start()
             self._wait("the first batch", lambda: self._version() >= 1, archive)
             for number in range(self.kills):
@@ -186,8 +187,8 @@ class Trial:
         return Job([name, *shared, *words], self.work, Path(self.work, f"{name}.log"))
 
     def _version(self) -> int:
-        names = [path.name for path in Path(self.work, "archive", "_yak").glob("[0-9]*.json")]
-        return max((int(name[:10]) for name in names), default=0)
+        names = [path.name for path in Path(self.work, "archive", "_spark_metadata").glob("[0-9]*")]
+        return max((int(name.partition(".")[0]) + 1 for name in names), default=0)
 
     def _wait(self, what: str, is_so: Callable[[], bool], job: Job) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -219,7 +220,7 @@ class Trial:
 
     def _finish(self, producer: Producer) -> int:
         """Archive the rest, then replay all, killing that driver between and within its chunks."""
-        rest = self._job("archive", "--into", f"{self.work}/archive", "--compact-at", "4", "--available-now")
+        rest = self._job("archive", "--into", f"{self.work}/archive", "--available-now")
         rest.start()
         assert rest.child is not None
         assert rest.child.wait(PATIENCE_S) == 0, rest.said()
@@ -275,11 +276,19 @@ def executors() -> list[psutil.Process]:
     return sorted(found, key=lambda process: process.pid)
 
 
+def committed(folder: Path) -> list[Path]:
+    """The files that the batches in Spark's `_spark_metadata` name: after its first line, each is a JSON object a line."""
+    paths = set()
+    for log in folder.glob("_spark_metadata/[0-9]*"):
+        paths |= {unquote(urlsplit(json.loads(line)["path"]).path) for line in log.read_text().splitlines()[1:]}
+    return sorted(map(Path, paths))
+
+
 def archived_records(folder: Path) -> Any:
-    """((partition, offset), (key, value)) of every Parquet file in the archive, as any reader would find them."""
+    """((partition, offset), (key, value)) of every record in the archive's committed files."""
     import pyarrow.parquet as pq
 
-    for path in sorted(folder.glob("topic=*/date=*/hour=*/*.parquet")):
+    for path in committed(folder):
         table = pq.ParquetFile(path).read(["partition", "offset", "key", "value"]).to_pydict()
         rows = zip(table["partition"], table["offset"], table["key"], table["value"], strict=True)
         for partition, offset, key, value in rows:
@@ -291,7 +300,7 @@ def unordered(folder: Path) -> int:
     import pyarrow.parquet as pq
 
     wrong = 0
-    for path in folder.glob("topic=*/date=*/hour=*/*.parquet"):
+    for path in committed(folder):
         table = pq.ParquetFile(path).read(["partition", "offset"]).to_pydict()
         last: dict[int, int] = {}
         for partition, offset in zip(table["partition"], table["offset"], strict=True):

@@ -25,7 +25,7 @@ def jobs_of(bootstrap: str, folder: Path, topic: str, other: str) -> dict[str, A
             {"query": "SELECT _key, n FROM t WHERE n > 3", "schema": ("t=n DOUBLE",), "topic": f"t={topic}"},
         ),
         "anomaly": ("anomaly", {"field": "n", "threshold": 2.0}),
-        "archive": ("archive", {"into": str(folder / "archive"), "compact_at": 2}),
+        "archive": ("archive", {"into": str(folder / "archive")}),
     }
     shared = {"bootstrap": bootstrap, "max_offsets_per_trigger": ROWS_PER_BATCH, "trigger": "0s"}
     made = {}

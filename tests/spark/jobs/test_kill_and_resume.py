@@ -87,8 +87,7 @@ def test_every_job_goes_on_from_its_checkpoint_as_if_nothing_had_happened(bench:
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     killed.mkdir()
     kill_in_the_middle(bench.bootstrap, killed, [topic, other])
-    # Spark's Parquet sink lists what counts in _spark_metadata; an archive does in its books. Where one batch ends and the
-    # next begins must not matter: the rest is done in larger ones, and the run to compare with in one.
+    # Spark's Parquet sink lists what counts in _spark_metadata. Where one batch ends and the next begins must not matter: the rest is done in larger ones, and the run to compare with in one.
     for folder, pace in ((killed, 4 * program().ROWS_PER_BATCH), (whole, None)):
         queries = []
         for job, options in program().jobs_of(bench.bootstrap, folder, topic, other).values():
