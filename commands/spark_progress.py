@@ -1,26 +1,12 @@
-"""Formats the progress of Spark jobs: a line for a followed job, and the rows of `yak spark status`."""
+"""The progress line of a followed Spark job."""
 
 from typing import TYPE_CHECKING
 
-from yak.commands.output import NOTHING
+from yak.commands.units import format_size
 
 if TYPE_CHECKING:
     from yak.commands.options import Globals
     from yak.local.spark_runs import Run
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def size(count: int | None) -> str:
-    """Bytes in a suitable unit."""
-    if count is None:
-        return NOTHING
-    value = float(count)
-    for unit in _UNITS:
-        if value < 1024 or unit == _UNITS[-1]:
-            break
-        value /= 1024
-    return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
 
 
 class Shown:
@@ -54,5 +40,5 @@ class Shown:
         if found["lag"] is not None:
             words.append(f"lag {found['lag']}")
         if found["state_bytes"]:
-            words.append(f"state {size(found['state_bytes'])}")
+            words.append(f"state {format_size(found['state_bytes'])}")
         self._line.update(done, "  ".join(words))

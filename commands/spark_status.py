@@ -7,6 +7,7 @@ import typer
 
 from yak.commands.app import STOP, WHAT, command
 from yak.commands.options import Globals
+from yak.commands.units import format_size
 from yak.errors import YakError
 
 if TYPE_CHECKING:
@@ -100,7 +101,6 @@ def _stopped(g: Globals, run: "Run", *, hard: bool) -> bool:
 
 
 def _row(g: Globals, run: "Run") -> dict[str, Any]:
-    from yak.commands.spark_progress import size
     from yak.local.spark_runs import figures, progress_of
 
     found = figures(progress_of(run))
@@ -116,7 +116,7 @@ def _row(g: Globals, run: "Run") -> dict[str, Any]:
         "processed/s": rate("processed_per_s"),
         "lag": found["lag"],
         "checkpoint": run.checkpoint,
-        "state size": size(found["state_bytes"]),
+        "state size": _size(found["state_bytes"]),
         "batch ms": found["duration_ms"],
         "last batch": _ago(g, found["last_ms"]),
         "master": run.master or None,
@@ -127,6 +127,10 @@ def _row(g: Globals, run: "Run") -> dict[str, Any]:
 
 def _ago(g: Globals, time_ms: int | None) -> str | None:
     return None if time_ms is None else f"{max(0, g.now_ms() - time_ms) // 1000} s ago"
+
+
+def _size(size_bytes: int | None) -> str | None:
+    return None if size_bytes is None else format_size(size_bytes)
 
 
 def _document(run: "Run") -> dict[str, Any]:
@@ -145,7 +149,6 @@ def _document(run: "Run") -> dict[str, Any]:
 
 def _one(g: Globals, run: "Run") -> int | None:
     from yak.commands.output import error_lines
-    from yak.commands.spark_progress import size
     from yak.local.spark_runs import batches_of, error_of, latest_of_each, progress_of
 
     if not g.out.for_people:
@@ -175,7 +178,7 @@ def _one(g: Globals, run: "Run") -> int | None:
             "took ms": line.get("duration_ms"),
             "lag": line.get("lag"),
             "state rows": line.get("state_rows"),
-            "state": size(line.get("state_bytes")),
+            "state": _size(line.get("state_bytes")),
             "watermark": line.get("watermark"),
         }
         for line in latest_of_each(batches_of(progress_of(run)))

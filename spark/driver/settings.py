@@ -72,19 +72,3 @@ class SessionSettings:
                     "spark-options", f'{name} cannot be "{value}"', why=f"it is {' or '.join(known)}",
                     try_=(f"{name} {known[0]}",),
                 )  # fmt: skip
-
-
-def parse_conf(words: list[str]) -> dict[str, str]:
-    """Parse `name=value` texts. Raises UsageError (`spark-options`)."""
-    conf: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(
-                "spark-options",
-                f'"{word}" is no setting of Spark',
-                why="it is written name=value",
-                try_=("--conf spark.sql.shuffle.partitions=8",),
-            )
-        conf[name.strip()] = value
-    return conf

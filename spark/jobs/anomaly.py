@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from yak.spark.jobs.frame import Job, unsupported
-from yak.spark.jobs.options import WHAT
 from yak.spark.jobs.reading import EventOptions, numbers
 
 if TYPE_CHECKING:
@@ -29,22 +28,13 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 class Options(EventOptions):
     """Options of `anomaly`."""
 
-    field: Annotated[
-        str, typer.Option("--field", metavar="PATH", help="A number in a JSON value.", rich_help_panel=WHAT)
-    ]
-    alpha: Annotated[
-        float,
-        typer.Option("--alpha", metavar="0..1", help="Weight of the newest value.", rich_help_panel=WHAT),
-    ] = 0.1
-    threshold: Annotated[
-        float,
-        typer.Option("--threshold", metavar="Z", help="How many deviations are too many.", rich_help_panel=WHAT),
-    ] = 4.0
+    field: Annotated[str, typer.Option("--field", metavar="PATH", help="A number in a JSON value.")]
+    alpha: Annotated[float, typer.Option("--alpha", metavar="0..1", help="Weight of the newest value.")] = 0.1
+    threshold: Annotated[float, typer.Option("--threshold", metavar="Z", help="How many deviations are too many.")] = (
+        4.0
+    )
     warm_up: Annotated[
-        int,
-        typer.Option(
-            "--warm-up", metavar="N", min=2, help="Values of a key before it is judged.", rich_help_panel=WHAT
-        ),
+        int, typer.Option("--warm-up", metavar="N", min=2, help="Values of a key before it is judged.")
     ] = 20
 
     def check(self) -> None:

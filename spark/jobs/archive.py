@@ -10,7 +10,7 @@ from yak.errors import UsageError
 from yak.spark.jobs import checkpoint
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job, unsupported
-from yak.spark.jobs.options import WRITE, ReadOptions, one_of, trigger_ms
+from yak.spark.jobs.options import ReadOptions, interval, one_of
 from yak.spark.jobs.reading import records
 from yak.spark.jobs.sinks import Running
 
@@ -35,23 +35,12 @@ _CLASSES: Final = {"delta": "io.delta.tables.DeltaTable", "iceberg": "org.apache
 class Options(ReadOptions):
     """Options of `archive`: target folder and format."""
 
-    into: Annotated[
-        str, typer.Option("--into", metavar="FOLDER", help="The archive; for Iceberg a table.", rich_help_panel=WRITE)
-    ]
+    into: Annotated[str, typer.Option("--into", metavar="FOLDER", help="The archive; for Iceberg a table.")]
     format: Annotated[
-        str,
-        typer.Option(
-            "--format", metavar="NAME", help="parquet; delta or iceberg where installed.", rich_help_panel=WRITE
-        ),
+        str, typer.Option("--format", metavar="NAME", help="parquet; delta or iceberg where installed.")
     ] = "parquet"
     checkpoint_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoint-dir",
-            metavar="DIR",
-            help="Where it resumes from.  [FOLDER/_checkpoint]",
-            rich_help_panel=WRITE,
-        ),
+        str | None, typer.Option("--checkpoint-dir", metavar="DIR", help="Where it resumes from.  [FOLDER/_checkpoint]")
     ] = None
 
     def check(self) -> None:
@@ -107,7 +96,7 @@ def start(spark: "SparkSession", options: Options) -> Running:
     if options.available_now:
         writer = writer.trigger(availableNow=True)
     else:
-        writer = writer.trigger(processingTime=f"{trigger_ms(options.trigger)} milliseconds")
+        writer = writer.trigger(processingTime=interval(options.trigger))
     writer = writer.format(options.format).partitionBy(*PLACES).outputMode("append")
     if options.format == "iceberg":
         return Running(writer.option("fanout-enabled", "true").toTable(options.into))

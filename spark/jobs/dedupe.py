@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from yak.spark.jobs.frame import Job
-from yak.spark.jobs.options import WHAT, duration_ms, interval
+from yak.spark.jobs.options import duration_ms, interval
 from yak.spark.jobs.reading import EventOptions, events
 
 if TYPE_CHECKING:
@@ -21,10 +21,7 @@ class Options(EventOptions):
     """Options of `dedupe`."""
 
     within: Annotated[
-        str,
-        typer.Option(
-            "--within", metavar="DURATION", help="A key that comes again so much later is new.", rich_help_panel=WHAT
-        ),
+        str, typer.Option("--within", metavar="DURATION", help="A key that comes again so much later is new.")
     ] = "10m"
 
     def check(self) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from yak.spark.jobs.frame import Job, unsupported
-from yak.spark.jobs.options import WHAT, duration_ms, interval, one_of
+from yak.spark.jobs.options import duration_ms, interval, one_of
 from yak.spark.jobs.reading import EventOptions, events
 
 if TYPE_CHECKING:
@@ -20,28 +20,16 @@ SUMMARY = "Pairs of records of two topics with one key, close in time."
 class Options(EventOptions):
     """Options of `join`."""
 
-    with_: Annotated[str, typer.Option("--with", metavar="NAME", help="The topic to join with.", rich_help_panel=WHAT)]
-    within: Annotated[
-        str,
-        typer.Option("--within", metavar="DURATION", help="Distance in time, before or after.", rich_help_panel=WHAT),
-    ] = "10m"
+    with_: Annotated[str, typer.Option("--with", metavar="NAME", help="The topic to join with.")]
+    within: Annotated[str, typer.Option("--within", metavar="DURATION", help="Distance in time, before or after.")] = (
+        "10m"
+    )
     kind: Annotated[
-        str,
-        typer.Option(
-            "--kind",
-            metavar="KIND",
-            help="inner; or left: what found nobody too, once that is sure.",
-            rich_help_panel=WHAT,
-        ),
+        str, typer.Option("--kind", metavar="KIND", help="inner; or left: what found nobody too, once that is sure.")
     ] = "inner"
     with_key_field: Annotated[
         str | None,
-        typer.Option(
-            "--with-key-field",
-            metavar="PATH",
-            help="As --key-field, of the other topic.  [the same]",
-            rich_help_panel=WHAT,
-        ),
+        typer.Option("--with-key-field", metavar="PATH", help="As --key-field, of the other topic.  [the same]"),
     ] = None
 
     def check(self) -> None:

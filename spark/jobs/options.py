@@ -13,49 +13,47 @@ import typer
 from yak.client.times import parse_duration_ms, parse_time_ms
 from yak.errors import UsageError
 
-WHAT: Final = "What"
-READ: Final = "Where to start, when to stop"
-WRITE: Final = "Where the result goes"
-SPARK: Final = "Spark"
-
 EARLIEST: Final = ("earliest", "start", "beginning", "oldest")
 LATEST: Final = ("latest", "end", "newest")
 RECORD_MODES: Final = ("permissive", "dropmalformed", "failfast")
+
+
+_PANEL: Final = "Spark"
+MASTER: Final = typer.Option(
+    "--master",
+    metavar="URL",
+    help="local[4], spark://HOST:7077, yarn, k8s://..., sc://HOST.  [local[*]]",
+    rich_help_panel=_PANEL,
+    show_default=False,
+)
+CONF: Final = typer.Option(
+    "--conf", metavar="NAME=VALUE", help="A setting of Spark; repeatable.", rich_help_panel=_PANEL
+)
+DRIVER_MEMORY: Final = typer.Option(
+    "--driver-memory", metavar="SIZE", help="Of the driver: 2g.", rich_help_panel=_PANEL
+)
+JARS: Final = typer.Option("--jars", metavar="PATH", help="Java code to load; repeatable.", rich_help_panel=_PANEL)
+PACKAGES: Final = typer.Option(
+    "--packages", metavar="GROUP:NAME:VERSION", help="The same from Maven.", rich_help_panel=_PANEL
+)
+SHIP: Final = typer.Option(
+    "--ship", metavar="WHAT", help="Sent to remote executors: package, all, nothing.", rich_help_panel=_PANEL
+)
+CONNECTOR: Final = typer.Option(
+    "--connector", metavar="NAME", help="yak, or kafka: Spark's own jar.", rich_help_panel=_PANEL
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparkOptions:
     """Options for Spark itself."""
 
-    master: Annotated[
-        str | None,
-        typer.Option("--master", metavar="URL", help="Spark master.  [local[*]]", rich_help_panel=SPARK),
-    ] = None
-    conf: Annotated[
-        tuple[str, ...],
-        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.", rich_help_panel=SPARK),
-    ] = ()
-    driver_memory: Annotated[
-        str | None,
-        typer.Option("--driver-memory", metavar="SIZE", help="Of the driver, 2g.", rich_help_panel=SPARK),
-    ] = None
-    jars: Annotated[
-        tuple[str, ...],
-        typer.Option("--jars", metavar="PATH", help="Java code to load; may be repeated.", rich_help_panel=SPARK),
-    ] = ()
-    packages: Annotated[
-        tuple[str, ...],
-        typer.Option("--packages", metavar="GROUP:NAME:VERSION", help="The same from Maven.", rich_help_panel=SPARK),
-    ] = ()
-    ship: Annotated[
-        str,
-        typer.Option(
-            "--ship",
-            metavar="WHAT",
-            help="What executors elsewhere get: package, all or nothing.",
-            rich_help_panel=SPARK,
-        ),
-    ] = "package"
+    master: Annotated[str | None, MASTER] = None
+    conf: Annotated[tuple[str, ...], CONF] = ()
+    driver_memory: Annotated[str | None, DRIVER_MEMORY] = None
+    jars: Annotated[tuple[str, ...], JARS] = ()
+    packages: Annotated[tuple[str, ...], PACKAGES] = ()
+    ship: Annotated[str, SHIP] = "package"
 
     def check(self) -> None:
         """Check the options before Spark starts. Raises UsageError."""
@@ -66,10 +64,7 @@ class SparkOptions:
 class ReadOptions(SparkOptions):
     """Options for reading topics."""
 
-    topic: Annotated[
-        str,
-        typer.Option("--topic", "-t", metavar="NAME,...", help="Read this topic, or these.", rich_help_panel=WHAT),
-    ]
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="NAME,...", help="Read this topic, or these.")]
     bootstrap: Annotated[
         str,
         typer.Option(
@@ -78,7 +73,6 @@ class ReadOptions(SparkOptions):
             metavar="HOST:PORT,...",
             envvar="YAK_BOOTSTRAP_SERVERS",
             help="Ask these brokers first.",
-            rich_help_panel=READ,
         ),
     ] = "127.0.0.1:9092"
     from_: Annotated[
@@ -87,43 +81,28 @@ class ReadOptions(SparkOptions):
             "--from",
             metavar="WHERE",
             help='earliest, latest, a time (-15m, 2026-11-20T12:00Z), or offsets: {"topic":{"0":42}}.',
-            rich_help_panel=READ,
         ),
     ] = "earliest"
     to: Annotated[
         str | None,
-        typer.Option(
-            "--to",
-            metavar="WHERE",
-            help="Read once, up to here, as a batch: latest, a time, or offsets.",
-            rich_help_panel=READ,
-        ),
+        typer.Option("--to", metavar="WHERE", help="Read once, up to here, as a batch: latest, a time, or offsets."),
     ] = None
-    trigger: Annotated[
-        str,
-        typer.Option("--trigger", metavar="DURATION", help="Time between batches.", rich_help_panel=READ),
-    ] = "1s"
-    available_now: Annotated[
-        bool,
-        typer.Option("--available-now", help="Stop when all that is there now is done.", rich_help_panel=READ),
-    ] = False
+    trigger: Annotated[str, typer.Option("--trigger", metavar="DURATION", help="Time between batches.")] = "1s"
+    available_now: Annotated[bool, typer.Option("--available-now", help="Stop when all that is there now is done.")] = (
+        False
+    )
     max_offsets_per_trigger: Annotated[
-        int | None,
-        typer.Option("--max-offsets-per-trigger", metavar="N", min=1, help="Records in a batch.", rich_help_panel=READ),
+        int | None, typer.Option("--max-offsets-per-trigger", metavar="N", min=1, help="Records in a batch.")
     ] = None
-    isolation: Annotated[
-        str,
-        typer.Option("--isolation", metavar="LEVEL", help="Or read_committed.", rich_help_panel=READ),
-    ] = "read_uncommitted"
-    connector: Annotated[
-        str,
-        typer.Option("--connector", metavar="NAME", help="yak, or kafka: Spark's own jar.", rich_help_panel=READ),
-    ] = "yak"
+    isolation: Annotated[str, typer.Option("--isolation", metavar="LEVEL", help="Or read_committed.")] = (
+        "read_uncommitted"
+    )
+    connector: Annotated[str, typer.Option("--connector", metavar="NAME", help="yak, or kafka: Spark's own jar.")] = (
+        "yak"
+    )
     option: Annotated[
         tuple[str, ...],
-        typer.Option(
-            "--option", metavar="KEY=VALUE", help="Of the data source (kafka.… of the client).", rich_help_panel=READ
-        ),
+        typer.Option("--option", metavar="KEY=VALUE", help="Of the data source (kafka.… of the client)."),
     ] = ()
 
     @property
@@ -134,7 +113,7 @@ class ReadOptions(SparkOptions):
     def check(self) -> None:
         """Check the options before Spark starts. Raises UsageError."""
         super().check()
-        trigger_ms(self.trigger)
+        duration_ms(self.trigger)
         key_values("--option", self.option)
         start_options(self.from_)
         if self.to is not None:
@@ -155,13 +134,7 @@ class JobOptions(ReadOptions):
     """Options for reading and writing; most jobs extend them."""
 
     sink: Annotated[
-        str,
-        typer.Option(
-            "--sink",
-            metavar="WHERE",
-            help="console, topic:NAME, parquet:FOLDER or memory:NAME.",
-            rich_help_panel=WRITE,
-        ),
+        str, typer.Option("--sink", metavar="WHERE", help="console, topic:NAME, parquet:FOLDER or memory:NAME.")
     ] = "console"
     checkpoint_dir: Annotated[
         str | None,
@@ -169,16 +142,12 @@ class JobOptions(ReadOptions):
             "--checkpoint-dir",
             metavar="DIR",
             help="Where it resumes from.  [a temporary directory for console and memory]",
-            rich_help_panel=WRITE,
         ),
     ] = None
     output_mode: Annotated[
         str | None,
         typer.Option(
-            "--output-mode",
-            metavar="MODE",
-            help="append, update or complete.  [what job and sink allow, update first]",
-            rich_help_panel=WRITE,
+            "--output-mode", metavar="MODE", help="append, update or complete.  [what job and sink allow, update first]"
         ),
     ] = None
 
@@ -225,7 +194,7 @@ def key_values(flag: str, texts: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
-        if not equals or not key:
+        if not equals or not key.strip():
             raise UsageError("spark-options", f'{flag} "{text}" is not KEY=VALUE', try_=(f"{flag} name=value",))
         found[key.strip()] = value
     return found
@@ -239,11 +208,6 @@ def duration_ms(text: str) -> int:
 def interval(text: str) -> str:
     """A duration in Spark's syntax. Raises UsageError (`bad-duration`)."""
     return f"{duration_ms(text)} milliseconds"
-
-
-def trigger_ms(text: str) -> int:
-    """Milliseconds between batches; 0 means without pause."""
-    return duration_ms(text)
 
 
 def start_options(text: str) -> dict[str, str]:

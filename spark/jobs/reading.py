@@ -8,7 +8,6 @@ import typer
 
 from yak.spark.jobs.options import (
     RECORD_MODES,
-    WHAT,
     JobOptions,
     ReadOptions,
     end_of,
@@ -27,12 +26,7 @@ class EventOptions(JobOptions):
 
     key_field: Annotated[
         str | None,
-        typer.Option(
-            "--key-field",
-            metavar="PATH",
-            help="Group by this field of a JSON value.  [the record's key]",
-            rich_help_panel=WHAT,
-        ),
+        typer.Option("--key-field", metavar="PATH", help="Group by this field of a JSON value.  [the record's key]"),
     ] = None
     time_field: Annotated[
         str | None,
@@ -40,20 +34,17 @@ class EventOptions(JobOptions):
             "--time-field",
             metavar="PATH",
             help="When it happened: epoch ms or ISO-8601 in a JSON value.  [the record's timestamp]",
-            rich_help_panel=WHAT,
         ),
     ] = None
-    watermark: Annotated[
-        str,
-        typer.Option("--watermark", metavar="DURATION", help="How late a record may come.", rich_help_panel=WHAT),
-    ] = "10s"
+    watermark: Annotated[str, typer.Option("--watermark", metavar="DURATION", help="How late a record may come.")] = (
+        "10s"
+    )
     mode: Annotated[
         str,
         typer.Option(
             "--mode",
             metavar="MODE",
             help="Values that are not JSON with the fields asked for: permissive (null), dropmalformed or failfast.",
-            rich_help_panel=WHAT,
         ),
     ] = "permissive"
 

@@ -12,7 +12,7 @@ from yak.errors import UsageError
 from yak.spark.jobs.archive import OLD_MANIFEST, SCHEMA
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job
-from yak.spark.jobs.options import READ, WHAT, WRITE, SparkOptions, key_values
+from yak.spark.jobs.options import SparkOptions, key_values
 from yak.spark.jobs.replay_state import ReplayState
 from yak.spark.jobs.sinks import Running
 
@@ -29,16 +29,10 @@ HEADER: Final = "yak-replayed"
 class Options(SparkOptions):
     """Options of `replay`."""
 
-    archive: Annotated[
-        str, typer.Option("--archive", metavar="FOLDER", help="What the archive job wrote.", rich_help_panel=WHAT)
-    ]
-    topic: Annotated[
-        str, typer.Option("--topic", "-t", metavar="NAME", help="The archived topic.", rich_help_panel=WHAT)
-    ]
-    into: Annotated[str, typer.Option("--into", metavar="NAME", help="The topic to write to.", rich_help_panel=WRITE)]
-    checkpoint_dir: Annotated[
-        str, typer.Option("--checkpoint-dir", metavar="DIR", help="Where it resumes from.", rich_help_panel=WRITE)
-    ]
+    archive: Annotated[str, typer.Option("--archive", metavar="FOLDER", help="What the archive job wrote.")]
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="NAME", help="The archived topic.")]
+    into: Annotated[str, typer.Option("--into", metavar="NAME", help="The topic to write to.")]
+    checkpoint_dir: Annotated[str, typer.Option("--checkpoint-dir", metavar="DIR", help="Where it resumes from.")]
     bootstrap: Annotated[
         str,
         typer.Option(
@@ -47,31 +41,16 @@ class Options(SparkOptions):
             metavar="HOST:PORT,...",
             envvar="YAK_BOOTSTRAP_SERVERS",
             help="Ask these brokers first.",
-            rich_help_panel=WRITE,
         ),
     ] = "127.0.0.1:9092"
-    from_: Annotated[
-        str | None,
-        typer.Option("--from", metavar="TIME", help="Records since then.  [all]", rich_help_panel=READ),
-    ] = None
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Records before then.  [all]", rich_help_panel=READ)
-    ] = None
+    from_: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Records since then.  [all]")] = None
+    to: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Records before then.  [all]")] = None
     chunk_rows: Annotated[
-        int,
-        typer.Option(
-            "--chunk-rows",
-            metavar="N",
-            min=1,
-            help="Records between two entries in the checkpoint.",
-            rich_help_panel=WRITE,
-        ),
+        int, typer.Option("--chunk-rows", metavar="N", min=1, help="Records between two entries in the checkpoint.")
     ] = 1_000_000
     option: Annotated[
         tuple[str, ...],
-        typer.Option(
-            "--option", metavar="KEY=VALUE", help="Of the data source (kafka.… of the client).", rich_help_panel=WRITE
-        ),
+        typer.Option("--option", metavar="KEY=VALUE", help="Of the data source (kafka.… of the client)."),
     ] = ()
 
     def check(self) -> None:

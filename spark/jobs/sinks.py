@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from yak.errors import UsageError
 from yak.spark.jobs import checkpoint
 from yak.spark.jobs.frame import Job, unsupported
-from yak.spark.jobs.options import JobOptions, sink_of, trigger_ms
+from yak.spark.jobs.options import JobOptions, interval, sink_of
 from yak.spark.jobs.reading import source_settings
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def resumable(writer: "DataStreamWriter", job: Job, result: "DataFrame", options
         writer = writer.option("checkpointLocation", options.checkpoint_dir)
     if options.available_now:
         return writer.trigger(availableNow=True)
-    return writer.trigger(processingTime=f"{trigger_ms(options.trigger)} milliseconds")
+    return writer.trigger(processingTime=interval(options.trigger))
 
 
 def output_modes(job: Job, options: JobOptions, kind: str) -> list[str]:

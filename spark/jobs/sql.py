@@ -8,7 +8,7 @@ import typer
 
 from yak.errors import UsageError
 from yak.spark.jobs.frame import Job, unsupported
-from yak.spark.jobs.options import RECORD_MODES, WHAT, JobOptions, interval, one_of
+from yak.spark.jobs.options import RECORD_MODES, JobOptions, interval, one_of
 from yak.spark.jobs.reading import mind, records
 
 if TYPE_CHECKING:
@@ -30,32 +30,24 @@ class Options(JobOptions):
             "-t",
             metavar="[TABLE=]NAME,...",
             help="Topics as tables; a table is called as its topic, with _ for what is no letter.",
-            rich_help_panel=WHAT,
         ),
     ]
-    query: Annotated[str, typer.Option("--query", "-q", metavar="SQL", help="One SELECT.", rich_help_panel=WHAT)]
+    query: Annotated[str, typer.Option("--query", "-q", metavar="SQL", help="One SELECT.")]
     schema: Annotated[
         tuple[str, ...],
         typer.Option(
             "--schema",
             metavar="TABLE=COLUMNS",
             help="Values of a table are JSON with these columns: orders=id STRING, total DOUBLE.",
-            rich_help_panel=WHAT,
         ),
     ] = ()
     watermark: Annotated[
-        str | None,
-        typer.Option(
-            "--watermark", metavar="DURATION", help="How late a record may come, for windows.", rich_help_panel=WHAT
-        ),
+        str | None, typer.Option("--watermark", metavar="DURATION", help="How late a record may come, for windows.")
     ] = None
     mode: Annotated[
         str,
         typer.Option(
-            "--mode",
-            metavar="MODE",
-            help="Values that are not such JSON: permissive, dropmalformed or failfast.",
-            rich_help_panel=WHAT,
+            "--mode", metavar="MODE", help="Values that are not such JSON: permissive, dropmalformed or failfast."
         ),
     ] = "permissive"
 

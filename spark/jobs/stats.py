@@ -7,7 +7,6 @@ import typer
 
 from yak.spark.jobs import windows
 from yak.spark.jobs.frame import Job, unsupported
-from yak.spark.jobs.options import WHAT
 from yak.spark.jobs.reading import numbers
 
 if TYPE_CHECKING:
@@ -25,14 +24,8 @@ _EXACT: Final = "decimal(38,9)"
 class Options(windows.WindowOptions):
     """Options of `stats`."""
 
-    field: Annotated[
-        str,
-        typer.Option("--field", metavar="PATH", help="A number in a JSON value: cpu.percent.", rich_help_panel=WHAT),
-    ]
-    percentiles: Annotated[
-        str,
-        typer.Option("--percentiles", metavar="P,...", help="Between 0 and 100.", rich_help_panel=WHAT),
-    ] = "50,95,99"
+    field: Annotated[str, typer.Option("--field", metavar="PATH", help="A number in a JSON value: cpu.percent.")]
+    percentiles: Annotated[str, typer.Option("--percentiles", metavar="P,...", help="Between 0 and 100.")] = "50,95,99"
 
     def check(self) -> None:
         """Check the options. Raises UsageError."""

@@ -7,7 +7,6 @@ import typer
 
 from yak.spark.jobs import windows
 from yak.spark.jobs.frame import Job, unsupported
-from yak.spark.jobs.options import WHAT
 from yak.spark.jobs.reading import events
 
 if TYPE_CHECKING:
@@ -21,9 +20,7 @@ SUMMARY = "The keys with the most records in each window."
 class Options(windows.WindowOptions):
     """Options of `top-k`."""
 
-    k: Annotated[
-        int, typer.Option("--k", metavar="N", min=1, max=10_000, help="How many keys.", rich_help_panel=WHAT)
-    ] = 10
+    k: Annotated[int, typer.Option("--k", metavar="N", min=1, max=10_000, help="How many keys.")] = 10
 
     def check(self) -> None:
         """Check the options. Raises UsageError."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from yak.spark.jobs.options import WHAT, duration_ms, interval
+from yak.spark.jobs.options import duration_ms, interval
 from yak.spark.jobs.reading import EventOptions
 
 if TYPE_CHECKING:
@@ -16,26 +16,14 @@ if TYPE_CHECKING:
 class WindowOptions(EventOptions):
     """Options for the windows of a job."""
 
-    window: Annotated[
-        str, typer.Option("--window", metavar="DURATION", help="Length of a window.", rich_help_panel=WHAT)
-    ] = "1m"
+    window: Annotated[str, typer.Option("--window", metavar="DURATION", help="Length of a window.")] = "1m"
     slide: Annotated[
         str | None,
-        typer.Option(
-            "--slide",
-            metavar="DURATION",
-            help="A window begins every DURATION.  [one after the other]",
-            rich_help_panel=WHAT,
-        ),
+        typer.Option("--slide", metavar="DURATION", help="A window begins every DURATION.  [one after the other]"),
     ] = None
     session_gap: Annotated[
         str | None,
-        typer.Option(
-            "--session-gap",
-            metavar="DURATION",
-            help="Windows that end after so long a silence of a key.",
-            rich_help_panel=WHAT,
-        ),
+        typer.Option("--session-gap", metavar="DURATION", help="Windows that end after so long a silence of a key."),
     ] = None
 
     def check(self) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from yak.commands import spark_python
 from yak.commands.output import Output
-from yak.commands.spark_progress import Shown, size
+from yak.commands.spark_progress import Shown
 from yak.commands.spark_rows import plain, print_rows
 from yak.commands.spark_run import own_words_first
 from yak.commands.spark_sql import tables_named
@@ -111,7 +111,7 @@ def test_status_of_one_tells_its_queries_and_its_error(yak) -> None:
     for words in (
         "counts-1  --topic orders",
         "./ck",
-        "20 KiB",
+        "20.0 KiB",
         "error[spark-memory]: too little",
         "--driver-memory 4g",
     ):
@@ -250,11 +250,6 @@ def test_two_columns_of_one_name_are_both_shown(capsys) -> None:
     assert capsys.readouterr().out == "KEY  KEY 2\na    b\n"
 
 
-@pytest.mark.parametrize(("count", "words"), [(None, "–"), (0, "0 B"), (1_536, "1.5 KiB"), (50 << 20, "50 MiB")])
-def test_sizes_are_in_the_unit_that_fits(count: int | None, words: str) -> None:
-    assert size(count) == words
-
-
 class Terminal:
     """A stream that is a terminal."""
 
@@ -282,7 +277,7 @@ def test_a_job_that_is_followed_shows_batch_rate_lag_and_state(monkeypatch) -> N
         shown._line._drawn = 0.0
         shown.update()
     assert "120/125" in terminal.text
-    assert "batch 41  now 300/s  lag 5  state 20 KiB" in terminal.text
+    assert "batch 41  now 300/s  lag 5  state 20.0 KiB" in terminal.text
 
 
 # --------------------------------------------------------------------------------------------- the Python of Spark

@@ -10,8 +10,9 @@ import pytest
 from yak.errors import UsageError
 from yak.spark.driver import make, shipping
 from yak.spark.driver.master import addresses_of, check_answers
-from yak.spark.driver.settings import SessionSettings, parse_conf
+from yak.spark.driver.settings import SessionSettings
 from yak.spark.driver.submitting import Submission, submit_command
+from yak.spark.jobs.options import key_values
 
 
 @pytest.mark.parametrize(
@@ -59,9 +60,9 @@ def test_the_master_comes_from_the_environment_as_spark_has_it(monkeypatch: pyte
 
 
 def test_settings_of_spark_are_name_and_value() -> None:
-    assert parse_conf(["a.b=c=d", " e = f"]) == {"a.b": "c=d", "e": " f"}
+    assert key_values("--conf", ("a.b=c=d", " e = f")) == {"a.b": "c=d", "e": " f"}
     with pytest.raises(UsageError):
-        parse_conf(["a.b"])
+        key_values("--conf", ("a.b",))
 
 
 def test_the_users_own_settings_win_and_the_log_is_ours(tmp_path: Path) -> None:
