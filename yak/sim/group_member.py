@@ -229,7 +229,7 @@ class GroupMember:
                 for each in topic.partitions
             }
             self._group.books.fetched(self._group.group_id, asked_at, starts, self.process)
-            self._group.recorder.assigned(self.process, starts, group=self._group.group_id)
+            self._group.recorder.assigned(self.process, starts, group=self._group.group_id, asked_at=asked_at)
             for place, start in starts.items():
                 self._read(place, start)
             then()

@@ -168,9 +168,13 @@ class Recorder:
         *,
         dropped: tuple[Place, ...] = (),
         group: str | None = None,
+        asked_at: float | None = None,
     ) -> None:
-        """A process starts to read at these offsets; -1 where its group has no commit."""
-        self._reads.append(_Assigned(process, self.now, starts, dropped, group))
+        """A process starts to read at these offsets; -1 where its group has no commit.
+
+        `asked_at`: when it sent the OffsetFetch. Its answer may be late, and lack the commits of the meantime.
+        """
+        self._reads.append(_Assigned(process, self.now if asked_at is None else asked_at, starts, dropped, group))
 
     # ------------------------------------------------------------------------------------------------- committing
 

@@ -59,3 +59,30 @@ def test_a_commit_without_an_answer_may_come_at_any_time():
     recorder.committed(commit, Outcome.OK)
     history = recorder.history(lambda _place: True, lambda _group: True, lambda _place: 0)
     assert [(each.outcome, each.offsets) for each in history.commits] == [(Outcome.OK, {"t-0": 4})]
+
+
+def committed_before_the_answer(*, tells_when_it_asked: bool) -> Recorder:
+    """A member asks for the committed offset; another commits 2 before the answer, which says 1, arrives."""
+    world = World()
+    recorder = Recorder(world)
+    asked_at = recorder.now
+    for offset in (1, 2):
+        commit = recorder.commits("m", "g", {PLACE: offset})
+        world.now_us += 1_000
+        recorder.committed(commit, Outcome.OK)
+        if offset == 1:
+            asked_at = recorder.now
+        world.now_us += 1_000
+    recorder.assigned("n", {PLACE: 1}, group="g", asked_at=asked_at if tells_when_it_asked else None)
+    return recorder
+
+
+@pytest.mark.parametrize("tells_when_it_asked", [True, False])
+def test_offset_fetch_with_a_late_answer_may_lack_a_later_commit(tells_when_it_asked):
+    recorder = committed_before_the_answer(tells_when_it_asked=tells_when_it_asked)
+    history = recorder.history(lambda _place: True, lambda _group: True, lambda _place: 0)
+    if tells_when_it_asked:
+        assert must_hold(history).holds
+    else:
+        with pytest.raises(Violation, match="lost-commit"):
+            must_hold(history)
