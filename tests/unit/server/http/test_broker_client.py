@@ -1,13 +1,19 @@
-"""The broker_client: whom it asks, and which problem each failure is."""
+"""The broker client: whom it asks, which problem each failure is, and kept connections to other brokers over real sockets."""
 
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
+from yak.limits import REQUEST_BYTES_MAX
 from yak.protocol.codec import decode_request, encode_response, read_request_header
-from yak.server.http.broker_client import BrokerClient, RemoteLost
+from yak.server.http import broker_client
+from yak.server.http.broker_client import BrokerClient, RemoteBrokers, RemoteLost
 from yak.server.http.problems import Problem
 from yak.server.in_process import Closed
 
@@ -90,3 +96,230 @@ def test_each_failure_is_a_problem(node_id: int | None, how: Any, status: int, e
     assert (raised.value.status, raised.value.error) == (status, error)
     assert words in raised.value.message
     assert raised.value.hint
+
+
+Handler = Callable[[trio.SocketStream], Awaitable[None]]
+
+
+class OtherBroker:
+    """Answers each frame by `handle(frame)`; counts connections."""
+
+    def __init__(self, handle: Callable[[bytes, trio.SocketStream], Awaitable[bytes | None]]) -> None:
+        self._handle = handle
+        self.connections = 0
+        self.open: list[trio.SocketStream] = []
+        self.port = 0
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        self.connections += 1
+        self.open.append(stream)
+        try:
+            async with stream:
+                while frame := await receive_frame(stream):
+                    answer = await self._handle(frame, stream)
+                    if answer is None:
+                        return
+                    await stream.send_all(answer)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return
+
+
+async def receive_frame(stream: trio.SocketStream) -> bytes:
+    data = b""
+    while len(data) < 4 or len(data) < 4 + struct.unpack(">i", data[:4])[0]:
+        more = await stream.receive_some(65536)
+        if not more:
+            return b""
+        data += more
+    return data[4:]
+
+
+def framed(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+async def echo(frame: bytes, _stream: trio.SocketStream) -> bytes:
+    return framed(b"corr" + frame)
+
+
+@asynccontextmanager
+async def other_broker(
+    handle: Callable[[bytes, trio.SocketStream], Awaitable[bytes | None]] = echo,
+) -> AsyncIterator[OtherBroker]:
+    made = OtherBroker(handle)
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        made.port = listeners[0].socket.getsockname()[1]
+        nursery.start_soon(trio.serve_listeners, made.serve, listeners)
+        yield made
+        nursery.cancel_scope.cancel()
+
+
+def test_one_connection_serves_one_question_after_the_other() -> None:
+    async def main() -> None:
+        async with other_broker() as other:
+            brokers = RemoteBrokers()
+            for number in range(5):
+                frame = b"question %d" % number
+                assert await brokers.ask("127.0.0.1", other.port, frame) == b"corr" + frame
+            assert other.connections == 1
+
+    trio.run(main)
+
+
+def test_questions_at_once_have_connections_of_their_own_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_client, "_IDLE_PER_BROKER_MAX", 3)
+
+    async def main() -> None:
+        everybody = trio.Event()
+        waiting = 0
+
+        async def handle(frame: bytes, _stream: trio.SocketStream) -> bytes:
+            nonlocal waiting
+            waiting += 1
+            if waiting == 10:
+                everybody.set()
+            await everybody.wait()
+            return framed(b"corr" + frame)
+
+        async with other_broker(handle) as other:
+            brokers = RemoteBrokers()
+            async with trio.open_nursery() as nursery:
+                for number in range(10):
+                    nursery.start_soon(brokers.ask, "127.0.0.1", other.port, b"%d" % number)
+            assert other.connections == 10
+            async with trio.open_nursery() as nursery:
+                for number in range(3):
+                    nursery.start_soon(brokers.ask, "127.0.0.1", other.port, b"%d" % number)
+            assert other.connections == 10
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            still_open = [stream for stream in other.open if stream.socket.fileno() != -1]
+            assert len(still_open) == 3
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("says_more", [True, False])
+def test_an_idle_connection_that_was_closed_or_spoken_on_is_not_used_again(says_more: bool) -> None:
+    async def main() -> None:
+        async with other_broker() as other:
+            brokers = RemoteBrokers()
+            await brokers.ask("127.0.0.1", other.port, b"first")
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            if says_more:
+                await other.open[0].send_all(framed(b"nobody asked"))
+            else:
+                await other.open[0].aclose()
+            await trio.sleep(0.05)
+            assert await brokers.ask("127.0.0.1", other.port, b"second") == b"corrsecond"
+            assert other.connections == 2
+
+    trio.run(main)
+
+
+def test_an_idle_connection_that_is_old_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_client, "_IDLE_SECONDS_MAX", 0.02)
+
+    async def main() -> None:
+        async with other_broker() as other:
+            brokers = RemoteBrokers()
+            for frame in (b"first", b"second"):
+                assert await brokers.ask("127.0.0.1", other.port, frame) == b"corr" + frame
+                await trio.sleep(0.05)
+            assert other.connections == 2
+
+    trio.run(main)
+
+
+def test_a_broker_that_came_back_is_found_again() -> None:
+    async def main() -> None:
+        brokers = RemoteBrokers()
+        async with other_broker() as other:
+            await brokers.ask("127.0.0.1", other.port, b"first")
+            port = other.port
+        with pytest.raises(RemoteLost):
+            await brokers.ask("127.0.0.1", port, b"second")
+        async with other_broker() as other:
+            assert await brokers.ask("127.0.0.1", other.port, b"third") == b"corrthird"
+
+    trio.run(main)
+
+
+def test_a_question_that_is_given_up_takes_its_connection_with_it() -> None:
+    async def main() -> None:
+        async def handle(frame: bytes, _stream: trio.SocketStream) -> bytes:
+            if frame == b"slow":
+                await trio.sleep(0.1)
+            return framed(b"corr" + frame)
+
+        async with other_broker(handle) as other:
+            brokers = RemoteBrokers()
+            await brokers.ask("127.0.0.1", other.port, b"first")
+            with trio.move_on_after(0.02):
+                await brokers.ask("127.0.0.1", other.port, b"slow")
+            for _ in range(5):  # the answer to the slow one must never come to another
+                assert await brokers.ask("127.0.0.1", other.port, b"next") == b"corrnext"
+                await trio.sleep(0.03)
+            assert other.connections == 2
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        b"",
+        b"\0\0",
+        framed(b"corr and more")[:-3],
+        struct.pack(">i", -1),
+        struct.pack(">i", 3) + b"abc",
+        struct.pack(">i", REQUEST_BYTES_MAX + 1) + b"x",
+        framed(b"one") + framed(b"two"),
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    ],
+)
+def test_what_is_no_answer_is_a_lost_broker_and_its_connection_is_dropped(answer: bytes | None) -> None:
+    async def main() -> None:
+        async def handle(frame: bytes, stream: trio.SocketStream) -> bytes | None:
+            if frame == b"well":
+                return framed(b"corrwell")
+            if answer:
+                await stream.send_all(answer)
+            return None
+
+        async with other_broker(handle) as other:
+            brokers = RemoteBrokers()
+            with pytest.raises(RemoteLost, match=r"\w"), trio.fail_after(5):
+                await brokers.ask("127.0.0.1", other.port, b"badly")
+            assert await brokers.ask("127.0.0.1", other.port, b"well") == b"corrwell"
+            assert other.connections == 2
+
+    trio.run(main)
+
+
+def test_nobody_there_is_a_lost_broker() -> None:
+    async def main() -> None:
+        async with other_broker() as other:
+            port = other.port
+        with pytest.raises(RemoteLost, match=r"refused|connect"):
+            await RemoteBrokers().ask("127.0.0.1", port, b"question")
+        with pytest.raises(RemoteLost):
+            await RemoteBrokers().ask("no.such.host.invalid", port, b"question")
+
+    trio.run(main)
+
+
+def test_an_answer_in_many_pieces_is_put_together() -> None:
+    async def main() -> None:
+        async def handle(frame: bytes, stream: trio.SocketStream) -> bytes:
+            whole = framed(b"corr" + bytes(1_000_000))
+            for start in range(20):
+                await stream.send_all(whole[start : start + 1])
+                await trio.sleep(0.001)
+            return whole[20:]
+
+        async with other_broker(handle) as other:
+            assert len(await RemoteBrokers().ask("127.0.0.1", other.port, b"much")) == 1_000_004
+
+    trio.run(main)
