@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from yak.errors import UsageError, YakError
-from yak.spark.driver.carried import found_in
 
+_LINE = re.compile(r"SourceError: \[([a-z]+(?:-[a-z]+)*)\] ([^\n]+)")
+"""`yak.spark.source.errors.SourceError` in one line, which arrives in a worker's traceback or in SQL's `raise_error`."""
+_QUOTES = {'"': '"', "{": "}", "[": "]"}
 _LOG_END_BYTES = 200_000
 _WORDS_MAX = 300
 
@@ -44,6 +46,30 @@ def translate(error: BaseException, log: Path | None = None) -> YakError:
     if kind in ("AnalysisException", "ParseException") or condition.startswith(_SQL_CONDITIONS):
         return _bad_query(condition, text)
     return _with_log(_failed(text), log)
+
+
+def found_in(text: str) -> YakError | None:
+    """The last `SourceError` in a text, `[slug] what: why. Try: this; or that`; None when there is none."""
+    found = _LINE.findall(text)
+    if not found:
+        return None
+    slug, words = found[-1]
+    words, _, tries = re.sub(r"\s*SQLSTATE: .*", "", words).partition(". Try: ")
+    message, why = parts_of(words)
+    return UsageError(slug, message, why=why, try_=tuple(tries.split("; or ")) if tries else ())
+
+
+def parts_of(words: str) -> tuple[str, str]:
+    """Split `what: why`. Ignores a colon in quotes or brackets, and one after the first word (`orders-0: …`)."""
+    closing: list[str] = []
+    for index, sign in enumerate(words):
+        if closing and sign == closing[-1]:
+            closing.pop()
+        elif sign in _QUOTES:
+            closing.append(_QUOTES[sign])
+        elif not closing and words.startswith(": ", index) and " " in words[:index]:
+            return words[:index], words[index + 2 :]
+    return words, ""
 
 
 def in_lines(error: YakError) -> str:

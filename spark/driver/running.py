@@ -51,11 +51,6 @@ class RunningJob:
             active[0].awaitTermination(1)
         stop_in_order(queries)
 
-    def tell(self, **changes: Any) -> None:
-        """Update fields of run.json: `checkpoint=…`."""
-        self.run = replace(self.run, **changes)
-        spark_runs.save(self.run)
-
 
 def stop_in_order(queries: Sequence[Any], timeout_s: float = BATCH_END_S) -> None:
     """Stop queries in the given order, each between two batches or after `timeout_s`."""

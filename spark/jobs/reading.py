@@ -1,6 +1,5 @@
 """Topics as DataFrames for the jobs: raw records, and records with key, time and a JSON field as columns."""
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -126,11 +125,10 @@ def mind(frame: "DataFrame", is_good: "Column", what: str, mode: str) -> "DataFr
     if mode == "dropmalformed":
         return frame.where(is_good)
     place = f.concat_ws("/", "topic", f.col("partition").cast("string"), f.col("offset").cast("string"))
-    # `yak.spark.driver.carried` parses this from Spark's error text. The mark is split into two pieces, because Spark
+    # `yak.spark.driver.errors` parses this line from Spark's error text. Its mark is split into two pieces, because Spark
     # also prints the query's plan, which contains this expression.
-    rest = json.dumps([f"its value is not JSON, or has {what}", ["--mode permissive", "--mode dropmalformed"], 2])
-    pieces = (f.lit("yak-"), f.lit('error: ["spark-json", "record '), place, f.lit(' is malformed", ' + rest[1:]))
-    message = f.concat(*pieces)
+    said = f" is malformed: its value is not JSON, or has {what}. Try: --mode permissive; or --mode dropmalformed"
+    message = f.concat(f.lit("Source"), f.lit("Error: [spark-json] record "), place, f.lit(said))
     return frame.where(f.when(is_good, f.lit(True)).otherwise(f.raise_error(message).cast("boolean")))
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from yak.errors import UsageError, YakError
-from yak.spark.driver import carried
 from yak.spark.driver.errors import is_of_spark, needs_pyspark, translate
 from yak.spark.source.errors import SourceError, data_loss
 
@@ -105,10 +104,12 @@ def test_our_own_errors_come_through_spark_whole(raised: SourceError) -> None:
 
 
 def test_so_does_what_sql_raises() -> None:
-    text = 'USER_RAISED_EXCEPTION] yak-error: ["spark-record", "record 0@1 is malformed", "why", ["a", "b"], 2] SQLSTATE: P0001'
+    text = (
+        "[USER_RAISED_EXCEPTION] SourceError: [spark-json] record t/0/1 is malformed: why. Try: a; or b SQLSTATE: P0001"
+    )
     error = translate(RuntimeError(text))
-    assert (error.code, error.message, error.exit_code) == ("spark-record", "record 0@1 is malformed", 2)
-    assert carried.found_in("yak-error: [torn") is None
+    assert (error.code, error.message, error.exit_code) == ("spark-json", "record t/0/1 is malformed", 2)
+    assert (error.why, error.try_) == ("why", ("a", "b"))
 
 
 def test_an_error_of_ours_stays_what_it_is() -> None:
