@@ -88,7 +88,7 @@ def is_of_spark(error: BaseException) -> bool:
 
 def _java_ended(log: Path | None) -> YakError:
     """The error for an ended Java process; the reason is taken from the end of the log, if it is there."""
-    last = _end_of(log)
+    last = end_of(log)
     for pattern, make in _KNOWN:
         found = re.search(pattern, last, re.DOTALL)
         if found:
@@ -241,7 +241,8 @@ def _one_line(text: str) -> str:
     return line if len(line) <= _WORDS_MAX else line[: _WORDS_MAX - 1] + "…"
 
 
-def _end_of(log: Path | None) -> str:
+def end_of(log: Path | None) -> str:
+    """The last 200 kB of a log; empty when there is none."""
     if log is None:
         return ""
     try:

@@ -12,14 +12,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from yak.errors import UsageError, YakError
 from yak.local import spark_runs
 from yak.local.processes import identify
-from yak.spark.driver.errors import in_lines, translate
+from yak.spark.driver.errors import end_of, in_lines, translate
 from yak.spark.driver.java import use_java
 from yak.spark.driver.make import log_option, require_pyspark
 from yak.spark.driver.master import check_answers
@@ -28,7 +27,6 @@ from yak.spark.driver.shipping import submit_arguments
 
 DEPLOY_MODES = ("client", "cluster")
 _SUBMITTED = Path(__file__).with_name("submitted.py")
-_TAIL_BYTES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ def _run(run: spark_runs.Run, arguments: Sequence[str]) -> int:
     if code == 0:
         spark_runs.end(now, "finished")
         return 0
-    error = spark_runs.error_of(run) or translate(RuntimeError(_tail(errors)), run.log)
+    error = spark_runs.error_of(run) or translate(RuntimeError(end_of(errors)), run.log)
     return _failed(now, error)
 
 
@@ -142,14 +140,6 @@ def _failed(run: spark_runs.Run, error: YakError) -> int:
     spark_runs.end(run, "failed")
     sys.stderr.write(in_lines(error))
     return error.exit_code
-
-
-def _tail(path: Path) -> str:
-    with suppress(OSError), path.open("rb") as file:
-        file.seek(0, 2)
-        file.seek(max(0, file.tell() - _TAIL_BYTES))
-        return file.read().decode(errors="replace")
-    return ""
 
 
 if __name__ == "__main__":
