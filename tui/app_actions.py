@@ -7,6 +7,7 @@ from typing import Any
 from textual import work
 from textual.app import SystemCommand
 from textual.screen import Screen
+from textual.widgets import Input, TextArea
 
 from yak.errors import UsageError, YakError
 from yak.tui import command_line, help_text
@@ -22,25 +23,35 @@ from yak.tui.widgets.prompt import Prompt
 class Actions(AppBase):
     """The actions of `tui/keys/everywhere.py`, and the commands after `:`."""
 
-    @work(exclusive=True, group="prompt")
-    async def action_command(self) -> None:
-        """Open the command line (`:`)."""
-        typed = await self.push_screen_wait(Prompt(":", completion=command_line.completion))
-        if typed:
-            try:
-                await command_line.run(self, typed)
-            except YakError as error:
-                self.show_error(error)
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave `:` and `/` to text fields and dialogs, although their bindings have priority.
 
-    @work(exclusive=True, group="prompt")
-    async def action_find(self) -> None:
+        The bindings have priority so that the prompt is on top before the next key of a pasted text is read.
+        """
+        if action in ("command", "find"):
+            return isinstance(self.screen, YakScreen) and not isinstance(self.screen.focused, Input | TextArea)
+        return super().check_action(action, parameters)
+
+    def action_command(self) -> None:
+        """Open the command line (`:`)."""
+
+        def typed(text: str | None) -> None:
+            if text:  # later: the prompt must leave its own stack of screens before another screen is shown
+                self.call_later(self._run_typed, text)
+
+        self.push_screen(Prompt(":", completion=command_line.completion), typed)
+
+    def action_find(self) -> None:
         """Open the filter line (`/`); the filter applies as it is typed."""
         screen = self.screen
         if not isinstance(screen, YakScreen):
             return
         before = screen.filter_words()
-        typed = await self.push_screen_wait(Prompt("/", value=before, changed=partial(self._filter, screen)))
-        self._filter(screen, before if typed is None else typed)
+
+        def typed(text: str | None) -> None:
+            self._filter(screen, before if text is None else text)
+
+        self.push_screen(Prompt("/", value=before, changed=partial(self._filter, screen)), typed)
 
     def _filter(self, screen: YakScreen, text: str) -> str:
         """Set the filter; return its error, or an empty text."""

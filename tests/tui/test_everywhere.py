@@ -4,12 +4,15 @@ import asyncio
 
 import pytest
 from pictures import recorded_app, recorded_source
+from textual import events
+from textual.widgets import Input
 
 from yak.errors import UsageError
 from yak.tui.keys import KEYS, check_keymap, clashes
 from yak.tui.screens.base import YakScreen
 from yak.tui.screens.table import SCREENS
-from yak.tui.widgets.dialogs import TextDialog
+from yak.tui.widgets.chrome import KeyBar, Rail
+from yak.tui.widgets.dialogs import Field, FormDialog, TextDialog
 from yak.tui.widgets.grid import Grid
 
 
@@ -101,6 +104,82 @@ def test_where_only_looking_is_allowed_no_key_changes_anything(entry):
                     await pilot.pause()
                     assert app.screen is before, f"{key.id} opened {app.screen}"
             assert not [each for each in source.asked if each[0] != "GET"]
+
+    run(scenario())
+
+
+def paste(app, text):
+    """All keys at once, as a terminal sends a pasted text."""
+    for letter in text:
+        key = {":": "colon", "/": "slash", "\r": "enter"}.get(letter, letter)
+        app.post_message(events.Key(key, letter))
+
+
+@pytest.mark.parametrize("name", ["replication", "failover", "groups"])
+def test_a_pasted_command_opens_its_screen(name):
+    async def scenario():
+        app = recorded_app(start="failover" if name == "replication" else "topics")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.3)
+            paste(app, f":{name}\r")
+            for _ in range(40):
+                await pilot.pause(0.05)
+                if app.current_mode == name:
+                    break
+            await pilot.pause(0.3)
+            assert app.current_mode == name
+            assert len(app.screen_stack) == 1, app.screen
+
+    run(scenario())
+
+
+def test_a_pasted_filter_with_capitals_opens_no_question():
+    async def scenario():
+        app = recorded_app(start="failover")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.3)
+            paste(app, "/KPAD")
+            await pilot.pause(0.5)
+            assert app.screen.query_one("#prompt-input", Input).value == "KPAD"
+            assert app.screen_below().filter_words() == "KPAD"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
+def test_the_key_bar_ends_with_help(entry):
+    async def scenario():
+        app = recorded_app(start=entry.name)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.3)
+            bar = app.screen.query_one(KeyBar)
+            assert "? help" in bar.render_line(0).text
+
+    run(scenario())
+
+
+def test_the_rail_shows_the_whole_address_of_a_cluster_without_a_name():
+    async def scenario():
+        app = recorded_app(context="", source=recorded_source(title="127.0.0.1:19092"))
+        async with app.run_test(size=(140, 40)) as pilot:
+            await pilot.pause(0.3)
+            assert "127.0.0.1:19092" in str(app.screen.query_one(Rail).content)
+
+    run(scenario())
+
+
+def test_a_checkbox_that_is_off_has_no_letter_in_it():
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.2)
+            app.push_screen(FormDialog("Choose", [Field("on", "It", "true", is_check=True)], command=lambda _: ""))
+            await pilot.pause(0.2)
+            box = app.screen.query_one("#field-on")
+            shown = box.render_line(0).text
+            box.value = False
+            await pilot.pause(0.1)
+            assert ("X" in shown, "X" in box.render_line(0).text) == (True, False)
 
     run(scenario())
 

@@ -21,8 +21,6 @@ PUSHED = (
     ("producer", "orders"),
 )
 """Screens with something opened in them."""
-LASTING = ("listen", "prompt")
-"""Workers that end with the app or with the prompt."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +34,7 @@ async def settle(pilot):
     await pilot.pause()
     quiet = 0
     while quiet < 3:
-        asked = [each for each in pilot.app.workers if each.group not in LASTING and not each.is_finished]
+        asked = [each for each in pilot.app.workers if each.group != "listen" and not each.is_finished]
         quiet = 0 if asked else quiet + 1
         if asked:  # of an empty list all would be waited for
             await asyncio.wait_for(pilot.app.workers.wait_for_complete(asked), 5)

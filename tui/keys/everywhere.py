@@ -22,8 +22,14 @@ KEYS: Final = (
         Key(f"go.{name}", key, name, f"Go to {what}.", is_shown=False, action=f"go('{name}')")
         for key, name, what in _SCREENS
     ),
-    Key("app.command", "colon", "command", "Type a command: a screen, or what is to be done."),
-    Key("app.find", "slash", "filter", "Show only lines with a text; !text: without it; ~text: a regular expression."),
+    Key("app.command", "colon", "command", "Type a command: a screen, or what is to be done.", is_priority=True),
+    Key(
+        "app.find",
+        "slash",
+        "filter",
+        "Show only lines with a text; !text: without it; ~text: a regular expression.",
+        is_priority=True,
+    ),
     Key("app.help", "question_mark", "help", "What all keys of this screen do."),
     Key("app.palette", "ctrl+p", "palette", "All commands, found by any part of their name.", is_shown=False),
     Key("app.back", "escape,q", "back", "Back to where you came from; clears a filter first.", is_shown=False),

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from yak.tui.look import Look, ago, span
 from yak.tui.rows.cells import Cell
+from yak.tui.rows.topics import is_internal
 from yak.tui.state.elections import Failover
 
 
@@ -63,14 +64,21 @@ def steps(failover: Failover, look: Look) -> list[Cell]:
 def moves(failover: Failover, look: Look, width: int) -> str:
     """`orders-0 1 -> 2 (epoch 4), orders-1 1 -> 3 (epoch 2) and 5 more`: those that fit."""
     arrow, words, named = look.sign("arrow"), "", 0
+    internal = sum(is_internal(name.rpartition("-")[0]) for name in failover.moved)
+    width -= len(" and 999 internal") if internal else 0
     for name, (before, after, epoch) in failover.moved.items():
+        if is_internal(name.rpartition("-")[0]):
+            continue
         one = f"{name} {_node(before)} {arrow} {_node(after)} (epoch {epoch})"
         longer = f"{words}, {one}" if words else one
         if words and len(longer) + len(" and 99999 more") > width:
             break
         words, named = longer, named + 1
-    more = len(failover.moved) - named
-    return words + (f" and {more} more" if more else "")
+    more = len(failover.moved) - named - internal
+    parts = [words] if words else []
+    parts += [f"{more} more"] if more else []
+    parts += [f"{internal} internal"] if internal else []
+    return " and ".join(parts)
 
 
 def _node(node: int | None) -> str:

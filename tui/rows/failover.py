@@ -7,6 +7,7 @@ from yak.tui.demo.state import DemoState
 from yak.tui.look import Look, ago, span
 from yak.tui.rows.brokers import state_cell
 from yak.tui.rows.cells import Cell, Column, Row, Tone
+from yak.tui.rows.topics import is_internal
 from yak.tui.state.drill import Action, Timeline
 from yak.tui.state.picture import Broker, Picture
 
@@ -148,7 +149,13 @@ def timeline_lines(found: Timeline, look: Look, width: int, height: int, now_ms:
         words = "1 replica" if len(found.truncated) == 1 else f"{len(found.truncated)} replicas"
         lines.append([Cell(f"{look.sign('warn')} {words} cut off what the new leader does not have", "warn")])
     room = height - len(lines)
-    moved = sorted(found.moved.values(), key=lambda each: (each.partition.startswith("__"), each.partition))
+    moved = sorted(
+        (each for each in found.moved.values() if not is_internal(each.partition.rpartition("-")[0])),
+        key=lambda each: (each.partition.startswith("__"), each.partition),
+    )
+    internal = len(found.moved) - len(moved)
+    has_internal = internal > 0 and room > (1 if moved else 0)
+    room -= has_internal
     if moved and room > 0:
         shown = moved if len(moved) <= room else moved[: room - 1]
         for each in shown:
@@ -160,8 +167,11 @@ def timeline_lines(found: Timeline, look: Look, width: int, height: int, now_ms:
             )
         if len(shown) < len(moved):
             left = len(moved) - len(shown)
-            words = f"and {left} more" if shown else f"{left} partitions have another leader"
+            words = f"and {left} more" if shown else f"{len(found.moved)} partitions have another leader"
             lines.append([Cell(f"  {words}", "dim")])
+    if has_internal:
+        words = "1 partition" if internal == 1 else f"{internal} partitions"
+        lines.append([Cell(f"  {words} of internal topics", "dim")])
     return lines
 
 

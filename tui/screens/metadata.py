@@ -200,6 +200,8 @@ class MetadataScreen(AskingScreen):
             first, last = sorted((self.mark, offset))
             title = f"What changed from record {first} to {last}"
         hint = f"{self.look.sign('mark')} this record" if self.mark is None else "= no more"
+        if self._image_of != (offset, self.mark):
+            hint = f"reading; below is still record {self._image_of[0]}" if self._image_of else "reading ..."
         return title, self._image_words or hint
 
     # navigation
@@ -210,8 +212,7 @@ class MetadataScreen(AskingScreen):
         grid = self.query_one("#log", Grid)
         if grid.cursor_index == grid.row_count - 1 and not grid.filter_text:
             grid.is_following = True
-        self._show_place(self.app.now_ms())
-        self._show_record()
+        self.paint(self.app.now_ms())
         if self._resting is not None:
             self._resting.stop()
         self._resting = self.set_timer(_DEBOUNCE_S, self._rested)

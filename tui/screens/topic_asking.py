@@ -40,6 +40,7 @@ class TopicAnswers:
         self.readers: dict[str, Reader] | None = None
         self.groups_left_out = 0
         self.messages: dict[int, list[Message]] = {}
+        self.has_tail = False
         self.configs: list[ConfigValue] = []
         self.errors: dict[str, YakError] = {}
         self._asked_ms: dict[str, int] = {}
@@ -146,6 +147,7 @@ class TopicAnswers:
         await asyncio.gather(
             *(one(each.partition, each.high_watermark or 0) for each in busiest if each.high_watermark)
         )
+        self.has_tail = bool(busiest) and all(each.high_watermark is not None for each in busiest)
 
 
 _AGES: Final = {"facts": FACTS_MS, "groups": GROUPS_MS, "configs": CONFIGS_MS, "tail": TAIL_MS}

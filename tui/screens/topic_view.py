@@ -230,7 +230,7 @@ class TopicView(ChangesTopics):
         answers, grid = self._answers, self.query_one(where, Grid)
         messages = [each for held in answers.messages.values() for each in held]
         rows = topic_readers.tail_rows(messages, self.look, now_ms, TAIL_MESSAGES)
-        empty = f"Nothing is in {self.topic} yet. p sends a message."
+        empty = f"{self.topic} has no records. p sends one." if answers.has_tail else "asking ..."
         if "tail" in answers.errors:
             empty = _error_words(answers, "tail")
         grid.show(topic_readers.TAIL_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)

@@ -6,6 +6,7 @@ from textual import events
 from textual.widgets import Static
 
 from yak.tui.rows.cells import Cell
+from yak.tui.widgets.columns import cut
 from yak.tui.widgets.line import Line
 
 if TYPE_CHECKING:
@@ -33,14 +34,16 @@ class KeyBar(Line):
             seen.add(binding.id)
             cells = general if binding.id in EVERYWHERE or binding.id not in KEYS else own
             cells.append(Cell(f"{self.app.get_key_display(binding)} {binding.description}"))
+        last = [each for each in general if each.text.endswith(" help")]  # the key that explains those left out
+        room -= sum(len(each.text) + 2 for each in last)
         chosen: list[Cell] = []
-        for cell in (*own, *general):
+        for cell in (*own, *(each for each in general if each not in last)):
             needed = len(cell.text) + 2
-            if len(chosen) == BAR_KEYS_MAX or needed > room:
+            if len(chosen) + len(last) == BAR_KEYS_MAX or needed > room:
                 continue
             chosen.append(cell)
             room -= needed
-        self.show(chosen)
+        self.show([*chosen, *last])
 
     def on_resize(self) -> None:
         """Fit the keys to the new width."""
@@ -69,7 +72,7 @@ class Rail(Static):
         lines += [Content(""), Content.styled(" Context", "bold")]
         for name, is_used in self.app.context_names():
             sign = self.app.look.sign("up" if is_used else "down")
-            lines.append(Content.styled(f"   {name[:13]} {sign}", "" if is_used else "$dim"))
+            lines.append(Content.styled(f" {cut(name, 16):<16} {sign}", "" if is_used else "$dim"))
         self.update(Content("\n").join(lines))
 
     def on_click(self, event: events.Click) -> None:

@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Checkbox, Input, Label, Select, Static
 
 from yak.errors import YakError
+from yak.tui.widgets.check import Check
 from yak.tui.widgets.plain import title
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
 
     def _widget(self, field: Field) -> Input | Select[str] | Checkbox:
         if field.is_check:
-            return Checkbox(field.label, field.value == "true", id=field.widget_id, compact=True)
+            return Check(field.label, field.value == "true", id=field.widget_id)
         if field.choices:
             options = [(each, each) for each in field.choices]
             value = field.value or field.choices[0]

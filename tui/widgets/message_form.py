@@ -11,6 +11,7 @@ from textual.widgets import Checkbox, Input, Label, Select, TextArea
 from yak.tui.produce.form import KEY_KINDS, VALUE_KINDS, Form, Problem, Wrong, samples
 from yak.tui.produce.plan import ACKS, CODECS
 from yak.tui.rows.cells import Cell
+from yak.tui.widgets.check import Check
 from yak.tui.widgets.line import Line
 from yak.tui.widgets.topic_field import TopicField
 
@@ -61,7 +62,7 @@ class MessageForm(Vertical):
             yield Label("Send", classes="name")
             yield _choice("form-acks", ACKS, {each: f"acks {each}" for each in ACKS})
             yield _choice("form-compression", CODECS, {"none": "not packed"})
-            yield Checkbox("fill {{i}} …", value=True, compact=True, id="form-template")
+            yield Check("fill {{i}} …", value=True, id="form-template")
 
     def form(self) -> Form:
         """The present input."""

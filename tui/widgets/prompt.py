@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -24,6 +24,7 @@ class _Completing(Suggester):
 class Prompt(ModalScreen[str | None]):
     """Returns the typed text; None after escape. `changed` is called at each letter and returns an error text."""
 
+    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "leave"),
         Binding("tab", "complete", "complete", priority=True),
@@ -52,6 +53,23 @@ class Prompt(ModalScreen[str | None]):
             )
             yield Static("", id="prompt-error", markup=False)
 
+    def on_mount(self) -> None:
+        """Focus the field, after the keys that came before."""
+        self.call_later(self._focus)
+
+    def _focus(self) -> None:
+        if self.message_queue_size:  # keys that were typed while this was mounted: `on_key` passes them on first
+            self.call_later(self._focus)
+        else:
+            self.set_focus(self.query_one(Input), scroll_visible=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """Pass a key that was typed before the field had the focus on to the field, in order."""
+        if self.focused is None:
+            event.stop()
+            event.prevent_default()
+            self.query_one(Input)._forward_event(events.Key(event.key, event.character))  # noqa: SLF001
+
     @on(Input.Changed)
     def tell(self, event: Input.Changed) -> None:
         """Pass each change on, and show its error."""
@@ -66,8 +84,8 @@ class Prompt(ModalScreen[str | None]):
 
     def action_complete(self) -> None:
         """Accept the suggestion."""
-        field = self.query_one(Input)
-        if self._completion is not None:
+        field = next(iter(self.query(Input)), None)
+        if field is not None and self._completion is not None:
             found = self._completion(field.value)
             if found:
                 field.value = found

@@ -100,6 +100,15 @@ def test_the_wait_of_the_clients_and_what_moved_are_told() -> None:
     assert "orders-0" not in words(timeline_lines(killed(), LOOK, 80, 6, 1_000_200)[:6])
 
 
+def test_moved_partitions_of_internal_topics_are_one_line() -> None:
+    found = killed()
+    for number in range(30):
+        found.moved[f"__consumer_offsets-{number}"] = Moved(f"__consumer_offsets-{number}", 1, 2, 5, 40)
+    lines = [line[0].text for line in timeline_lines(found, LOOK, 80, 20, 1_000_200)]
+    assert lines[-1] == "  30 partitions of internal topics"
+    assert not any("__consumer_offsets" in line for line in lines)
+
+
 def test_partitions_of_users_come_first_and_those_without_room_are_counted() -> None:
     found = killed()
     for number in range(30):
