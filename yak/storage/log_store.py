@@ -414,7 +414,7 @@ class LogStore:
         decided: Created = {}
         for new in wanted:
             try:
-                log = self._planned_log(new, is_new=is_new, replaces_lost=replaces_lost)
+                log = self.planned_log(new, is_new=is_new, replaces_lost=replaces_lost)
             except LogDirectoryFailure as failure:
                 decided[new[0]] = failure
                 continue
@@ -430,7 +430,7 @@ class LogStore:
                     counts[each.directory] += 1
         return LogCreation(tuple(planned), decided, counts, self._opened_ms)
 
-    def _planned_log(self, new: NewLog, *, is_new: bool, replaces_lost: bool) -> Log | PlannedLog:
+    def planned_log(self, new: NewLog, *, is_new: bool, replaces_lost: bool) -> Log | PlannedLog:
         """The log, if it exists, or the plan to create it. Raises LogDirectoryFailure."""
         topic_partition, topic_id, _config = new
         if not self.online():

@@ -9,6 +9,7 @@ from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage import producer_state
 from yak.storage.log import Log
+from yak.storage.log_creation import NewLog
 from yak.storage.log_store import LogStore
 from yak.storage.producer_state import ProducerState
 from yak.storage.reader import PendingRead
@@ -68,16 +69,17 @@ def _keep_the_torn_tail(swaps: Swaps) -> None:
 
 
 def _records_come_back(swaps: Swaps) -> None:
-    real = LogStore.create
+    real = LogStore.planned_log
 
-    def create(self: LogStore, topic_partition: Any, topic_id: Any, *arguments: Any, **named: Any) -> Any:
+    def planned(self: LogStore, new: NewLog, **named: bool) -> Any:
+        topic_partition, topic_id, _config = new
         held = self.logs.get(topic_partition)
         if held is None:
-            return real(self, topic_partition, topic_id, *arguments, **named)
+            return real(self, new, **named)
         held.topic_id = topic_id
         return held
 
-    swaps.put(LogStore, "create", create)
+    swaps.put(LogStore, "planned_log", planned)
     swaps.put(LogStore, "delete", lambda _self, _log, **_named: lambda: None)
 
 
