@@ -89,11 +89,11 @@ dist: setup  ## build the executable in dist/, as a folder and as one file
 
 .PHONY: bench-kafka
 bench-kafka: setup  ## compare YAK with Apache Kafka (needs Java, mvn)
-	$(BIN)/python tests/bench/bench_kafka.py $(ARGS)
+	$(BIN)/python benchmarks/bench_kafka.py $(ARGS)
 
 .PHONY: bench-spark
 bench-spark: setup  ## compare YAK's Spark source with Spark's Kafka connector (needs Java, mvn)
-	$(BIN)/python tests/bench/bench_spark.py $(ARGS)
+	$(BIN)/python benchmarks/bench_spark.py $(ARGS)
 
 .PHONY: picture
 picture: setup  ## run the demo, and update the README's picture and output
@@ -106,4 +106,4 @@ screenshots: setup  ## screenshots of every screen of yak ui
 .PHONY: clean
 clean:  ## delete build output (not .venv, not yak-data)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	find yak commands tui spark tests packaging docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find yak commands tui spark tests benchmarks packaging docs -name __pycache__ -type d -prune -exec rm -rf {} +

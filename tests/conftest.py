@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-ORDER = ("unit", "sim", "tui", "spark", "integration", "bench")
+ORDER = ("unit", "sim", "tui", "spark", "integration")
 TESTS = Path(__file__).resolve().parent
 
 # No test has a stopwatch: a busy machine must not make a true property fail. On CI the examples are the same each time.

@@ -99,7 +99,7 @@ def test_functions_stay_short() -> None:
 def test_every_module_says_what_it_is() -> None:
     silent = [
         name_of(path)
-        for path in python_files(*PRODUCT, "packaging", "docs", "tests")
+        for path in python_files(*PRODUCT, "packaging", "docs", "tests", "benchmarks")
         if not ast.get_docstring(tree_of(path))
     ]
     # A test's sentences say what it is about; shared parts of tests must say so themselves.
@@ -124,7 +124,7 @@ def test_tests_are_no_packages_and_their_names_are_unique() -> None:
 def test_symlinked_packages_are_imported_by_their_one_name() -> None:
     wrong = [
         f"{name_of(path)} imports {name}"
-        for path in python_files(*PRODUCT, "packaging", "docs", "tests")
+        for path in python_files(*PRODUCT, "packaging", "docs", "tests", "benchmarks")
         for name in imported_names(tree_of(path))
         if name.split(".")[0] in {"tui", "commands", "spark"}
     ]
@@ -172,7 +172,7 @@ def test_assertions_are_on() -> None:
     assert "optimize=0," in (ROOT / "packaging" / "yak.spec").read_text()
 
 
-@pytest.mark.parametrize("folder", ["yak", "docs", "packaging", "tests"])
+@pytest.mark.parametrize("folder", ["yak", "docs", "packaging", "tests", "benchmarks"])
 def test_no_file_names_a_place_on_someones_machine(folder: str) -> None:
     place = re.compile(r"/(home|Users)/[a-z]+/|/work/")
     files = [path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md", ".lua", ".spec"}]

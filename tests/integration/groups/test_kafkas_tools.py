@@ -16,7 +16,7 @@ from support.client_kinds import Confluent, Message
 from support.group_processes import Group
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.append(str(ROOT / "tests/bench"))
+sys.path.append(str(ROOT / "benchmarks"))
 
 from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
 

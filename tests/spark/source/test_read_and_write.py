@@ -295,7 +295,7 @@ def test_sparks_own_kafka_connector_reads_the_same(
 ) -> None:
     import pyspark
 
-    sys.path.append(str(ROOT / "tests/bench"))
+    sys.path.append(str(ROOT / "benchmarks"))
     from on_spark.connector_jars import connector_jars
     from versus.kafka_jars import Missing
 

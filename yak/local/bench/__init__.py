@@ -8,5 +8,5 @@
     catch_up.py       the return of a follower that missed a gigabyte, and its cost for the clients
     replication.py    the cost of replication: rates, CPU, latency, idle partitions, catch-up
 
-A fleet may be YAK's or Apache Kafka's (`tests/bench/versus`).
+A fleet may be YAK's or Apache Kafka's (`benchmarks/versus`).
 """

@@ -1,6 +1,6 @@
 """What `yak ui` costs and how quickly it answers while a cluster works: in a real terminal, on three brokers under load.
 
-    python tests/bench/bench_tui.py [--rate 50000] [--seconds 20] [--screen dashboard] [--fps 4]
+    python benchmarks/bench_tui.py [--rate 50000] [--seconds 20] [--screen dashboard] [--fps 4]
 
 Goals: the first picture in 0.7 s; under 10 % of a core at 50,000 messages a second; a key answered within 50 ms.
 """

@@ -1,6 +1,6 @@
 """The longest step of a broker with many partitions under rolls, truncations, elections and deletes of topics.
 
-Run: .venv/bin/python tests/bench/bench_longest_step.py [--partitions N] [--rounds N] [--profile]
+Run: .venv/bin/python benchmarks/bench_longest_step.py [--partitions N] [--rounds N] [--profile]
 
 Two simulated brokers replicate all partitions on a real file system, whose files are in the page cache. A step is timed
 from the event to its effects; jobs are not. The time is the processor's, since other processes of the machine lengthen

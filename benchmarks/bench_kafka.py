@@ -29,7 +29,7 @@ from yak.client.bench.machine import machine, machine_line
 from yak.local.bench.ledger_load import IMPATIENT, READER
 from yak.local.bench.replication import shapes
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 ROUNDS_MIN = 5
 FAILOVER_ROUNDS = 3
 KILLS = 4

@@ -1,6 +1,6 @@
 """Microseconds of one append and bytes per second of reads, on this machine's disk. Run by hand:
 
-.venv/bin/python tests/bench/bench_log_append.py [--rounds N] [--directory DIR]
+.venv/bin/python benchmarks/bench_log_append.py [--rounds N] [--directory DIR]
 
 The first figure is with a file that writes nowhere (Python alone), the second with the real disk and its system call.
 """

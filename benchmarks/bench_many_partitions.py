@@ -1,6 +1,6 @@
 """Ten thousand empty partitions: how long to make them, how long a start takes, and what memory and handles it needs.
 
-    .venv/bin/python tests/bench/bench_many_partitions.py [PARTITIONS]
+    .venv/bin/python benchmarks/bench_many_partitions.py [PARTITIONS]
 
 Prints one line a phase. The goals are a start in under 10 s and under 400 MB of memory, with bounded file handles.
 """

@@ -1,6 +1,6 @@
 """What a scrape of many partitions takes, and what it costs a producer meanwhile.
 
-    .venv/bin/python tests/bench/bench_metrics.py [PARTITIONS] [SECONDS]
+    .venv/bin/python benchmarks/bench_metrics.py [PARTITIONS] [SECONDS]
 
 One broker with PARTITIONS partitions (5000) in topics of ten. A producer sends a small batch 300 times a second; its times are from
 when each was due, so that a broker that stands still is seen. SECONDS (15) without scrapes, then as long with one every second,

@@ -1,6 +1,6 @@
 """`POST /produce` against one broker: records and calls a second, latency, and what the broker's processor pays for it.
 
-    python tests/bench/bench_http_produce.py --records 100 --connections 4 --seconds 10
+    python benchmarks/bench_http_produce.py --records 100 --connections 4 --seconds 10
 
 Clients are processes with a keep-alive connection each, which send bodies made before the clock starts.
 """

@@ -1,6 +1,6 @@
 """What a connection to another broker costs: answers of a megabyte without pause, and a round trip of small ones.
 
-    python tests/bench/bench_peers.py [--seconds S] [--rounds N] [--profile]
+    python benchmarks/bench_peers.py [--seconds S] [--rounds N] [--profile]
 
 A process plays the leader: it answers each request with so many bytes as the run says. Our side is the shell with a core
 that asks again for each answer, as a follower does. Prints the rate, and the processor time of our side: for a gigabyte,

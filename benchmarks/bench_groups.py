@@ -1,6 +1,6 @@
 """Consumer groups: how fast they settle, notice a death, commit, and are read by a coordinator that starts.
 
-    .venv/bin/python tests/bench/bench_groups.py [--part settle|death|commits|load]...
+    .venv/bin/python benchmarks/bench_groups.py [--part settle|death|commits|load]...
 
 One broker on this machine, with real consumers (librdkafka) for `settle` and `death` and plain sockets for the rest. Prints a line for each
 figure; exits with 1 when a goal is missed.

@@ -1,6 +1,6 @@
 """What 200 listeners to `/api/events` cost a producer: its p99 without and with them, in turns.
 
-    python tests/bench/bench_http_events.py [--listeners 200] [--rate 2000] [--seconds 6] [--rounds 5]
+    python benchmarks/bench_http_events.py [--listeners 200] [--rate 2000] [--seconds 6] [--rounds 5]
 
 One broker, replication factor 1, acks=all, records of 100 bytes one by one at a fixed rate. The listeners want everything: so each
 is sent the progress of the topic several times a second, and rates once. Goal: at most 10 % on p99.

@@ -27,7 +27,7 @@ from versus.kafka_jars import Missing, Refused
 
 from yak.local.cluster import LocalCluster, UpSettings
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("batch", "stream", "latency", "scale")
 SIZE_BYTES = 100
 PARTITIONS = 2

@@ -1,6 +1,6 @@
 """How fast `/health` is, and what it takes from a Kafka client when both run as fast as they can.
 
-    python tests/bench/bench_http_health.py [--seconds 4] [--rounds 3] [--connections 16]
+    python benchmarks/bench_http_health.py [--seconds 4] [--rounds 3] [--connections 16]
 
 First /health alone: requests a second and p99, with the broker's CPU. Then a producer at full speed, alone and beside
 /health at full speed, in turns; the medians are compared. Goal: 1,500 requests/s with p99 under 15 ms, and at most 10 % less

@@ -1,6 +1,6 @@
 """The Messages screen under load: a tail of 10,000 messages a second, and 100,000 rows scrolled and filtered.
 
-    python tests/bench/bench_tui_tail.py --rate 10000 --seconds 20
+    python benchmarks/bench_tui_tail.py --rate 10000 --seconds 20
 
 Three brokers, the load and the screen share the machine. The screen draws into a headless terminal of 140x40. Loop delay is what a timer of
 5 ms is late by: how long a key would wait. The processor time is the screen's process, librdkafka's threads included.

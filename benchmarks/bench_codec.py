@@ -1,6 +1,6 @@
 """What reading a request and writing an answer costs, in microseconds a call; kio beside it where it does the same.
 
-.venv/bin/python tests/bench/bench_codec.py
+.venv/bin/python benchmarks/bench_codec.py
 """
 
 import struct

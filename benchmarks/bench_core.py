@@ -1,6 +1,6 @@
 """What a request costs in the core alone: frames into `Broker.step` on a disk in memory.
 
-Run: .venv/bin/python tests/bench/bench_core.py [--profile]
+Run: .venv/bin/python benchmarks/bench_core.py [--profile]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How long a test waits for its cluster: runs pytest with the plugin again and again, and reads what it measured.
 
-    python tests/bench/bench_testing.py [--rounds 10] [--brokers 1]
+    python benchmarks/bench_testing.py [--rounds 10] [--brokers 1]
 
 `first` is the setup of a run's first test that asks for `yak_cluster` and `yak_topic`: guardian, Redis, brokers and topic
 from nothing, with every import. `fresh` is a test later in the run that wants a cluster nobody had, `shared` one that takes

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
+BENCH = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,7 +1,7 @@
 """Archive a topic under load and read it back while driver, executor and broker are killed: lost, doubled, out of order.
 
-.venv/bin/python tests/bench/spark_kills.py                     10 kills of each
-.venv/bin/python tests/bench/spark_kills.py --only driver --kills 3 --rate 250
+.venv/bin/python benchmarks/spark_kills.py                     10 kills of each
+.venv/bin/python benchmarks/spark_kills.py --only driver --kills 3 --rate 250
 
 Each kind has a cluster of three brokers, a topic with three replicas and a producer of numbered records (acks=all). The
 archive job runs as `yak spark run` starts it (for the executors on a standalone Spark of a master and two workers, else in one

@@ -1,6 +1,6 @@
 """What the shell costs a frame: pipelined small frames through a core that answers each with 60 bytes at once.
 
-    python tests/bench/bench_shell.py [--frames N] [--size BYTES] [--profile]
+    python benchmarks/bench_shell.py [--frames N] [--size BYTES] [--profile]
 
 Prints microseconds of broker CPU a frame, once with the core alone and once through a loopback socket; the difference
 is the shell's and the kernel's. A client process sends windows of frames and counts the answers.
