@@ -1,21 +1,26 @@
-"""`yak help SLUG`: every error's slug, with its meaning, its causes, and what to try.
+"""`yak help SLUG`: every error's slug, with its meaning, its usual causes, and what to try. The texts are in error_help.toml."""
 
-A test collects the slugs of the source and fails when one is missing here. Nine modules hold the texts: errors of
-benchmarks, of chaos runs, of groups, of the Python API, of Spark, of the UI, of the UI in a browser, of other client
-commands, and of brokers and local clusters.
-"""
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
 
-from yak.commands.error_explanation import Explanation
-from yak.commands.error_help_bench import BENCH
-from yak.commands.error_help_broker import BROKER
-from yak.commands.error_help_chaos import CHAOS
-from yak.commands.error_help_client import CLIENT
-from yak.commands.error_help_groups import GROUPS
-from yak.commands.error_help_python import PYTHON
-from yak.commands.error_help_spark import SPARK
-from yak.commands.error_help_ui import UI
-from yak.commands.error_help_web import WEB
 
-_ALL = (BENCH, CHAOS, CLIENT, GROUPS, PYTHON, SPARK, UI, WEB, BROKER)
-EXPLANATIONS: dict[str, Explanation] = {slug: words for part in _ALL for slug, words in part.items()}
-assert len(EXPLANATIONS) == sum(map(len, _ALL)), "an error is explained twice"
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What happened, its usual causes, and what to try."""
+
+    what: str
+    why: str
+    try_: tuple[str, ...]
+
+
+def _read() -> dict[str, Explanation]:
+    text = (files("yak.commands") / "error_help.toml").read_text(encoding="utf-8")
+    return {
+        slug: Explanation(entry["what"], entry["why"], tuple(entry["try"]))
+        for slug, entry in tomllib.loads(text).items()
+    }
+
+
+EXPLANATIONS: Final = _read()

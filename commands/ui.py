@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from yak.tui.source.base import ClusterSource
 
 _WEB = "In a browser"
+_EXTRAS = {"ui": ("httpx", "textual"), "web": ("httpx", "textual", "aiohttp", "textual_serve")}
 
 
 @command(
@@ -85,6 +87,7 @@ def ui(
     ] = None,
 ) -> int | None:  # fmt: skip
     """Monitor and test a cluster in a terminal or browser."""
+    require_extra("web" if web else "ui")
     from yak.tui import launch
 
     if self_test:
@@ -115,6 +118,17 @@ def ui(
             launch.run_plain(source, settings, lambda line: print(one_line(line), flush=True))
         return 0
     return launch.run_app(source, settings, lambda name: _other(g, settings, name))
+
+
+def require_extra(extra: str) -> None:
+    """Raise UsageError (`ui-not-installed`) if this Python lacks a package of the extra."""
+    if missing := [name for name in _EXTRAS[extra] if find_spec(name) is None]:
+        raise UsageError(
+            "ui-not-installed",
+            "the terminal UI is not installed",
+            why=f"this Python has no {', '.join(missing)}",
+            try_=(f"pip install 'yak-broker[{extra}]'",),
+        )
 
 
 def _settings(

@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
-EXTRAS = {"demo": "[demo]", "spark": "[demo,spark]", "dev": "[dev]"}
+EXTRAS = {"demo": "[demo,web]", "spark": "[demo,web,spark]", "dev": "[dev]"}
 NEEDED_BY = {"demo": "the demo", "spark": "the demo on Spark", "dev": "development"}
 SYSTEMS = ("linux", "darwin")
 MACHINES = ("x86_64", "aarch64", "arm64")

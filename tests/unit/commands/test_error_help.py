@@ -46,7 +46,17 @@ def used_slugs() -> dict[str, str]:
 
 def test_every_slug_of_the_source_is_explained():
     missing = {slug: where for slug, where in used_slugs().items() if slug not in EXPLANATIONS}
-    assert not missing, f"explain them in commands/error_help_*.py: {missing}"
+    assert not missing, f"explain them in commands/error_help.toml: {missing}"
+
+
+def test_no_explanation_outlives_its_error():
+    sources = [path for folder in ("commands", "tui", "spark", "yak") for path in (ROOT / folder).rglob("*.py")]
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    assert [slug for slug in EXPLANATIONS if f'"{slug}"' not in text] == []
+
+
+def test_explanations_are_in_alphabetical_order():
+    assert list(EXPLANATIONS) == sorted(EXPLANATIONS)
 
 
 @pytest.mark.parametrize("slug", sorted(EXPLANATIONS))

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yak.commands import ui
 from yak.commands.options import Flags, split_before, words_of
 from yak.commands.ui_web import check_web
 from yak.errors import UsageError
@@ -49,6 +50,16 @@ def test_an_open_address_is_refused_before_anything_starts(yak):
     assert ran.code == 2
     assert ran.err.startswith("error[open-to-all]: ")
     assert "starting" not in ran.err
+
+
+@pytest.mark.parametrize(("words", "extra", "package"), [((), "ui", "textual"), (("--web",), "web", "textual_serve")])
+def test_an_install_without_the_extra_names_it(yak, monkeypatch, words, extra, package):
+    monkeypatch.setattr(ui, "find_spec", lambda name: None if name == package else object())
+    ran = yak("ui", *words)
+    assert ran.code == 2
+    assert ran.err.startswith("error[ui-not-installed]: ")
+    assert package in ran.err
+    assert f"pip install 'yak-broker[{extra}]'" in ran.err
 
 
 @pytest.fixture
