@@ -15,11 +15,12 @@ from functools import partial
 from itertools import count
 from typing import Any, Literal, TypeVar
 
-from yak.broker.call import ApiTable, Call, DelayedOperation, Later, Now, Outcome, Prebuilt
+from yak.broker.call import ApiTable, Call, DelayedOperation, Handler, Later, Now, Outcome, Prebuilt, Slices
 from yak.broker.connections import Connection
 from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.counters import Counters
+from yak.broker.delayed_leader_requests import LeaderRequests
 from yak.broker.fetch_reads import FollowerReader
 from yak.broker.fetch_sessions import ConsumerSessions, FollowerSessions
 from yak.broker.large_requests import LargeRequests
@@ -78,7 +79,7 @@ from yak.replication.truncation import Truncations
 from yak.storage.log_store import LogStore
 
 API_VERSIONS_KEY = 18
-S = TypeVar("S", memoryview, DelayedOperation)
+S = TypeVar("S", bound="memoryview | DelayedOperation")
 """A request for `Broker.serve`: its frame, or its delayed operation."""
 
 
@@ -111,13 +112,15 @@ class Broker:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.connections: dict[ConnectionId, Connection] = {}
         self._effects: list[events.Effect] = []
-        self.purgatory = Purgatory(self)
         self.counters = Counters()
         self._note_answer = self.counters.answered.append
         self.jobs, self.timers = Jobs(self.emit), Timers()
         self._clock = Clock(now_ms)
         self.context = Context(self._clock, parts.config, parts.image, self.emit, self.jobs, self.timers)
-        self.large_requests = LargeRequests(self)
+        self.purgatory = Purgatory(self.context, self.serve, self.answer_late)
+        self.large_requests = LargeRequests(
+            self.context, self.counters, self.serve, self.settle_large, self.on_kept_frame
+        )
         self.sessions = ConsumerSessions(self.config.max_incremental_fetch_session_cache_slots)
         self.shutdown = ControlledShutdown(self)
         self._failure: FailStop | None = None
@@ -127,6 +130,7 @@ class Broker:
         self.failure_watch = FailureWatch(
             self.context, self.node_id, self.peers, self.rng, self.suspected_brokers, self._on_broker_dead
         )
+        self.leader_requests = LeaderRequests(self.context, self.suspected_brokers, self.failure_watch, self.purgatory)
         self.record_deletions = RecordDeletions(self.context, self.purgatory.try_complete)
         self.replica_bound = ReplicaBound(self.context)
         self.expected_followers = ExpectedFollowers(
@@ -541,14 +545,18 @@ class Broker:
             except TooManyElements:
                 if elements_max != LARGE_REQUEST_ELEMENTS:
                     raise
-                self.large_requests.add(call, handle, frame, header.body_offset)
+                self.large_requests.add(call, self._serve_in_slices(handle, call), frame, header.body_offset)
                 return
         outcome = handle(self, call)
         if session is not None and session.may_learn:
             session.learn(frame)
         self._settle(call, outcome)
 
-    def _unserved(self, call: Call) -> Callable[[Broker, Call], Outcome]:
+    def _serve_in_slices(self, handle: Handler, call: Call) -> Slices:
+        slices = self.apis.sliced.get((call.api_key, call.version))
+        return handle(self, call) if slices is None else (yield from slices(self, call))
+
+    def _unserved(self, call: Call) -> Handler:
         """ApiVersions of an unknown version is answered as v0 (KIP-511); any other request closes the connection."""
         if call.api_key != API_VERSIONS_KEY:
             known = "version" if any(key == call.api_key for key, _version in self.apis.handlers) else "API key"

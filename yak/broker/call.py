@@ -94,20 +94,15 @@ class DelayedOperation:
         """Whether `answer` can be given now."""
         raise NotImplementedError
 
-    def answer(self, broker: Broker) -> Outcome:
+    def answer(self) -> Outcome:
         """The answer after `is_done`; a fetch that needs the disk answers `Later` once more."""
         raise NotImplementedError
 
-    def on_expiration(self, broker: Broker) -> Outcome:
+    def on_expiration(self) -> Outcome:
         """The answer after a time-out."""
         raise NotImplementedError
 
-    def try_complete(self, broker: Broker) -> None:
-        """Complete the request if it is done now."""
-        if self.is_done():
-            broker.purgatory.complete(self)
-
-    def leave(self, broker: Broker) -> None:
+    def leave(self) -> None:
         """Remove this request from every component that refers to it."""
 
 

@@ -31,7 +31,7 @@ def change_configs(
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         return Now({"responses": [_answer(asked, results.get(index)) for index, asked in enumerate(resources)]})
 
-    waiting = DelayedMetadataChanges(call, _TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
     times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
     for index, asked in enumerate(resources):
         try:
@@ -47,7 +47,7 @@ def change_configs(
             continue
         if not call.request.validate_only and settings != dict(resource.overrides):
             requests = plan_alter_configs(broker.image, resource.kind, resource.name, settings)
-            waiting.change(broker, index, requests)
+            waiting.change(index, requests)
     return build(waiting.results) if waiting.is_done() else Later(waiting)
 
 

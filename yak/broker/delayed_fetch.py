@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
 from yak.broker.counters import FOLLOWER_FETCH
-from yak.broker.fetch_reads import NO_ROOM, FetchParams, FetchRead, FollowerReader, must_act, read_in_slices, read_items
+from yak.broker.fetch_reads import NO_ROOM, FetchParams, FetchRead, must_act, read_in_slices, read_items
 from yak.broker.fetch_sessions import ConsumerItem, ConsumerSession, FollowerItem, FollowerSession
 from yak.broker.leader_hints import add_hints
 from yak.errors import ErrorCode, LogDirectoryFailure
@@ -36,9 +36,13 @@ _FROM_ANY = FetchParams(takes_follower=True)
 class DelayedFetch(DelayedOperation):
     """A fetch until its answer: read again when it completes."""
 
-    __slots__ = ("_session",)
+    __slots__ = ("_broker", "_session")
     _session: Any
     """Its ConsumerSession or FollowerSession, or None. A subclass sets it."""
+
+    def __init__(self, broker: Broker, call: Call, timeout_ms: int) -> None:
+        super().__init__(call, timeout_ms)
+        self._broker = broker
 
     def read(self, broker: Broker) -> FetchRead:
         """Read the bytes available now."""
@@ -58,15 +62,15 @@ class DelayedFetch(DelayedOperation):
         """Never: its session or partitions complete a fetch."""
         return False
 
-    def answer(self, broker: Broker) -> Outcome:
+    def answer(self) -> Outcome:
         """Read again, and answer with the bytes available."""
-        return self.reply(broker, self.read(broker))
+        return self.reply(self._broker, self.read(self._broker))
 
-    def on_expiration(self, broker: Broker) -> Outcome:
+    def on_expiration(self) -> Outcome:
         """Answer with the bytes available, even if too few."""
-        return self.answer(broker)
+        return self.answer()
 
-    def leave(self, broker: Broker) -> None:  # noqa: ARG002
+    def leave(self) -> None:
         """Remove this fetch from its session."""
         if self._session is not None and self._session.delayed_fetch is self:
             self._session.delayed_fetch = None
@@ -95,7 +99,7 @@ class ConsumerFetch(DelayedFetch):
         is_incremental: bool,
     ) -> None:
         request = call.request
-        super().__init__(call, max(0, request.max_wait_ms))
+        super().__init__(broker, call, max(0, request.max_wait_ms))
         self._session = session
         self._items = items
         self._is_incremental = is_incremental
@@ -253,10 +257,11 @@ class ConsumerFetch(DelayedFetch):
             if self in (partition.waiting_fetches or ()) or self._session in (partition.sessions or ()):
                 self._bytes_seen -= partition.committed_bytes - partition.notified_bytes
 
-    def leave(self, broker: Broker) -> None:
+    def leave(self) -> None:
         """Remove this fetch from its session and its partitions."""
-        super().leave(broker)
+        super().leave()
         if not self._is_incremental:
+            broker = self._broker
             broker.sessions.delay(self.call.connection, -len(self._items))
             for item in self._items:
                 partition = broker.partitions.get(item.topic_partition)  # type: ignore[arg-type]
@@ -268,10 +273,9 @@ class ConsumerFetch(DelayedFetch):
         self._bytes_seen += grown_bytes
         self._has_enough = self._min_bytes <= 1 or self._bytes_seen >= self._min_bytes or _goes_on(partition, item)
 
-    def try_complete(self, broker: Broker) -> None:
-        """Finish the fetch if it has enough."""
-        if self._has_enough:
-            broker.purgatory.complete(self)
+    def is_done(self) -> bool:
+        """Whether the fetch has enough."""
+        return self._has_enough
 
 
 class FollowerFetch(DelayedFetch):
@@ -279,10 +283,10 @@ class FollowerFetch(DelayedFetch):
 
     __slots__ = ("_max_bytes", "_reader")
 
-    def __init__(self, reader: FollowerReader, session: FollowerSession, call: Call) -> None:
-        super().__init__(call, session.request_wait_ms)
+    def __init__(self, broker: Broker, session: FollowerSession, call: Call) -> None:
+        super().__init__(broker, call, session.request_wait_ms)
         self._session = session
-        self._reader = reader
+        self._reader = broker.follower_reader
         self._max_bytes = session.request_bytes_max
 
     def start(self, broker: Broker, *, must_answer: bool) -> Outcome:
@@ -353,10 +357,11 @@ class FollowerFetch(DelayedFetch):
 class DelayedRead(DelayedOperation):
     """A fetch of which some bytes are not in the page cache, while a job reads them."""
 
-    __slots__ = ("_error", "_fetch", "_is_read", "_reading", "_result")
+    __slots__ = ("_broker", "_error", "_fetch", "_is_read", "_reading", "_result")
 
     def __init__(self, broker: Broker, fetch: DelayedFetch, reading: FetchRead) -> None:
         super().__init__(fetch.call, _DISK_WAIT_MS)
+        self._broker = broker
         self._fetch = fetch
         self._reading = reading
         self._is_read = False
@@ -380,14 +385,14 @@ class DelayedRead(DelayedOperation):
         """Whether the job has ended."""
         return self._is_read
 
-    def answer(self, broker: Broker) -> Outcome:
+    def answer(self) -> Outcome:
         """The complete answer. Raises the job's exception unless it was a disk failure."""
-        self._reading.take(broker, self._result, self._error)
-        return self._fetch.build(broker, self._reading)
+        self._reading.take(self._broker, self._result, self._error)
+        return self._fetch.build(self._broker, self._reading)
 
-    def on_expiration(self, broker: Broker) -> Outcome:
+    def on_expiration(self) -> Outcome:
         """The device takes too long: answer with the cached bytes; the client fetches the others again."""
-        return self._fetch.build(broker, self._reading)
+        return self._fetch.build(self._broker, self._reading)
 
 
 def by_topic(answers: list[tuple[Any, FetchPartitionAnswer]]) -> list[tuple[Any, list[FetchPartitionAnswer]]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
 from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from yak.broker.broker import Broker
+    from yak.broker.purgatory import Purgatory
     from yak.coordination.runtime import Then
     from yak.groups.classic.group import ClassicGroup
 
@@ -20,45 +20,43 @@ AS_LONG_AS_IT_TAKES_MS: Final = 86_400_000
 class GroupWaiting(DelayedOperation):
     """A delayed request, answered with `fields` once they are set, or with `late()` when it times out."""
 
-    __slots__ = ("_broker", "fields", "late")
+    __slots__ = ("_purgatory", "fields", "late")
 
-    def __init__(self, broker: Broker, call: Call, timeout_ms: int, late: Callable[[], Fields]) -> None:
+    def __init__(self, purgatory: Purgatory, call: Call, timeout_ms: int, late: Callable[[], Fields]) -> None:
         super().__init__(call, timeout_ms)
-        self._broker = broker
-        self.fields: dict[str, Any] | None = None
+        self._purgatory = purgatory
+        self.fields: Fields | None = None
         self.late = late
 
     def complete(self, fields: Fields) -> None:
         """Answer the request; only the first call counts."""
         if self.fields is None and not self.finished:
             self.fields = fields
-            if self.call.delayed is self:
-                self._broker.purgatory.complete(self)
+            self._purgatory.complete_delayed(self)
 
     def is_done(self) -> bool:
         """Whether `fields` are set."""
         return self.fields is not None
 
-    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def answer(self) -> Outcome:
         """Answer with `fields`."""
         assert self.fields is not None
         return Now(self.fields)
 
-    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def on_expiration(self) -> Outcome:
         """Answer with `late()`."""
         return Now(self.late())
 
 
 def answer_when_safe(
-    broker: Broker, call: Call, operation: Callable[[Then], Fields], refused: Callable[[ErrorCode], Fields]
+    purgatory: Purgatory,
+    call: Call,
+    timeout_ms: int,
+    operation: Callable[[Then], Fields],
+    refused: Callable[[ErrorCode], Fields],
 ) -> Outcome:
     """Send the answer of `operation` once it calls `then` with NONE, else `refused(error)`."""
-    waiting = GroupWaiting(
-        broker,
-        call,
-        broker.config.offsets_commit_timeout_ms,
-        lambda: refused(ErrorCode.coordinator_not_available),
-    )
+    waiting = GroupWaiting(purgatory, call, timeout_ms, lambda: refused(ErrorCode.coordinator_not_available))
     codes: list[ErrorCode] = []
     answers: list[Fields] = []
 
@@ -82,9 +80,9 @@ class MemberWaiting(GroupWaiting):
     __slots__ = ("group", "shape")
 
     def __init__(
-        self, broker: Broker, call: Call, group: ClassicGroup, shape: Callable[[Fields], Fields], late: Fields
+        self, purgatory: Purgatory, call: Call, group: ClassicGroup, shape: Callable[[Fields], Fields], late: Fields
     ) -> None:
-        super().__init__(broker, call, AS_LONG_AS_IT_TAKES_MS, lambda: shape(late))
+        super().__init__(purgatory, call, AS_LONG_AS_IT_TAKES_MS, lambda: shape(late))
         self.group = group
         self.shape = shape
 
@@ -92,14 +90,14 @@ class MemberWaiting(GroupWaiting):
         """Answer with the group's fields."""
         self.complete(fields)
 
-    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def answer(self) -> Outcome:
         """Answer in the request's version. It is shaped here, since a failure here does not affect the group."""
         assert self.fields is not None
         return Now(self.shape(self.fields))
 
-    def leave(self, broker: Broker) -> None:
+    def leave(self) -> None:
         """Notify the group if the request ended unanswered: disconnected, or timed out."""
         if self.fields is None:
             member = self.group.holder_of(self)
             if member is not None:
-                self.group.ticket_lost(member, self, broker.now_ms)
+                self.group.ticket_lost(member, self, self._purgatory.now_ms)

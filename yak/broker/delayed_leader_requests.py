@@ -13,27 +13,42 @@ client away.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, DelayedOperation, Later, Outcome
+from yak.broker.purgatory import Purgatory
 from yak.cluster.image import TopicInfo
+from yak.core.context import Context
 from yak.ids import MetadataOffset, NodeId
-from yak.lifecycle.failure_watch import PROBE_MS_MAX, LivenessProbes
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
+from yak.lifecycle.failure_watch import PROBE_MS_MAX, FailureWatch, LivenessProbes, SuspectedBrokers
 
 DECISION_MS_MAX = 300
 CATCH_UP_MS_MAX = 5_000
 """A broker that lags for longer is cut off from the metadata; no request waits for its answer."""
 
 
-def answer_when_decided(
-    broker: Broker, call: Call, topics: Callable[[], Iterable[TopicInfo]], answer: Callable[[], Outcome]
-) -> Outcome:
-    """Answer with the leaders of these topics, once suspected brokers are fenced or cleared and named brokers probed."""
+class LeaderRequests:
+    """Answers requests for leaders, and the probes of other brokers."""
 
-    return _Question(broker, call, topics, answer).look()
+    def __init__(
+        self,
+        context: Context,
+        suspected_brokers: SuspectedBrokers[DelayedOperation],
+        failure_watch: FailureWatch,
+        purgatory: Purgatory,
+    ) -> None:
+        self.context, self.suspected_brokers = context, suspected_brokers
+        self.failure_watch, self.purgatory = failure_watch, purgatory
+
+    def answer_when_decided(
+        self, call: Call, topics: Callable[[], Iterable[TopicInfo]], answer: Callable[[], Outcome]
+    ) -> Outcome:
+        """Answer with the leaders of these topics, once suspected brokers are fenced or cleared and named brokers
+        probed."""
+        return _Question(self, call, topics, answer).look()
+
+    def answer_probe(self, call: Call, offset: MetadataOffset, answer: Callable[[], Outcome]) -> Outcome:
+        """Answer another broker's probe once this broker's image is as new as its own."""
+        return Later(DelayedProbeAnswer(self, call, offset, answer))
 
 
 class _Question:
@@ -43,108 +58,100 @@ class _Question:
     frees. Each Metadata request made one, and a collection stops every client.
     """
 
-    __slots__ = ("_answer", "_broker", "_call", "_topics")
+    __slots__ = ("_topics", "answer", "call", "requests")
 
     def __init__(
-        self, broker: Broker, call: Call, topics: Callable[[], Iterable[TopicInfo]], answer: Callable[[], Outcome]
+        self,
+        requests: LeaderRequests,
+        call: Call,
+        topics: Callable[[], Iterable[TopicInfo]],
+        answer: Callable[[], Outcome],
     ) -> None:
-        self._broker = broker
-        self._call = call
-        self._topics = topics
-        self._answer = answer
+        self.requests, self.call, self._topics, self.answer = requests, call, topics, answer
 
     def look(self) -> Outcome:
         """Wait for the decision on suspected leaders, then for the liveness probes of the named brokers; then
         answer."""
-        broker, call = self._broker, self._call
-        if self._is_open():
-            return Later(DelayedByElection(broker, call, self._is_open, self.look, self._answer))
+        if self.is_open():
+            return Later(DelayedByElection(self))
         leaders = dict.fromkeys(info.leader for topic in self._topics() for info in topic.partitions)
-        probes = broker.failure_watch.probes(leaders)
-        return Later(DelayedByProbes(broker, call, probes, self._judge)) if probes else self._answer()
+        probes = self.requests.failure_watch.probes(leaders)
+        return Later(DelayedByProbes(self, probes)) if probes else self.answer()
 
-    def _is_open(self) -> bool:
-        return self._broker.suspected_brokers.lead(self._topics())
+    def is_open(self) -> bool:
+        """Whether a requested leader is suspected."""
+        return self.requests.suspected_brokers.lead(self._topics())
 
-    def _judge(self) -> Outcome:
-        is_late = self._broker.now_ms - self._call.now_ms >= DECISION_MS_MAX
-        return self.look() if self._is_open() and not is_late else self._answer()
+    def decide(self) -> Outcome:
+        """Wait again if a leader became suspected during the probes, unless the request waited for too long."""
+        is_late = self.requests.context.clock.now_ms - self.call.now_ms >= DECISION_MS_MAX
+        return self.look() if self.is_open() and not is_late else self.answer()
 
 
 class DelayedByElection(DelayedOperation):
-    """A request for leaders of which one is suspected, until `is_open` turns false."""
+    """A request for leaders of which one is suspected, until the question is no longer open."""
 
-    __slots__ = ("_answer", "_is_open", "_look_again")
+    __slots__ = ("_question",)
 
-    def __init__(
-        self,
-        broker: Broker,
-        call: Call,
-        is_open: Callable[[], bool],
-        look_again: Callable[[], Outcome],
-        answer: Callable[[], Outcome],
-    ) -> None:
-        super().__init__(call, DECISION_MS_MAX)
-        self._is_open = is_open
-        self._look_again = look_again
-        self._answer = answer
-        broker.suspected_brokers.wait(self)
+    def __init__(self, question: _Question) -> None:
+        super().__init__(question.call, DECISION_MS_MAX)
+        self._question = question
+        question.requests.suspected_brokers.wait(self)
 
     def is_done(self) -> bool:
         """Whether no requested leader is suspected any more."""
-        return not self._is_open()
+        return not self._question.is_open()
 
-    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def answer(self) -> Outcome:
         """Decided: probe the new leaders, whose images may be older."""
-        return self._look_again()
+        return self._question.look()
 
-    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def on_expiration(self) -> Outcome:
         """Answer after the time-out; the answer names no suspected leader."""
-        return self._answer()
+        return self._question.answer()
 
-    def leave(self, broker: Broker) -> None:
+    def leave(self) -> None:
         """Remove this request from the waiters."""
-        broker.suspected_brokers.forget(self)
+        self._question.requests.suspected_brokers.forget(self)
 
 
 class DelayedProbeAnswer(DelayedOperation):
     """Another broker's probe, delayed until this broker's image is as new as the prober's."""
 
-    __slots__ = ("_answer", "_broker", "_offset")
+    __slots__ = ("_answer", "_offset", "_requests")
 
-    def __init__(self, broker: Broker, call: Call, offset: MetadataOffset, answer: Callable[[], Outcome]) -> None:
+    def __init__(
+        self, requests: LeaderRequests, call: Call, offset: MetadataOffset, answer: Callable[[], Outcome]
+    ) -> None:
         super().__init__(call, CATCH_UP_MS_MAX)
-        self._broker = broker
-        self._offset = offset
-        self._answer = answer
-        broker.suspected_brokers.wait(self)
+        self._requests, self._offset, self._answer = requests, offset, answer
+        requests.suspected_brokers.wait(self)
 
     def is_done(self) -> bool:
         """Whether the image is as new."""
-        return self._broker.image.offset >= self._offset
+        return self._requests.context.image.offset >= self._offset
 
-    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def answer(self) -> Outcome:
         """Alive, and up to date."""
         return self._answer()
 
-    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def on_expiration(self) -> Outcome:
         """Alive at least."""
         return self._answer()
 
-    def leave(self, broker: Broker) -> None:
+    def leave(self) -> None:
         """Remove this probe from the waiters."""
-        broker.suspected_brokers.forget(self)
+        self._requests.suspected_brokers.forget(self)
 
 
 class DelayedByProbes(DelayedOperation):
     """A request whose answer names brokers, delayed until each answered a probe or lost its connection."""
 
-    __slots__ = ("_broker", "_decide", "_outstanding", "_probes")
+    __slots__ = ("_outstanding", "_probes", "_question")
 
-    def __init__(self, broker: Broker, call: Call, probes: list[LivenessProbes], decide: Callable[[], Outcome]) -> None:
-        super().__init__(call, PROBE_MS_MAX)
-        self._broker = broker
-        self._decide = decide
+    def __init__(self, question: _Question, probes: list[LivenessProbes]) -> None:
+        super().__init__(question.call, PROBE_MS_MAX)
+        self._question = question
         self._probes = probes
         self._outstanding = {each.node_id: None for each in probes}
         for each in probes:
@@ -154,21 +161,21 @@ class DelayedByProbes(DelayedOperation):
         """One broker answered, or lost its connection."""
         self._outstanding.pop(node_id, None)
         if not self._outstanding:
-            self._broker.purgatory.complete(self)
+            self._question.requests.purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Whether no probe is outstanding."""
         return not self._outstanding
 
-    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def answer(self) -> Outcome:
         """Answer from the current state."""
-        return self._decide()
+        return self._question.decide()
 
-    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def on_expiration(self) -> Outcome:
         """A connected broker is silent: answer from the current state."""
-        return self._decide()
+        return self._question.decide()
 
-    def leave(self, broker: Broker) -> None:  # noqa: ARG002
+    def leave(self) -> None:
         """Remove this request from the probes."""
         for each in self._probes:
             each.forget(self)

@@ -7,15 +7,16 @@ requests of the same connection wait for the large one, so that a connection is 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, DelayedOperation, Handler, Now, Outcome, Prebuilt
+from yak.broker.call import Call, DelayedOperation, Now, Outcome, Prebuilt, Slices
+from yak.broker.counters import Counters
+from yak.core.context import Context
 from yak.limits import REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.protocol.codec import decode_in_slices, encode_in_slices
 
 if TYPE_CHECKING:
-    from yak.broker.broker import Broker
     from yak.broker.connections import Connection
 
 SLICE_GAP_MS = 1
@@ -25,24 +26,32 @@ SLICE_GAP_MS = 1
 class LargeRequest(DelayedOperation):
     """One request of many elements. `work` runs its next slice; the last slice returns the outcome."""
 
-    __slots__ = ("frame", "work")
+    __slots__ = ("_large_requests", "frame", "work")
 
-    def __init__(self, broker: Broker, call: Call, handle: Handler, frame: bytes, offset: int) -> None:
+    def __init__(self, large_requests: LargeRequests, call: Call, frame: bytes, work: Slices) -> None:
         super().__init__(call, 0)
-        self.frame = frame
-        self.work = _work(broker, call, handle, frame, offset)
+        self._large_requests, self.frame, self.work = large_requests, frame, work
 
-    def leave(self, broker: Broker) -> None:
+    def leave(self) -> None:
         """Drop the remaining work."""
         self.work.close()
-        broker.large_requests.drop(self)
+        self._large_requests.drop(self)
 
 
 class LargeRequests:
     """The large requests of all connections, oldest first."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        context: Context,
+        counters: Counters,
+        serve: Callable[[Connection, LargeRequest, Callable[[Connection, LargeRequest], None]], None],
+        settle: Callable[[Call, Outcome], None],
+        on_kept_frame: Callable[[Connection, memoryview], None],
+    ) -> None:
+        self._context, self._counters = context, counters
+        self._serve, self._settle, self._on_kept_frame = serve, settle, on_kept_frame
+        """`settle` delays or sends an answer; `on_kept_frame` steps a request that waited for a large one."""
         self._queue: dict[LargeRequest, None] = {}
         self.held_bytes = 0
         """Bytes of large requests, and of the requests behind them."""
@@ -50,12 +59,12 @@ class LargeRequests:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def add(self, call: Call, handle: Handler, frame: memoryview, offset: int) -> None:
-        """Serve this request in slices, from a later turn on. Later requests of its connection wait."""
-        broker, connection = self._broker, call.connection
-        large = LargeRequest(broker, call, handle, bytes(frame), offset)
-        self.held_bytes += len(large.frame)
-        call.came_ns = broker.counters.turn_ns
+    def add(self, call: Call, served: Slices, frame: memoryview, offset: int) -> None:
+        """Decode, serve and encode this request in slices, from a later turn on. Later requests of its connection wait."""
+        connection, copy = call.connection, bytes(frame)
+        large = LargeRequest(self, call, copy, self._work(call, served, copy, offset))
+        self.held_bytes += len(copy)
+        call.came_ns = self._counters.turn_ns
         call.delayed = large
         connection.calls.append(call)
         connection.frames_behind_large = []
@@ -78,23 +87,21 @@ class LargeRequests:
 
     def _arm(self) -> None:
         if self._queue:
-            timers = self._broker.timers
-            timers.arm_at_the_latest(self, self._broker.now_ms + SLICE_GAP_MS, self._run_slice)
+            context = self._context
+            context.timers.arm_at_the_latest(self, context.clock.now_ms + SLICE_GAP_MS, self._run_slice)
 
     def _run_slice(self) -> None:
         """Run one slice of the oldest request."""
-        broker = self._broker
         for large in list(self._queue):
             connection = large.call.connection
             if connection.is_open:
-                broker.serve(connection, large, self._advance)
+                self._serve(connection, large, self._advance)
             if not connection.is_open:
                 self.drop(large)
             break
         self._arm()
 
-    def _advance(self, connection: Connection, large: DelayedOperation) -> None:
-        assert isinstance(large, LargeRequest)
+    def _advance(self, connection: Connection, large: LargeRequest) -> None:
         try:
             next(large.work)
         except StopIteration as end:
@@ -106,38 +113,35 @@ class LargeRequests:
         self.held_bytes -= len(large.frame) + sum(map(len, behind))
         large.finished = True
         large.call.delayed = None
-        self._broker.settle_large(large.call, outcome)
+        self._settle(large.call, outcome)
         for frame in behind:
             # A request is kept again when one of those before it is large too.
-            self._broker.on_kept_frame(connection, memoryview(frame))
+            self._on_kept_frame(connection, memoryview(frame))
 
-
-def _work(broker: Broker, call: Call, handle: Handler, frame: bytes, offset: int) -> Generator[None, None, Outcome]:
-    """Decode, serve, encode; returns the encoded answer, or a delayed operation."""
-    key, version = call.api_key, call.version
-    call.request = yield from decode_in_slices(key, version, memoryview(frame), offset, REQUEST_ELEMENTS_MAX)
-    yield
-    slices = broker.apis.sliced.get((key, version))
-    outcome: Outcome = handle(broker, call) if slices is None else (yield from slices(broker, call))
-    if type(outcome) is Now:
+    def _work(self, call: Call, served: Slices, frame: bytes, offset: int) -> Slices:
+        """Returns the encoded answer, or a delayed operation."""
+        key, version = call.api_key, call.version
+        call.request = yield from decode_in_slices(key, version, memoryview(frame), offset, REQUEST_ELEMENTS_MAX)
         yield
-        yield from _count_errors(broker, key, outcome.fields)
-        parts = yield from encode_in_slices(key, version, call.correlation_id, outcome.fields)
-        return Prebuilt([*parts])
-    return outcome
-
-
-def _count_errors(broker: Broker, api_key: int, fields: Mapping[str, Any]) -> Generator[None, None, None]:
-    """`Counters.note_errors` with pauses."""
-    left, passed = [fields], 0
-    while left:
-        part = left.pop()
-        code = part.get("error_code")
-        if code:
-            broker.counters.failed(api_key, code)
-        for value in part.values():
-            if type(value) is list and value and type(value[0]) is dict:
-                left += value
-        passed += 1
-        if passed % SLICE_ELEMENTS == 0:
+        outcome = yield from served
+        if type(outcome) is Now:
             yield
+            yield from self._count_errors(key, outcome.fields)
+            parts = yield from encode_in_slices(key, version, call.correlation_id, outcome.fields)
+            return Prebuilt([*parts])
+        return outcome
+
+    def _count_errors(self, api_key: int, fields: Mapping[str, Any]) -> Generator[None, None, None]:
+        """`Counters.note_errors` with pauses."""
+        left, passed = [fields], 0
+        while left:
+            part = left.pop()
+            code = part.get("error_code")
+            if code:
+                self._counters.failed(api_key, code)
+            for value in part.values():
+                if type(value) is list and value and type(value[0]) is dict:
+                    left += value
+            passed += 1
+            if passed % SLICE_ELEMENTS == 0:
+                yield

@@ -17,7 +17,8 @@ from yak.ids import TopicPartition
 from yak.ports.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
-    from yak.broker.broker import Broker
+    from yak.broker.purgatory import Purgatory
+    from yak.lifecycle.metadata import Metadata
 
 ATTEMPTS_MAX = 4
 """A partition changes a few times a second at worst, and an attempt takes a few milliseconds."""
@@ -30,10 +31,12 @@ Results = Mapping[TopicPartition, "PeerError | None"]
 class PartitionChanges(DelayedOperation):
     """Partition changes under way; answered when each is in the image, or refused."""
 
-    __slots__ = ("_already", "_build", "_codes", "_pending", "_plan", "_script", "results")
+    __slots__ = ("_already", "_build", "_codes", "_metadata", "_pending", "_plan", "_purgatory", "_script", "results")
 
     def __init__(
         self,
+        metadata: Metadata,
+        purgatory: Purgatory,
         call: Call,
         timeout_ms: int,
         *,
@@ -45,6 +48,7 @@ class PartitionChanges(DelayedOperation):
     ) -> None:
         """`codes` maps the script's refusals to Kafka's errors; `already` is the error of a plan without changes."""
         super().__init__(call, timeout_ms)
+        self._metadata, self._purgatory = metadata, purgatory
         self._already = already
         self._script = script
         self._codes = codes
@@ -53,7 +57,7 @@ class PartitionChanges(DelayedOperation):
         self._pending: dict[int, list[TopicPartition]] = {}
         self.results: dict[TopicPartition, PeerError | None] = {}
 
-    def send(self, broker: Broker, wanted: Iterable[TopicPartition], attempt: int = 1) -> None:
+    def send(self, wanted: Iterable[TopicPartition], attempt: int = 1) -> None:
         """Plan these partitions and send their changes."""
         items: dict[TopicPartition, dict[str, object]] = {}
         for topic_partition in wanted:
@@ -69,21 +73,21 @@ class PartitionChanges(DelayedOperation):
                 items[topic_partition] = item
         rest = iter(items.items())
         while batch := dict(islice(rest, MAX_PARTITIONS_PER_CALL)):
-            self._call(broker, batch, attempt)
+            self._call(batch, attempt)
 
-    def _call(self, broker: Broker, batch: dict[TopicPartition, dict[str, object]], attempt: int) -> None:
+    def _call(self, batch: dict[TopicPartition, dict[str, object]], attempt: int) -> None:
         asked = list(batch)
         change_id = -1
 
         def done(error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
             self._pending.pop(change_id, None)
-            self._take(broker, asked, error, values, attempt)
+            self._take(asked, error, values, attempt)
             if self.is_done():
-                broker.purgatory.complete(self)
+                self._purgatory.complete(self)
 
         try:
             request = StoreRequest(self._script, {"partitions": list(batch.values())})
-            change_id = broker.metadata.begin_own((request,), done)
+            change_id = self._metadata.begin_own((request,), done)
         except PeerError as error:
             self.results.update(dict.fromkeys(asked, error.with_traceback(None)))
             return
@@ -91,7 +95,6 @@ class PartitionChanges(DelayedOperation):
 
     def _take(
         self,
-        broker: Broker,
         asked: list[TopicPartition],
         error: PeerError | None,
         values: tuple[dict[str, Any], ...],
@@ -110,26 +113,26 @@ class PartitionChanges(DelayedOperation):
                 unexpected = PeerError(ErrorCode.unknown_server_error, str(code))
                 self.results[topic_partition] = self._codes.get(code, unexpected)
         if again:
-            self.send(broker, again, attempt + 1)
+            self.send(again, attempt + 1)
 
     def is_done(self) -> bool:
         """Whether no change is under way."""
         return not self._pending
 
-    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def answer(self) -> Outcome:
         """The answer that the handler builds from each partition's result."""
         return self._build(self.results)
 
-    def on_expiration(self, broker: Broker) -> Outcome:
+    def on_expiration(self) -> Outcome:
         """Answer REQUEST_TIMED_OUT for changes still under way: they may still happen."""
         late = PeerError(
             ErrorCode.request_timed_out, "the metadata store did not confirm in time; the result is unknown"
         )
         for asked in self._pending.values():
             self.results.update(dict.fromkeys(asked, late))
-        return self.answer(broker)
+        return self.answer()
 
-    def leave(self, broker: Broker) -> None:
+    def leave(self) -> None:
         """Abandon the changes still under way."""
         for change_id in self._pending:
-            broker.metadata.abandon(change_id)
+            self._metadata.abandon(change_id)

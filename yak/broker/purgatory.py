@@ -7,26 +7,32 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from yak.broker.call import DelayedOperation, Later, Outcome
+from yak.broker.call import Call, DelayedOperation, Later, Now, Outcome, Prebuilt
 from yak.config.log_config import NEVER
+from yak.core.context import Context
 from yak.errors import ErrorCode
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
-    from yak.broker.broker import Broker
     from yak.broker.connections import Connection
 
 QUEUES_MAX = 64
 """Distinct time-out values; beyond them values are rounded up, so that a client cannot create many."""
 
 
+Action: TypeAlias = Callable[["Connection", DelayedOperation], None]
+Serve: TypeAlias = Callable[["Connection", DelayedOperation, Action], None]
+Answer: TypeAlias = Now | Prebuilt | None
+
+
 class Purgatory:
     """Delayed operations until they complete or time out."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, context: Context, serve: Serve, answer_late: Callable[[Call, Answer], None]) -> None:
+        self._context, self._serve, self._answer_late = context, serve, answer_late
+        """`serve` runs an action for one request; `answer_late` encodes and sends a delayed answer."""
         self._timeouts = Timeouts()
         self._armed_ms = NEVER
         """When the timer is due: at the earliest time-out or before, since no completed operation disarms it."""
@@ -35,6 +41,11 @@ class Purgatory:
 
     def __len__(self) -> int:
         return len(self._timeouts)
+
+    @property
+    def now_ms(self) -> int:
+        """The time of this step."""
+        return self._context.clock.now_ms
 
     def add(self, operation: DelayedOperation) -> None:
         """Complete an operation that is done, and delay any other."""
@@ -47,7 +58,7 @@ class Purgatory:
         """Complete an operation, once; a second call does nothing."""
         if not operation.finished:
             self._remove(operation)
-            self._broker.serve(operation.call.connection, operation, self._answer)
+            self._serve(operation.call.connection, operation, self._answer)
 
     def complete_delayed(self, operation: DelayedOperation) -> None:
         """Complete an operation whose handler has returned it; else `add` completes it."""
@@ -58,13 +69,13 @@ class Purgatory:
         """Complete an operation if it can be answered now."""
         connection = operation.call.connection
         if connection.is_open and not operation.finished:
-            self._broker.serve(connection, operation, self._try)
+            self._serve(connection, operation, self._try)
 
     def cancel(self, operation: DelayedOperation) -> None:
         """Remove an operation whose connection was closed."""
         if not operation.finished:
             self._remove(operation)
-            self._broker.serve(operation.call.connection, operation, self._leave)
+            self._serve(operation.call.connection, operation, self._leave)
 
     def check_advanced(self) -> None:
         """Check the operations of all partitions that advanced, and of those that advance meanwhile."""
@@ -93,14 +104,13 @@ class Purgatory:
                 self.complete(session.delayed_fetch)
 
     def _expire_due(self) -> None:
-        broker = self._broker
-        for operation in self._timeouts.take_expired(broker.now_ms):
+        for operation in self._timeouts.take_expired(self.now_ms):
             if not operation.finished:
                 self._remove(operation)
-                broker.serve(operation.call.connection, operation, self._expire)
+                self._serve(operation.call.connection, operation, self._expire)
         self._armed_ms = self._timeouts.next_due()
         if self._armed_ms < NEVER:
-            broker.timers.arm(self, self._armed_ms, self._expire_due)
+            self._context.timers.arm(self, self._armed_ms, self._expire_due)
 
     def _check_produces(self, partition: Partition) -> None:
         """Complete produces after the high watermark or the recovery point moved."""
@@ -135,10 +145,10 @@ class Purgatory:
 
     def _delay(self, operation: DelayedOperation) -> None:
         operation.call.delayed = operation
-        due_ms = self._timeouts.add(operation, self._broker.now_ms)
+        due_ms = self._timeouts.add(operation, self.now_ms)
         if due_ms < self._armed_ms:
             self._armed_ms = due_ms
-            self._broker.timers.arm(self, due_ms, self._expire_due)
+            self._context.timers.arm(self, due_ms, self._expire_due)
 
     def _remove(self, operation: DelayedOperation) -> None:
         operation.finished = True
@@ -152,21 +162,22 @@ class Purgatory:
         self._give(operation, operation.on_expiration)
 
     def _leave(self, _connection: Connection, operation: DelayedOperation) -> None:
-        operation.leave(self._broker)
+        operation.leave()
 
     def _try(self, _connection: Connection, operation: DelayedOperation) -> None:
-        operation.try_complete(self._broker)
+        if operation.is_done():
+            self.complete(operation)
 
-    def _give(self, operation: DelayedOperation, answer: Callable[[Broker], Outcome]) -> None:
-        operation.leave(self._broker)
+    def _give(self, operation: DelayedOperation, answer: Callable[[], Outcome]) -> None:
+        operation.leave()
         call = operation.call
         if not call.connection.is_open:
             return
-        outcome = answer(self._broker)
-        if type(outcome) is Later:
+        outcome = answer()
+        if isinstance(outcome, Later):
             self._delay(outcome.operation)
         else:
-            self._broker.answer_late(call, outcome)
+            self._answer_late(call, outcome)
 
 
 class Timeouts:

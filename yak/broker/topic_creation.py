@@ -71,7 +71,7 @@ def named_twice(names: Iterable[str]) -> frozenset[str]:
 
 def send_plan(broker: Broker, waiting: DelayedMetadataChanges, name: str, requests: Sequence[StoreRequest]) -> None:
     """Send the requests that create a topic or partitions, and count their replicas; a refusal becomes the result."""
-    waiting.change(broker, name, requests)
+    waiting.change(name, requests)
     if name in waiting.pending:
         broker.replica_bound.count(requests)
 

@@ -92,11 +92,11 @@ def test_delayed_operation_that_raises_at_its_expiry_leaves_others_of_that_tick_
     fetches = [begin_fetch(rig, 500) for _ in range(3)]
     expire, calls = ConsumerFetch.on_expiration, []
 
-    def first_fails(self, broker):
+    def first_fails(self):
         calls.append(self)
         if len(calls) == 1:
             raise Bug
-        return expire(self, broker)
+        return expire(self)
 
     monkeypatch.setattr(ConsumerFetch, "on_expiration", first_fails)
     rig.run_for(600)
@@ -111,15 +111,16 @@ def test_wake_up_of_a_delayed_fetch_that_raises_leaves_others_of_that_turn_woken
 ) -> None:
     seen = Watched(rig)
     fetches = [begin_fetch(rig, 60_000) for _ in range(3)]
-    look, calls = ConsumerFetch.try_complete, []
+    rig.run_for(5)
+    answer, calls = ConsumerFetch.answer, []
 
-    def first_fails(self, broker):
+    def first_fails(self):
         calls.append(self)
         if len(calls) == 1:
             raise Bug
-        look(self, broker)
+        return answer(self)
 
-    monkeypatch.setattr(ConsumerFetch, "try_complete", first_fails)
+    monkeypatch.setattr(ConsumerFetch, "answer", first_fails)
     assert rig.produce("orders", [b"a"]).error_code == ErrorCode.none
     rig.run_for(10)
     assert sum(fetch.is_lost for fetch in fetches) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.lifecycle.watching import context_of, watch_of
-from yak.broker.delayed_leader_requests import answer_when_decided
+from yak.broker.delayed_leader_requests import LeaderRequests
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.core.timers import Timers
@@ -312,11 +312,19 @@ def topics_led_by(*leaders: int) -> list[Any]:
     return [SimpleNamespace(partitions=[SimpleNamespace(leader=leader) for leader in leaders])]
 
 
+def leader_requests(broker: Any) -> LeaderRequests:
+    return LeaderRequests(context_of(broker), broker.suspected_brokers, broker.failure_watch, broker.purgatory)
+
+
 def test_metadata_for_own_partitions_sends_no_probe():
     broker, _watch = watching()
     before = len(broker.peers.sent)
     answer: Any = object()
-    outcome = answer_when_decided(broker, SimpleNamespace(), lambda: topics_led_by(HERE, -1), lambda: answer)  # type: ignore[arg-type]
+    outcome = leader_requests(broker).answer_when_decided(
+        SimpleNamespace(),  # type: ignore[arg-type]
+        lambda: topics_led_by(HERE, -1),
+        lambda: answer,
+    )
     assert outcome is answer
     assert len(broker.peers.sent) == before
 
@@ -326,8 +334,7 @@ def test_metadata_probes_each_leader_once():
     finished: list[Any] = []
     broker.purgatory.complete = finished.append
     before = len(broker.peers.sent)
-    later = answer_when_decided(
-        broker,
+    later = leader_requests(broker).answer_when_decided(
         SimpleNamespace(),  # type: ignore[arg-type]
         lambda: topics_led_by(LEADER, OTHER, HERE, LEADER, OTHER),
         lambda: None,

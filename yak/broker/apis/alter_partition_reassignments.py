@@ -70,6 +70,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
         )
 
     waiting = PartitionChanges(
+        broker.metadata,
+        broker.purgatory,
         call,
         max(1, int(request.timeout.total_seconds() * 1000)),
         script="alter_replicas",
@@ -78,7 +80,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         plan=plan,
         build=build,
     )
-    waiting.send(broker, targets)
+    waiting.send(targets)
     return build(waiting.results) if waiting.is_done() else Later(waiting)
 
 

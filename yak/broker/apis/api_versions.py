@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_leader_requests import DelayedProbeAnswer
+from yak.broker.call import Call, Fields, Now, Outcome
 from yak.errors import ErrorCode
 from yak.lifecycle.failure_watch import WATCH_SOFTWARE
 
@@ -40,7 +39,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             return Now({"error_code": ErrorCode.invalid_request, "api_keys": _ranges(None)})
         is_probe = name == WATCH_SOFTWARE and call.connection.proven is not None
         if is_probe and _OFFSET.fullmatch(version) and int(version) > broker.image.offset:
-            return Later(DelayedProbeAnswer(broker, call, int(version), _served))
+            return broker.leader_requests.answer_probe(call, int(version), _served)
         call.connection.client_software = f"{name} {version}"
     return _served()
 

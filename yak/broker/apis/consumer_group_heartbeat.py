@@ -40,7 +40,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 then=then,
             )
 
-        return answer_when_safe(broker, call, operation, _refused)
+        return answer_when_safe(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, operation, _refused)
     except PeerError as refusal:
         return Now(_refused(refusal.error_code, refusal.message))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Now, Outcome
@@ -22,7 +23,7 @@ ABSENT: tuple[str, ...] = ()
 def handle(broker: Broker, call: Call) -> Outcome:
     """Add partitions to each topic. A request with a replicated topic first waits for expected followers."""
     if broker.expected_followers.is_awaited and any(_factor(broker, topic.name) > 1 for topic in call.request.topics):
-        return Later(FollowersWaiting(broker, call, _timeout_ms(call), _grow))
+        return Later(FollowersWaiting(broker.expected_followers, call, _timeout_ms(call), partial(_grow, broker)))
     return _grow(broker, call)
 
 
@@ -52,7 +53,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             )
         return Now({"results": answers})
 
-    waiting = DelayedMetadataChanges(call, _timeout_ms(call), build)
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _timeout_ms(call), build)
     twice = named_twice(topic.name for topic in asked)
     refusal, full = _refusal(broker, asked), broker.full_brokers()
     for topic in asked:

@@ -7,6 +7,7 @@ when this broker leads its share of the partitions, so that a client may produce
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
@@ -33,7 +34,7 @@ _Alike: TypeAlias = dict[tuple[tuple[str, str], ...], EncodedItems]
 def handle(broker: Broker, call: Call) -> Outcome:
     """Create the topics. A request with a replicated topic first waits for expected followers."""
     if broker.expected_followers.is_awaited and any(_is_replicated(broker, topic) for topic in call.request.topics):
-        return Later(FollowersWaiting(broker, call, _timeout_ms(call), _create))
+        return Later(FollowersWaiting(broker.expected_followers, call, _timeout_ms(call), partial(_create, broker)))
     return _create(broker, call)
 
 
@@ -60,7 +61,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
         answers = [_answer(broker, call, name, plans.get(name), results.get(name), alike) for name in names]
         return Now({"topics": answers})
 
-    waiting = DelayedMetadataChanges(call, _timeout_ms(call), build)
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _timeout_ms(call), build)
     twice = named_twice(topic.name for topic in asked)
     refusal, full = _refusal(broker, asked), broker.full_brokers()
     for topic in asked:

@@ -28,7 +28,9 @@ def slices(broker: Broker, call: Call) -> Slices:
     """Delete the groups in slices; the answer is sent after the last slice."""
     results: dict[str, ErrorCode] = {}
     names = list(dict.fromkeys(call.request.groups_names))
-    waiting = GroupWaiting(broker, call, broker.config.offsets_commit_timeout_ms, lambda: _answer(names, results))
+    waiting = GroupWaiting(
+        broker.purgatory, call, broker.config.offsets_commit_timeout_ms, lambda: _answer(names, results)
+    )
     for number, group_id in enumerate(names, 1):
         try:
             _delete(broker, group_id, names, results, waiting)

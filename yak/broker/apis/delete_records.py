@@ -38,7 +38,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     """Move the log start offsets in slices, then wait for all followers."""
     topics: list[Fields] = []
     fields: Fields = {"topics": topics}
-    waiting = DelayedDeleteRecords(call, max(0, int(call.request.timeout.total_seconds() * 1000)), fields)
+    waiting = DelayedDeleteRecords(broker, call, max(0, int(call.request.timeout.total_seconds() * 1000)), fields)
     held: list[Held] = []
     passed = 0
     for topic in call.request.topics:
@@ -49,7 +49,7 @@ def slices(broker: Broker, call: Call) -> Slices:
             passed += 1
             if passed % SLICE_ELEMENTS == 0:
                 yield
-    waiting.hold(broker, held)
+    waiting.hold(held)
     return Now(fields) if waiting.is_done() else Later(waiting)
 
 
@@ -94,42 +94,38 @@ def _move_log_start(broker: Broker, partition: Partition, offset: Offset) -> Non
 class DelayedDeleteRecords(DelayedOperation):
     """A DeleteRecords request with partitions whose replicas still hold the records."""
 
-    __slots__ = ("_fields", "_held")
+    __slots__ = ("_broker", "_fields", "_held")
 
-    def __init__(self, call: Call, timeout_ms: int, fields: Fields) -> None:
+    def __init__(self, broker: Broker, call: Call, timeout_ms: int, fields: Fields) -> None:
         super().__init__(call, timeout_ms)
-        self._fields = fields
+        self._broker, self._fields = broker, fields
         self._held: list[Held] = []
 
-    def hold(self, broker: Broker, held: list[Held]) -> None:
+    def hold(self, held: list[Held]) -> None:
         """Wait until the low watermark of each partition reaches its offset."""
-        self._held = [each for each in held if not _settle(broker, *each)]
-        for partition, _offset, _answer in self._held:
-            broker.record_deletions.add(partition, self)
-
-    def try_complete(self, broker: Broker) -> None:
-        """Settle the partitions that are done, and answer after the last one."""
-        self._held = [held for held in self._held if not _settle(broker, *held)]
-        if not self._held:
-            broker.purgatory.complete(self)
+        self._held = held
+        if not self.is_done():
+            for partition, _offset, _answer in self._held:
+                self._broker.record_deletions.add(partition, self)
 
     def is_done(self) -> bool:
-        """Whether no partition is outstanding."""
+        """Settle the partitions that are done; whether none is outstanding."""
+        self._held = [held for held in self._held if not _settle(self._broker, *held)]
         return not self._held
 
-    def answer(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def answer(self) -> Outcome:
         """Answer with the results of all partitions."""
         return Now(self._fields)
 
-    def on_expiration(self, broker: Broker) -> Outcome:  # noqa: ARG002
+    def on_expiration(self) -> Outcome:
         """Answer REQUEST_TIMED_OUT for late replicas; readers of the leader no longer see the records."""
         for _partition, _offset, answer in self._held:
             answer["error_code"] = ErrorCode.request_timed_out
         return Now(self._fields)
 
-    def leave(self, broker: Broker) -> None:
+    def leave(self) -> None:
         """Remove this request from its partitions."""
-        broker.record_deletions.remove(self)
+        self._broker.record_deletions.remove(self)
 
 
 def _settle(broker: Broker, partition: Partition, offset: Offset, answer: Fields) -> bool:

@@ -54,7 +54,9 @@ def slices(broker: Broker, call: Call) -> Slices:
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         return at_once(describe(results))
 
-    waiting = DelayedMetadataChanges(call, max(1, int(request.timeout.total_seconds() * 1000)), build)
+    waiting = DelayedMetadataChanges(
+        broker.metadata, broker.purgatory, call, max(1, int(request.timeout.total_seconds() * 1000)), build
+    )
     for index, (name, topic_id) in enumerate(asked):
         try:
             if times[name, topic_id] > 1:
@@ -77,7 +79,7 @@ def slices(broker: Broker, call: Call) -> Slices:
             gone = ErrorCode.unknown_topic_or_partition if asked[index][1] is None else ErrorCode.unknown_topic_id
             waiting.results[index] = PeerError(gone, f"topic {topic.name!r} does not exist")
         else:
-            waiting.change(broker, index, plan_delete_topic(broker.image, topic))
+            waiting.change(index, plan_delete_topic(broker.image, topic))
     if not waiting.is_done():
         return Later(waiting)
     return (yield from describe(waiting.results))

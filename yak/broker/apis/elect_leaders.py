@@ -43,6 +43,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
         return plan_requested_election(broker.image, *topic_partition, unclean=unclean).arguments()
 
     waiting = PartitionChanges(
+        broker.metadata,
+        broker.purgatory,
         call,
         max(1, int(request.timeout.total_seconds() * 1000)),
         script="elect",
@@ -57,7 +59,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         plan=plan,
         build=lambda results: _answer(call, results, ErrorCode.none),
     )
-    waiting.send(broker, wanted)
+    waiting.send(wanted)
     return _answer(call, waiting.results, ErrorCode.none) if waiting.is_done() else Later(waiting)
 
 

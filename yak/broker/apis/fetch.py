@@ -94,7 +94,7 @@ def _handle_follower(broker: Broker, call: Call) -> Outcome:
         session, error_code = None, error.error_code
     if session is None:
         return Prebuilt(fetch_response(call.version, call.correlation_id, 0, error_code, 0, []))
-    return FollowerFetch(broker.follower_reader, session, call).start(broker, must_answer=is_full)
+    return FollowerFetch(broker, session, call).start(broker, must_answer=is_full)
 
 
 def handle_repeated(broker: Broker, session: FollowerSession, frame: Buffer) -> tuple[Call, Outcome] | None:
@@ -103,7 +103,7 @@ def handle_repeated(broker: Broker, session: FollowerSession, frame: Buffer) -> 
     if correlation_id is None:
         return None
     call = Call(session.connection, FOLLOWER_FETCH, FOLLOWER_VERSION, correlation_id, None, broker.now_ms)
-    return call, FollowerFetch(broker.follower_reader, session, call).start(broker, must_answer=False)
+    return call, FollowerFetch(broker, session, call).start(broker, must_answer=False)
 
 
 def _begin(broker: Broker, call: Call, items: list[ConsumerItem], by_id: bool) -> ConsumerFetch | Prebuilt:

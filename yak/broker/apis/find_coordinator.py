@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
-from yak.broker.delayed_leader_requests import answer_when_decided
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.broker.topic_creation import plan_offsets_topic
 from yak.core.placement import partition_of
@@ -54,9 +53,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
             return Later(DelayedFindCoordinator(broker, call))
         return _answer(broker, call, refusal)
 
-    waiting = DelayedMetadataChanges(call, _CREATE_TIMEOUT_MS, made)
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _CREATE_TIMEOUT_MS, made)
     try:
-        waiting.change(broker, OFFSETS_TOPIC, plan_offsets_topic(broker))
+        waiting.change(OFFSETS_TOPIC, plan_offsets_topic(broker))
     except PeerError as refusal:
         waiting.results[OFFSETS_TOPIC] = refusal
     return made(waiting.results) if waiting.is_done() else Later(waiting)
@@ -65,32 +64,32 @@ def handle(broker: Broker, call: Call) -> Outcome:
 class DelayedFindCoordinator(DelayedOperation):
     """A delayed FindCoordinator: `__consumer_offsets` exists, but the image does not have it yet."""
 
-    __slots__ = ()
+    __slots__ = ("_broker",)
 
     def __init__(self, broker: Broker, call: Call) -> None:
         super().__init__(call, _CREATE_TIMEOUT_MS)
+        self._broker = broker
         broker.group_coordinator.awaiting_topic[self] = lambda: broker.purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Never: the coordinator finishes this request."""
         return False
 
-    def answer(self, broker: Broker) -> Outcome:
+    def answer(self) -> Outcome:
         """Answer with the present leader."""
-        return _when_decided(broker, self.call)
+        return _when_decided(self._broker, self.call)
 
-    def on_expiration(self, broker: Broker) -> Outcome:
+    def on_expiration(self) -> Outcome:
         """Answer COORDINATOR_NOT_AVAILABLE."""
-        return _answer(broker, self.call, None)
+        return _answer(self._broker, self.call, None)
 
-    def leave(self, broker: Broker) -> None:
+    def leave(self) -> None:
         """Stop waiting for the topic."""
-        broker.group_coordinator.awaiting_topic.pop(self, None)
+        self._broker.group_coordinator.awaiting_topic.pop(self, None)
 
 
 def _when_decided(broker: Broker, call: Call) -> Outcome:
-    return answer_when_decided(
-        broker,
+    return broker.leader_requests.answer_when_decided(
         call,
         lambda: [topic for topic in [broker.image.topics.get(OFFSETS_TOPIC)] if topic is not None],
         lambda: _answer(broker, call, None),

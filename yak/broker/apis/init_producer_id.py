@@ -53,16 +53,14 @@ class DelayedInitProducerId(DelayedOperation):
         """Whether there is an id, or an error."""
         return self.producer_id >= 0 or self.error is not None
 
-    def answer(self, broker: Broker) -> Outcome:
+    def answer(self) -> Outcome:
         """The id with epoch 0, or the error."""
-        del broker
         if self.error is not None:
             return Now(_refused(self.error.error_code))
         return Now({"error_code": ErrorCode.none, "producer_id": self.producer_id, "producer_epoch": 0})
 
-    def on_expiration(self, broker: Broker) -> Outcome:
+    def on_expiration(self) -> Outcome:
         """Answer with a retriable error: no block of ids came in time."""
-        del broker
         return Now(_refused(ErrorCode.coordinator_load_in_progress))
 
 

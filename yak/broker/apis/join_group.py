@@ -54,7 +54,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     except PeerError as refusal:
         return Now(_shape(call, refused_join(request.member_id, refusal.error_code)))
     waiting = MemberWaiting(
-        broker,
+        broker.purgatory,
         call,
         group.members,
         lambda fields: _shape(call, fields),
@@ -112,7 +112,7 @@ def _join_consumer_group(
         answer = broker.group_coordinator.consumers.join_classic(coordinated, group, request, then)
         return _shape(call, refused_join(answer["member_id"], ErrorCode.none) | answer)
 
-    return answer_when_safe(broker, call, operation, refused)
+    return answer_when_safe(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, operation, refused)
 
 
 def client_host(call: Call) -> str:

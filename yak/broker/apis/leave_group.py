@@ -65,4 +65,10 @@ def _leave_consumer_group(
     def operation(then: Then) -> Fields:
         return _answer(call, broker.group_coordinator.consumers.leave_classic(coordinated, group, leaving, then))
 
-    return answer_when_safe(broker, call, operation, lambda code: {"error_code": code, "members": []})
+    return answer_when_safe(
+        broker.purgatory,
+        call,
+        broker.config.offsets_commit_timeout_ms,
+        operation,
+        lambda code: {"error_code": code, "members": []},
+    )

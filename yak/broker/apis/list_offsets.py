@@ -164,18 +164,16 @@ class OffsetSearch(DelayedOperation):
         """Whether the job is done."""
         return self._is_found
 
-    def answer(self, broker: Broker) -> Outcome:
+    def answer(self) -> Outcome:
         """All partitions. Raises the job's exception."""
-        del broker
         if self._error is not None:
             raise self._error
         for (answer, partition, _search), found in zip(self._searches, self._found, strict=True):
             _fill(self.call, answer, partition, found)
         return Now(self._fields)
 
-    def on_expiration(self, broker: Broker) -> Outcome:
+    def on_expiration(self) -> Outcome:
         """Answer the searched partitions with REQUEST_TIMED_OUT, which is retriable."""
-        del broker
         for answer, _partition, _search in self._searches:
             answer["error_code"] = ErrorCode.request_timed_out
         return Now(self._fields)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
-from yak.broker.delayed_leader_requests import answer_when_decided
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.broker.topic_creation import plan_auto_creation, send_plan
 from yak.errors import ErrorCode, PeerError
@@ -99,7 +98,7 @@ def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[
     may_create = broker.config.auto_create_topics_enable and (
         call.version < _CREATION_FLAG_VERSION or call.request.allow_auto_topic_creation
     )
-    waiting = DelayedMetadataChanges(call, _AUTO_CREATE_TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _AUTO_CREATE_TIMEOUT_MS, build)
     if may_create:
         named = dict.fromkeys(name for name, topic_id in wanted if topic_id is None and name is not None)
         absent = [name for name in named if name not in broker.image.topics]
@@ -119,7 +118,7 @@ def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[
         found = (image.topics.get(name or "") if by_id is None else image.topic_by_id(by_id) for name, by_id in wanted)
         return (topic for topic in found if topic is not None)
 
-    return answer_when_decided(broker, call, topics, lambda: build(waiting.results))
+    return broker.leader_requests.answer_when_decided(call, topics, lambda: build(waiting.results))
 
 
 def _of_topics(broker: Broker, call: Call, topics: list[Fields]) -> Outcome:
@@ -140,7 +139,7 @@ def _of_all(broker: Broker, call: Call) -> Outcome:
         # the image may have changed while a decision was waited for
         return broker.image.topics.values()
 
-    return answer_when_decided(broker, call, topics, answer)
+    return broker.leader_requests.answer_when_decided(call, topics, answer)
 
 
 def _answer(broker: Broker, call: Call, topics: list[Fields], brokers: list[BrokerInfo]) -> Fields:

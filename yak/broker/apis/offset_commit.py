@@ -46,7 +46,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         coordinated.shard.drop_if_void(group)
         return Now(fields)
     waiting = GroupWaiting(
-        broker,
+        broker.purgatory,
         call,
         broker.config.offsets_commit_timeout_ms,
         lambda: _failed(fields, ErrorCode.coordinator_not_available),

@@ -46,7 +46,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if not places:
         return Now(fields)
     failed: Fields = {"error_code": ErrorCode.coordinator_not_available, "topics": []}
-    waiting = GroupWaiting(broker, call, broker.config.offsets_commit_timeout_ms, lambda: failed)
+    waiting = GroupWaiting(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, lambda: failed)
 
     def replay() -> None:
         for topic, index in places:

@@ -71,7 +71,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         refusals.update(dict.fromkeys(range(len(asked)), _as_fetch(ErrorCode.coordinator_not_available)))
         return build()
 
-    waiting = GroupWaiting(broker, call, broker.config.offsets_commit_timeout_ms, late)
+    waiting = GroupWaiting(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, late)
 
     def then(error_code: ErrorCode) -> None:
         nonlocal left

@@ -25,7 +25,6 @@ from yak.replication.log_append_info import LogAppendInfo
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.purgatory import Purgatory
 
 KEY, NAME, VERSIONS = 0, "Produce", range(3, 14)
 ABSENT = ("transactions: a transactional id or batch is refused with INVALID_TXN_STATE",)
@@ -140,7 +139,7 @@ def _append(
             # acks=0 waits only for recompression, so that the connection's bound holds for it too
             if info.must_wait and (acks != 0 or info.end_offset < 0):
                 if wait is None:
-                    wait = DelayedProduce(call, topics, broker.purgatory)
+                    wait = DelayedProduce(broker, call, topics)
                 wait.hold(info, answer)
     return wait, has_error
 
@@ -185,9 +184,9 @@ class DelayedProduce(DelayedOperation):
     It drops the decoded request: the records in it are views of a receive buffer that is given back after the step.
     """
 
-    __slots__ = ("_acks", "_held", "_purgatory", "_topics", "has_error", "remaining")
+    __slots__ = ("_acks", "_broker", "_held", "_topics", "has_error", "remaining")
 
-    def __init__(self, call: Call, topics: _Topics, purgatory: Purgatory) -> None:
+    def __init__(self, broker: Broker, call: Call, topics: _Topics) -> None:
         super().__init__(call, max(0, call.request.timeout_ms))
         self._acks: int = call.request.acks
         call.request = None
@@ -195,7 +194,7 @@ class DelayedProduce(DelayedOperation):
         """Batches that still wait, and one for the handler: until it is done, the answer is incomplete."""
         self.has_error = False
         """Whether a batch was refused, or failed."""
-        self._topics, self._purgatory = topics, purgatory
+        self._broker, self._topics = broker, topics
         self._held: list[tuple[LogAppendInfo, ProducePartitionAnswer]] = []
 
     def hold(self, info: LogAppendInfo, answer: ProducePartitionAnswer) -> None:
@@ -208,26 +207,26 @@ class DelayedProduce(DelayedOperation):
         """One batch may be acknowledged, or failed; after the last one the answer is sent."""
         self.remaining -= 1
         if self.remaining == 0:
-            self._purgatory.complete(self)
+            self._broker.purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Whether no batch waits any more."""
         return self.remaining <= 0
 
-    def answer(self, broker: Broker) -> Outcome:
+    def answer(self) -> Outcome:
         """The result of each batch; no bytes with acks=0."""
         if self._acks == 0:
-            _close_on_error(broker, self.call, self._topics)
+            _close_on_error(self._broker, self.call, self._topics)
             return Prebuilt([])
         for _info, answer in self._held:
             if answer.error_code != _NONE:
                 self.has_error = True
-        return _answer(broker, self.call, self._topics, has_error=self.has_error)
+        return _answer(self._broker, self.call, self._topics, has_error=self.has_error)
 
-    def on_expiration(self, broker: Broker) -> Outcome:
+    def on_expiration(self) -> Outcome:
         """Answer batches that still wait with REQUEST_TIMED_OUT: they are appended all the same."""
         for info, answer in self._held:
             if not info.may_acknowledge():
                 answer.error_code = ErrorCode.request_timed_out
                 answer.base_offset = -1
-        return Prebuilt([]) if self._acks == 0 else self.answer(broker)
+        return Prebuilt([]) if self._acks == 0 else self.answer()

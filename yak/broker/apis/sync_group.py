@@ -34,7 +34,7 @@ def _of_consumer_group(broker: Broker, call: Call, coordinated: GroupsPartition,
         broker.group_coordinator.when_committed(coordinated, group.group_id, then)
         return answer
 
-    return answer_when_safe(broker, call, operation, refused_sync)
+    return answer_when_safe(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, operation, refused_sync)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -52,7 +52,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     except PeerError as refusal:
         return Now(refused_sync(refusal.error_code))
     waiting = MemberWaiting(
-        broker, call, group.members, lambda fields: fields, refused_sync(ErrorCode.rebalance_in_progress)
+        broker.purgatory, call, group.members, lambda fields: fields, refused_sync(ErrorCode.rebalance_in_progress)
     )
     asked = Sync(
         request.member_id,

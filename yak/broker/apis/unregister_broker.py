@@ -34,9 +34,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
             }
         )
 
-    waiting = DelayedMetadataChanges(call, _TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
     try:
-        waiting.change(broker, node_id, plan_unregister_broker(broker.image, node_id))
+        waiting.change(node_id, plan_unregister_broker(broker.image, node_id))
     except PeerError as error:
         waiting.refuse(node_id, error)
     return build(waiting.results) if waiting.is_done() else Later(waiting)
