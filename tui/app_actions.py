@@ -21,7 +21,7 @@ from yak.tui.widgets.prompt import Prompt
 
 
 class Actions(AppBase):
-    """The actions of `tui/keys/everywhere.py`, and the commands after `:`."""
+    """The actions of `tui/keys.py`, and the commands after `:`."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave `:` and `/` to text fields and dialogs, although their bindings have priority.

@@ -1,0 +1,274 @@
+"""All keys, in one table by action id, for bindings, help, key bar, palette and `[keys]` of the config.
+
+A screen declares `BINDINGS = keys("topics.create", ...)`. The action is `action_` plus the id's last part, unless the
+entry names another. No binding uses keys that browsers reserve (Ctrl+W, T, N, function keys). Capital letters change
+the cluster. In text fields letters are text: `ctrl+s` sends from there too, and escape leaves the field.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from yak.errors import UsageError
+
+if TYPE_CHECKING:
+    from textual.binding import BindingType
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An action by its id, `scope.name`: its keys, a word for the key bar, a sentence for the help.
+
+    `scope` is the part before the first dot. Actions of one scope and of `everywhere` never share a key.
+    """
+
+    id: str
+    keys: str
+    label: str
+    help: str
+    is_change: bool = False
+    is_shown: bool = True
+    is_priority: bool = False
+    action: str = ""
+
+    @property
+    def scope(self) -> str:
+        """The screen or widget of the action."""
+        return self.id.partition(".")[0]
+
+
+_SCREENS: Final = (
+    ("1", "dashboard", "cluster health, brokers, rates, activity"),
+    ("2", "topics", "topics and their partitions"),
+    ("3", "messages", "browse and tail messages"),
+    ("4", "producer", "send messages, one or a file"),
+    ("5", "consumer", "several subscriptions side by side"),
+    ("6", "groups", "consumer groups, members, lag"),
+    ("7", "metadata", "the metadata log, and the cluster as it was"),
+    ("8", "failover", "move leaderships, break brokers, see what happens"),
+    ("9", "replication", "every partition: replicas, lag, elections"),
+    ("0", "activity", "all events, and all that you did"),
+)
+
+_TABLE: Final = (
+    *(
+        Key(f"go.{name}", key, name, f"Go to {what}.", is_shown=False, action=f"go('{name}')")
+        for key, name, what in _SCREENS
+    ),
+    Key("app.command", "colon", "command", "Type a command: a screen, or what is to be done.", is_priority=True),
+    Key(
+        "app.find",
+        "slash",
+        "filter",
+        "Show only lines with a text; !text: without it; ~text: a regular expression.",
+        is_priority=True,
+    ),
+    Key("app.help", "question_mark", "help", "What all keys of this screen do."),
+    Key("app.palette", "ctrl+p", "palette", "All commands, found by any part of their name.", is_shown=False),
+    Key("app.back", "escape,q", "back", "Back to where you came from; clears a filter first.", is_shown=False),
+    Key("app.leave", "Q", "quit", "End yak ui.", is_shown=False),
+    Key("app.last", "minus", "last", "The screen that you were on before.", is_shown=False),
+    Key("app.zone", "Z", "zone", "Times in UTC, in local time, or as how long ago.", is_shown=False),
+    Key("app.wide", "w", "wide", "All columns, also those that have no room.", is_shown=False),
+    Key("app.zoom", "z", "zoom", "Let this panel have the whole window, and back.", is_shown=False),
+    Key("app.notices", "exclamation_mark", "notices", "All notices and errors so far.", is_shown=False),
+    Key("app.explain", "i", "explain", "What the numbers on this screen mean.", is_shown=False),
+    Key("app.jump", "apostrophe", "jump", "Letters on all panels; type one to go there.", is_shown=False),
+    Key("app.freeze", "space", "pause", "Stop drawing, and go on; nothing is lost meanwhile.", is_shown=False),
+    Key("app.panel-next", "tab,l", "panel", "The next panel.", is_shown=False),
+    Key("app.panel-before", "shift+tab,h", "panel", "The panel before.", is_shown=False),
+    Key("app.tab-before", "H", "tab", "The tab before.", is_shown=False),
+    Key("app.tab-next", "L", "tab", "The next tab.", is_shown=False),
+    Key("grid.down", "j,down", "down", "Down.", is_shown=False, action="cursor(1)"),
+    Key("grid.up", "k,up", "up", "Up.", is_shown=False, action="cursor(-1)"),
+    Key("grid.top", "g,home", "top", "The first line.", is_shown=False),
+    Key("grid.bottom", "G,end", "bottom", "The last line.", is_shown=False),
+    Key("grid.page-down", "ctrl+d,pagedown", "half a page", "Half a page down.", is_shown=False, action="page(1)"),
+    Key("grid.page-up", "ctrl+u,pageup", "half a page", "Half a page up.", is_shown=False, action="page(-1)"),
+    Key("grid.open", "enter", "open", "Open what the cursor is on."),
+    Key("grid.sort", "s", "sort", "Sort by the next column; click on a heading for that one.", is_shown=False),
+    Key("grid.left", "left", "left", "Columns to the left.", is_shown=False, action="across(-8)"),
+    Key("grid.right", "right", "right", "Columns to the right.", is_shown=False, action="across(8)"),
+    Key("dashboard.produce", "p", "produce", "Send messages."),
+    Key("dashboard.consume", "c", "consume", "Read messages."),
+    Key("dashboard.failover", "F", "failover", "Move leaderships, or break a broker.", action="go('failover')"),
+    Key("activity.copy", "y", "copy", "Copy the line; of what you did, the command."),
+    Key("topics.create", "a", "create", "Make a topic.", is_change=True),
+    Key("topics.alter", "E", "edit", "Change configs, or add partitions.", is_change=True),
+    Key("topics.delete", "X", "delete", "Delete the topic, and all that is in it.", is_change=True),
+    Key("topics.browse", "m", "messages", "Its messages."),
+    Key("topics.produce", "p", "produce", "Send a message to it."),
+    Key("topics.describe", "d", "describe", "All about it."),
+    Key("topics.copy", "y", "copy", "Copy its name, or the line.", is_shown=False),
+    Key("topics.internal", "I", "internal", "Show the cluster's own topics too.", is_shown=False),
+    Key("partitions.move", "F", "move", "Give the leadership to another replica, in order.", is_change=True),
+    Key("partitions.before", "left_square_bracket", "partition", "The partition before.", is_shown=False),
+    Key("partitions.next", "right_square_bracket", "partition", "The next partition.", is_shown=False),
+    Key("replication.move", "F", "move", "Give the leadership to another replica, in order.", is_change=True),
+    Key("replication.kill", "K", "kill", "kill -9 the broker that leads this partition.", is_change=True),
+    Key("replication.pause", "P", "hang", "SIGSTOP the broker that leads this partition: it hangs.", is_change=True),
+    Key("replication.heal", "U", "heal", "Wake brokers that hang, start those that are dead.", is_change=True),
+    Key(
+        "replication.restart", "T", "restart", "Stop the leader in order, and start it.", is_change=True, is_shown=False
+    ),
+    Key("replication.problems", "o", "problems", "Only partitions that are not well, or all of them."),
+    Key("replication.internal", "I", "internal", "Show the cluster's own topics too.", is_shown=False),
+    Key("replication.copy", "y", "copy", "Copy the line.", is_shown=False),
+    Key("records.view", "J", "view", "Show JSON, plain text or hex."),
+    Key("records.copy", "y", "copy", "Copy the key, the value, the headers, the record, or the command that sends it."),
+    Key("records.export", "x", "export", "Write what is shown, or marked, to a file: NDJSON or CSV."),
+    Key("records.resend", "p", "resend", "Open the producer with this message in it, to edit and send it."),
+    Key("records.mark", "v", "mark", "Mark the message, or take the mark away, and go on to the next.", is_shown=False),
+    Key("records.unmark", "V", "unmark", "Take all marks away.", is_shown=False),
+    Key(
+        "records.next",
+        "n",
+        "next",
+        "The next message that the last filter holds for, or the next mark.",
+        is_shown=False,
+    ),
+    Key("records.before", "N", "before", "The one before, of the same.", is_shown=False),
+    Key("records.detail", "d", "detail", "Open or close the pane with all about the message."),
+    Key("messages.seek", "o", "seek", "Read other topics, or from elsewhere: a time, an offset, the last so many."),
+    Key("messages.more", "m", "more", "Read on where there was no room: the older half goes.", is_shown=False),
+    Key("messages.consume", "c", "consume", "Read the same beside others, on the consumer screen.", is_shown=False),
+    Key("consumer.add", "a", "add", "Read one more subscription, with a group or without.", action="add_tile"),
+    Key(
+        "consumer.merge", "m", "merge", "All subscriptions in one list, in the order in which messages come; and back."
+    ),
+    Key(
+        "consumer.commit",
+        "C",
+        "commit",
+        "Commit for the group what this tile has read.",
+        is_change=True,
+    ),
+    Key("consumer.close", "X", "close", "End this subscription; a group is left.", action="close_tile"),
+    Key("consumer.seek", "o", "seek", "Change this subscription."),
+    Key("producer.send", "S,ctrl+s", "send", "Send the message, or the file.", is_change=True),
+    Key("producer.repeat", "R", "repeat", "Send it many times: so many, at a rate, or until stopped.", is_change=True),
+    Key("producer.stop", "X", "stop", "Send no more and wait for what is on its way; again: do not wait."),
+    Key("producer.value", "e", "edit", "Go to the value."),
+    Key("producer.file", "f", "file", "Choose a CSV file."),
+    Key(
+        "groups.reset",
+        "r",
+        "move offsets",
+        "Move what it committed: to earliest, latest, a time, ... Shows a plan first.",
+    ),
+    Key("groups.delete", "X", "delete", "Delete the group, and all that it committed.", is_change=True),
+    Key("groups.consume", "c", "consume", "Read with a group."),
+    Key("groups.copy", "y", "copy", "Copy its name.", is_shown=False),
+    Key(
+        "group.reset",
+        "r",
+        "move offsets",
+        "Move what it committed: to earliest, latest, a time, ... Shows a plan first.",
+    ),
+    Key("group.forget", "D", "forget", "Forget what it committed of the topic under the cursor.", is_change=True),
+    Key("group.delete", "X", "delete", "Delete the group, and all that it committed.", is_change=True),
+    Key("group.age", "t", "ages", "Read the first unread records now: how old they are."),
+    Key("group.messages", "m", "messages", "Messages of the topic under the cursor."),
+    Key("group.copy", "y", "copy", "Copy the line.", is_shown=False),
+    Key("reset.apply", "R,ctrl+s", "move", "Move the offsets as the plan says.", is_change=True),
+    Key("reset.again", "r", "again", "Ask for the plan again."),
+    Key("metadata.older", "left_square_bracket", "back", "One record back.", action="step(-1)"),
+    Key("metadata.newer", "right_square_bracket", "on", "One record on.", action="step(1)"),
+    Key("metadata.time", "T", "time", "Go to a time, or to a record by its number."),
+    Key(
+        "metadata.mark",
+        "equals_sign",
+        "mark",
+        "Mark this record: what changed between it and the cursor is shown; again: no more.",
+    ),
+    Key("metadata.copy", "y", "copy", "Copy the record as JSON.", is_shown=False),
+    Key("failover.move", "F", "failover", "Move leaderships away from the broker, in order.", is_change=True),
+    Key("failover.kill", "K", "kill", "kill -9 the broker, or the metadata store.", is_change=True),
+    Key("failover.pause", "P", "hang", "SIGSTOP: the broker hangs, and its connections stay.", is_change=True),
+    Key("failover.heal", "U", "heal", "Undo: wake what hangs, start what is dead.", is_change=True),
+    Key("failover.repeat", "R", "repeat", "The last one once more, with the same choice.", is_change=True),
+    Key("failover.restart", "T", "restart", "Stop the broker in order, and start it.", is_change=True, is_shown=False),
+    Key("failover.add", "A", "add", "Start one more broker.", is_change=True, is_shown=False),
+    Key("failover.copy", "y", "copy", "Copy the command of the last one.", is_shown=False),
+    Key("contexts.add", "a", "add", "Name a cluster; it is written to the config file."),
+    Key("contexts.remove", "X", "forget", "Take it out of the config file; the cluster is not touched."),
+    Key("contexts.again", "r", "try again", "Try now which clusters answer."),
+    Key("contexts.copy", "y", "copy", "Copy the addresses.", is_shown=False),
+)
+KEYS: Final = {key.id: key for key in _TABLE}
+EVERYWHERE: Final = frozenset(key.id for key in _TABLE if key.scope in ("go", "app", "grid"))
+
+
+def keys(*ids: str) -> "list[BindingType]":
+    """Textual's bindings for actions, in the order of the key bar. Raises KeyError for an unknown id."""
+    from textual.binding import Binding
+
+    return [
+        Binding(
+            KEYS[each].keys,
+            KEYS[each].action or each.rpartition(".")[2].replace("-", "_"),
+            KEYS[each].label,
+            show=KEYS[each].is_shown,
+            id=each,
+            tooltip=KEYS[each].help,
+            priority=KEYS[each].is_priority,
+        )
+        for each in ids
+    ]
+
+
+def change_actions() -> frozenset[str]:
+    """Names of the actions that change something: disabled in read-only mode."""
+    return frozenset(
+        key.action or key.id.rpartition(".")[2].replace("-", "_") for key in KEYS.values() if key.is_change
+    )
+
+
+def check_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
+    """The checked `[keys]` of a config: ids must exist, and two actions of one screen must not share a key.
+
+    Raises UsageError: `unknown-action`, `key-clash`.
+    """
+    for each in keymap:
+        if each not in KEYS:
+            raise UsageError(
+                "unknown-action",
+                f'[keys] names "{each}", and there is no such action',
+                why="actions are named as in yak ui's help (?)",
+                try_=("yak ui, then :keys",),
+            )
+    for scope in {key.scope for key in KEYS.values()}:
+        _check_scope([key for key in KEYS.values() if key.scope == scope or key.id in EVERYWHERE], keymap)
+    return dict(keymap)
+
+
+def _check_scope(scope: Iterable[Key], keymap: Mapping[str, str]) -> None:
+    taken: dict[str, str] = {}
+    for key in scope:
+        for pressed in _split(keymap.get(key.id, key.keys)):
+            other = taken.setdefault(pressed, key.id)
+            if other != key.id and (key.id in keymap or other in keymap):
+                raise UsageError(
+                    "key-clash",
+                    f'the key "{pressed}" would do two things: {other} and {key.id}',
+                    why="[keys] of the config gives it to both, or to one that stands beside the other",
+                    try_=("give one of them another key",),
+                )
+
+
+def clashes(scopes: Sequence[str] | None = None) -> list[tuple[str, str, str]]:
+    """Default keys that two actions of one scope share, as (key, id, id). A test checks that there are none."""
+    found: list[tuple[str, str, str]] = []
+    for scope in scopes or sorted({key.scope for key in KEYS.values()}):
+        taken: dict[str, str] = {}
+        for key in KEYS.values():
+            if key.scope == scope or key.id in EVERYWHERE:
+                for pressed in _split(key.keys):
+                    other = taken.setdefault(pressed, key.id)
+                    if other != key.id:
+                        found.append((pressed, other, key.id))
+    return found
+
+
+def _split(pressed: str) -> list[str]:
+    return [each.strip() for each in pressed.split(",") if each.strip()]
