@@ -12,11 +12,11 @@ from yak.errors import UsageError, YakError
 from yak.tui.app_actions import Actions
 from yak.tui.keys import KEYS, keys
 from yak.tui.rows.contexts import is_production
+from yak.tui.screens.base import FileUploaded
 from yak.tui.screens.table import BY_NAME, SCREENS
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
 from yak.tui.themes import textual_name
-from yak.tui.uploads import FileUploaded
 
 STALE_FPS = 0.2
 """Frames per second while the terminal has no focus."""

@@ -16,8 +16,7 @@ from yak.tui.keys import KEYS
 from yak.tui.look import ZONE_WORDS, ZONES, Look
 from yak.tui.screens.base import YakScreen
 from yak.tui.themes import NAMES, textual_name
-from yak.tui.widgets.dialogs import TextDialog
-from yak.tui.widgets.prompt import Prompt
+from yak.tui.widgets.dialogs import Prompt, TextDialog
 
 
 class Actions(AppBase):
@@ -172,7 +171,7 @@ class Actions(AppBase):
 
     def action_jump(self) -> None:
         """Show a letter on each panel; typing it moves the focus there."""
-        from yak.tui.widgets.jump import JumpDialog
+        from yak.tui.widgets.dialogs import JumpDialog
 
         screen = self.screen_below()
         if screen is not None:

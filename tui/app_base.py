@@ -26,7 +26,7 @@ from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
 from yak.tui.themes import NAMES, THEMES, VARIABLES_OF_OTHERS, textual_name
-from yak.tui.widgets.chrome import KeyBar
+from yak.tui.widgets.frame import KeyBar
 
 NOTICE_MS = 8_000
 NOTICES_MAX = 500

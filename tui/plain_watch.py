@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from yak.tui.look import Look
-from yak.tui.rows.health import health_rows
+from yak.tui.rows.cluster import health_rows
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture

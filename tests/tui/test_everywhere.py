@@ -11,8 +11,8 @@ from yak.errors import UsageError
 from yak.tui.keys import KEYS, check_keymap, clashes
 from yak.tui.screens.base import YakScreen
 from yak.tui.screens.table import SCREENS
-from yak.tui.widgets.chrome import KeyBar, Rail
 from yak.tui.widgets.dialogs import Field, FormDialog, TextDialog
+from yak.tui.widgets.frame import KeyBar, Rail
 from yak.tui.widgets.grid import Grid
 
 

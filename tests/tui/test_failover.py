@@ -10,8 +10,8 @@ from yak.errors import YakError
 from yak.local.status import BrokerStatus, ClusterStatus
 from yak.tui.screens.failover import FailoverScreen
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
+from yak.tui.widgets.frame import Lines
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.lines import Lines
 
 
 class FakeControl:

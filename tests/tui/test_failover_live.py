@@ -8,8 +8,8 @@ from yak.client.admin import Admin
 from yak.ids import TopicPartition
 from yak.local.write_probe import WriteProbe
 from yak.tui.rows.failover import broker_rows
+from yak.tui.widgets.frame import Lines
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.lines import Lines
 
 PATIENCE_S = 30.0
 

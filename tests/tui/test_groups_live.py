@@ -7,8 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from textual.widgets import Button, Static
 
 from yak.client.admin import Admin
-from yak.tui.screens.group_detail import GroupScreen
-from yak.tui.screens.reset_preview import ResetPreview
+from yak.tui.screens.groups import GroupScreen, ResetPreview
 from yak.tui.widgets.grid import Grid
 
 PATIENCE_S = 20.0

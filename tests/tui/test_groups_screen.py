@@ -11,11 +11,10 @@ from yak.client.groups.resetting import ResetPlan
 from yak.client.metadata import Broker
 from yak.errors import YakError
 from yak.ids import TopicPartition
-from yak.tui.screens.group_detail import GroupScreen
-from yak.tui.screens.reset_preview import ResetPreview
+from yak.tui.screens.groups import GroupScreen, ResetPreview
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
+from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.panel import Panel
 
 O0, O1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 EMPTY = {

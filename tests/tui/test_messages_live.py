@@ -15,11 +15,10 @@ from yak.client.offset_spec import END, START
 from yak.client.produce import Outgoing, RecordSender
 from yak.tui.messages.reader import Limits
 from yak.tui.messages.subscription import Choice, Seek, Subscription
-from yak.tui.produce.draft import Draft
+from yak.tui.produce.form import Draft
 from yak.tui.screens.consumer import ConsumerScreen
-from yak.tui.screens.messages import MessagesScreen
+from yak.tui.screens.messages import MessageGrid, MessagesScreen
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
-from yak.tui.widgets.message_grid import MessageGrid
 from yak.tui.widgets.record_pane import RecordPane
 
 SECONDS = 30.0

@@ -11,15 +11,14 @@ from textual.worker import WorkerFailed
 
 from yak.client.produce import Acknowledged
 from yak.errors import YakError
-from yak.tui.produce.account import Account
-from yak.tui.produce.draft import Draft
-from yak.tui.produce.upload import checkpoint_path
-from yak.tui.screens.producer import ProducerScreen
-from yak.tui.uploads import FileUploaded
+from yak.tui.produce.files import checkpoint_path
+from yak.tui.produce.form import Draft
+from yak.tui.produce.run import Account
+from yak.tui.screens.base import FileUploaded
+from yak.tui.screens.producer import MessageForm, ProducerScreen
 from yak.tui.widgets.dialogs import FormDialog
 from yak.tui.widgets.file_picker import FilePicker
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.message_form import MessageForm
 
 SIZE = (140, 40)
 

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from textual.widgets import Select, TextArea
 
 from yak.client.admin import Admin
-from yak.tui.produce.upload import checkpoint_path
+from yak.tui.produce.files import checkpoint_path
 from yak.tui.widgets.dialogs import FormDialog
 
 ROOT = Path(__file__).parents[2]

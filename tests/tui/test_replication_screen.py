@@ -11,8 +11,8 @@ from yak.tui.screens.replication import ReplicationScreen
 from yak.tui.screens.topic import TopicScreen
 from yak.tui.screens.topics import TopicsScreen
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
+from yak.tui.widgets.frame import Lines
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.lines import Lines
 
 
 async def broken(app):

@@ -9,9 +9,8 @@ from yak.errors import YakError
 from yak.tui.screens.topic import TopicScreen
 from yak.tui.screens.topics import TopicsScreen
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog, TextDialog
+from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.lines import Lines
-from yak.tui.widgets.panel import Panel
 
 
 def recorded(**answers):

@@ -5,8 +5,8 @@ import asyncio
 from yak.client.admin import Admin
 from yak.tui.screens.topic import TopicScreen
 from yak.tui.widgets.dialogs import ConfirmDialog
+from yak.tui.widgets.frame import Lines
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.lines import Lines
 
 PATIENCE_S = 20.0
 

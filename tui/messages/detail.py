@@ -1,23 +1,166 @@
-"""All details of one record, as lines for the pane beside the list. Pure.
+"""A record as text: one line for a cell, or all details as lines for the pane beside the list. Pure.
 
-Only the first 2 KiB of a large value are shown until the rest is requested: laying out megabytes takes time.
+Only the first few hundred bytes are decoded for a cell, and the first 2 KiB of a large value for the pane until the
+rest is requested: laying out megabytes takes time.
 """
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Final
+import codecs
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
-from yak.plain_text import lines, one_line
+from rich.cells import cell_len, get_character_cell_size
+
+from yak.plain_text import json_text, lines, one_line
 from yak.tui.look import Look
-from yak.tui.messages import json_tree
-from yak.tui.messages.kept import Kept
-from yak.tui.messages.views import NULL, View, decoded, hex_dump
+from yak.tui.messages.store import Kept
 from yak.tui.rows.cells import Tone
+
+View = Literal["auto", "text", "hex"]
+VIEWS: Final[tuple[View, ...]] = ("auto", "text", "hex")
+"""`auto`: JSON on one line, other text with escaped line ends, binary data as hex."""
+CELL_CHARACTERS: Final = 120
+NULL: Final = "null"
+_BYTES_LOOKED_AT: Final = 4 * CELL_CHARACTERS
+
+
+def decoded(data: bytes) -> str | None:
+    """The text if the bytes are UTF-8, possibly cut within a character."""
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return None
+
+
+def cell_text(data: bytes | None, view: View = "auto", limit: int = CELL_CHARACTERS) -> str:
+    """One line of at most `limit` characters; a cut is marked by `…`."""
+    if data is None:
+        return NULL
+    if view == "hex":
+        return _hex(data, limit)
+    head = data[: min(_BYTES_LOOKED_AT, 4 * limit)]
+    text = decoded(head)
+    if text is None:
+        if view == "auto":
+            return _hex(data, limit)
+        text = head.decode("utf-8", "replace")
+    is_cut = len(head) < len(data)
+    if view == "auto" and text[:1] in ("{", "["):
+        text = _joined(text)
+    return cut(one_line(text), limit, is_cut=is_cut)
+
+
+def _joined(text: str) -> str:
+    """Indented JSON on one line, without its indentation."""
+    return " ".join(part.strip() for part in text.splitlines())
+
+
+def _hex(data: bytes, limit: int) -> str:
+    shown = data[: max(1, limit // 3)]
+    return cut(f"⟨hex⟩ {shown.hex(' ')}", limit, is_cut=len(shown) < len(data))
+
+
+def cut(text: str, limit: int, *, is_cut: bool = False) -> str:
+    """At most `limit` characters, with `…` at the end if something is missing."""
+    if len(text) > limit:
+        return text[: limit - 1] + "…"
+    return f"{text[: limit - 1]}…" if is_cut else text
+
+
+def hex_dump(data: bytes, *, width: int = 16) -> list[str]:
+    """The format of hexdump -C: `00000010  7b 22 74 6f 74 61 6c 22  3a 20 31 32 7d           |{"total": 12}|`."""
+    lines = []
+    half = width // 2
+    for at in range(0, len(data), width):
+        piece = data[at : at + width]
+        left, right = piece[:half].hex(" "), piece[half:].hex(" ")
+        plain = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)
+        lines.append(f"{at:08x}  {left:<{half * 3 - 1}}  {right:<{half * 3 - 1}}  |{plain}|")
+    return lines
+
+
+Kind = Literal["key", "text", "number", "word", "sign", "fold"]
+"""The kind of a span: a name, a string, a number, true false null, punctuation, the size of a folded element."""
+INDENT: Final = 2
+MAX_DEPTH: Final = 200
+"""Deeper elements are always folded. Python's own JSON fails not much deeper."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLine:
+    """One line in spans. `path` names the element that starts here, `.lines[0]`; `is_foldable` if it has contents."""
+
+    path: str
+    indent: int
+    spans: tuple[tuple[str, Kind], ...]
+    is_foldable: bool = False
+    is_folded: bool = False
+
+    @property
+    def text(self) -> str:
+        """The line as text."""
+        return " " * self.indent + "".join(text for text, _ in self.spans)
+
+
+def parse_json(data: bytes) -> tuple[bool, Any]:
+    """Whether the bytes are JSON, and the parsed value. Only objects and arrays count as JSON."""
+    if data.lstrip()[:1] not in (b"{", b"["):
+        return False, None
+    try:
+        return True, json.loads(data)
+    except (ValueError, RecursionError):
+        return False, None
+
+
+def json_lines(value: Any, folded: Collection[str] = frozenset()) -> Iterator[JsonLine]:
+    """The lines of a parsed value, without the contents of folded paths. Lazy: a caller may stop early."""
+    yield from _json_lines(value, "", 0, (), "", folded)
+
+
+def _json_lines(
+    value: Any, path: str, depth: int, name: tuple[tuple[str, Kind], ...], comma: str, folded: Collection[str]
+) -> Iterator[JsonLine]:
+    end: tuple[tuple[str, Kind], ...] = ((comma, "sign"),) if comma else ()
+    indent = depth * INDENT
+    if not isinstance(value, dict | list) or not value:
+        yield JsonLine(path, indent, (*name, _scalar(value), *end))
+        return
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    if path in folded or depth >= MAX_DEPTH:
+        held: tuple[tuple[str, Kind], ...] = ((opening, "sign"), (f" … {len(value)} ", "fold"), (closing, "sign"))
+        yield JsonLine(path, indent, (*name, *held, *end), is_foldable=depth < MAX_DEPTH, is_folded=True)
+        return
+    yield JsonLine(path, indent, (*name, (opening, "sign")), is_foldable=True)
+    last = len(value) - 1
+    if isinstance(value, dict):
+        for place, (key, each) in enumerate(value.items()):
+            label: tuple[tuple[str, Kind], ...] = ((_quoted(key), "key"), (": ", "sign"))
+            yield from _json_lines(each, f"{path}.{key}", depth + 1, label, "," if place < last else "", folded)
+    else:
+        for place, each in enumerate(value):
+            yield from _json_lines(each, f"{path}[{place}]", depth + 1, (), "," if place < last else "", folded)
+    yield JsonLine(path, indent, ((closing, "sign"), *end))
+
+
+def _scalar(value: Any) -> tuple[str, Kind]:
+    if isinstance(value, str):
+        return _quoted(value), "text"
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value), "word"
+    if isinstance(value, int | float):
+        return json.dumps(value), "number"
+    return ("{}" if isinstance(value, dict) else "[]"), "sign"
+
+
+def _quoted(text: str) -> str:
+    return json_text(json.dumps(text, ensure_ascii=False))
+
 
 BIG_BYTES: Final = 32 << 10
 SHOWN_BYTES: Final = 2 << 10
 _LABEL: Final = 11
-_TONES: Final[dict[json_tree.Kind, Tone]] = {
+_TONES: Final[dict[Kind, Tone]] = {
     "key": "accent",
     "text": "good",
     "number": "warn",
@@ -120,12 +263,12 @@ def _part(
         return
     is_cut = len(data) > BIG_BYTES and not is_whole
     shown = data[:SHOWN_BYTES] if is_cut else data
-    is_json, document = (False, None) if view != "auto" or is_cut else json_tree.parse(data)
+    is_json, document = (False, None) if view != "auto" or is_cut else parse_json(data)
     text = None if view == "hex" or is_json else decoded(shown)
     form = "JSON" if is_json else "hex" if text is None else "text"
     yield DetailLine(((f"{what} ", "strong"), (f"{form}, {look.size(len(data))}", "dim")))
     if is_json:
-        for line in json_tree.lines(document, folded):
+        for line in json_lines(document, folded):
             spans = ((" " * (line.indent + 2), ""), *((part, _TONES[kind]) for part, kind in line.spans))
             yield DetailLine(spans, line.path if line.is_foldable else None, line.is_folded)
     else:
@@ -139,3 +282,47 @@ def _part(
 def _lines(text: str) -> list[str]:
     """Lines for the screen, with tabs as spaces."""
     return [line.expandtabs(4) for line in lines(text).split("\n")]
+
+
+HANGING = 2
+"""The indentation of a wrapped line's rest."""
+
+
+def wrapped(lines: Iterable[DetailLine], width: int) -> Iterator[DetailLine]:
+    """Lines of at most `width` cells. The rest of a wrapped line has the same path."""
+    for line in lines:
+        if sum(cell_len(text) for text, _ in line.spans) <= width:
+            yield line
+        else:
+            yield from _broken(line, max(width, HANGING + 2))
+
+
+def _broken(line: DetailLine, width: int) -> Iterator[DetailLine]:
+    indent = len(line.text) - len(line.text.lstrip(" "))
+    hanging = " " * min(indent + HANGING, width // 2)
+    row: list[tuple[str, Tone]] = []
+    room = width
+    for text, tone in line.spans:
+        rest = text
+        while rest:
+            head, rest = _split(rest, room)
+            if head:
+                row.append((head, tone))
+                room -= cell_len(head)
+            if rest:
+                yield replace(line, spans=tuple(row))
+                row, room = [(hanging, "")], width - len(hanging)
+    if row:
+        yield replace(line, spans=tuple(row))
+
+
+def _split(text: str, width: int) -> tuple[str, str]:
+    """The part that fits, and the rest."""
+    if text.isascii():
+        return text[:width], text[width:]
+    used = 0
+    for place, character in enumerate(text):
+        used += get_character_cell_size(character)
+        if used > width:
+            return text[:place], text[place:]
+    return text, ""

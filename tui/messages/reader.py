@@ -19,9 +19,8 @@ from yak.client.filters import Filter, parse_filter
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
 from yak.tui.messages.feeds import Feed, Opened, open_feed
-from yak.tui.messages.kept import Packed, pack, unpack
 from yak.tui.messages.sampler import RateMeter, Sampler
-from yak.tui.messages.store import MAX_BYTES, MAX_ROWS, Store
+from yak.tui.messages.store import MAX_BYTES, MAX_ROWS, Packed, Store, pack, unpack
 from yak.tui.messages.subscription import Subscription, filter_parts
 
 Phase = Literal["opening", "joining", "reading", "paused", "full", "done", "waiting", "failed", "closed"]

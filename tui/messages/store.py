@@ -1,20 +1,108 @@
 """A bounded buffer of records (by number and bytes), which knows which of them match the filter.
 
+A hundred thousand records are held as plain tuples, which become objects when they are read. Python's garbage collector
+skips tuples of bytes, texts and numbers; walking through objects would stop everything for a tenth of a second.
+
 The reader's thread writes, the screen's thread reads: visible state changes under a lock that is held for microseconds.
 Hidden records stay while there is room, so that another filter can find them; they are dropped first. A new filter
-tests all records in slices, and takes effect at once at the end.
+tests all records in slices, and takes effect at once at the end. Several stores are shown as one by bisection over the
+serials, which all stores share: nothing is copied or sorted.
 """
 
 import threading
+import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from sys import intern
+from typing import Any, Final, Protocol, TypeAlias
 
-from yak.client.received import Received
-from yak.tui.messages.kept import Kept, Packed, held_bytes, serial_of, unpack
+from yak.client.received import TIMESTAMP_TYPES, Received
+
+OVERHEAD_BYTES: Final = 340
+"""Python's memory for a record beside its bytes: the tuple, two `bytes`, three numbers (measured: 325)."""
+HEADER_BYTES: Final = 180
+
+Packed: TypeAlias = tuple[
+    str, int, int, int, str, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int | None, int
+]
+"""Topic, partition, offset, timestamp in ms, its type, key, value, headers, leader epoch, serial."""
+
+
+@dataclass(slots=True)
+class Kept(Received):
+    """A record with its `serial`, which orders records by arrival: it only increases and is never reused."""
+
+    serial: int = 0
+
+    @property
+    def id(self) -> str:
+        """The record's position in the cluster: `orders-0@42`."""
+        return f"{self.topic}-{self.partition}@{self.offset}"
+
+    @property
+    def payload_bytes(self) -> int:
+        """The size of key, value and headers."""
+        size = len(self.key or b"") + len(self.value or b"")
+        for name, data in self.headers:
+            size += len(name) + len(data or b"")
+        return size
+
+
+def pack(message: Any, serial: int) -> Packed:
+    """Pack librdkafka's message, which holds its own copy of everything."""
+    kind, timestamp_ms = message.timestamp()
+    return (
+        intern(message.topic()),
+        message.partition(),
+        message.offset(),
+        timestamp_ms if kind else -1,
+        TIMESTAMP_TYPES.get(kind, "NotAvailable"),
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),
+        message.leader_epoch(),
+        serial,
+    )
+
+
+def packed(record: Kept) -> Packed:
+    """Pack a record; the inverse of `unpack`."""
+    return (
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp_ms,
+        record.timestamp_type,
+        record.key,
+        record.value,
+        tuple(record.headers),
+        record.leader_epoch,
+        record.serial,
+    )
+
+
+def unpack(of: Packed) -> Kept:
+    """The record."""
+    topic, partition, offset, timestamp_ms, kind, key, value, headers, epoch, serial = of
+    return Kept(topic, partition, offset, timestamp_ms, kind, key, value, list(headers), epoch, serial)
+
+
+def serial_of(of: Packed) -> int:
+    """The record's serial."""
+    return of[9]
+
+
+def held_bytes(of: Packed) -> int:
+    """Its approximate size in memory."""
+    size = OVERHEAD_BYTES + len(of[5] or b"") + len(of[6] or b"")
+    for name, data in of[7]:
+        size += HEADER_BYTES + len(name) + len(data or b"")
+    return size
+
 
 MAX_ROWS: Final = 100_000
 MAX_BYTES: Final = 64 << 20
@@ -257,3 +345,87 @@ class Store:
 
 def _weight(records: Sequence[Packed]) -> int:
     return sum(held_bytes(record) for record in records)
+
+
+class Merged:
+    """A view of stores, with the positions of a Store."""
+
+    def __init__(self, stores: Sequence[Store]) -> None:
+        self.stores = tuple(stores)
+
+    @contextmanager
+    def _frozen(self) -> Iterator[None]:
+        with ExitStack() as locks:
+            for store in self.stores:
+                locks.enter_context(store.frozen())
+            yield
+
+    def span(self) -> tuple[int, int]:
+        """The first position, and the one after the last."""
+        with self._frozen():
+            first = self._first()
+            return first, first + sum(len(store) for store in self.stores)
+
+    def at(self, place: int) -> Kept | None:
+        """The record at a position; None if it is gone, or has not arrived."""
+        with self._frozen():
+            index = place - self._first()
+            ends = [each for store in self.stores if (each := store.ends()) is not None]
+            if not ends or not 0 <= index < sum(len(store) for store in self.stores):
+                return None
+            low, high = min(oldest for oldest, _ in ends), max(newest for _, newest in ends)
+            while low < high:
+                middle = (low + high) // 2
+                if sum(store.rank(middle + 1) for store in self.stores) > index:
+                    high = middle
+                else:
+                    low = middle + 1
+            return self._with_serial(low)
+
+    def place_of(self, serial: int) -> int | None:
+        """The position of a record; None if it is absent."""
+        with self._frozen():
+            if self._with_serial(serial) is None:
+                return None
+            return self._first() + sum(store.rank(serial) for store in self.stores)
+
+    def _first(self) -> int:
+        return sum(store.first for store in self.stores)
+
+    def _with_serial(self, serial: int) -> Kept | None:
+        return next((found for store in self.stores if (found := store.with_serial(serial)) is not None), None)
+
+
+PIECE: Final = 500
+BREATH_S: Final = 0.0005
+
+
+class Places(Protocol):
+    """Records by position."""
+
+    def span(self) -> tuple[int, int]:
+        """The first position, and the one after the last."""
+
+    def at(self, place: int) -> Kept | None:
+        """The record there."""
+
+
+def find(
+    records: Places,
+    start: int,
+    step: int,
+    holds: Callable[[Kept], bool],
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> Kept | None:
+    """The first match after `start` in the direction of `step` (1 or -1), wrapping around; None if there is none."""
+    first, end = records.span()
+    count = end - first
+    for tried in range(1, count + 1):
+        if tried % PIECE == 0:
+            time.sleep(BREATH_S)
+            if is_cancelled():
+                return None
+        record = records.at(first + (start - first + step * tried) % count)
+        if record is not None and holds(record):
+            return record
+    return None

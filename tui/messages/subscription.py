@@ -1,4 +1,4 @@
-"""What to read, and its notation. Pure.
+"""What to read, its notation, and the fields of the forms that select it. Pure.
 
 orders  orders,payments  orders:0,2  orders:0-3 payments     topics, optionally with partitions
 start  end  last 100  42  +10  -10  @TIME  -15m  10:20        where to start (and stop), as in `yak consume --offset`
@@ -6,13 +6,16 @@ start  end  last 100  42  +10  -10  @TIME  -15m  10:20        where to start (an
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
+from yak.client.filters import parse_filter
 from yak.client.offset_spec import END, START, Position, parse_edge, parse_range
-from yak.client.times import format_time
+from yak.client.times import format_time, parse_time_ms
 from yak.errors import UsageError
+from yak.tui.look import Zone
 
 _LAST = re.compile(r"(?:last|tail)\s*(\d+)", re.IGNORECASE)
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
@@ -216,3 +219,56 @@ def _written(position: Position) -> str:
 def filter_parts(text: str) -> Sequence[str]:
     """The expressions of a filter line, separated by ` && `; all must match."""
     return [part.strip() for part in re.split(r"\s&&\s", text) if part.strip()]
+
+
+FROM_HINT = "start, end, last 100, 42, -15m, @2026-11-20T12:00"
+TO_HINT = "go on; or end, an offset, a time"
+GROUP_HINT = "none: nothing is committed"
+FILTER_HINT = "k:u1 && v:.total > 10 && !h:test"
+
+
+def time_parser(now_ms: int, zone: Zone) -> Callable[[str], int]:
+    """A parser for times; local if times are shown so."""
+    where: tzinfo = UTC
+    if zone == "local":
+        where = datetime.fromtimestamp(now_ms / 1000).astimezone().tzinfo or UTC
+
+    def parse(text: str) -> int:
+        return parse_time_ms(text, now_ms=now_ms, zone=where)
+
+    return parse
+
+
+def subscription_of(values: Mapping[str, str], parse_time: Callable[[str], int], *, is_readonly: bool) -> Subscription:
+    """The subscription from the form. Raises UsageError."""
+    group = values.get("group", "").strip()
+    choices = parse_topics(values["topics"])
+    if group:
+        if is_readonly:
+            raise UsageError(
+                "readonly", f'group "{group}" cannot be joined here', why="yak ui was started with --readonly"
+            )
+        if any(choice.partitions for choice in choices):
+            raise UsageError(
+                "usage", "a group and partitions exclude each other", why="the group shares the partitions out"
+            )
+    for part in filter_parts(values.get("filter", "")):
+        parse_filter(part)
+    return Subscription(
+        choices,
+        parse_seek(values.get("from", ""), values.get("to", ""), parse_time),
+        group,
+        read_committed=values.get("committed") == "true",
+    )
+
+
+def fields_of(wanted: Subscription) -> dict[str, str]:
+    """The fields for a subscription."""
+    seek = wanted.seek
+    return {
+        "topics": wanted.title,
+        "from": str(Seek(seek.start, None, seek.last)),
+        "to": "" if seek.stop is None else str(Seek(seek.start, seek.stop)).partition(" to ")[2],
+        "group": wanted.group,
+        "committed": "true" if wanted.read_committed else "false",
+    }

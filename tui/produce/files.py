@@ -1,11 +1,26 @@
-"""Directories for the file picker. Blocks: call it in a thread."""
+"""CSV files for the Producer: chosen from directories, inspected, and sent with little memory.
+
+Rows that are refused for their own contents go to `NAME.rejected.csv`, and the rest is sent. Another failure (no broker
+answers) ends the run; the next run resumes at the first row that is not settled. All functions block.
+"""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final, Literal
 
-from yak.errors import YakError
+from yak.client.checkpoint import Checkpoint
+from yak.client.csv_files import SNIFFED_BYTES, TextLines, check_encoding, count_lines, open_binary, sniff_encoding
+from yak.client.errors import KafkaFailure
+from yak.client.inputs import CsvMapping, CsvSource, Row
+from yak.client.metadata import Topic
+from yak.client.produce import Failed, Outgoing, RecordSender
+from yak.client.rejects import Rejects, rejects_path
+from yak.errors import UsageError, YakError
 
 UPLOADS: Final = "YAK_UI_UPLOADS"
 """The directory of uploads in browser mode."""
@@ -77,3 +92,297 @@ def _entry(found: "os.DirEntry[str]") -> Entry:
         return Entry(found.name, found.path, found.is_dir(), known.st_size, int(known.st_mtime * 1000))
     except OSError:  # a broken link
         return Entry(found.name, found.path, is_directory=False)
+
+
+PREVIEWED: Final = 25
+"""Rows in the preview; a low window shows five."""
+CHECKED: Final = 1_000
+"""Rows checked for mistakes: enough to notice a wrong delimiter or mapping, without a delay."""
+MISTAKES_KEPT: Final = 3
+
+Verdict = Literal["ok", "warn", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewRow:
+    """One row as a record, or the reason why it cannot be sent."""
+
+    line: int
+    key: str | None
+    value: str | None
+    headers: tuple[tuple[str, str | None], ...]
+    partition: int | None
+    verdict: Verdict
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvLook:
+    """A file's properties.
+
+    `mistakes` are (line, reason) of the first invalid rows, `bad` their number among `checked` rows.
+    """
+
+    path: str
+    size_bytes: int
+    encoding: str
+    delimiter: str
+    columns: tuple[str, ...]
+    rows: tuple[PreviewRow, ...] = ()
+    checked: int = 0
+    bad: int = 0
+    mistakes: tuple[tuple[int, str], ...] = ()
+    doubled: tuple[str, ...] = ()
+    """Column names that occur more than once: only the last of these columns can be used."""
+
+
+def read_rows(path: str, mapping: CsvMapping, encoding: str) -> Iterator[tuple[CsvSource, TextLines, Row]]:
+    """The rows of a file, with their reader. Raises YakError."""
+    with open_binary(path) as file:
+        lines = TextLines(file, encoding, os.path.basename(path))
+        source = CsvSource(lines, mapping, os.path.basename(path))
+        for row in source.rows():
+            yield source, lines, row
+
+
+def find_encoding(path: str) -> str:
+    """The detected encoding of a file. Raises YakError (`file`)."""
+    with open_binary(path) as file:
+        return sniff_encoding(file.read(SNIFFED_BYTES))
+
+
+def look_at(
+    path: str, mapping: CsvMapping | None = None, *, encoding: str | None = None, partitions: int | None = None
+) -> CsvLook:
+    """Read the start of a file; without a mapping, only its columns.
+
+    Raises YakError: `file`, `not-text`, `bad-encoding`, `csv-empty`, `csv-column`.
+    """
+    used = check_encoding(encoding) if encoding else find_encoding(path)
+    with open_binary(path) as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+        lines = TextLines(file, used, os.path.basename(path))
+        source = CsvSource(lines, mapping or CsvMapping(), os.path.basename(path))
+        doubled = tuple(name for name, times in Counter(source.columns).items() if times > 1)
+        look = CsvLook(path, size_bytes, used, source.delimiter, source.columns, doubled=doubled)
+        if mapping is None:
+            return look
+        return _checked(look, islice(source.rows(), CHECKED), mapping, partitions)
+
+
+def _checked(look: CsvLook, rows: Iterator[Row], mapping: CsvMapping, partitions: int | None) -> CsvLook:
+    previews: list[PreviewRow] = []
+    mistakes: list[tuple[int, str]] = []
+    checked = bad = 0
+    for row in rows:
+        checked += 1
+        preview = preview_of(row, mapping, partitions)
+        if len(previews) < PREVIEWED:
+            previews.append(preview)
+        if preview.verdict == "bad":
+            bad += 1
+            if len(mistakes) < MISTAKES_KEPT:
+                mistakes.append((row.line, preview.why))
+    return replace(look, rows=tuple(previews), checked=checked, bad=bad, mistakes=tuple(mistakes))
+
+
+def preview_of(row: Row, mapping: CsvMapping, partitions: int | None) -> PreviewRow:
+    """One row as a record."""
+    record = row.record
+    if record is None:
+        return PreviewRow(row.line, None, " ".join(row.cells) or None, (), None, "bad", row.problem)
+    problem = partition_problem(record.partition, partitions)
+    why = problem
+    if not why and mapping.key is not None and record.key is None:
+        why = "no key: any partition" if record.partition < 0 else "no key"
+    if not why and record.value is None:
+        why = "no value: a tombstone"
+    return PreviewRow(
+        row.line,
+        _text(record.key),
+        _text(record.value),
+        tuple((name, _text(data)) for name, data in record.headers),
+        record.partition if record.partition >= 0 else None,
+        "bad" if problem else "warn" if why else "ok",
+        why,
+    )
+
+
+def partition_problem(partition: int, partitions: int | None) -> str:
+    """Why a partition is invalid; empty if it is valid, or unknown."""
+    if partitions is None or partition < partitions:
+        return ""
+    return f"no partition {partition}: there are {partitions}, from 0 on"
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="backslashreplace")
+
+
+KEEP_EVERY_S: Final = 0.5
+OF_THE_ROW: Final = ("record-too-large", "bad-timestamp", "unknown-partition")
+INVALID_RECORD: Final = 87
+INVALID_DIFFERENT_RECORD: Final = -138
+"""librdkafka's code for the valid rows of a batch that was refused because of an invalid one (KIP-467)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileProgress:
+    """The progress in a file, including rows of an earlier run; `rejected` counts rows of this run only."""
+
+    rows_read: int = 0
+    rows_skipped: int = 0
+    settled: int = 0
+    rejected: int = 0
+    bytes_read: int = 0
+
+
+def checkpoint_path(path: str, topic: str) -> str:
+    """`orders.csv.TOPIC.checkpoint`; `--resume` of `yak produce` accepts it too."""
+    return f"{path}.{topic}.checkpoint"
+
+
+def rows_settled(path: str, topic: str) -> int:
+    """Rows of this file that an earlier run settled; 0 without one, or if the file has changed.
+
+    Raises YakError (`file`, `resume-unreadable`).
+    """
+    with _readable(path):
+        try:
+            return Checkpoint(checkpoint_path(path, topic), path, topic).read()
+        except UsageError:
+            return 0
+
+
+class FileFeed:
+    """The rows of a CSV file, starting at `skip`."""
+
+    def __init__(self, path: str, topic: str, mapping: CsvMapping, encoding: str, *, skip: int = 0) -> None:
+        self.path = path
+        self.rejects = Rejects(rejects_path(path), is_resumed=skip > 0)
+        self._topic = topic
+        self._mapping = mapping
+        self._encoding = encoding
+        self._skip = skip
+        self._partitions: int | None = None
+        self._columns: tuple[str, ...] = ()
+        self._lines: TextLines | None = None
+        self._in_flight: dict[int, Row] = {}
+        self._sender: RecordSender | None = None
+        self._checkpoint: Checkpoint | None = None
+        self._kept_at = 0.0
+        self._rows_read = 0
+        self.progress = FileProgress()
+        """Replaced as a whole; any thread may read it."""
+
+    def open(self, topic: Topic) -> None:
+        """Write a first checkpoint, so that an unwritable directory is noticed before anything is sent."""
+        self._partitions = len(topic.partitions)
+        with _readable(self.path):
+            self._checkpoint = Checkpoint(checkpoint_path(self.path, self._topic), self.path, self._topic)
+        self._keep(self._skip)
+
+    def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
+        """Each valid row, numbered from the first that is not skipped."""
+        self._sender = sender
+        for source, lines, row in read_rows(self.path, self._mapping, self._encoding):
+            self._columns, self._lines = source.columns, lines
+            self._rows_read = row.number + 1
+            place = row.number - self._skip
+            if place < 0:
+                continue
+            problem = row.problem or partition_problem(row.record.partition if row.record else -1, self._partitions)
+            if row.record is None or problem:
+                self._reject(place, row, problem)
+                continue
+            self._in_flight[place] = row
+            yield place, row.record
+
+    def acknowledged(self, number: int) -> None:
+        """The row is written."""
+        self._in_flight.pop(number, None)
+
+    def failed(self, failure: Failed) -> str:
+        """Set the row aside if its contents are the cause; else end the run."""
+        row = self._in_flight.pop(failure.number, None)
+        assert row is not None, "a row fails once, after it was sent"
+        code = failure.error.kafka_code if isinstance(failure.error, KafkaFailure) else None
+        if failure.error.code in OF_THE_ROW or code in (INVALID_RECORD, INVALID_DIFFERENT_RECORD):
+            self._reject(failure.number, row, failure.reason)
+            return ""
+        return failure.reason
+
+    def moment(self, sender: RecordSender) -> None:
+        """Save the progress, twice a second."""
+        self._show(sender)
+        if time.monotonic() - self._kept_at > KEEP_EVERY_S:
+            self._keep(self._skip + sender.prefix.length)
+
+    def close(self, sender: RecordSender | None, is_complete: bool) -> None:
+        """Delete the checkpoint of a complete upload, so that the next one starts at the beginning; else save it."""
+        self.rejects.close()
+        if sender is None or self._checkpoint is None:
+            return
+        self._show(sender)
+        if is_complete:
+            os.remove(self._checkpoint.path)
+        else:
+            self._keep(self._skip + sender.prefix.length)
+
+    def _reject(self, place: int, row: Row, why: str) -> None:
+        self.rejects.add(row, self._columns, why)
+        assert self._sender is not None
+        self._sender.settle_rejected(place)
+
+    def _show(self, sender: RecordSender) -> None:
+        self.progress = FileProgress(
+            rows_read=self._rows_read,
+            rows_skipped=self._skip,
+            settled=self._skip + sender.prefix.length,
+            rejected=self.rejects.count,
+            bytes_read=self._lines.bytes_read if self._lines is not None else 0,
+        )
+
+    def _keep(self, rows: int) -> None:
+        assert self._checkpoint is not None
+        self._kept_at = time.monotonic()
+        try:
+            self._checkpoint.write(rows)
+        except OSError as error:
+            raise YakError(
+                "file",
+                f"{self._checkpoint.path} cannot be written",
+                why=f"{error.strerror}; it is where an upload that was stopped goes on",
+                try_=("copy the file to a directory that you may write to",),
+            ) from None
+
+
+@contextmanager
+def _readable(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise YakError(
+            "file", f"{path} cannot be read", why=str(error.strerror), try_=("check the path; nothing was sent",)
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """A file, its mapping, and the number of rows that an earlier upload to the topic has settled."""
+
+    look: CsvLook
+    mapping: CsvMapping
+    settled: int
+
+
+def prepare(path: str, mapping: CsvMapping, *, topic: str, encoding: str | None, partitions: int | None) -> FilePlan:
+    """Inspect a file for sending. Raises YakError."""
+    look = look_at(path, mapping, encoding=encoding, partitions=partitions)
+    return FilePlan(look, mapping, rows_settled(path, topic) if topic else 0)
+
+
+def count_rows(path: str, mapping: CsvMapping) -> int:
+    """The number of lines, which is an upper bound for rows: cells may contain line ends. Raises YakError."""
+    lines = count_lines(path) or 0
+    return max(lines - (0 if mapping.columns else 1), 0)

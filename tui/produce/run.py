@@ -6,17 +6,174 @@ as a whole, never changed.
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
-from typing import Final, Protocol
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final, Literal, Protocol
 
 from yak.client.admin import Admin
+from yak.client.bench.histogram import Histogram
 from yak.client.metadata import Topic
-from yak.client.produce import Failed, Outgoing, RecordSender, Tally
+from yak.client.produce import Acknowledged, Failed, Outgoing, RecordSender, Tally, open_producer, producer_settings
 from yak.client.produce_target import require_target
+from yak.client.record_template import RecordTemplate
 from yak.errors import YakError
-from yak.tui.produce.account import Account, Counting, State
-from yak.tui.produce.plan import Plan
-from yak.tui.produce.producers import DELIVERY_TIMEOUT_MS, Producers
+
+ACKS: Final = ("all", "1", "0")
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to send. `count` None: until stopped. `rate` None: as fast as possible. `partition` None: by key."""
+
+    topic: str
+    partition: int | None = None
+    acks: str = "all"
+    compression: str = "none"
+    count: int | None = 1
+    rate: float | None = None
+
+
+State = Literal["connecting", "sending", "waiting", "stopping", "done", "stopped", "failed"]
+ENDED: Final = ("done", "stopped", "failed")
+HISTORY_SECONDS: Final = 120
+REASONS_SHOWN: Final = 5
+SECOND_NS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The statistics at one moment. Always `sent = acknowledged + failed + waiting`.
+
+    Latency is from send to acknowledgement. Of the failed records, `not_written` are certainly not in the log,
+    `unknown` may be. `rates` and `latencies_ms` (p99) have a value per second.
+    """
+
+    state: State = "connecting"
+    why: str = ""
+    sent: int = 0
+    acknowledged: int = 0
+    failed: int = 0
+    waiting: int = 0
+    not_written: int = 0
+    unknown: int = 0
+    value_bytes: int = 0
+    reasons: tuple[tuple[str, int], ...] = ()
+    first_failure: Failed | None = None
+    few: tuple[Acknowledged, ...] = ()
+    rate: float = 0.0
+    mean_rate: float = 0.0
+    elapsed_ms: float = 0.0
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    max_ms: float | None = None
+    rates: tuple[float, ...] = ()
+    latencies_ms: tuple[float, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the statistics are final."""
+        return self.state in ENDED
+
+
+class Counting:
+    """Counts what a sender reports, in one thread. Callers give times in monotonic nanoseconds."""
+
+    def __init__(self, started_ns: int) -> None:
+        self._started_ns = started_ns
+        self._second_ns = started_ns
+        self._all = Histogram()
+        self._this_second = Histogram()
+        self._rates: deque[float] = deque(maxlen=HISTORY_SECONDS)
+        self._latencies: deque[float] = deque(maxlen=HISTORY_SECONDS)
+
+    def acknowledged(self, latency_ns: int) -> None:
+        """Count an acknowledged record."""
+        self._all.record(latency_ns)
+        self._this_second.record(latency_ns)
+
+    def account(self, tally: Tally, waiting: int, state: State, now_ns: int, why: str = "") -> Account:
+        """The present statistics. Adds completed seconds to the history."""
+        self._turn(now_ns)
+        elapsed_s = max((now_ns - self._started_ns) / SECOND_NS, 1e-9)
+        measured = self._all.count > 0
+        return Account(
+            state=state,
+            why=why,
+            sent=tally.sent,
+            acknowledged=tally.acknowledged,
+            failed=tally.failed,
+            waiting=waiting,
+            not_written=tally.not_written,
+            unknown=tally.unknown,
+            value_bytes=tally.value_bytes,
+            reasons=tuple(tally.reasons.most_common(REASONS_SHOWN)),
+            first_failure=tally.failures[0] if tally.failures else None,
+            few=tuple(sorted(tally.few, key=lambda each: each.number)),
+            rate=self._rate(now_ns),
+            mean_rate=tally.acknowledged / elapsed_s,
+            elapsed_ms=elapsed_s * 1000,
+            p50_ms=self._all.percentile(50) / 1e6 if measured else None,
+            p99_ms=self._all.percentile(99) / 1e6 if measured else None,
+            max_ms=self._all.max / 1e6 if measured else None,
+            rates=tuple(self._rates),
+            latencies_ms=tuple(self._latencies),
+        )
+
+    def _turn(self, now_ns: int) -> None:
+        while now_ns - self._second_ns >= SECOND_NS:
+            self._rates.append(float(self._this_second.count))
+            self._latencies.append(self._this_second.percentile(99) / 1e6)
+            self._this_second = Histogram()
+            self._second_ns += SECOND_NS
+
+    def _rate(self, now_ns: int) -> float:
+        """The rate of the last complete second, or of the first one so far."""
+        if self._rates:
+            return self._rates[-1]
+        return self._this_second.count / max((now_ns - self._started_ns) / SECOND_NS, 0.1)
+
+
+DELIVERY_TIMEOUT_MS: Final = 30_000
+QUEUE_MESSAGES_MAX: Final = 10_000
+QUEUE_KIB_MAX: Final = 65_536
+"""The most data waiting for acknowledgement: it bounds the memory of a run."""
+
+
+class Producers:
+    """At most one open producer, for one run at a time. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._key: tuple[str, str, str] | None = None
+        self._producer: Any = None
+
+    def get(self, servers: str, acks: str, compression: str) -> Any:
+        """A producer with these settings; the open one if they match. Raises UsageError."""
+        with self._lock:
+            if self._key != (servers, acks, compression):
+                settings = producer_settings(
+                    servers, acks=acks, compression=compression, delivery_timeout_ms=DELIVERY_TIMEOUT_MS
+                )
+                settings |= {
+                    "queue.buffering.max.messages": QUEUE_MESSAGES_MAX,
+                    "queue.buffering.max.kbytes": QUEUE_KIB_MAX,
+                }
+                self._producer = open_producer(settings)
+                self._key = (servers, acks, compression)
+            return self._producer
+
+    def warm(self, servers: str, acks: str = "all", compression: str = "none") -> None:
+        """Open a producer early, so that it has its id in time."""
+        self.get(servers, acks, compression)
+
+    def forget(self) -> None:
+        """Close it: purging its queue leaves a gap in its sequence numbers."""
+        with self._lock:
+            self._key = self._producer = None
+
 
 PUBLISH_EVERY_NS: Final = 100_000_000
 STEP_S: Final = 0.05
@@ -187,3 +344,40 @@ def send(servers: str, run: Run) -> Account:
 def warm(servers: str, producers: Producers) -> None:
     """Open a producer early, so that it has its id in time. Raises UsageError."""
     producers.warm(servers)
+
+
+class MadeFeed:
+    """Records from a template. A failed record does not end the run: the next one may succeed."""
+
+    def __init__(self, plan: Plan, template: RecordTemplate, *, seed: int | None = None) -> None:
+        self._count = plan.count
+        partition = -1 if plan.partition is None else plan.partition
+        self._records = template.records(now_ms, seed=seed, partition=partition)
+
+    def open(self, topic: Topic) -> None:
+        """Nothing to prepare."""
+
+    def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
+        """Generate the records. Other feeds use the sender to settle records themselves."""
+        del sender
+        numbers = count() if self._count is None else range(self._count)
+        yield from zip(numbers, self._records, strict=False)
+
+    def acknowledged(self, number: int) -> None:
+        """Nothing: the run counts it."""
+
+    def failed(self, failure: Failed) -> str:
+        """Nothing: the run counts it, and goes on."""
+        del failure
+        return ""
+
+    def moment(self, sender: RecordSender) -> None:
+        """Nothing to save."""
+
+    def close(self, sender: RecordSender | None, is_complete: bool) -> None:
+        """Nothing to close."""
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

@@ -1,8 +1,14 @@
-"""The parts of a table: columns, rows, cells. Pure values."""
+"""The parts of a table: columns, rows and cells; filtered, refreshed in slices, packed into lines, cut to widths. Pure."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
+
+from rich.cells import cell_len, set_cell_size
+
+from yak.errors import UsageError
+from yak.plain_text import one_line
 
 Tone = Literal["", "good", "warn", "bad", "dim", "accent", "strong"]
 """The meaning of a cell. A theme gives it a colour, and the text expresses it too."""
@@ -106,3 +112,175 @@ def sorted_rows(rows: Sequence[Row], column: int, *, is_reverse: bool) -> list[R
             return (1, 0.0, cell.text.casefold())
 
     return sorted(rows, key=order, reverse=is_reverse)
+
+
+def row_test(filter_text: str) -> Callable[[Row], bool]:
+    """The filter's test for a row. An empty filter matches all. Raises UsageError `bad-filter`."""
+    wanted = filter_text.strip()
+    is_inverse = wanted.startswith("!")
+    wanted = wanted[1:] if is_inverse else wanted
+    if not wanted:
+        return lambda _row: True
+    if wanted.startswith("~"):
+        try:
+            pattern = re.compile(wanted[1:], re.IGNORECASE)
+        except re.error as error:
+            raise UsageError(
+                "bad-filter", f'"{wanted[1:]}" is no regular expression', why=str(error), try_=("/~ord.*s",)
+            ) from None
+        return lambda row: (pattern.search(_text(row)) is not None) is not is_inverse
+    folded = wanted.casefold()
+    return lambda row: (folded in _text(row).casefold()) is not is_inverse
+
+
+def filtered(rows: Sequence[Row], filter_text: str) -> list[Row]:
+    """The rows that match. Raises UsageError `bad-filter`."""
+    test = row_test(filter_text)
+    return [row for row in rows if test(row)]
+
+
+def _text(row: Row) -> str:
+    return " ".join(cell.text for cell in row.cells)
+
+
+SLICE: Final = 500
+"""Rows refreshed per update beside the visible ones: some milliseconds."""
+
+
+class SlicedRows:
+    """Caches a row for each key; `update` refreshes some. Rows that were never made are `bare`."""
+
+    def __init__(self, make: Callable[[str], Row], bare: Callable[[str], Row], *, slice_size: int = SLICE) -> None:
+        self._make, self._bare, self._slice = make, bare, slice_size
+        self._rows: dict[str, Row] = {}
+        self._next = 0
+
+    def forget(self) -> None:
+        """Drop all rows: their format changed."""
+        self._rows.clear()
+        self._next = 0
+
+    def update(self, keys: Sequence[str], in_sight: Iterable[str] = ()) -> list[Row]:
+        """The rows of these keys, in order. Refreshes the visible ones and the next slice."""
+        rows = self._rows
+        if len(rows) > 2 * len(keys):
+            self._rows = rows = {key: rows[key] for key in keys if key in rows}
+        if self._next >= len(keys):
+            self._next = 0
+        turn = keys[self._next : self._next + self._slice]
+        self._next += self._slice
+        made = dict.fromkeys(turn)
+        for key in turn:
+            rows[key] = self._make(key)
+        for key in in_sight:
+            if key in rows and key not in made:
+                rows[key] = self._make(key)
+        found = []
+        for key in keys:
+            row = rows.get(key)
+            if row is None:
+                row = rows[key] = self._bare(key)
+            found.append(row)
+        return found
+
+
+def packed(cells: Sequence[Cell], width: int) -> list[list[Cell]]:
+    """The cells in lines, in order, separated by a space. A cell wider than a line is wrapped at spaces."""
+    lines: list[list[Cell]] = []
+    room = 0
+    for whole in cells:
+        for cell in _broken(whole, width):
+            length = cell_len(cell.text) + 1
+            if not lines or length > room:
+                lines.append([])
+                room = width
+            lines[-1].append(cell)
+            room -= length
+    return lines
+
+
+def _broken(cell: Cell, width: int) -> list[Cell]:
+    if width <= 0 or cell_len(cell.text) < width:
+        return [cell]
+    return [Cell(word, cell.tone) for word in cell.text.split()]
+
+
+GAP = 2
+
+
+def fit(
+    columns: Sequence[Column], rows: Sequence[Row], before: Sequence[int], width: int, *, is_wide: bool
+) -> list[int]:
+    """The width of each column, 0 if it does not fit.
+
+    Non-flexible columns never get narrower than in `before`, to avoid jumps.
+    """
+    if not columns:
+        return []
+    wanted = [max(column.least, cell_len(column.label) + 2) for column in columns]
+    for row in rows:
+        for number, cell in enumerate(row.cells):
+            if cell_len(cell.text) > wanted[number]:
+                wanted[number] = cell_len(cell.text)
+    for number, column in enumerate(columns):
+        wanted[number] = max(min(wanted[number], max(column.most, column.least)), cell_len(column.label))
+        if number < len(before) and not column.flex:
+            wanted[number] = max(wanted[number], before[number])
+    if is_wide or width <= 0:
+        return wanted
+    return _squeezed(columns, wanted, width)
+
+
+def _squeezed(columns: Sequence[Column], wanted: list[int], width: int) -> list[int]:
+    shown = list(wanted)
+
+    def needed() -> int:
+        return sum(each + GAP for each in shown if each)
+
+    def least(number: int) -> int:
+        return max(columns[number].least, min(cell_len(columns[number].label), 6))
+
+    def slack() -> int:
+        return sum(max(0, shown[n] - least(n)) for n, column in enumerate(columns) if column.flex and shown[n])
+
+    for rank in sorted({column.rank for column in columns} - {0}, reverse=True):
+        for number in reversed(range(len(columns))):
+            if columns[number].rank == rank and needed() - width > slack():
+                shown[number] = 0
+    flexible = [number for number, column in enumerate(columns) if column.flex and shown[number]]
+    over = needed() - width
+    for number in reversed(flexible):
+        if over <= 0:
+            break
+        give = min(over, max(0, shown[number] - least(number)))
+        shown[number] -= give
+        over -= give
+    if over < 0 and flexible:
+        shares = sum(columns[number].flex for number in flexible)
+        for number in flexible:
+            shown[number] += -over * columns[number].flex // shares
+    return shown
+
+
+def column_at(widths: Sequence[int], x: int) -> int | None:
+    """The column at position `x` of the line."""
+    left = 0
+    for number, width in enumerate(widths):
+        if width and left <= x < left + width + GAP:
+            return number
+        left += width + GAP if width else 0
+    return None
+
+
+def cut(text: str, width: int, *, is_right: bool = False) -> str:
+    """Text in exactly `width` cells; longer text ends with an ellipsis."""
+    text = one_line(text)  # control characters from a cluster must not reach the terminal
+    if text[: width + 1].isascii():
+        # Fast path for ASCII: Rich measures wide and combined characters one by one.
+        if len(text) > width:
+            return text[: width - 1] + "…" if width > 1 else text[:width]
+        return text.rjust(width) if is_right else text.ljust(width)
+    length = cell_len(text)
+    if length > width:
+        return set_cell_size(text, width - 1) + "…" if width > 1 else set_cell_size(text, width)
+    return " " * (width - length) + text if is_right else text + " " * (width - length)

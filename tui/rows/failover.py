@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from yak.tui.demo.state import DemoState
 from yak.tui.look import Look, ago, span
-from yak.tui.rows.brokers import state_cell
 from yak.tui.rows.cells import Cell, Column, Row, Tone
+from yak.tui.rows.cluster import broker_state_cell
 from yak.tui.rows.topics import is_internal
 from yak.tui.state.drill import Action, Timeline
 from yak.tui.state.picture import Broker, Picture
@@ -122,7 +122,7 @@ def _broker_row(picture: Picture, node: int, processes: Processes | None, look: 
         (
             Cell(str(node), "strong", node),
             Cell(broker.role + mark, "accent" if is_controller else ""),
-            state_cell(broker, look, stake.out_of_sync),
+            broker_state_cell(broker, look, stake.out_of_sync),
             Cell(str(stake.leads), "" if stake.leads else "dim", stake.leads),
             Cell(str(stake.out_of_sync), "warn" if stake.out_of_sync else "dim", stake.out_of_sync),
             shown,

@@ -1,10 +1,19 @@
-"""Consumer groups as rows. Pure."""
+"""Consumer groups as rows: all of them, one in detail, and a reset of its offsets. Pure."""
 
-from typing import Final
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Final
 
+from yak.client.groups.lag import Marks, PartitionLag
+from yak.client.groups.places import partitions_text
+from yak.client.groups.reset import Step, Target
+from yak.client.times import parse_time_ms
+from yak.errors import UsageError, YakError
+from yak.ids import TopicPartition
 from yak.tui.look import Look, span
 from yak.tui.rows.cells import Cell, Column, Row, Tone
-from yak.tui.state.groups import Group, Groups
+from yak.tui.state.groups import Group, Groups, Unread
 
 COLUMNS: Final = (
     Column("GROUP", 10, most=60, flex=1),
@@ -31,7 +40,7 @@ _SHORT: Final = {"PreparingRebalance": "joining", "CompletingRebalance": "syncin
 """Kafka's names of these two are too wide for a column; the group's screen shows them in full."""
 
 
-def state_cell(state: str, look: Look, *, is_short: bool = True) -> Cell:
+def group_state_cell(state: str, look: Look, *, is_short: bool = True) -> Cell:
     """The state as a sign and a word."""
     sign, tone = _STATES.get(state, ("unknown", ""))
     words = _SHORT.get(state, state) if is_short else state
@@ -47,10 +56,10 @@ def lag_cell(lag: int | None, look: Look) -> Cell:
 
 def group_rows(groups: Groups, look: Look, now_ms: int) -> list[Row]:
     """Rows ordered by name."""
-    return [_row(groups.by_name[name], look, now_ms) for name in sorted(groups.by_name)]
+    return [_group_row(groups.by_name[name], look, now_ms) for name in sorted(groups.by_name)]
 
 
-def _row(group: Group, look: Look, now_ms: int) -> Row:
+def _group_row(group: Group, look: Look, now_ms: int) -> Row:
     if group.said is None:
         rest = (_unknown(group, look), Cell(""), Cell(""))
         members = Cell(look.sign("unknown") if group.why else "", "dim", -1)
@@ -61,7 +70,7 @@ def _row(group: Group, look: Look, now_ms: int) -> Row:
         group.name,
         (
             Cell(group.name, "strong"),
-            state_cell(group.state, look),
+            group_state_cell(group.state, look),
             Cell(group.type, "dim"),
             members,
             Cell(look.sign("none") if group.coordinator is None else str(group.coordinator), "dim", group.coordinator),
@@ -108,3 +117,272 @@ def silent_words(groups: Groups) -> str:
         return ""
     who = ", ".join(str(each["node_id"]) for each in groups.silent)
     return f"broker {who} did not answer: its groups are missing"
+
+
+MEMBER_COLUMNS: Final = (
+    Column("CLIENT", 8, most=40),
+    Column("HOST", 9, most=40),
+    Column("PARTS", 5, is_right=True),
+    Column("ASSIGNED", 12, most=200, flex=1),
+    Column("INSTANCE", 8, rank=2),
+    Column("MEMBER ID", 12, most=60, rank=3),
+)
+PARTITION_COLUMNS: Final = (
+    Column("TOPIC", 8, most=60),
+    Column("P", 2, is_right=True),
+    Column("COMMITTED", 9, is_right=True, flash=True),
+    Column("LOG END", 8, is_right=True, flash=True),
+    Column("LAG", 5, is_right=True),
+    Column("AGE", 6, is_right=True),
+    Column("MEMBER", 8, most=200, flex=1),
+    Column("START", 6, is_right=True, rank=3),
+)
+AGE: Final = 5
+"""The index of the age column."""
+
+
+def lag_of(said: Mapping[str, Any]) -> PartitionLag:
+    """A partition of `/api/groups/NAME`."""
+    known = said["log_start_offset"] is not None and said["high_watermark"] is not None
+    marks = Marks(said["log_start_offset"], said["high_watermark"]) if known else None
+    return PartitionLag(TopicPartition(said["topic"], said["partition"]), said["committed"], marks)
+
+
+def member_rows(said: Mapping[str, Any], look: Look) -> list[Row]:
+    """One row per member."""
+    return [
+        _member(each, look) for each in sorted(said["members"], key=lambda one: (one["client_id"], one["member_id"]))
+    ]
+
+
+def _member(said: Mapping[str, Any], look: Look) -> Row:
+    assigned = _places(said["assignment"])
+    target = _places(said["target"])
+    if assigned is None:
+        words = Cell("not told while the group rebalances", "dim")
+    elif target is not None and set(target) != set(assigned):
+        words = Cell(
+            f"{partitions_text(assigned) or 'none'} {look.sign('arrow')} {partitions_text(target) or 'none'}", "warn"
+        )
+    else:
+        words = Cell(partitions_text(assigned) or "nothing: more members than partitions", "" if assigned else "dim")
+    return Row(
+        said["member_id"],
+        (
+            Cell(said["client_id"], "strong"),
+            Cell(said["host"].lstrip("/")),
+            Cell(look.sign("none") if assigned is None else look.number(len(assigned)), "", len(assigned or ())),
+            words,
+            Cell(said["instance_id"] or look.sign("none"), "dim"),
+            Cell(said["member_id"], "dim"),
+        ),
+    )
+
+
+def _places(said: list[Mapping[str, Any]] | None) -> list[TopicPartition] | None:
+    return None if said is None else [TopicPartition(each["topic"], each["partition"]) for each in said]
+
+
+def partition_rows(
+    said: Mapping[str, Any], unread: Mapping[TopicPartition, Unread], look: Look, now_ms: int
+) -> list[Row]:
+    """One row per partition that has a committed offset or a member."""
+    clients = {each["member_id"]: each["client_id"] for each in said["members"]}
+    return [_partition(each, clients, unread, look, now_ms) for each in said["partitions"]]
+
+
+def _partition(
+    said: Mapping[str, Any],
+    clients: Mapping[str, str],
+    unread: Mapping[TopicPartition, Unread],
+    look: Look,
+    now_ms: int,
+) -> Row:
+    known = lag_of(said)
+    found = unread.get(known.partition)
+    trouble = known.trouble
+    if known.lag == 0:
+        age = Cell("0 s", "good", 0)
+    elif known.lag is None or found is None:
+        age = Cell(look.sign("none"), "dim", -1)
+    else:
+        age_ms = found.age_ms(known.committed, now_ms)
+        age = Cell(span(age_ms), "", age_ms)
+    member = said["member_id"]
+    who = Cell(clients.get(member, member) if member else f"{look.sign('none')} nobody", "" if member else "dim")
+    if trouble is not None:
+        who = Cell(f"{look.sign('warn')} {trouble}", "warn")
+    topic, number = known.partition
+    return Row(
+        f"{topic}:{number}",
+        (
+            Cell(topic),
+            Cell(str(number), "", number),
+            Cell(look.number(known.committed), "" if known.committed is not None else "dim", known.committed),
+            Cell(look.number(said["high_watermark"]), "", said["high_watermark"]),
+            lag_cell(known.lag, look),
+            age,
+            who,
+            Cell(look.number(said["log_start_offset"]), "dim", said["log_start_offset"]),
+        ),
+    )
+
+
+def summary(group: Group, look: Look, now_ms: int) -> list[list[Cell]]:
+    """Two lines: the group's state, and its lag."""
+    said = group.said
+    if said is None:
+        return [[Cell(group.why or "asking its coordinator ...", "bad" if group.why else "dim")]]
+    kind = ", ".join(part for part in (said["type"], said["protocol_type"]) if part)
+    assignor = f"assignor {said['assignor']}" if said["assignor"] else "no assignor"
+    epoch = "" if said["epoch"] is None else f", epoch {said['epoch']}"
+    lag, dot = lag_cell(group.lag, look), look.sign("dot")
+    words = "nothing committed" if group.lag is None else f"lag {lag.text}"
+    return [
+        [
+            group_state_cell(group.state, look, is_short=False),
+            Cell(f"{dot} {kind}, {assignor}{epoch} {dot} coordinator {group.coordinator}", "dim"),
+        ],
+        [
+            Cell(words, lag.tone),
+            trend_cell(group, look, now_ms, 20),
+            Cell(f"in {len(said['partitions'])} partitions {dot} ETA", "dim"),
+            eta_cell(group, look, now_ms),
+        ],
+    ]
+
+
+def members_words(said: Mapping[str, Any]) -> str:
+    """`worker-1 at 10.0.0.1, worker-2 at 10.0.0.2 and 3 more`."""
+    members = said["members"]
+    shown = ", ".join(f"{each['client_id']} at {each['host'].lstrip('/')}" for each in members[:3])
+    return shown + (f" and {len(members) - 3} more" if len(members) > 3 else "")
+
+
+WAYS: Final = ("earliest", "latest", "time", "offset", "shift by", "current", "file")
+_PLAIN: Final = {"earliest": "--to-earliest", "latest": "--to-latest", "current": "--to-current"}
+_WITH: Final = {"time": "--to-timestamp", "offset": "--to-offset", "shift by": "--shift-by", "file": "--from-file"}
+STEP_COLUMNS: Final = (
+    Column("TOPIC", 8, most=60),
+    Column("P", 2, is_right=True),
+    Column("OLD", 7, is_right=True),
+    Column("", 2),
+    Column("NEW", 7, is_right=True),
+    Column("CHANGE", 7, is_right=True),
+    Column("RESULT", 10, most=200, flex=1),
+)
+
+
+def topics_of(values: Mapping[str, str]) -> list[str]:
+    """Splits `orders:0,2 payments` in two; empty means all committed topics."""
+    return values["topics"].split()
+
+
+def reset_command(group: str, values: Mapping[str, str], look: Look, *, is_done: bool = False) -> str:
+    """The equivalent command. Raises UsageError for an invalid value."""
+    way, value = values["to"], values["value"]
+    words = ["yak", "groups", "reset", group]
+    topics = topics_of(values)
+    for each in topics:
+        words += ["--topic", each]
+    if not topics and way != "file":
+        words.append("--all-topics")
+    if way in _PLAIN:
+        words.append(_PLAIN[way])
+    else:
+        _check(way, value)
+        words += [f"{_WITH[way]}={value}"] if value.startswith("-") else [_WITH[way], value]
+    if way == "time" and look.zone == "local":
+        words.append("--local")
+    if is_done:
+        words.append("--execute")
+    return shlex.join(words)
+
+
+def _check(way: str, value: str) -> None:
+    if not value:
+        raise UsageError("usage", f"{way} needs a value")
+    if way == "time":
+        parse_time_ms(value, now_ms=0)
+    elif way == "offset" and not (value.isascii() and value.isdigit()):
+        raise UsageError("usage", f'"{value}" is no offset', why="it is a number from 0 on")
+    elif way == "shift by":
+        try:
+            int(value)
+        except ValueError:
+            raise UsageError("usage", f'"{value}" is no distance', why="100 is on, -100 is back") from None
+
+
+def reset_target(values: Mapping[str, str], now_ms: int, look: Look, offsets: Mapping[TopicPartition, int]) -> Target:
+    """The target from the form; `offsets` come from the file. Raises UsageError."""
+    way, value = values["to"], values["value"]
+    if way == "time":
+        zone: tzinfo | None = datetime.now(UTC).astimezone().tzinfo if look.zone == "local" else UTC
+        return Target("timestamp", parse_time_ms(value, now_ms=now_ms, zone=zone or UTC))
+    if way == "offset":
+        return Target("offset", int(value))
+    if way == "shift by":
+        return Target("shift", int(value))
+    if way == "file":
+        return Target("file", offsets=offsets)
+    return Target("earliest" if way == "earliest" else "latest" if way == "latest" else "current")
+
+
+def step_rows(steps: Sequence[Step], results: Mapping[TopicPartition, YakError | None] | None, look: Look) -> list[Row]:
+    """Old and new offset of each partition; `results` is None before the reset."""
+    return [_step_row(each, results, look) for each in steps]
+
+
+def _step_row(step: Step, results: Mapping[TopicPartition, YakError | None] | None, look: Look) -> Row:
+    topic, number = step.partition
+    words, tone = _result(step, results)
+    note = f": {step.note}" if step.note else ""
+    change = None if step.before is None or step.after is None else step.after - step.before
+    after = step.before if step.after is None else step.after
+    return Row(
+        f"{topic}:{number}",
+        (
+            Cell(topic),
+            Cell(str(number), "", number),
+            Cell(look.number(step.before), "", step.before),
+            Cell(look.sign("arrow"), "dim"),
+            Cell(look.number(after), "strong" if step.is_change else "dim", after),
+            Cell(_signed(change, look), "warn" if (change or 0) > 0 else "", change),
+            Cell(f"{look.sign(_SIGNS[tone])} {words}{note}", tone),
+        ),
+    )
+
+
+_SIGNS: Final[dict[Tone, str]] = {"good": "good", "warn": "warn", "bad": "bad", "dim": "none", "accent": "arrow"}
+
+
+def _signed(change: int | None, look: Look) -> str:
+    if change is None:
+        return look.sign("none")
+    return f"+{look.number(change)}" if change > 0 else look.number(change)
+
+
+def _result(step: Step, results: Mapping[TopicPartition, YakError | None] | None) -> tuple[str, Tone]:
+    if step.after is None:
+        return "left alone", "warn"
+    if not step.is_change:
+        return "unchanged", "dim"
+    if results is None:
+        return "will be set", "accent"
+    error = results.get(step.partition)
+    return ("set", "good") if error is None else (f"failed: {error.why or error.message}", "bad")
+
+
+def plan_words(steps: Sequence[Step], look: Look) -> str:
+    """The totals: records to be read again, records to be skipped."""
+    changes = [each for each in steps if each.is_change]
+    if not changes:
+        return "Nothing to move: the offsets are there already."
+    moves = [each.after - each.before for each in changes if each.before is not None and each.after is not None]
+    again, skipped = -sum(min(0, each) for each in moves), sum(max(0, each) for each in moves)
+    parts = [f"{look.number(again)} records will be read again"] if again else []
+    parts += [f"{look.number(skipped)} records will be skipped"] if skipped else []
+    first = len(changes) - len(moves)
+    parts += [f"{first} partitions get their first offset"] if first else []
+    many = "partition" if len(changes) == 1 else "partitions"
+    return f"{look.number(len(changes))} {many} will be moved: {', '.join(parts) or 'by nothing'}."

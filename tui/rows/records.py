@@ -1,12 +1,18 @@
-"""Records as table rows, made on demand. Pure, except for the store's lock."""
+"""Records as table rows, made on demand, and the state of a reading in words.
+
+Pure, except for the store's lock.
+"""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from yak.tui.look import Look
-from yak.tui.messages.kept import Kept
-from yak.tui.messages.views import View, cell_text
-from yak.tui.rows.cells import Cell, Column, Row
+from yak.tui.look import Look, short
+from yak.tui.messages.detail import View, cell_text
+from yak.tui.messages.reader import Phase, Status
+from yak.tui.messages.store import Counts, Kept
+from yak.tui.messages.subscription import Subscription
+from yak.tui.rows.cells import Cell, Column, Row, Tone
+from yak.tui.state.picture import Picture
 
 KEY_CHARACTERS: Final = 32
 SAME_DAY_MS: Final = 20 * 3_600_000
@@ -118,3 +124,166 @@ def _time(timestamp_ms: int, look: Look, now_ms: int) -> str:
     if abs(now_ms - timestamp_ms) > SAME_DAY_MS:
         return look.day_and_time(timestamp_ms, now_ms)
     return look.time(timestamp_ms, now_ms, millis=True)
+
+
+TOPIC_CHOICE_COLUMNS: Final = (
+    Column("TOPIC", least=8, most=60, flex=1),
+    Column("PARTITIONS", least=5, is_right=True),
+    Column("END OFFSETS", least=5, is_right=True),
+    Column("IN", least=5, is_right=True),
+)
+BEHIND_WORTH_SAYING: Final = 100
+"""In records; a smaller lag is normal."""
+_PHASES: Final[dict[Phase, tuple[str, Tone, str]]] = {
+    "opening": ("unknown", "dim", "opening"),
+    "joining": ("unknown", "dim", "joining the group"),
+    "reading": ("up", "good", "reading"),
+    "paused": ("paused", "warn", "paused"),
+    "full": ("warn", "warn", "full"),
+    "done": ("good", "good", "all read"),
+    "waiting": ("warn", "warn", "waiting for the cluster"),
+    "failed": ("bad", "bad", "stopped"),
+    "closed": ("down", "dim", "closed"),
+}
+
+
+def status_cells(status: Status, counts: Counts, wanted: Subscription, filter_text: str, look: Look) -> list[Cell]:
+    """The cells of the status line, most important first: a narrow window cuts the end."""
+    cells = [phase_cell(status, wanted, look)]
+    if status.phase == "full":
+        cells.append(Cell("m reads on, without the older half", "accent"))
+    if status.phase == "reading" and (wanted.is_tail or status.rate):
+        cells.append(rate_cell(status, look))
+    cells += _count_cells(status, counts, filter_text, look)
+    if status.behind is not None and status.behind > max(BEHIND_WORTH_SAYING, status.rate):
+        cells.append(Cell(f"behind {look.number(status.behind)}", "warn"))
+    if status.uncommitted:
+        cells.append(Cell(f"{look.number(status.uncommitted)} uncommitted", "accent"))
+    if counts.dropped:
+        cells.append(Cell(f"{look.number(counts.dropped)} older dropped", "dim"))
+    if counts.left_out:
+        cells.append(Cell(f"{look.number(counts.left_out)} hidden not kept", "dim"))
+    return cells
+
+
+def phase_cell(status: Status, wanted: Subscription, look: Look) -> Cell:
+    """The phase as a sign and a word."""
+    sign, tone, word = _PHASES[status.phase]
+    if status.phase == "reading":
+        if wanted.is_tail:
+            word = "following"
+        elif status.behind == 0:
+            word = "at the end"
+    return Cell(f"{look.sign(sign)} {word}", tone)
+
+
+def rate_cell(status: Status, look: Look) -> Cell:
+    """`9 842/s`, or `showing 1 of 20, 9 842/s`."""
+    rate = f"{look.number(status.rate)}/s"
+    return Cell(f"showing 1 of {look.number(status.every)}, {rate}", "warn") if status.every > 1 else Cell(rate)
+
+
+def _count_cells(status: Status, counts: Counts, filter_text: str, look: Look) -> list[Cell]:
+    if counts.filtering is not None:
+        return [Cell(f"filtering {counts.filtering:.0%}", "accent")]
+    if filter_text:
+        return [
+            Cell(f"/{filter_text}", "accent"),
+            Cell(f"{look.number(counts.shown)} match, {look.number(status.scanned)} scanned"),
+        ]
+    if status.read == counts.shown or status.every > 1 or counts.dropped:
+        return [Cell(f"{look.number(status.read)} read")]
+    return [Cell(f"{look.number(counts.shown)} of {look.number(status.read)} read")]
+
+
+def empty_words(status: Status, counts: Counts, wanted: Subscription, filter_text: str, look: Look) -> str:
+    """Why no record is shown, and which key helps."""
+    if status.error is not None:
+        error = status.error
+        lines = [error.message + (f": {error.why}" if error.why else ".")]
+        if status.phase == "waiting":
+            lines.append("It is tried again every second.")
+        else:
+            lines += [f"Try {each}" for each in error.try_[:2]]
+            lines.append("o reads something else.")
+        return "\n".join(lines)
+    notes = "\n".join(status.notes[-2:])
+    if status.phase == "opening":
+        return f"Opening {wanted.title} ..."
+    if status.phase == "joining":
+        return f"Waiting for group {wanted.group} to say what this member reads ...\n{notes}".strip()
+    if counts.filtering is not None:
+        return "Filtering ..."
+    if filter_text:
+        return f"No message matches {filter_text}. {look.number(status.scanned)} scanned. esc clears the filter."
+    return f"{_nothing(status, wanted)}\n{notes}".strip()
+
+
+def _nothing(status: Status, wanted: Subscription) -> str:
+    title = wanted.title
+    if wanted.group:
+        return f"Nothing new in {title} for group {wanted.group}. What comes shows here."
+    if wanted.is_tail:
+        return f"No message in {title} yet. What comes shows here. p sends one; o goes back to the beginning."
+    if status.phase == "done" or status.behind == 0:
+        return f"No message in {title}, {wanted.seek.words}. o goes elsewhere; p sends one."
+    return f"Reading {title} ..."
+
+
+def tile_words(status: Status, counts: Counts, wanted: Subscription, filter_text: str, look: Look, width: int) -> str:
+    """A short status for the edge of a tile: the parts that fit, most important first."""
+    parts = [phase_cell(status, wanted, look).text]
+    if status.every > 1:
+        parts.append(f"1 of {status.every}")
+    if status.behind is not None:
+        parts.append(f"lag {look.number(status.behind)}")
+    if status.uncommitted:
+        parts.append(f"{look.number(status.uncommitted)} uncommitted")
+    if filter_text:
+        parts.append(f"/{filter_text}")
+    if status.phase == "reading":
+        parts.append(f"{short(status.rate)}/s")
+    if filter_text:
+        parts.append(f"{look.number(counts.shown)} match")
+    elif status.read:
+        parts.append(f"{look.number(status.read)} read")
+    return fitting(parts, width)
+
+
+def tile_title(letter: str, wanted: Subscription, width: int) -> str:
+    """The title of a tile: `A orders  group audit`."""
+    parts = [f"{letter} {wanted.title}", f"group {wanted.group}" if wanted.group else "no group"]
+    if not wanted.group:
+        parts.append(str(wanted.seek))
+    return fitting(parts, width)
+
+
+def fitting(parts: Sequence[str], width: int) -> str:
+    """The whole parts that fit; always the first."""
+    words = parts[0]
+    for part in parts[1:]:
+        if len(words) + 2 + len(part) > width:
+            continue
+        words += f"  {part}"
+    return words
+
+
+def topic_choice_rows(picture: Picture, look: Look) -> list[Row]:
+    """Topics to choose from, internal ones last."""
+    partitions: dict[str, list[int]] = {}
+    rates: dict[str, float] = {}
+    for each in picture.partitions.values():
+        partitions.setdefault(each.topic, []).append(each.high_watermark or 0)
+        rates[each.topic] = rates.get(each.topic, 0.0) + each.rate_in
+    return [
+        Row(
+            topic,
+            (
+                Cell(topic, "dim" if topic.startswith("__") else ""),
+                Cell(look.number(len(partitions[topic]))),
+                Cell(look.number(sum(partitions[topic]))),
+                Cell(look.rate(rates[topic])),
+            ),
+        )
+        for topic in sorted(partitions, key=lambda name: (name.startswith("__"), name))
+    ]

@@ -11,8 +11,8 @@ from yak.tui.rows.activity import COLUMNS, activity_rows
 from yak.tui.screens.base import YakScreen
 from yak.tui.state.activity import Line
 from yak.tui.widgets.dialogs import TextDialog
+from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.panel import Panel
 
 
 class ActivityScreen(YakScreen):

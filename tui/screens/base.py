@@ -1,25 +1,30 @@
-"""The base class of all screens."""
+"""The base classes of all screens."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static, TabbedContent
 
+from yak.errors import YakError
 from yak.tui.keys import change_actions
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.header import header
-from yak.tui.widgets.chrome import KeyBar, Place, Rail
+from yak.tui.rows.cluster import header
+from yak.tui.source.base import ClusterSource
+from yak.tui.widgets.frame import KeyBar, Line, Place, Rail
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.line import Line
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
     from yak.tui.look import Look
     from yak.tui.state.picture import Picture
+
 
 NARROWEST, LOWEST = 60, 16
 _SAME_EVERYWHERE = "space pause  q back  Q quit"
@@ -198,3 +203,80 @@ class YakScreen(Screen[None]):
 
     def opened(self, _what: Any) -> None:
         """Open something in the screen. Does nothing by default."""
+
+
+class AskingScreen(YakScreen):
+    """Calls `ask()` every `EVERY_S` seconds while the screen is visible, and when it becomes visible.
+
+    `forget()` is called when the cluster changes. `trouble` is the latest error, until an answer arrives.
+    """
+
+    EVERY_S: ClassVar[float] = 2.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trouble: YakError | None = None
+        self._asked_source: ClusterSource | None = None
+        self._is_asking = False
+
+    async def ask(self) -> None:
+        """Request the data and take the answer. May raise YakError."""
+
+    def forget(self) -> None:
+        """Drop everything: the cluster is another one."""
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether this screen is visible, even under a dialog."""
+        return self.is_mounted and self.app.screen_below() is self
+
+    def on_mount(self) -> None:
+        """Start the timer."""
+        self.set_interval(self.EVERY_S, self._ask_in_turn)
+
+    def on_screen_resume(self) -> None:
+        """Refresh: the data may be old."""
+        self.ask_again()
+
+    def _ask_in_turn(self) -> None:
+        if not self.app.is_frozen:
+            self.ask_again()
+
+    def ask_again(self) -> None:
+        """Ask now, unless a request is under way."""
+        if self._asked_source is not self.app.source:
+            if self._asked_source is not None:
+                self.forget()
+            self._asked_source = self.app.source
+        if self.is_seen and not self._is_asking:
+            self._is_asking = True
+            self._ask()
+
+    @work(group="asking")
+    async def _ask(self) -> None:
+        source = self.app.source
+        try:
+            await self.ask()
+            self.trouble = None
+        except YakError as error:
+            if source is self.app.source:
+                self.trouble = error
+        finally:
+            self._is_asking = False
+        if self.is_seen:
+            self.paint_all(self.app.now_ms())
+
+    def trouble_words(self) -> str:
+        """The latest error, for a panel's edge; empty if there is none."""
+        if self.trouble is None:
+            return ""
+        why = f": {self.trouble.why}" if self.trouble.why else ""
+        return f"{self.look.sign('bad')} {self.trouble.message}{why}"[:200]
+
+
+class FileUploaded(Message, bubble=False):
+    """The tab has uploaded a file. The message goes to the app, which forwards it to the visible screen."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path

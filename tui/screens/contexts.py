@@ -15,10 +15,10 @@ from yak.client.reach import BUDGET_S, probe
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.rows.contexts import COLUMNS, NO_ACCENT, add_command, context_rows, values_of
-from yak.tui.screens.asking import AskingScreen
+from yak.tui.screens.base import AskingScreen
 from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormDialog
+from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.panel import Panel
 
 _NONE: Final = "No contexts. A context is a name for a cluster: its brokers, and how it is marked. Press a to add one."
 _FIELDS: Final = (

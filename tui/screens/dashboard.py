@@ -7,12 +7,11 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from yak.tui.keys import keys
-from yak.tui.rows import activity, brokers, health
+from yak.tui.rows import activity, cluster
 from yak.tui.screens.base import YakScreen
 from yak.tui.widgets.dialogs import TextDialog
+from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.lines import Lines
-from yak.tui.widgets.panel import Panel
 
 _SHOWN_EVENTS = 200
 
@@ -46,12 +45,12 @@ class DashboardScreen(YakScreen):
         picture, look = self.picture, self.look
         empty = "" if picture.is_loaded else "waiting for the cluster to say what there is ..."
         self.query_one("#brokers", Grid).show(
-            brokers.COLUMNS, brokers.broker_rows(picture, look), empty=empty, is_wide=look.is_wide
+            cluster.BROKER_COLUMNS, cluster.broker_rows(picture, look), empty=empty, is_wide=look.is_wide
         )
-        rows = health.health_rows(picture, look, now_ms) if picture.is_loaded else []
-        self.query_one("#health", Grid).show(health.COLUMNS, rows)
+        rows = cluster.health_rows(picture, look, now_ms) if picture.is_loaded else []
+        self.query_one("#health", Grid).show(cluster.HEALTH_COLUMNS, rows)
         rates = self.query_one("#rates", Lines)
-        rates.show(health.rate_lines(picture, look, rates.size.width or 36, now_ms))
+        rates.show(cluster.rate_lines(picture, look, rates.size.width or 36, now_ms))
         lines = list(islice(reversed(picture.activity.lines), _SHOWN_EVENTS))
         lines.reverse()
         nothing = "Nothing happened since yak ui listens. Kill a broker, or make a topic, and it shows here."
@@ -73,7 +72,7 @@ class DashboardScreen(YakScreen):
         """Show all details of a broker."""
         broker = self.picture.brokers.get(int(event.row.key))
         if broker is not None:
-            lines = brokers.broker_words(broker, self.picture, self.look, self.app.now_ms())
+            lines = cluster.broker_words(broker, self.picture, self.look, self.app.now_ms())
             self.app.push_screen(TextDialog(f"Broker {broker.node_id}", "\n".join(lines)))
 
     @on(Grid.Opened, "#events")

@@ -16,16 +16,15 @@ from yak.tui.demo.source import DemoSource
 from yak.tui.demo.state import Pause
 from yak.tui.keys import keys
 from yak.tui.rows import failover as rows
-from yak.tui.rows.brokers import broker_words
+from yak.tui.rows.cluster import broker_words
 from yak.tui.screens.base import YakScreen
 from yak.tui.screens.failover_words import kill_words, move_body, move_command, redis_words
 from yak.tui.source.base import LocalControl
 from yak.tui.state.drill import Drill, Timeline
 from yak.tui.state.drills import Drills
 from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormDialog, TextDialog
+from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.lines import Lines
-from yak.tui.widgets.panel import Panel
 
 LOOK_SECONDS = 0.5
 _LOCAL_ACTIONS = ("kill", "pause", "heal", "restart", "add")

@@ -1,23 +1,421 @@
-"""All consumer groups: state, members, lag and its trend."""
+"""Consumer groups: all of them, one with its members and positions, and changes to one."""
 
 import asyncio
+import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
 
-from yak.errors import YakError
+from yak.client.groups.offsets_file import parse_offsets, read_text
+from yak.client.groups.resetting import ResetPlan
+from yak.errors import UsageError, YakError
+from yak.ids import TopicPartition
 from yak.tui.keys import keys
 from yak.tui.rows.cells import Row
-from yak.tui.rows.group_detail import AGE, PARTITION_COLUMNS, partition_rows
-from yak.tui.rows.groups import COLUMNS, group_rows, list_title, silent_words
-from yak.tui.screens.group_changes import GroupChangesScreen
-from yak.tui.screens.group_detail import GroupScreen
+from yak.tui.rows.groups import (
+    AGE,
+    COLUMNS,
+    MEMBER_COLUMNS,
+    PARTITION_COLUMNS,
+    STEP_COLUMNS,
+    WAYS,
+    group_rows,
+    list_title,
+    member_rows,
+    members_words,
+    partition_rows,
+    plan_words,
+    reset_command,
+    reset_target,
+    silent_words,
+    step_rows,
+    summary,
+    topics_of,
+)
+from yak.tui.screens.base import AskingScreen
+from yak.tui.source.kafka import (
+    delete_group,
+    find_group_unread,
+    forget_group_topic,
+    move_group_offsets,
+    plan_group_reset,
+)
 from yak.tui.source.live import path_of
-from yak.tui.state.groups import Groups
+from yak.tui.state.groups import Group, Groups, Unread
+from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormDialog
+from yak.tui.widgets.frame import Lines, Panel, plain_title
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.panel import Panel
+
+if TYPE_CHECKING:
+    from yak.tui.app import YakApp
+
+
+class ResetPreview(ModalScreen[bool]):
+    """Old and new offsets; returns whether the reset was done. A group with members is refused, and they are listed."""
+
+    BINDINGS = [*keys("reset.apply", "reset.again"), Binding("escape,q", "leave", "no")]
+    AUTO_FOCUS = "Grid"
+    app: "YakApp"
+
+    def __init__(self, group: str, values: Mapping[str, str]) -> None:
+        super().__init__()
+        self._group, self._values = group, values
+        self._plan: ResetPlan | None = None
+        self._results: Mapping[TopicPartition, YakError | None] | None = None
+        self._is_busy = False
+
+    def compose(self) -> ComposeResult:
+        """Build the plan, the command, the buttons."""
+        with Vertical(id="dialog", classes="preview") as dialog:
+            dialog.border_title = plain_title(f"Move the offsets of {self._group}: the plan")
+            if self.app.is_production:
+                yield Static(f"This is {self.app.source.title}: PROD", classes="dialog-prod", markup=False)
+            yield Static("asking the brokers ...", id="preview-words", markup=False)
+            yield Grid(id="steps")
+            yield Static("", id="preview-refused", markup=False)
+            line = reset_command(self._group, self._values, self.app.look, is_done=True)
+            yield Static(f"$ {line}", classes="dialog-command", markup=False)
+            with Horizontal(classes="dialog-buttons"):
+                yield Button("Move them (R)", variant="error", id="yes", disabled=True)
+                yield Button("Look again (r)", id="again")
+                yield Button("No (esc)", id="no")
+
+    def on_mount(self) -> None:
+        """Request the plan at once."""
+        self.action_again()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable the reset in read-only mode."""
+        if action == "apply" and self.app.is_readonly:
+            return False
+        return super().check_action(action, parameters)
+
+    @on(Button.Pressed, "#again")
+    def action_again(self) -> None:
+        """Request the plan again."""
+        if not self._is_busy and self._results is None:
+            self._is_busy = True
+            self._look()
+
+    @work(group="preview")
+    async def _look(self) -> None:
+        app = self.app
+        try:
+            offsets = {}
+            if self._values["to"] == "file":
+                path = self._values["value"]
+                offsets = parse_offsets(await asyncio.to_thread(read_text, path), self._group, path)
+            wanted = reset_target(self._values, app.now_ms(), app.look, offsets)
+            self._plan = await app.source.kafka(plan_group_reset, self._group, wanted, topics_of(self._values))
+        except YakError as error:
+            self._plan = None
+            self._say(error.message, f"{error.why}")
+        else:
+            self._show()
+        finally:
+            self._is_busy = False
+
+    def _show(self) -> None:
+        plan, look = self._plan, self.app.look
+        if plan is None:
+            return
+        self.query_one("#steps", Grid).show(STEP_COLUMNS, step_rows(plan.steps, self._results, look))
+        words = plan_words(plan.steps, look)
+        if plan.group is None:
+            words += " There is no such group yet: it will be made."
+        refused = ""
+        if plan.refused is not None:
+            refused = f"{look.sign('bad')} This cannot be done now: {plan.refused.why}. Stop what reads with it, then press r."
+        elif self.app.is_readonly:
+            refused = f"{look.sign('warn')} Only looking is allowed here (--readonly)."
+        self._say(words, refused)
+        self.query_one("#yes", Button).disabled = not self._may_apply()
+
+    def _say(self, words: str, refused: str) -> None:
+        self.query_one("#preview-words", Static).update(words)
+        self.query_one("#preview-refused", Static).update(refused)
+
+    def _may_apply(self) -> bool:
+        plan = self._plan
+        is_whole = plan is not None and plan.refused is None and bool(plan.changes)
+        return is_whole and self._results is None and not self.app.is_readonly
+
+    @on(Button.Pressed, "#yes")
+    def action_apply(self) -> None:
+        """Reset the offsets."""
+        if self._may_apply() and not self._is_busy:
+            self._is_busy = True
+            self._apply()
+
+    @work(group="preview")
+    async def _apply(self) -> None:
+        app, plan = self.app, self._plan
+        assert plan is not None
+        line = reset_command(self._group, self._values, app.look, is_done=True)
+        try:
+            results = await app.source.kafka(move_group_offsets, self._group, plan.changes)
+        except YakError as error:
+            app.show_error(error)
+            return
+        finally:
+            self._is_busy = False
+        failed = [error for error in results.values() if error is not None]
+        app.note_command(line, f"{len(failed)} partitions failed" if failed else "")
+        if failed:
+            self._results = results
+            self._show()
+            app.show_error(failed[0])
+            return
+        app.notice(f"{len(results)} partitions of group {self._group} moved")
+        self.dismiss(True)
+
+    @on(Button.Pressed, "#no")
+    def action_leave(self) -> None:
+        """Close without a reset."""
+        self.dismiss(False)
+
+
+class GroupChangesScreen(AskingScreen):
+    """Actions on the group that `chosen_group()` names."""
+
+    def chosen_group(self) -> tuple[str, Mapping[str, Any] | None]:
+        """The group's name, empty without one, and its coordinator's answer, if any."""
+        raise NotImplementedError
+
+    def chosen_topic(self) -> str:
+        """The topic under the cursor; empty without one."""
+        return ""
+
+    def group_is_gone(self, name: str) -> None:
+        """Called after the group was deleted."""
+
+    def action_reset(self) -> None:
+        """Open the reset wizard, which shows a plan before it moves offsets."""
+        name, said = self.chosen_group()
+        if name:
+            self._reset(name, said)
+
+    @work(exclusive=True, group="change")
+    async def _reset(self, name: str, said: Mapping[str, Any] | None) -> None:
+        topics = self.chosen_topic()
+        words = "Where shall the group go on reading? A plan is shown first; nothing is moved before you say so."
+        if said is not None and said["members"]:
+            words += f"\nIt has members now, which must be stopped first: {members_words(said)}."
+        look = self.look
+        values = await self.app.push_screen_wait(
+            FormDialog(
+                f"Move the offsets of {name}",
+                (
+                    Field("topics", "Topics", topics, "orders:0,2 payments; empty: all that it committed"),
+                    Field("to", "To", WAYS[0], choices=WAYS),
+                    Field("value", "Offset, time, file", "", "100, -15m, 2026-11-20T12:00Z, FILE.csv"),
+                ),
+                command=lambda found: reset_command(name, found, look),
+                words=words,
+                yes="Show the plan",
+            )
+        )
+        if values is not None:
+            await self.app.push_screen_wait(ResetPreview(name, values))
+            self.ask_again()
+
+    def action_delete(self) -> None:
+        """Delete the group and its offsets."""
+        name, said = self.chosen_group()
+        if name:
+            self._delete(name, said)
+
+    @work(exclusive=True, group="change")
+    async def _delete(self, name: str, said: Mapping[str, Any] | None) -> None:
+        if said is not None and said["members"]:
+            self.app.show_error(_active(name, said))
+            return
+        done = f"yak groups delete {shlex.quote(name)} --yes"
+        words = "What it committed is gone then: who reads with it again starts anew, where auto.offset.reset says."
+        if await self.app.push_screen_wait(
+            ConfirmDialog(f"Delete group {name}", words, command=done, typed=name, yes="Delete")
+        ):
+            try:
+                await self.app.source.kafka(delete_group, name)
+            except YakError as error:
+                self.app.show_error(error)
+            else:
+                self.cli(done)
+                self.app.notice(f"group {name} is deleted")
+                self.group_is_gone(name)
+            self.ask_again()
+
+    def action_forget(self) -> None:
+        """Delete the group's offsets of one topic."""
+        name, _said = self.chosen_group()
+        topic = self.chosen_topic()
+        if name and topic:
+            self._forget(name, topic)
+
+    @work(exclusive=True, group="change")
+    async def _forget(self, name: str, topic: str) -> None:
+        done = f"yak groups delete {shlex.quote(name)} --topic {shlex.quote(topic)} --yes"
+        words = f"What group {name} committed of {topic} is forgotten. It cannot be while a member is subscribed to it."
+        if await self.app.push_screen_wait(
+            ConfirmDialog(f"Forget offsets of {topic}", words, command=done, typed=topic, yes="Forget")
+        ):
+            try:
+                count = await self.app.source.kafka(forget_group_topic, name, topic)
+            except YakError as error:
+                self.app.show_error(error)
+            else:
+                self.cli(done)
+                self.app.notice(f"{count} offsets of {topic} are forgotten")
+            self.ask_again()
+
+
+def _active(name: str, said: Mapping[str, Any]) -> UsageError:
+    count = len(said["members"])
+    return UsageError(
+        "group-active",
+        f'group "{name}" was not deleted',
+        why=f"{count} {'member is' if count == 1 else 'members are'} connected: {members_words(said)}",
+        try_=("stop them, and try again",),
+    )
+
+
+_UNREAD_EVERY_S = 15.0
+"""The first unread record of each partition costs a fetch from every leader."""
+_NOBODY = "No members. Offsets that it committed are kept; who reads with this group goes on from there."
+_NOTHING = "Nothing is committed, and no member has a partition."
+
+
+class GroupScreen(GroupChangesScreen):
+    """The screen of one group; the list of groups pushes it."""
+
+    TITLE_WORDS = "group"
+    CLI_TWIN = "yak groups describe GROUP, yak groups members GROUP"
+    BINDINGS = keys("group.reset", "group.forget", "group.delete", "group.age", "group.messages", "group.copy")
+    EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Committed", "The next offset that the group reads after a restart: what it said was done."),
+        ("Log end", "The high watermark: as far as a consumer can read now."),
+        ("Age", "How long ago the oldest record was written that the group has not read. It is read every 15 s, and with t."),
+        ("Member", "Who reads the partition now. A warning says where the committed offset does not fit the log."),
+        ("Arrow in Assigned", "A member of the new protocol (KIP-848) on the way from what it has to what it is to have."),
+    )  # fmt: skip
+
+    def __init__(self, name: str, known: Group | None = None) -> None:
+        super().__init__()
+        self.group = known or Group(name)
+        self.unread: dict[TopicPartition, Unread] = {}
+        self._is_reading = False
+        self._unread_trouble: YakError | None = None
+
+    def crumbs(self) -> list[str]:
+        """The crumbs, below the groups."""
+        return ["groups", self.group.name]
+
+    def body(self) -> ComposeResult:
+        """Build head, members and partitions."""
+        yield Panel(f"Group {self.group.name}", Lines(id="summary"), id="group-head")
+        yield Panel("Members", Grid(id="members"), id="group-members")
+        yield Panel("Partitions", Grid(id="partitions"), id="group-partitions")
+
+    def on_mount(self) -> None:
+        """Focus the partitions, which most actions concern."""
+        self.query_one("#partitions").focus()
+        self.set_interval(_UNREAD_EVERY_S, self._read_in_turn)
+
+    def paint(self, now_ms: int) -> None:
+        """Draw the latest answers."""
+        look, said = self.look, self.group.said
+        self.query_one("#summary", Lines).show(summary(self.group, look, now_ms))
+        self.query_one("#group-head", Panel).entitle(f"Group {self.group.name}", self.trouble_words())
+        members = [] if said is None else member_rows(said, look)
+        partitions = [] if said is None else partition_rows(said, self.unread, look, now_ms)
+        waiting = self.trouble_words() or "asking the coordinator ..."
+        self.query_one("#members", Grid).show(
+            MEMBER_COLUMNS, members, empty=waiting if said is None else _NOBODY, is_wide=look.is_wide
+        )
+        self.query_one("#partitions", Grid).show(
+            PARTITION_COLUMNS, partitions, empty=waiting if said is None else _NOTHING, is_wide=look.is_wide
+        )
+        self.query_one("#group-members", Panel).entitle(f"Members: {len(members)}")
+        hint = "reading the first unread records ..." if self._is_reading else self._hint()
+        self.query_one("#group-partitions", Panel).entitle(f"Partitions: {len(partitions)}", hint)
+
+    def _hint(self) -> str:
+        if self._unread_trouble is not None:
+            return f"{self.look.sign('warn')} no ages: {self._unread_trouble.why or self._unread_trouble.message}"[:120]
+        return "m messages   t ages now   r move offsets   D forget a topic"
+
+    def ask_again(self) -> None:
+        """Ask, unless the cluster has changed: the group does not exist there."""
+        if self._asked_source not in (None, self.app.source):
+            if self.app.screen is self:
+                self.dismiss()
+            return
+        super().ask_again()
+
+    async def ask(self) -> None:
+        """Ask its coordinator; the first time, find the age of its unread records too."""
+        said = await self.app.source.ask("GET", path_of("api", "groups", self.group.name))
+        is_first = self.group.said is None or not self.unread
+        self.group.told(said, self.app.now_ms())
+        if is_first and self._unread_trouble is None:
+            self._read_in_turn()
+
+    def _read_in_turn(self) -> None:
+        if self.is_seen and self.group.lag and not self.app.is_frozen:
+            self._read_unread(is_asked_for=False)
+
+    def action_age(self) -> None:
+        """Find the age of the oldest unread records now."""
+        self._read_unread(is_asked_for=True)
+
+    def _read_unread(self, *, is_asked_for: bool) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self._find_unread(is_asked_for)
+
+    @work(group="unread")
+    async def _find_unread(self, is_asked_for: bool) -> None:
+        try:
+            self.unread = await self.app.source.kafka(find_group_unread, self.group.name)
+            self._unread_trouble = None
+        except YakError as error:
+            self._unread_trouble = error
+            if is_asked_for:
+                self.app.show_error(error)
+        finally:
+            self._is_reading = False
+        if self.is_seen:
+            self.paint(self.app.now_ms())
+
+    def chosen_group(self) -> tuple[str, Mapping[str, Any] | None]:
+        """This group."""
+        return self.group.name, self.group.said
+
+    def chosen_topic(self) -> str:
+        """The topic of the partition under the cursor."""
+        return (self.query_one("#partitions", Grid).cursor_key or "").rpartition(":")[0]
+
+    def group_is_gone(self, name: str) -> None:
+        """Return to the list."""
+        if name == self.group.name and self in self.app.screen_stack:
+            self.dismiss()
+
+    def action_messages(self) -> None:
+        """Show the records of the topic under the cursor."""
+        topic = self.chosen_topic()
+        if topic:
+            self.app.go("messages", topic)
+
+    def action_copy(self) -> None:
+        """Copy the line."""
+        self.app.copy(self.copied(), "the line")
+
 
 _AT_ONCE = 4
 _DETAILS_MAX = 60

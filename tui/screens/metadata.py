@@ -18,16 +18,14 @@ from textual.widgets import Static
 from yak.client.times import parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
-from yak.tui.rows import image as image_rows
+from yak.tui.rows import metadata as image_rows
 from yak.tui.rows.cells import Row
-from yak.tui.rows.image import Things, diff_rows, things, touched_by
-from yak.tui.rows.metadata import COLUMNS, LogRows, known_rows, moment
-from yak.tui.screens.asking import AskingScreen
+from yak.tui.rows.metadata import COLUMNS, LogRows, Things, diff_rows, known_rows, moment, things, touched_by
+from yak.tui.screens.base import AskingScreen
 from yak.tui.state.metadata_log import PAGE_RECORDS, MetadataLog
-from yak.tui.widgets.dialogs import TextDialog
+from yak.tui.widgets.dialogs import Prompt, TextDialog
+from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.panel import Panel
-from yak.tui.widgets.prompt import Prompt
 from yak.tui.widgets.timeline import Timeline
 
 _DEBOUNCE_S: Final = 0.12
@@ -306,7 +304,7 @@ class MetadataScreen(AskingScreen):
         except YakError as error:
             self._image_words = f"{self.look.sign('warn')} {error.message}"
             if error.code in _ENDED or not self._image_of:
-                self.query_one("#image", Grid).show(image_rows.COLUMNS, (), empty=self._image_words)
+                self.query_one("#image", Grid).show(image_rows.IMAGE_COLUMNS, (), empty=self._image_words)
             self.paint(self.app.now_ms())
             return
         self._image_words = ""
@@ -327,7 +325,7 @@ class MetadataScreen(AskingScreen):
                 else "Go to another record: what changed is shown here."
             )
         grid = self.query_one("#image", Grid)
-        grid.show(image_rows.COLUMNS, rows, empty=empty, is_wide=look.is_wide)
+        grid.show(image_rows.IMAGE_COLUMNS, rows, empty=empty, is_wide=look.is_wide)
         if (offset, mark) != self._image_of and before is None:
             first = next((row.key for row in rows if row.key in touched), None)
             if first is not None:

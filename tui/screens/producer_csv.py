@@ -1,39 +1,268 @@
-"""The producer's tab for CSV files: the file, its mapping, the progress."""
+"""The producer's tab for CSV files: the file, the use of its columns, the progress."""
 
 import asyncio
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Button, Static
+from textual.message import Message
+from textual.suggester import Suggester
+from textual.widgets import Button, Input, Label, Select, Static
 
+from yak.client.csv_files import ENCODINGS
+from yak.client.inputs import JSON_OF_CHOSEN, JSON_OF_OTHERS, CsvMapping
 from yak.errors import UsageError, YakError
-from yak.tui.produce.account import Account
-from yak.tui.produce.command_line import shown_command, upload_command
-from yak.tui.produce.csv_look import look_at
-from yak.tui.produce.file_plan import FilePlan, count_rows, prepare
-from yak.tui.produce.plan import Plan
-from yak.tui.produce.producers import Producers
-from yak.tui.produce.run import Run, send
-from yak.tui.produce.upload import FileFeed, checkpoint_path
+from yak.tui.produce.files import FileFeed, FilePlan, checkpoint_path, count_rows, look_at, prepare
+from yak.tui.produce.form import shown_command, upload_command
+from yak.tui.produce.run import ACKS, CODECS, Account, Plan, Producers, Run, send
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.csv_preview import COLUMNS, file_words, judgement, preview_rows
-from yak.tui.rows.sending import account_title, upload_lines
-from yak.tui.widgets.create_topic import ask_to_create
-from yak.tui.widgets.csv_form import CsvForm
+from yak.tui.rows.sending import PREVIEW_COLUMNS, account_title, file_words, judgement, preview_rows, upload_lines
 from yak.tui.widgets.dialogs import Field, FormDialog
 from yak.tui.widgets.file_picker import FilePicker
+from yak.tui.widgets.frame import Lines, Panel, plain_title
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.lines import Lines
-from yak.tui.widgets.panel import Panel
-from yak.tui.widgets.plain import title
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
     from yak.tui.screens.producer import ProducerScreen
+
+
+class TopicField(Input):
+    """Right arrow or end accepts the suggestion."""
+
+    app: "YakApp"
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(placeholder="topic", compact=True, id=id, select_on_focus=False)
+        self.suggester = _Topics(self)
+
+    @property
+    def known(self) -> list[str]:
+        """The names of all topics except Kafka's internal ones."""
+        names = {topic for topic, _ in self.app.picture.partitions}
+        return sorted(name for name in names if not name.startswith("__"))
+
+
+class _Topics(Suggester):
+    def __init__(self, field: TopicField) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._field = field
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return next((name for name in self._field.known if value and name.startswith(value)), None)
+
+
+async def ask_to_create(app: "YakApp", topic: str) -> bool:
+    """Ask, and create the topic; returns whether it was created. Shows the cluster's error. Call it from a worker."""
+    values = await app.push_screen_wait(
+        FormDialog(
+            f'Create topic "{topic}"?',
+            [
+                Field("partitions", "Partitions", "3", "empty: the broker's default"),
+                Field("replicas", "Replicas", "", "empty: the broker's default"),
+            ],
+            words="It does not exist. It is created, and then the messages are sent.",
+            command=lambda given: _command(topic, given),
+            yes="Create and send",
+        )
+    )
+    if values is None:
+        return False
+    body: dict[str, object] = {"name": topic}
+    if values["partitions"]:
+        body["partitions"] = int(values["partitions"])
+    if values["replicas"]:
+        body["replication_factor"] = int(values["replicas"])
+    try:
+        await app.source.ask("POST", "/topics", body=body)
+    except YakError as error:
+        app.note_command(_command(topic, values), f"refused: {error.message}")
+        app.show_error(error)
+        return False
+    app.note_command(_command(topic, values), "created")
+    return True
+
+
+def _command(topic: str, values: Mapping[str, str]) -> str:
+    """Raises UsageError for an invalid number."""
+    words = ["yak topics create", topic]
+    for name, flag in (("partitions", "--partitions"), ("replicas", "--replication-factor")):
+        text = values[name]
+        if text and not (text.isascii() and text.isdigit() and 0 < int(text) <= 100_000):
+            raise UsageError("usage", f'"{text}" is not a number of {name}')
+        words += [flag, text] if text else []
+    return " ".join(words)
+
+
+NONE = ""
+"""The empty choice: no column, or automatic."""
+_DELIMITERS = (("delimiter: found", NONE), ('","', ","), ('";"', ";"), ("tab", "\t"), ('"|"', "|"))
+CHANGED_AFTER_S = 0.15
+
+
+class CsvForm(Vertical):
+    """The user's input, as a path and a `CsvMapping`."""
+
+    app: "YakApp"
+
+    class FileChanged(Message):
+        """Another file, or another way to read it: its columns are unknown again."""
+
+    class MappingChanged(Message):
+        """The same file, with another mapping."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id, classes="panel")
+        self.border_title = "CSV file"
+        self.columns: tuple[str, ...] = ()
+        self._waiting: set[str] = set()
+
+    def compose(self) -> ComposeResult:
+        """Build one line for each setting."""
+        with Horizontal(classes="row"):
+            yield Label("File", classes="name")
+            yield Input(placeholder="path of a CSV file; f shows directories", compact=True, id="csv-path")
+            yield Button("choose (f)", id="csv-choose", compact=True)
+        with Horizontal(classes="row"):
+            yield Label("Topic", classes="name")
+            yield TopicField(id="csv-topic")
+            yield _select("csv-key", [("no key", NONE)], "Key")
+            yield _select("csv-partition", [("partition: by key", NONE)], "Partition")
+        with Horizontal(classes="row"):
+            yield Label("Value", classes="name")
+            yield _select("csv-value", _values(()), "Value")
+            yield Input(placeholder="columns: a,b,c", compact=True, id="csv-columns", disabled=True)
+        with Horizontal(classes="row"):
+            yield Label("Headers", classes="name")
+            yield Input(placeholder="COLUMN, COLUMN=NAME, ...", compact=True, id="csv-headers")
+            yield Input(placeholder="text that means null", compact=True, id="csv-null")
+        with Horizontal(classes="row"):
+            yield Label("Read", classes="name")
+            yield _select("csv-delimiter", list(_DELIMITERS), "Delimiter")
+            encodings = [("encoding: found", NONE), *((each, each) for each in ENCODINGS)]
+            yield _select("csv-encoding", encodings, "Encoding")
+            yield _select("csv-acks", [(f"acks {each}", each) for each in ACKS], "Acks")
+            packed = [("not packed" if each == "none" else each, each) for each in CODECS]
+            yield _select("csv-compression", packed, "Compression")
+        yield Static("", id="csv-error", markup=False)
+
+    @property
+    def path(self) -> str:
+        """The file's path, with `~` expanded."""
+        return os.path.expanduser(self.query_one("#csv-path", Input).value.strip())
+
+    @property
+    def topic(self) -> str:
+        """The topic to send to."""
+        return self.query_one("#csv-topic", Input).value.strip()
+
+    @property
+    def encoding(self) -> str | None:
+        """The encoding; None: detected from the file's first bytes."""
+        return self._chosen("csv-encoding") or None
+
+    @property
+    def how(self) -> tuple[str, str]:
+        """Acks and compression."""
+        return self._chosen("csv-acks"), self._chosen("csv-compression")
+
+    def mapping(self) -> CsvMapping:
+        """How columns become parts of records."""
+        value = self._chosen("csv-value")
+        if value == JSON_OF_CHOSEN:
+            value += ",".join(_split(self.query_one("#csv-columns", Input).value))
+        elif value != JSON_OF_OTHERS:
+            value = value.removeprefix("=")
+        headers = {}
+        for each in _split(self.query_one("#csv-headers", Input).value):
+            column, equals, name = each.partition("=")
+            headers[column.strip()] = name.strip() if equals else column.strip()
+        return CsvMapping(
+            key=self._chosen("csv-key") or None,
+            value=value,
+            headers=headers,
+            null_value=self.query_one("#csv-null", Input).value or None,
+            partition=self._chosen("csv-partition") or None,
+            delimiter=self._chosen("csv-delimiter") or None,
+        )
+
+    def choose(self, path: str) -> None:
+        """Put a file's path in."""
+        self.query_one("#csv-path", Input).value = path
+
+    def offer(self, columns: tuple[str, ...]) -> None:
+        """Offer these columns of the file; choices among them stay."""
+        if columns == self.columns:
+            return
+        self.columns = columns
+        plain = [(f"key: {each}", each) for each in columns]
+        self._offer("csv-key", [("no key", NONE), *plain])
+        self._offer("csv-partition", [("partition: by key", NONE), *((f"partition: {each}", each) for each in columns)])
+        self._offer("csv-value", _values(columns))
+
+    def complain(self, words: str) -> None:
+        """Show an error of the file or the mapping; an empty text hides it."""
+        error = self.query_one("#csv-error", Static)
+        error.update(words)
+        error.display = bool(words)
+
+    def on_mount(self) -> None:
+        """Begin without an error."""
+        self.complain("")
+
+    @on(Input.Changed, "#csv-path")
+    @on(Select.Changed, "#csv-delimiter")
+    @on(Select.Changed, "#csv-encoding")
+    def file_changed(self) -> None:
+        """Announce that the file must be read again."""
+        self._tell_soon("file")
+
+    @on(Input.Changed)
+    @on(Select.Changed)
+    def mapping_changed(self) -> None:
+        """Announce that the preview must be built again."""
+        self.query_one("#csv-columns", Input).disabled = self._chosen("csv-value") != JSON_OF_CHOSEN
+        self._tell_soon("mapping")
+
+    def _tell_soon(self, what: str) -> None:
+        if not self._waiting:
+            self.set_timer(CHANGED_AFTER_S, self._tell)
+        self._waiting.add(what)
+
+    def _tell(self) -> None:
+        is_file = "file" in self._waiting
+        self._waiting.clear()
+        self.post_message(self.FileChanged() if is_file else self.MappingChanged())
+
+    def _chosen(self, id_: str) -> str:
+        return str(self.query_one(f"#{id_}", Select).value)
+
+    def _offer(self, id_: str, options: list[tuple[str, str]]) -> None:
+        select = self.query_one(f"#{id_}", Select)
+        before = self._chosen(id_)
+        select.set_options(options)
+        if any(value == before for _, value in options):
+            select.value = before
+
+
+def _values(columns: tuple[str, ...]) -> list[tuple[str, str]]:
+    return [
+        ("JSON of other columns", JSON_OF_OTHERS),
+        ("JSON of chosen columns", JSON_OF_CHOSEN),
+        *((f"column {each}", f"={each}") for each in columns),
+    ]
+
+
+def _select(id_: str, options: list[tuple[str, str]], prompt: str) -> Select[Any]:
+    return Select(options, value=options[0][1], allow_blank=False, compact=True, id=id_, prompt=prompt)
+
+
+def _split(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
 
 _GO_ON = "the first row that is not sent"
 _FROM_START = "the first row"
@@ -68,7 +297,7 @@ class CsvPane(Vertical):
 
     def on_mount(self) -> None:
         """Start without a file."""
-        self.query_one("#preview", Grid).show(COLUMNS, [], empty=_EMPTY)
+        self.query_one("#preview", Grid).show(PREVIEW_COLUMNS, [], empty=_EMPTY)
 
     @property
     def producer(self) -> "ProducerScreen":
@@ -120,7 +349,7 @@ class CsvPane(Vertical):
         self._plan = plan
         form.complain("")
         self.query_one("#preview", Grid).show(
-            COLUMNS, preview_rows(plan.look, self.app.look), empty="There is no row behind the header."
+            PREVIEW_COLUMNS, preview_rows(plan.look, self.app.look), empty="There is no row behind the header."
         )
         self._show_plan()
         if self._counted != path:
@@ -142,7 +371,7 @@ class CsvPane(Vertical):
     def _forget(self, why: str) -> None:
         self._plan, self.command = None, ""
         self.form.complain(f"{self.app.look.sign('bad')} {why}" if why else "")
-        self.query_one("#preview", Grid).show(COLUMNS, [], empty=why or _EMPTY)
+        self.query_one("#preview", Grid).show(PREVIEW_COLUMNS, [], empty=why or _EMPTY)
         self._show_plan()
 
     def _show_plan(self) -> None:
@@ -150,7 +379,7 @@ class CsvPane(Vertical):
         is_ready = plan is not None and bool(form.topic) and not self.app.is_readonly
         self.query_one("#csv-send", Button).disabled = not is_ready or self.producer.is_running_one
         words = "" if plan is None else file_words(plan.look, self._lines, self.app.look)
-        self.form.border_subtitle = title(words)
+        self.form.border_subtitle = plain_title(words)
         self.command = ""
         if plan is not None and form.topic:
             acks, codec = form.how

@@ -12,16 +12,15 @@ from yak.errors import YakError
 from yak.tui.keys import keys
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.elections import election_lines
-from yak.tui.rows.replication import ReplicationTable, badness
+from yak.tui.rows.partitions import ReplicationTable, badness
 from yak.tui.rows.topics import is_internal
 from yak.tui.screens.breaking import break_words, broken_brokers
-from yak.tui.screens.topic_changes import ChangesTopics
+from yak.tui.screens.topics import ChangesTopics
 from yak.tui.source.base import LocalControl
 from yak.tui.state.picture import Partition
 from yak.tui.widgets.dialogs import ConfirmDialog
+from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
-from yak.tui.widgets.lines import Lines
-from yak.tui.widgets.panel import Panel
 
 HIGH = 30
 LOW_LINES, HIGH_LINES = 5, 12

@@ -1,15 +1,462 @@
-"""One topic: navigation from it and changes to it. `topic_view` draws it."""
+"""One topic: partitions, ISR and the reasons for it, records, groups, configs, events."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from textual import on, work
-from textual.widgets import TabbedContent
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import TabbedContent, TabPane
 
+from yak.client.admin import ConfigValue
+from yak.errors import YakError
 from yak.tui.keys import keys
-from yak.tui.rows import topic_config
-from yak.tui.screens.topic_changes import as_content
-from yak.tui.screens.topic_view import TopicView
+from yak.tui.rows import activity, partitions, topics
+from yak.tui.rows.cells import Cell, packed
+from yak.tui.rows.partitions import PartitionDetail
+from yak.tui.rows.topics import Message, Reader, TopicFacts, reader_of
+from yak.tui.screens.topics import ChangesTopics, as_content
+from yak.tui.source.kafka import topic_configs
+from yak.tui.source.live import path_of
+from yak.tui.state.activity import Line
 from yak.tui.state.picture import Partition
 from yak.tui.widgets.dialogs import TextDialog
+from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
+
+if TYPE_CHECKING:
+    from yak.tui.app import YakApp
+
+
+FACTS_MS: Final = 2_000
+DETAIL_MS: Final = 900
+OTHER_DETAIL_MS: Final = 3_000
+"""The age limit for visible partitions that are not under the cursor."""
+DETAILS_MAX: Final = 24
+GROUPS_MS: Final = 3_000
+CONFIGS_MS: Final = 5_000
+TAIL_MS: Final = 900
+TAIL_PARTITIONS: Final = 8
+TAIL_MESSAGES: Final = 100
+"""Records of the whole topic. Each partition is asked for as many, so that the topic's newest are among them."""
+GROUPS_MAX: Final = 100
+AT_ONCE: Final = 4
+
+
+class TopicAnswers:
+    """All answers about one topic. `errors` has the last error of each kind."""
+
+    def __init__(self, app: "YakApp", topic: str, facts: TopicFacts | None) -> None:
+        self._app, self.topic = app, topic
+        self.facts = facts
+        self.details: dict[int, PartitionDetail] = {}
+        self.readers: dict[str, Reader] | None = None
+        self.groups_left_out = 0
+        self.messages: dict[int, list[Message]] = {}
+        self.has_tail = False
+        self.configs: list[ConfigValue] = []
+        self.errors: dict[str, YakError] = {}
+        self._asked_ms: dict[str, int] = {}
+        self._begun: dict[str, None] = {}
+
+    def forget(self) -> None:
+        """Treat all answers as old."""
+        self._asked_ms.clear()
+
+    def configs_by_name(self) -> dict[str, ConfigValue]:
+        """The configs by name."""
+        return {each.name: each for each in self.configs}
+
+    async def ask(self, wanted: Iterable[str], partitions: Sequence[int]) -> bool:
+        """Request those of `facts`, `detail`, `groups`, `configs` and `tail` that are old; return whether any were.
+
+        `partitions` are those whose detail is wanted; the first one is refreshed most often.
+        """
+        due = []
+        for name in wanted:
+            if name == "detail":
+                due += [
+                    self._one(name, f"detail {number}", number)
+                    for place, number in enumerate(partitions[:DETAILS_MAX])
+                    if self._is_due(f"detail {number}", DETAIL_MS if not place else OTHER_DETAIL_MS)
+                ]
+            elif self._is_due(name, _AGES[name]):
+                due.append(self._one(name, name))
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one(question: Coroutine[None, None, None]) -> None:
+            async with gate:
+                await question
+
+        await asyncio.gather(*map(one, due))
+        return bool(due)
+
+    def _is_due(self, key: str, age_ms: int) -> bool:
+        """Whether a request is due; if so, it counts as made."""
+        now_ms = self._app.now_ms()
+        if key in self._begun or now_ms - self._asked_ms.get(key, -(10**9)) < age_ms:
+            return False
+        self._asked_ms[key] = now_ms
+        self._begun[key] = None
+        return True
+
+    async def _one(self, name: str, key: str, partition: int = 0) -> None:
+        try:
+            if name == "facts":
+                self.facts = TopicFacts.of(await self._get("topics", self.topic), self._app.now_ms())
+            elif name == "detail":
+                answer = await self._get("api", "partitions", self.topic, partition)
+                self.details[partition] = PartitionDetail.of(answer, self._app.now_ms())
+            elif name == "groups":
+                await self._ask_groups()
+            elif name == "configs":
+                self.configs = await self._app.source.kafka(topic_configs, self.topic)
+            elif name == "tail":
+                await self._ask_tail()
+            self.errors.pop(name, None)
+        except YakError as error:
+            self.errors[name] = error  # shown in place of the answer; the request is repeated when due
+        finally:
+            self._begun.pop(key, None)
+
+    async def _get(self, *parts: object) -> dict[str, object]:
+        found: dict[str, object] = await self._app.source.ask("GET", path_of(*parts))
+        return found
+
+    async def _ask_groups(self) -> None:
+        listed = await self._app.source.ask("GET", "/api/groups")
+        names = [each["group"] for each in listed["groups"]]
+        self.groups_left_out = max(0, len(names) - GROUPS_MAX)
+        gate, known = asyncio.Semaphore(AT_ONCE), self.readers or {}
+
+        async def one(group: str) -> Reader | None:
+            async with gate:
+                try:
+                    answer = await self._app.source.ask("GET", path_of("api", "groups", group))
+                except YakError:
+                    return known.get(group)  # its coordinator is moving; the request is repeated soon
+            return reader_of(self.topic, answer, known.get(group), self._app.now_ms())
+
+        found = await asyncio.gather(*(one(name) for name in names[:GROUPS_MAX]))
+        self.readers = {each.group: each for each in found if each is not None}
+
+    async def _ask_tail(self) -> None:
+        partitions = self._app.picture.topics.get(self.topic, [])
+        busiest = sorted(partitions, key=lambda each: -(each.moved_ms or 0))[:TAIL_PARTITIONS]
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one(number: int, end: int) -> None:
+            held = self.messages.get(number, [])
+            if held and held[-1].offset >= end - 1:
+                return
+            start = max(0, end - TAIL_MESSAGES)
+            if self.facts is not None:
+                start = max(start, self.facts.log_starts.get(number) or 0)
+            params = {"topic": self.topic, "partition": number, "offset": start, "max_messages": TAIL_MESSAGES}
+            async with gate:
+                answer = await self._app.source.ask("GET", "/consume", params=params)
+            self.messages[number] = [Message.of(number, each) for each in answer["records"]]
+
+        await asyncio.gather(
+            *(one(each.partition, each.high_watermark or 0) for each in busiest if each.high_watermark)
+        )
+        self.has_tail = bool(busiest) and all(each.high_watermark is not None for each in busiest)
+
+
+_AGES: Final = {"facts": FACTS_MS, "groups": GROUPS_MS, "configs": CONFIGS_MS, "tail": TAIL_MS}
+
+
+ASK_SECONDS = 0.5
+STACKED_WIDTH, STACKED_HEIGHT = 78, 22
+"""The least size with the replicas below the partitions; in a smaller window they have a tab."""
+HIGH = 38
+"""The least height with records and groups below the partitions."""
+_EVENTS_MAX = 500
+
+
+class TopicView(ChangesTopics):
+    """A topic. In a small window each panel is a tab; in a larger one the replicas stand below the partitions."""
+
+    TITLE_WORDS = "topic"
+    CLI_TWIN = "yak topics describe TOPIC, yak isr TOPIC"
+    EXPLAINED = (
+        ("HW", "The high watermark: every record below it is on all replicas in sync. Readers see no further; what is below it survives the loss of the leader."),
+        ("LEO, log end", "The offset that the next record gets, on each replica. The leader's is first; followers copy up to it."),
+        ("Epoch", "Of a leadership: each new leader begins a new one, and what comes from an older one is refused. Of a broker: each start begins a new one."),
+        ("ISR", "The replicas in sync. acks=all waits for all of them; only one of them becomes leader. A dot is a replica that is out."),
+        ("Behind", "Records that the leader has and this replica does not have yet."),
+        ("Fetched, caught up", "When the replica last asked the leader for more, and when it last had all. Too long ago, and it is taken out of the ISR (replica.lag.time.max.ms)."),
+        ("The bars", "The last offsets before the leader's log end, as many as the panel's edge says: full as far as the replica has them, shaded where the high watermark is."),
+        ("min ISR", "min.insync.replicas: with fewer replicas in sync than this, writes with acks=all are refused, so that none is on one disk alone."),
+    )  # fmt: skip
+
+    def __init__(self, topic: str, partition: int | None = None, facts: TopicFacts | None = None) -> None:
+        super().__init__()
+        self.topic = topic
+        self._wanted_partition = partition
+        self._answers = TopicAnswers(self.app, topic, facts)
+
+    def crumbs(self) -> list[str]:
+        """The crumbs, below the list."""
+        return ["topics", self.topic]
+
+    def body(self) -> ComposeResult:
+        """Build six tabs."""
+        with TabbedContent(id="topic-tabs", initial="tab-partitions"):
+            with TabPane("Partitions", id="tab-partitions"):
+                yield Panel("Partitions", Grid(id="partitions"), id="topic-partitions")
+                with Vertical(id="topic-beside"):
+                    yield Panel(
+                        "Replicas", Grid(id="replicas-beside", has_cursor=False), Lines(id="meaning-beside"),
+                        id="topic-replicas-beside",
+                    )  # fmt: skip
+                    yield Panel("Last events", Grid(id="events-beside", has_cursor=False), id="topic-events-beside")
+                    with Horizontal(id="topic-pair"):
+                        yield Panel(
+                            "Last messages", Grid(id="tail-beside", has_cursor=False), id="topic-tail-beside",
+                            subtitle="m all of them",
+                        )  # fmt: skip
+                        yield Panel("Groups reading it", Grid(id="groups-beside"))
+            with TabPane("Replicas", id="tab-replicas"):
+                yield Panel("Replicas", Grid(id="replicas"), Lines(id="meaning"), id="topic-replicas")
+            with TabPane("Messages", id="tab-messages"):
+                yield Panel("Last messages", Grid(id="tail"))
+            with TabPane("Groups", id="tab-groups"):
+                yield Panel("Groups reading it", Grid(id="groups"))
+            with TabPane("Config", id="tab-config"):
+                yield Panel("Configs", Grid(id="configs"), Lines(id="config-words"), id="topic-configs")
+            with TabPane("Timeline", id="tab-timeline"):
+                yield Panel("Timeline", Grid(id="timeline"), subtitle="enter the event")
+
+    def on_mount(self) -> None:
+        """Request the visible data from time to time."""
+        super().on_mount()
+        self.set_interval(ASK_SECONDS, self.ask_seen)
+        self.ask_seen()
+
+    def _fit(self, width: int, height: int) -> None:
+        super()._fit(width, height)
+        self.set_class(height >= HIGH, "-high")
+        self.set_class(self.is_roomy, "-stacked")
+
+    # requests
+
+    @property
+    def is_roomy(self) -> bool:
+        """Whether panels are stacked."""
+        return self.app.size.width >= STACKED_WIDTH and self.app.size.height >= STACKED_HEIGHT
+
+    @property
+    def is_high(self) -> bool:
+        """Whether records and groups fit too."""
+        return self.is_roomy and self.app.size.height >= HIGH
+
+    def _pane(self) -> str:
+        return self.query_one("#topic-tabs", TabbedContent).active.removeprefix("tab-")
+
+    def seen(self) -> list[str]:
+        """The kinds of data that the visible panels need."""
+        pane = self._pane()
+        wanted = ["facts"]
+        if pane in ("partitions", "replicas"):
+            wanted.append("detail")
+        if pane == "messages" or (pane == "partitions" and self.is_high):
+            wanted.append("tail")
+        if pane == "groups" or (pane == "partitions" and self.is_high):
+            wanted.append("groups")
+        if pane == "config":
+            wanted.append("configs")
+        return wanted
+
+    def ask_seen(self) -> None:
+        """Request that data if the screen is visible."""
+        if self.app.screen is self and not self.app.is_frozen and self.topic in self.picture.topics:
+            self._ask_in_worker()
+
+    @work(group="topic")
+    async def _ask_in_worker(self) -> None:
+        if await self._answers.ask(self.seen(), self._partitions_in_sight()):
+            self.app.repaint()
+
+    def _partitions_in_sight(self) -> list[int]:
+        """Partitions whose replicas are visible, the chosen one first."""
+        chosen = self.chosen_partition()
+        found = [] if chosen is None else [chosen.partition]
+        if self._pane() == "replicas":
+            found += [int(key.partition("/")[0]) for key in self.query_one("#replicas", Grid).keys_in_sight()]
+        return list(dict.fromkeys(found))
+
+    def ask_again(self) -> None:
+        """Request everything again after a change."""
+        self._answers.forget()
+        self.ask_seen()
+
+    # drawing
+
+    def paint(self, now_ms: int) -> None:
+        """Draw the visible tab."""
+        pane = self._pane()
+        if pane in ("partitions", "replicas"):
+            self._paint_partitions(now_ms)
+        if pane == "partitions" and self.is_roomy:
+            self._paint_beside(now_ms)
+            self._paint_events("#events-beside", now_ms)
+            if self.is_high:
+                self._paint_tail("#tail-beside", now_ms)
+                self._paint_groups("#groups-beside")
+        elif pane == "replicas":
+            self._paint_replicas(now_ms)
+        elif pane == "messages":
+            self._paint_tail("#tail", now_ms)
+        elif pane == "groups":
+            self._paint_groups("#groups")
+        elif pane == "config":
+            self._paint_configs()
+        elif pane == "timeline":
+            self._paint_events("#timeline", now_ms)
+
+    def _paint_partitions(self, now_ms: int) -> None:
+        found = self.picture.topics.get(self.topic, [])
+        answers, grid = self._answers, self.query_one("#partitions", Grid)
+        rows = partitions.partition_rows(found, answers.facts, self._min_isr(), self.look, now_ms)
+        gone = f"Topic {self.topic} is gone: it was deleted. esc goes back to the list."
+        empty = gone if self.picture.is_loaded else "waiting for the cluster to say what there is ..."
+        columns = partitions.partition_columns(grid.size.width or 78)
+        grid.show(columns, rows, empty=empty, is_wide=self.look.is_wide)
+        title = partitions.partitions_title(self.topic, found, answers.facts, self._min_isr(), self.look)
+        self.query_one("#topic-partitions", Panel).entitle(title, "" if self.is_roomy else "enter its replicas")
+        if self._wanted_partition is not None and rows:
+            grid.move_to(str(self._wanted_partition))
+            self._wanted_partition = None
+
+    def _min_isr(self) -> int | None:
+        known = next(iter(self._answers.details.values()), None)
+        return None if known is None else known.min_isr
+
+    def _paint_beside(self, now_ms: int) -> None:
+        """Draw the replicas of the partition under the cursor, below the partitions."""
+        partition, look = self.chosen_partition(), self.look
+        if partition is None:
+            return
+        detail = self._answers.details.get(partition.partition)
+        rows = partitions.replica_rows(partition, detail, self.picture.brokers, look, now_ms)
+        self.query_one("#replicas-beside", Grid).show(partitions.REPLICA_COLUMNS, rows, is_wide=look.is_wide)
+        self._paint_meaning("#meaning-beside", "#topic-replicas-beside", partition)
+
+    def _paint_replicas(self, now_ms: int) -> None:
+        """Draw the replicas of all partitions, in their tab."""
+        found, look, grid = self.picture.topics.get(self.topic, []), self.look, self.query_one("#replicas", Grid)
+        rows = partitions.topic_replica_rows(found, self._answers.details, self.picture.brokers, look, now_ms)
+        grid.show(partitions.TOPIC_REPLICA_COLUMNS, rows, is_wide=look.is_wide)
+        partition = self.chosen_partition()
+        if partition is not None:
+            self._paint_meaning("#meaning", "#topic-replicas", partition)
+
+    def _paint_meaning(self, lines_id: str, panel_id: str, partition: Partition) -> None:
+        look, lines = self.look, self.query_one(lines_id, Lines)
+        detail = self._answers.details.get(partition.partition)
+        said = packed(partitions.meaning(partition, detail, look), lines.size.width - 2)
+        lines.show(said)
+        lines.styles.height = len(said)
+        led = "no leader" if partition.leader is None else f"leader {partition.leader}"
+        window = min(partitions.window_of(partition), max(1, partitions.top_of(partition)))
+        self.query_one(panel_id, Panel).entitle(
+            f"Replicas of {partition.name}: {led}, epoch {partition.leader_epoch}",
+            f"bars: last {look.number(window)} offsets   [ ] other partition",
+        )
+
+    def _paint_events(self, where: str, now_ms: int) -> None:
+        rows = activity.activity_rows(self._events(), self.look, now_ms)
+        nothing = f"Nothing happened to {self.topic} since yak ui listens."
+        self.query_one(where, Grid).show(activity.COLUMNS, rows, empty=nothing, is_wide=self.look.is_wide)
+
+    def _events(self, partition: int | None = None) -> list[Line]:
+        found = [line for line in self.picture.activity.lines if is_about(line, self.topic, partition)]
+        return found[-_EVENTS_MAX:]
+
+    def _paint_tail(self, where: str, now_ms: int) -> None:
+        answers, grid = self._answers, self.query_one(where, Grid)
+        messages = [each for held in answers.messages.values() for each in held]
+        rows = topics.tail_rows(messages, self.look, now_ms, TAIL_MESSAGES)
+        empty = f"{self.topic} has no records. p sends one." if answers.has_tail else "asking ..."
+        if "tail" in answers.errors:
+            empty = _error_words(answers, "tail")
+        grid.show(topics.TAIL_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        rate = self.picture.topic_rates(self.topic).messages_in
+        if where == "#tail":
+            title = f"Last messages of {self.topic}: {topics.rate_words(rate)}"
+            panel = grid.parent
+            if isinstance(panel, Panel):
+                panel.entitle(title, "m all of them: search, filter, copy, export")
+
+    def _paint_groups(self, where: str) -> None:
+        answers, grid = self._answers, self.query_one(where, Grid)
+        empty = f"No group reads {self.topic}. A group appears when a consumer commits: yak consume {self.topic} --group NAME."
+        if answers.readers is None:
+            empty = _error_words(answers, "groups") if "groups" in answers.errors else "asking ..."
+        rows = topics.group_rows((answers.readers or {}).values(), self.look)
+        grid.show(topics.GROUP_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        panel = grid.parent
+        if isinstance(panel, Panel):
+            left_out = f"{answers.groups_left_out} more groups were not asked   " if answers.groups_left_out else ""
+            panel.entitle("Groups reading it", f"{left_out}enter the group")
+
+    def _paint_configs(self) -> None:
+        answers, grid = self._answers, self.query_one("#configs", Grid)
+        rows = topics.config_rows(answers.configs, self.look) if answers.configs else []
+        empty = _error_words(answers, "configs") if "configs" in answers.errors else "asking ..."
+        grid.show(topics.CONFIG_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        own = sum(each.source == "topic" for each in answers.configs)
+        self.query_one("#topic-configs", Panel).entitle(
+            f"Configs: {own} set for {self.topic}, {len(rows)} in all", "enter or E changes it"
+        )
+        config = self._config()
+        if config is not None:
+            first, second = topics.chosen_config_lines(config, self.look)
+            width = self.query_one("#config-words", Lines).size.width - 2
+            self.query_one("#config-words", Lines).show(
+                [first, *packed([Cell(each, "dim") for each in second[0].text.split()], width)]
+            )
+
+    # choice
+
+    def find_grid(self) -> Grid | None:
+        """The table of the visible tab."""
+        if isinstance(self.focused, Grid):
+            return self.focused
+        pane = self.query_one("#topic-tabs", TabbedContent).active_pane
+        return None if pane is None else next(iter(pane.query(Grid)), None)
+
+    def chosen_topic(self) -> str | None:
+        """This topic."""
+        return self.topic if self.topic in self.picture.topics else None
+
+    def chosen_partition(self) -> Partition | None:
+        """The partition under the cursor of the partitions or the replicas."""
+        key = self.query_one("#partitions", Grid).cursor_key
+        found = self.picture.topics.get(self.topic, [])
+        number = self._wanted_partition if self._wanted_partition is not None else int(key or 0)
+        return next((each for each in found if each.partition == number), found[0] if found else None)
+
+    def _config(self) -> ConfigValue | None:
+        key = self.query_one("#configs", Grid).cursor_key
+        return None if key is None else self._answers.configs_by_name().get(key)
+
+
+def is_about(line: Line, topic: str, partition: int | None = None) -> bool:
+    """Whether an event or a user's action concerns a topic, or one of its partitions."""
+    event = line.event
+    if line.kind == "you":
+        return partition is None and topic in str(event.get("command", "")).replace(":", " ").split()
+    if topic not in (event.get("topic"), event.get("resource_name") if event.get("resource_type") == "topic" else None):
+        return False
+    return partition is None or event.get("partition") == partition
+
+
+def _error_words(answers: TopicAnswers, name: str) -> str:
+    error = answers.errors[name]
+    return f"{error.message}. {error.why}"
 
 
 class TopicScreen(TopicView):
@@ -97,7 +544,7 @@ class TopicScreen(TopicView):
     async def _alter_config(self) -> None:
         config = self._config()
         if config is not None and not config.is_read_only:
-            await self.alter_one(self.topic, config, topic_config.documentation(config.name))
+            await self.alter_one(self.topic, config, topics.documentation(config.name))
 
     def alter_chosen(self) -> None:
         """Change the config under the cursor; on the other tabs, the topic."""

@@ -124,7 +124,7 @@ class LiveSource:
             return f"{type(error).__name__}: {error}"
 
     async def _discover(self) -> None:
-        from yak.tui.source.addresses import http_addresses
+        from yak.tui.source.kafka import http_addresses
 
         async with self._discovering:
             if not self._addresses:
@@ -132,7 +132,7 @@ class LiveSource:
 
     async def _look_elsewhere(self) -> None:
         """Look up the HTTP addresses again: restarted brokers may use other ports."""
-        from yak.tui.source.addresses import http_addresses
+        from yak.tui.source.kafka import http_addresses
 
         with contextlib.suppress(YakError, OSError):
             self._addresses.update(await self.kafka(http_addresses))

@@ -1,15 +1,11 @@
 """`yak ui --web`: the same app in a browser, one child process for each tab.
 
-    options     the command's options, and their checks
-    binding     the listening socket and its port
+    options     the command's options, their checks, and the listening socket
     launch      the server for `yak ui`, and a demo cluster for all tabs
-    server      routes and life cycle
+    server      routes and life cycle, pages, and the headers of every answer
     guard       access checks: Host, token, Origin
-    sessions    the open tabs and their limit
-    session     one tab: its process, its messages, its end
-    downloads   files from an app to the browser
+    session     the open tabs: their processes, messages, downloads, and their end
     uploads     files from the browser to the apps
-    pages       HTML, and the headers of every answer
     driver      the child's side: a Textual driver that talks to `session`
 
 textual-serve provides the protocol between server and child, and xterm.js with its fonts; pages and access checks are

@@ -18,7 +18,7 @@ from textual import events, messages
 from textual.app import App
 from textual.drivers.web_driver import WebDriver
 
-from yak.tui.uploads import FileUploaded
+from yak.tui.screens.base import FileUploaded
 
 
 class TabDriver(WebDriver):

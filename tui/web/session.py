@@ -1,25 +1,109 @@
-"""One tab: the child process that draws for it, their messages, and the end of both.
+"""The open tabs of one server: their child processes, their messages, their files, their limit and their end.
 
 textual-serve's AppService speaks the protocol with the child. This class changes three things. It uses no shell, so
 nothing needs quoting and the ended process is the app. The child has a process group of its own, which is killed if the
 child does not end in time. The end of its standard error is reported to the user.
+
+An app offers a file under a key, the page requests `/download/KEY`, and the app then sends the file piece by piece on
+request (`textual.drivers.web_driver`). textual-serve keeps the keys. The answer is ours: a truncated one must not look
+complete, and a file name must not break its header.
 """
 
 import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
+import urllib.parse
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from aiohttp import WSCloseCode, web
 from textual_serve.app_service import AppService
+from textual_serve.download_manager import DOWNLOAD_CHUNK_SIZE, Download, DownloadManager
 
-from yak.tui.web.downloads import Downloads
+_CHUNK_SECONDS: Final = 30.0
+
+
+class Downloads(DownloadManager):
+    """The files offered by the apps of one server. Each can be downloaded once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._taken: set[str] = set()
+
+    def take(self, key: str) -> Download | None:
+        """The download of this key, for the first request; None for later ones and unknown keys."""
+        download = self._active_downloads.get(key)
+        if download is None or key in self._taken:
+            return None
+        self._taken.add(key)
+        return download
+
+    async def send(self, download: Download, request: web.Request) -> web.StreamResponse:
+        """Answer with the file.
+
+        Raises ConnectionResetError, which closes the connection, if the app does not send all of it.
+        """
+        response = web.StreamResponse(headers=download_headers(download))
+        try:
+            await response.prepare(request)
+            while chunk := await self._next(download):
+                await response.write(chunk)
+            await response.write_eof()
+        finally:
+            self.forget(download.delivery_key)
+        return response
+
+    def forget(self, key: str) -> None:
+        """Remove a download that ended, or whose app ended."""
+        self._active_downloads.pop(key, None)
+        self._taken.discard(key)
+
+    async def cancel_app_downloads(self, app_service_id: str) -> None:
+        """Cancel the downloads of an app that ended."""
+        for key, download in list(self._active_downloads.items()):
+            if download.app_service.app_service_id == app_service_id:
+                download.incoming_chunks.put_nowait(None)
+                if key not in self._taken:
+                    self.forget(key)
+
+    async def _next(self, download: Download) -> bytes:
+        asked = await download.app_service.send_meta(
+            {
+                "type": "deliver_chunk_request",
+                "key": download.delivery_key,
+                "size": DOWNLOAD_CHUNK_SIZE,
+                "name": download.name,
+            }
+        )
+        if not asked:
+            raise ConnectionResetError("the app is gone")
+        try:
+            chunk = await asyncio.wait_for(download.incoming_chunks.get(), _CHUNK_SECONDS)
+        except TimeoutError as error:
+            raise ConnectionResetError("the app gave nothing") from error
+        if chunk is None:
+            raise ConnectionResetError("the app ended")
+        return chunk
+
+
+def download_headers(download: Download) -> dict[str, str]:
+    """Headers that make browsers save the file: opened in a tab it would have the rights of a page of this server."""
+    plain = re.sub(r'[^ -~]|["\\]', "_", download.file_name)
+    exact = urllib.parse.quote(download.file_name, safe="")
+    mime_type = download.mime_type if re.fullmatch(r"[\w.+-]+/[\w.+-]+", download.mime_type) else ""
+    charset = f"; charset={download.encoding}" if re.fullmatch(r"[\w.-]+", download.encoding or "") else ""
+    return {
+        "Content-Type": f"{mime_type or 'application/octet-stream'}{charset if mime_type else ''}",
+        "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{exact}",
+        "Cache-Control": "no-store",
+    }
+
 
 DRIVER: Final = "yak.tui.web.driver:TabDriver"
 QUIT_SECONDS: Final = 1.0
@@ -255,3 +339,72 @@ def error_lines(stderr: bytes) -> str:
 
 def _clamped(value: int, bounds: tuple[int, int]) -> int:
     return max(bounds[0], min(bounds[1], value))
+
+
+class Sessions:
+    """A limited number of sessions, each with a child process started by the same command."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        count_max: int,
+        problem: Callable[[str], None],
+    ) -> None:
+        self.downloads = Downloads()
+        self._argv = list(argv)
+        self._environment = dict(environment)
+        self._count_max = count_max
+        self._problem = problem
+        self._open: dict[str, Session] = {}
+        self._is_stopping = False
+
+    @property
+    def are_full(self) -> bool:
+        """Whether a new tab would be refused."""
+        return len(self._open) >= self._count_max
+
+    @property
+    def full_words(self) -> End:
+        """The message for a refused tab."""
+        return End(f"{self._count_max} tabs are open, and more are not served.", "Close one, then reload this page.")
+
+    async def serve(self, socket: web.WebSocketResponse, width: int, height: int) -> None:
+        """Run one tab from start to end; its child is gone on return."""
+        if self._is_stopping or self.are_full:
+            await farewell(socket, STOPPED if self._is_stopping else self.full_words)
+            return
+        session = Session(self._argv, self._environment, socket, self.downloads)
+        self._open[session.app_service_id] = session
+        try:
+            await session.start(width, height)
+            async for message in socket:
+                if message.type == web.WSMsgType.TEXT:
+                    await session.handle(message.data)
+        except OSError as error:
+            await farewell(socket, End("The UI cannot be started.", str(error.strerror or error)))
+            self._problem(f"a tab's UI cannot be started: {error}")
+        except (ValueError, RecursionError):
+            session.end = End("The page sent what no page of ours sends.")
+        finally:
+            try:
+                await session.stop()
+            finally:
+                del self._open[session.app_service_id]
+        if said := session.stderr_text():
+            self._problem(f"a tab's UI said: {said}")
+
+    async def tell_uploaded(self, session_id: str, path: Path) -> None:
+        """Notify a tab's app of an upload by its page, unless the tab is gone."""
+        session = self._open.get(session_id)
+        if session is not None:
+            await session.tell_uploaded(path)
+
+    async def stop(self) -> None:
+        """End all tabs at once, and accept no new ones."""
+        self._is_stopping = True
+        ending = list(self._open.values())
+        for session in ending:
+            session.end = session.end or STOPPED
+        await asyncio.gather(*(session.stop() for session in ending))

@@ -1,22 +1,38 @@
-"""Dialogs before a change. Each shows the equivalent command line."""
+"""Dialogs: a question, a form, a text, a menu, a line of input. Before a change they show the equivalent command line."""
 
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Button, Checkbox, Input, Label, Select, Static
+from textual.suggester import Suggester
+from textual.widget import Widget
+from textual.widgets import Button, Checkbox, Input, Label, OptionList, Select, Static
+from textual.widgets.option_list import Option
 
 from yak.errors import YakError
-from yak.tui.widgets.check import Check
-from yak.tui.widgets.plain import title
+from yak.tui.widgets.frame import plain_title
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
+
+
+class Check(Checkbox):
+    """`X` inside while it is on, empty while it is off."""
+
+    def __init__(self, label: str, value: bool, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(label, value, id=id, compact=True)
+        self.BUTTON_INNER = "X" if value else " "
+
+    def watch_value(self) -> None:
+        """Draw the new state."""
+        self.BUTTON_INNER = "X" if self.value else " "
+        super().watch_value()
 
 
 class ConfirmDialog(ModalScreen[bool]):
@@ -36,7 +52,7 @@ class ConfirmDialog(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """Build the question."""
         with Vertical(id="dialog") as dialog:
-            dialog.border_title = title(self._title)
+            dialog.border_title = plain_title(self._title)
             if self.app.is_production:
                 yield Static(f"This is {self.app.source.title}: PROD", classes="dialog-prod", markup=False)
             yield Static(self._words, classes="dialog-words", markup=False)
@@ -130,7 +146,7 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
     def compose(self) -> ComposeResult:
         """Build the fields."""
         with Vertical(id="dialog") as dialog:
-            dialog.border_title = title(self._title)
+            dialog.border_title = plain_title(self._title)
             if self._words:
                 yield Static(self._words, classes="dialog-words", markup=False)
             with VerticalScroll(id="fields"):
@@ -231,7 +247,7 @@ class TextDialog(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Build the scrollable text."""
         with VerticalScroll(id="dialog", classes="reading") as dialog:
-            dialog.border_title = title(self._title)
+            dialog.border_title = plain_title(self._title)
             dialog.border_subtitle = "esc close"
             yield Static(self._content, id="text", markup=False)  # type: ignore[arg-type]
 
@@ -242,3 +258,158 @@ class TextDialog(ModalScreen[None]):
     def action_scroll(self, by: int) -> None:
         """Scroll down or up."""
         self.query_one("#dialog").scroll_relative(y=by, animate=False)
+
+
+class ChoiceMenu(ModalScreen[str | None]):
+    """Returns the chosen letter, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", "close"),
+        Binding("down", "move(1)", show=False),
+        Binding("up", "move(-1)", show=False),
+    ]
+
+    def __init__(self, title: str, choices: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self._title, self._choices = title, choices
+
+    def compose(self) -> ComposeResult:
+        """Build the list of entries."""
+        with Vertical(id="dialog", classes="menu") as dialog:
+            dialog.border_title = plain_title(self._title)
+            dialog.border_subtitle = "esc close"
+            yield OptionList(*(Option(f"{letter}  {name}", id=letter) for letter, name in self._choices), compact=True)
+
+    def on_key(self, event: events.Key) -> None:
+        """Choose by an entry's letter."""
+        if event.character is not None and event.character in {letter for letter, _ in self._choices}:
+            event.stop()
+            self.dismiss(event.character)
+
+    @on(OptionList.OptionSelected)
+    def choose(self, event: OptionList.OptionSelected) -> None:
+        """Choose by enter or a click."""
+        self.dismiss(event.option.id)
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor down or up."""
+        menu = self.query_one(OptionList)
+        menu.highlighted = ((menu.highlighted or 0) + by) % len(self._choices)
+
+    def action_leave(self) -> None:
+        """Close without a choice."""
+        self.dismiss(None)
+
+
+class JumpDialog(ModalScreen[Widget | None]):
+    """Returns the panel whose letter was typed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave")]
+    AUTO_FOCUS = ""
+
+    def __init__(self, panels: Sequence[Widget]) -> None:
+        super().__init__()
+        self._panels = dict(zip(string.ascii_lowercase, panels, strict=False))
+
+    def compose(self) -> ComposeResult:
+        """Build a letter at the start of each panel."""
+        for letter, panel in self._panels.items():
+            label = Label(f" {letter} ", classes="jump-letter")
+            region = panel.region
+            label.styles.offset = (region.x, max(0, region.y))
+            yield label
+
+    def on_key(self, event: events.Key) -> None:
+        """Choose a panel by its letter; any other key closes."""
+        if event.key == "escape":
+            return
+        event.stop()
+        self.dismiss(self._panels.get(event.key))
+
+    def action_leave(self) -> None:
+        """Close without a choice."""
+        self.dismiss(None)
+
+
+class _Completing(Suggester):
+    def __init__(self, completion: Callable[[str], str]) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._completion = completion
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return self._completion(value) or None
+
+
+class Prompt(ModalScreen[str | None]):
+    """Returns the typed text; None after escape. `changed` is called at each letter and returns an error text."""
+
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "leave"),
+        Binding("tab", "complete", "complete", priority=True),
+    ]
+
+    def __init__(
+        self,
+        sign: str,
+        *,
+        value: str = "",
+        completion: Callable[[str], str] | None = None,
+        changed: Callable[[str], str] | None = None,
+        placeholder: str = "",
+    ) -> None:
+        super().__init__()
+        self._sign, self._value, self._changed, self._placeholder = sign, value, changed, placeholder
+        self._completion = completion
+
+    def compose(self) -> ComposeResult:
+        """Build the input line."""
+        with Horizontal(id="prompt"):
+            yield Label(self._sign, id="prompt-sign")
+            suggester = _Completing(self._completion) if self._completion else None
+            yield Input(
+                self._value, suggester=suggester, placeholder=self._placeholder, compact=True, id="prompt-input"
+            )
+            yield Static("", id="prompt-error", markup=False)
+
+    def on_mount(self) -> None:
+        """Focus the field, after the keys that came before."""
+        self.call_later(self._focus)
+
+    def _focus(self) -> None:
+        if self.message_queue_size:  # keys that were typed while this was mounted: `on_key` passes them on first
+            self.call_later(self._focus)
+        else:
+            self.set_focus(self.query_one(Input), scroll_visible=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """Pass a key that was typed before the field had the focus on to the field, in order."""
+        if self.focused is None:
+            event.stop()
+            event.prevent_default()
+            self.query_one(Input)._forward_event(events.Key(event.key, event.character))  # noqa: SLF001
+
+    @on(Input.Changed)
+    def tell(self, event: Input.Changed) -> None:
+        """Pass each change on, and show its error."""
+        if self._changed is not None:
+            wrong = self._changed(event.value)
+            self.query_one("#prompt-error", Static).update(wrong)
+
+    @on(Input.Submitted)
+    def done(self, event: Input.Submitted) -> None:
+        """Return the text."""
+        self.dismiss(event.value)
+
+    def action_complete(self) -> None:
+        """Accept the suggestion."""
+        field = next(iter(self.query(Input)), None)
+        if field is not None and self._completion is not None:
+            found = self._completion(field.value)
+            if found:
+                field.value = found
+                field.cursor_position = len(found)
+
+    def action_leave(self) -> None:
+        """Close without a text."""
+        self.dismiss(None)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
@@ -13,13 +14,42 @@ from textual.suggester import Suggester
 from textual.widgets import Button, Input, Static
 
 from yak.errors import YakError
+from yak.tui.look import Look, ago
 from yak.tui.produce.files import Entry, complete_path, directory_of, list_directory, places
-from yak.tui.rows.files import COLUMNS, file_rows
-from yak.tui.uploads import FileUploaded
+from yak.tui.rows.cells import Cell, Column, Row
+from yak.tui.screens.base import FileUploaded
 from yak.tui.widgets.grid import Grid
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
+
+
+COLUMNS = (
+    Column("NAME", 20, most=200, flex=1),
+    Column("SIZE", 9, is_right=True),
+    Column("CHANGED", 14, is_right=True, rank=1),
+)
+
+
+def file_rows(entries: Sequence[Entry], look: Look, now_ms: int) -> list[Row]:
+    """One row per entry. Directories end with a slash, CSV files are highlighted."""
+    return [_row(entry, look, now_ms) for entry in entries]
+
+
+def _row(entry: Entry, look: Look, now_ms: int) -> Row:
+    if entry.is_directory:
+        up = entry.name == ".."
+        changed = Cell("" if up else ago(now_ms - entry.changed_ms), "dim", -entry.changed_ms)
+        name = f"{entry.name}/" + (" up" if up else "")
+        return Row(entry.path, (Cell(name, "accent", entry.name), Cell("", order=-1.0), changed))
+    return Row(
+        entry.path,
+        (
+            Cell(entry.name, "strong" if entry.is_likely else "dim"),
+            Cell(look.size(entry.size_bytes), order=float(entry.size_bytes)),
+            Cell(ago(now_ms - entry.changed_ms), "dim", -entry.changed_ms),
+        ),
+    )
 
 
 class _Paths(Suggester):

@@ -12,18 +12,15 @@ from textual.strip import Strip
 from yak.plain_text import one_line
 from yak.tui.keys import keys
 from yak.tui.look import Look
-from yak.tui.messages.detail import BIG_BYTES, DetailLine, detail_lines
-from yak.tui.messages.kept import Kept
-from yak.tui.messages.views import View
-from yak.tui.messages.wrapping import wrapped
-
-_TONES = ("good", "warn", "bad", "dim", "accent", "strong")
+from yak.tui.messages.detail import BIG_BYTES, DetailLine, View, detail_lines, wrapped
+from yak.tui.messages.store import Kept
+from yak.tui.widgets.frame import TONES, tone_style
 
 
 class RecordPane(ScrollView, can_focus=True):
     """Shows a record. Enter folds the element under the cursor, or loads the rest of a large value."""
 
-    COMPONENT_CLASSES = {"pane--cursor", *(f"pane--{tone}" for tone in _TONES)}
+    COMPONENT_CLASSES = {*TONES}
     BINDINGS = keys(
         "grid.down", "grid.up", "grid.top", "grid.bottom", "grid.page-down", "grid.page-up", "grid.open",
     )  # fmt: skip
@@ -111,7 +108,7 @@ class RecordPane(ScrollView, can_focus=True):
         parts = [
             Segment(
                 one_line(text),
-                (self.get_component_rich_style(f"pane--{tone}", partial=True) if tone else Style()) + over,
+                tone_style(self, tone) + over,
             )
             for text, tone in line.spans
         ]

@@ -9,7 +9,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from yak.tui.look import Look
-from yak.tui.widgets.columns import cut
+from yak.tui.rows.cells import cut
 
 _LABEL_GAP = 2
 

@@ -16,7 +16,7 @@ from textual.widgets import Button, Label
 
 from yak.errors import UsageError
 from yak.tui.produce.files import UPLOADS, list_directory
-from yak.tui.uploads import FileUploaded
+from yak.tui.screens.base import FileUploaded
 
 PLACES = {"meadow": "green grass grows", "river": "cold water runs", "stable": "warm hay lies"}
 

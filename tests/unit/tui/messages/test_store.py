@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.tui.messages.kept import Kept, held_bytes, packed, unpack
-from yak.tui.messages.merged import Merged
-from yak.tui.messages.store import Store
+from yak.tui.messages.store import Kept, Merged, Store, held_bytes, packed, unpack
 
 
 def record(serial, value=b"x", *, topic="orders", headers=()):

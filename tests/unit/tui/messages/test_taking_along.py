@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from yak.client.record_csv import CSV_COLUMNS
 from yak.client.record_json import parse_record
 from yak.errors import YakError
-from yak.tui.messages.copying import CHOICES, copied, produce_command
-from yak.tui.messages.exporting import Progress, as_text, export, file_name, format_of
-from yak.tui.messages.kept import Kept
+from yak.tui.messages.export import CHOICES, Progress, as_text, copied, export, file_name, format_of, produce_command
+from yak.tui.messages.store import Kept
 
 BYTES = st.none() | st.binary(max_size=20) | st.text(max_size=12).map(str.encode)
 RECORDS = st.builds(

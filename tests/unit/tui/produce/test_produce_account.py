@@ -1,5 +1,5 @@
 from yak.client.produce import Acknowledged, Tally
-from yak.tui.produce.account import SECOND_NS, Account, Counting
+from yak.tui.produce.run import SECOND_NS, Account, Counting
 
 MS = 1_000_000
 

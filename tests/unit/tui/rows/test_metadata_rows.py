@@ -8,8 +8,17 @@ import pytest
 from yak.cluster.records import Kind
 from yak.tui.look import Look
 from yak.tui.rows import metadata
-from yak.tui.rows.image import diff_rows, image_rows, things, touched_by
-from yak.tui.rows.metadata import COLUMNS, LogRows, known_rows, moment, record_words
+from yak.tui.rows.metadata import (
+    COLUMNS,
+    LogRows,
+    diff_rows,
+    image_rows,
+    known_rows,
+    moment,
+    record_words,
+    things,
+    touched_by,
+)
 from yak.tui.state.metadata_log import MetadataLog
 
 LOOK = Look()

@@ -1,9 +1,19 @@
+"""Delivery statistics in lines, and a CSV file's first rows."""
+
 from yak.client.errors import KafkaFailure
 from yak.client.produce import Acknowledged, Failed
 from yak.tui.look import Look
-from yak.tui.produce.account import Account
-from yak.tui.produce.upload import FileProgress
-from yak.tui.rows.sending import account_lines, account_title, upload_lines
+from yak.tui.produce.files import CsvLook, FileProgress, PreviewRow
+from yak.tui.produce.run import Account
+from yak.tui.rows.sending import (
+    PREVIEW_COLUMNS,
+    account_lines,
+    account_title,
+    file_words,
+    judgement,
+    preview_rows,
+    upload_lines,
+)
 
 LOOK = Look(is_ascii=True)
 
@@ -102,3 +112,40 @@ def test_an_upload_that_ended_early_says_where_it_goes_on_even_in_two_lines():
 def test_an_upload_that_is_done_is_full_whatever_was_estimated():
     account, progress = uploaded("done")
     assert "100%" in words(upload_lines(account, progress, 99_999, "x", LOOK, 74))[0]
+
+
+ROWS = (
+    PreviewRow(2, "u1", '{"a":"1"}', (("s", "web"), ("n", None)), 0, "ok"),
+    PreviewRow(3, None, None, (), None, "warn", "no key: any partition"),
+    PreviewRow(4, None, "u3", (), None, "bad", "1 columns, not 3"),
+)
+
+
+def look(**more):
+    return CsvLook("/d/o.csv", 12_700, "utf-8", ",", ("id", "a", "s"), **more)
+
+
+def test_a_row_for_each_with_a_sign_and_a_word():
+    rows = preview_rows(look(rows=ROWS), LOOK)
+    assert [[cell.text for cell in row.cells] for row in rows] == [
+        ["2", "u1", '{"a":"1"}', "s=web n=-", "0", "[ok] yes"],
+        ["3", "-", "-", "-", "-", "[!] no key: any partition"],
+        ["4", "-", "u3", "-", "-", "[x] 1 columns, not 3"],
+    ]
+    assert all(len(row.cells) == len(PREVIEW_COLUMNS) for row in rows)
+
+
+def test_the_file_in_a_line():
+    assert file_words(look(), 12_400, LOOK) == '12 400 rows, 12.4 KiB, delimiter ",", utf-8'
+    assert file_words(look(), None, LOOK).startswith("counting rows, ")
+
+
+def test_what_the_first_rows_say_of_the_file():
+    assert judgement(look(), LOOK)[0].text == "[!] there is no row behind the header"
+    assert judgement(look(checked=1000), LOOK)[0].text == "[ok] the first 1 000 rows can be sent"
+    bad = judgement(look(checked=1000, bad=2, mistakes=((17, "2 columns, not 3"),)), LOOK)[0]
+    assert (bad.text, bad.tone) == (
+        "[!] 2 of the first 1 000 rows cannot be sent, line 17: 2 columns, not 3",
+        "warn",
+    )
+    assert "two columns are called id" in judgement(look(doubled=("id",)), LOOK)[0].text

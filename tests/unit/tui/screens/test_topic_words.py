@@ -2,7 +2,7 @@ import pytest
 
 from yak.client.admin import ConfigValue
 from yak.errors import UsageError
-from yak.tui.screens import topic_words as words
+from yak.tui.screens import topics as words
 from yak.tui.screens.breaking import break_words, broken_brokers
 from yak.tui.state.picture import Partition, Picture
 

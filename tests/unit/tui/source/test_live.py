@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from yak.tui.source import addresses
 from yak.tui.source.live import LiveSource
 
 CLUSTER = {
@@ -46,7 +45,9 @@ async def kinds_until(followed: LiveSource, last: str) -> list[str]:
 
 
 def test_brokers_that_came_back_on_other_ports_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(addresses, "http_addresses", lambda servers: {1: "http://new:2"} if servers == "new:9" else {})
+    monkeypatch.setattr(
+        "yak.tui.source.kafka.http_addresses", lambda servers: {1: "http://new:2"} if servers == "new:9" else {}
+    )
     found = asyncio.run(kinds_until(source({1: "http://old:1"}), "hello"))
     assert found[0] == "lost"
     assert found[-1] == "hello"

@@ -5,7 +5,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from yak.tui.web.downloads import Downloads, download_headers
+from yak.tui.web.session import Downloads, download_headers
 
 
 class App:

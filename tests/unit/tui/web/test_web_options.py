@@ -1,8 +1,13 @@
+"""Options, and the listening socket."""
+
+import contextlib
+import socket
+
 import pytest
 
 from yak.errors import UsageError
 from yak.limits import UI_SESSIONS_MAX, UI_UPLOAD_BYTES_MAX
-from yak.tui.web import server, session
+from yak.tui.web import options, server, session
 from yak.tui.web.options import WebOptions, address_of, is_loopback
 
 
@@ -62,3 +67,40 @@ def test_the_bounds_are_those_of_the_contract():
     assert UI_UPLOAD_BYTES_MAX == 64 * 1024 * 1024
     # A deaf app: asked, killed, its pipes' ends, and what the server itself takes to close. Ctrl+C promises two seconds.
     assert session.QUIT_SECONDS + 2 * session._KILLED_SECONDS + server._SHUTDOWN_SECONDS <= 2
+
+
+def port_of(listener: socket.socket) -> int:
+    return int(listener.getsockname()[1])
+
+
+def test_any_port_is_any_and_a_name_is_bound_where_its_address_leads():
+    with options.bind("localhost", 0) as listener:
+        assert port_of(listener) > 0
+        assert listener.getsockname()[0] == "127.0.0.1"
+
+
+def test_a_port_that_was_asked_for_and_is_taken_is_refused_with_who_has_it():
+    with options.bind("127.0.0.1", 0) as first, pytest.raises(UsageError) as refused:
+        options.bind("127.0.0.1", port_of(first))
+    assert refused.value.code == "port-in-use"
+    assert "listens there" in refused.value.why
+
+
+def test_without_a_port_the_next_free_one_is_taken(monkeypatch):
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(options.bind("127.0.0.1", 0))
+        monkeypatch.setattr(options, "PORT", port_of(first))
+        found = stack.enter_context(options.bind("127.0.0.1", None))
+        assert 0 < port_of(found) - port_of(first) <= options._TRIED_MAX
+
+
+def test_an_address_of_another_machine_is_refused():
+    with pytest.raises(UsageError) as refused:
+        options.bind("192.0.2.1", 0)
+    assert refused.value.code == "cannot-listen"
+
+
+def test_a_name_without_an_address_is_refused():
+    with pytest.raises(UsageError) as refused:
+        options.bind("no such host", 0)
+    assert refused.value.code == "unknown-host"

@@ -1,6 +1,6 @@
 import pytest
 
-from yak.tui.web.pages import font_size
+from yak.tui.web.server import font_size
 from yak.tui.web.session import error_lines
 
 

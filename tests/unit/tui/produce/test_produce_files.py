@@ -1,10 +1,10 @@
+"""CSV files: chosen, inspected, sent."""
+
 import csv
 import json
 import os
 
 import pytest
-
-pytest.importorskip("confluent_kafka")
 from confluent_kafka import KafkaError
 
 from yak.client.checkpoint import Checkpoint
@@ -12,8 +12,131 @@ from yak.client.errors import from_kafka, reason, was_written
 from yak.client.inputs import CsvMapping
 from yak.client.metadata import Partition, Topic
 from yak.client.produce import AckedPrefix, Failed
-from yak.errors import YakError
-from yak.tui.produce.upload import FileFeed, checkpoint_path, rows_settled
+from yak.errors import UsageError, YakError
+from yak.tui.look import Look
+from yak.tui.produce.files import (
+    FileFeed,
+    checkpoint_path,
+    complete_path,
+    list_directory,
+    look_at,
+    places,
+    rows_settled,
+)
+from yak.tui.widgets.file_picker import file_rows
+
+
+@pytest.fixture
+def directory(tmp_path):
+    (tmp_path / "z").mkdir()
+    for name in ("b.csv", "A.CSV", "o.csv.rejected.csv", "x.bin", ".hidden.csv"):
+        (tmp_path / name).write_text("12345")
+    (tmp_path / "gone").symlink_to(tmp_path / "nothing")
+    return tmp_path
+
+
+def test_directories_come_first_then_csv_files_then_others(directory):
+    entries = list_directory(str(directory))
+    assert [each.name for each in entries] == ["..", "z", "A.CSV", "b.csv", "gone", "o.csv.rejected.csv", "x.bin"]
+    assert entries[0].path == str(directory.parent)
+    assert [each.name for each in entries if each.is_likely] == ["A.CSV", "b.csv"]
+
+
+def test_a_directory_that_cannot_be_listed_says_so(directory):
+    with pytest.raises(YakError) as caught:
+        list_directory(str(directory / "nothing"))
+    assert caught.value.code == "file"
+    assert list_directory("/")[0].name != ".."
+
+
+def test_a_path_is_completed(directory):
+    assert complete_path(f"{directory}/b") == f"{directory}/b.csv"
+    assert complete_path(f"{directory}/z") == f"{directory}/z{os.sep}"
+    assert complete_path(f"{directory}/q") is None
+    assert complete_path(f"{directory}/") is None
+    assert complete_path(f"{directory}/nothing/x") is None
+    assert complete_path("") is None
+
+
+def test_uploads_of_the_browser_come_first(directory):
+    assert places({"YAK_UI_UPLOADS": str(directory)})[0] == ("uploads", str(directory))
+    assert places({"YAK_UI_UPLOADS": str(directory / "nothing")})[0][0] == "here"
+    assert places({})[0][0] == "here"
+
+
+def test_files_as_rows(directory):
+    look = Look(is_ascii=True)
+    now_ms = int((directory / "b.csv").stat().st_mtime * 1000) + 60_000
+    rows = {row.cells[0].text: row for row in file_rows(list_directory(str(directory)), look, now_ms)}
+    assert "../ up" in rows
+    assert "z/" in rows
+    assert rows["b.csv"].cells[1].text == "5 B"
+    assert rows["b.csv"].cells[2].text == "1 min ago"
+    assert (rows["b.csv"].cells[0].tone, rows["x.bin"].cells[0].tone) == ("strong", "dim")
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text, encoding="utf-8"):
+        path = tmp_path / "o.csv"
+        path.write_bytes(text.encode(encoding))
+        return str(path)
+
+    return write
+
+
+def test_a_first_look_finds_columns_delimiter_and_encoding(file):
+    look = look_at(file("id;größe;id\n1;2;3\n", "cp1252"))
+    assert (look.encoding, look.delimiter, look.columns) == ("cp1252", ";", ("id", "größe", "id"))
+    assert look.doubled == ("id",)
+    assert look.size_bytes == 18
+    assert look.rows == ()
+
+
+def test_the_first_rows_are_shown_as_they_would_be_sent_with_what_is_odd_about_them(file):
+    text = "id,total,src,part\nu1,12,web,0\n,13,web,\n,14,app,1\nu4,15\nu5,16,web,9\nu6,17,web,x\n"
+    mapping = CsvMapping(key="id", headers={"src": "source"}, partition="part")
+    look = look_at(file(text), mapping, partitions=3)
+    first = look.rows[0]
+    assert (first.line, first.key, first.value, first.partition) == (2, "u1", '{"total":"12"}', 0)
+    assert first.headers == (("source", "web"),)
+    assert [(row.verdict, row.why) for row in look.rows[:5]] == [
+        ("ok", ""),
+        ("warn", "no key: any partition"),
+        ("warn", "no key"),
+        ("bad", "2 columns, not 4"),
+        ("bad", "no partition 9: there are 3, from 0 on"),
+    ]
+    assert (look.checked, look.bad) == (6, 3)
+    assert look.mistakes[2] == (7, 'partition "x" is not a number')
+
+
+def test_chosen_columns_and_a_tombstone(file):
+    path = file("id,a,b,c\nu1,1,2,3\nu2,,,\n")
+    look = look_at(path, CsvMapping(key="id", value="json:c,a"))
+    assert look.rows[0].value == '{"c":"3","a":"1"}'
+    look = look_at(path, CsvMapping(key="id", value="a", null_value=""))
+    assert (look.rows[1].value, look.rows[1].verdict) == (None, "warn")
+    assert "tombstone" in look.rows[1].why
+
+
+def test_what_cannot_be_looked_at_says_why(file, tmp_path):
+    path = file("id,a\n")
+    with pytest.raises(UsageError, match='column "z"'):
+        look_at(path, CsvMapping(value="json:z"))
+    with pytest.raises(UsageError) as caught:
+        look_at(file(""))
+    assert caught.value.code == "csv-empty"
+    with pytest.raises(YakError) as caught:
+        look_at(str(tmp_path / "none.csv"))
+    assert caught.value.code == "file"
+    with pytest.raises(YakError) as caught:
+        look_at(path, encoding="klingon")
+    assert caught.value.code == "bad-encoding"
+
+
+pytest.importorskip("confluent_kafka")
+
 
 TOPIC = Topic("orders", tuple(Partition(number, 1, (1,), (1,)) for number in range(3)))
 

@@ -1,18 +1,62 @@
-"""Requests about groups over the Kafka protocol. All block (run them by `source.kafka`) and raise YakError."""
+"""Requests that HTTP does not offer, over the Kafka protocol. All block (run them by `source.kafka`) and raise YakError."""
 
 import time
 from collections.abc import Mapping, Sequence
 
-from yak.client.admin import Admin
+from yak.client.admin import Admin, ConfigValue
 from yak.client.groups.asking import GroupBrokers
 from yak.client.groups.describing import active_group, require_groups
 from yak.client.groups.lag import lags_of, oldest_unread, read_marks
 from yak.client.groups.offsets import committed_offsets, delete_groups, delete_offsets
 from yak.client.groups.reset import Target
 from yak.client.groups.resetting import ResetPlan, look_at, move
-from yak.errors import YakError
+from yak.errors import Unreachable, YakError
 from yak.ids import Offset, TopicPartition
 from yak.tui.state.groups import Unread
+
+HTTP_LISTENERS = "yak.http.listeners"
+
+
+def http_addresses(servers: str) -> dict[int, str]:
+    """HTTP addresses by node id.
+
+    Raises Unreachable: `unreachable`, `wrong-protocol`, or `no-http` if no broker names one.
+    """
+    admin = Admin(servers, timeout_ms=5_000)
+    found: dict[int, str] = {}
+    for node_id in admin.metadata().brokers:
+        for config in admin.configs("broker", str(node_id)):
+            if config.name == HTTP_LISTENERS and config.value:
+                found[node_id] = config.value
+        if found:
+            break  # this broker knows the others
+    if not found:
+        raise Unreachable(
+            "no-http",
+            f"the brokers at {servers} answer no HTTP, which this screen lives on",
+            why="they run with --no-http, or are no YAK brokers",
+            try_=("yak serve --http-port 8080", "yak topics, yak consume and the other commands work with any Kafka"),
+        )
+    return found
+
+
+def topic_configs(servers: str, topic: str) -> list[ConfigValue]:
+    """All configs of a topic, and where each value comes from. Raises YakError."""
+    return Admin(servers).configs("topic", topic)
+
+
+def alter_topic(
+    servers: str, topic: str, configs: Mapping[str, str], deletions: Sequence[str], partitions: int | None
+) -> None:
+    """Change configs, then add partitions. The broker checks both before it changes anything. Raises YakError."""
+    admin = Admin(servers)
+    if partitions is not None:
+        admin.add_partitions(topic, partitions, validate_only=True)
+    if configs or deletions:
+        admin.alter_configs("topic", topic, configs, deletions)
+    if partitions is not None:
+        admin.add_partitions(topic, partitions)
+
 
 _TIMEOUT_MS = 10_000
 

@@ -1,0 +1,243 @@
+"""The cluster as cells: the header, its health and rates, its brokers. Pure."""
+
+from yak.tui.look import Look, ago, span
+from yak.tui.rows.cells import Cell, Column, Row, Tone
+from yak.tui.state.picture import Broker, Picture
+
+
+def header(
+    title: str, picture: Picture, look: Look, now_ms: int, *, is_readonly: bool, is_production: bool, is_frozen: bool
+) -> tuple[list[Cell], list[Cell]]:
+    """The cells at the left and at the right."""
+    left = [Cell("yak ", "accent"), Cell(title, "strong")]
+    if is_production:
+        left.append(Cell("PROD", "bad"))
+    brokers = picture.brokers.values()
+    up = sum(broker.is_up for broker in brokers)
+    if not picture.is_loaded:
+        left.append(Cell(f"{look.sign('unknown')} connecting", "dim"))
+    elif picture.lost_since_ms is not None:
+        left.append(Cell(f"{look.sign('down')} lost", "bad"))
+    else:
+        whole = up == len(picture.brokers)
+        left.append(
+            Cell(f"{look.sign('up' if whole else 'warn')} {up}/{len(picture.brokers)} up", "good" if whole else "warn")
+        )
+        left.append(_controller(picture))
+        behind = sum(each.is_under_replicated for each in picture.partitions.values())
+        leaderless = sum(each.leader is None for each in picture.partitions.values())
+        if leaderless:
+            left.append(Cell(f"{look.sign('bad')} {leaderless} offline", "bad"))
+        elif behind:
+            left.append(Cell(f"{look.sign('warn')} {behind} behind", "warn"))
+    right = []
+    if is_frozen:
+        right.append(Cell(f"{look.sign('paused')} paused", "warn"))
+    if is_readonly:
+        right.append(Cell("READ-ONLY", "warn"))
+    if picture.lost_since_ms is not None and picture.heard_ms is not None:
+        right.append(Cell(f"as of {ago(now_ms - picture.heard_ms)}", "dim"))
+    zoned = Look("utc" if look.zone == "relative" else look.zone, look.is_ascii)
+    right.append(Cell(zoned.time(now_ms, now_ms), "dim"))
+    return left, right
+
+
+def _controller(picture: Picture) -> Cell:
+    if picture.controller_id is None:
+        return Cell("no controller", "warn")
+    return Cell(f"controller {picture.controller_id} (epoch {picture.controller_epoch})", "dim")
+
+
+HEALTH_COLUMNS = (Column("", 12), Column("", 16, most=200, flex=1))
+
+
+def health_rows(picture: Picture, look: Look, now_ms: int) -> list[Row]:
+    """One row per aspect of health. The key says where enter leads: `screen:what`."""
+    good, warn, bad = look.sign("good"), look.sign("warn"), look.sign("bad")
+    up = sum(broker.is_up for broker in picture.brokers.values())
+    count = len(picture.brokers)
+    rows = [
+        _health_row(
+            "dashboard:brokers", f"{good if up == count else bad} brokers", f"{up} of {count} up", up == count, "bad"
+        ),
+    ]
+    leaderless = [each.name for each in picture.partitions.values() if each.leader is None]
+    if leaderless:
+        rows.append(
+            _health_row(
+                f"topics:{leaderless[0]}", f"{bad} leaders", f"{len(leaderless)} missing: {leaderless[0]}", False, "bad"
+            )
+        )
+    else:
+        rows.append(
+            _health_row("topics:", f"{good} leaders", f"{len(picture.partitions)} of {len(picture.partitions)}", True)
+        )
+    behind = [each for each in picture.partitions.values() if each.is_under_replicated]
+    if behind:
+        worst = min(behind, key=lambda each: (len(each.isr), each.name))
+        since = "" if worst.since_ms is None else f", {span(now_ms - worst.since_ms)}"
+        words = f"{len(behind)} behind: {worst.name} has {','.join(map(str, worst.isr)) or 'none'}{since}"
+        rows.append(_health_row(f"topics:{worst.name}", f"{warn} in sync", words, False, "warn"))
+    else:
+        rows.append(_health_row("topics:", f"{good} in sync", "all replicas", True))
+    if picture.controller_id is None:
+        rows.append(_health_row("metadata:", f"{warn} controller", "none just now", False, "warn"))
+    else:
+        words = f"broker {picture.controller_id}, epoch {picture.controller_epoch}"
+        rows.append(_health_row("metadata:", f"{good} controller", words, True))
+    rows.append(_redis(picture, look, now_ms))
+    return rows
+
+
+def _redis(picture: Picture, look: Look, now_ms: int) -> Row:
+    if picture.redis_state == "connected":
+        return _health_row("metadata:redis", f"{look.sign('good')} redis", "connected", True)
+    since = "" if picture.redis_lost_since_ms is None else f" for {span(now_ms - picture.redis_lost_since_ms)}"
+    return _health_row(
+        "metadata:redis",
+        f"{look.sign('warn')} redis",
+        f"{picture.redis_state}{since}: data flows, changes wait",
+        False,
+        "warn",
+    )
+
+
+def _health_row(key: str, name: str, words: str, is_good: bool, tone: str = "good") -> Row:
+    return Row(key, (Cell(name, "good" if is_good else tone), Cell(words, "dim" if is_good else "")))  # type: ignore[arg-type]
+
+
+def rate_lines(picture: Picture, look: Look, width: int, now_ms: int) -> list[list[Cell]]:
+    """Rates of the last minute, and the number of ISR changes, for a small panel."""
+    room = max(4, width - 18)
+    total = picture.rates()
+    changes = sum(now_ms - each < 300_000 for each in picture.isr_changes_ms)
+    return [
+        [
+            Cell(f"in    {look.rate(total.messages_in):>9}"),
+            Cell(look.spark(list(picture.messages_in)[-60:], room), "accent"),
+        ],
+        [
+            Cell(f"out   {look.rate(total.messages_out):>9}"),
+            Cell(look.spark(list(picture.messages_out)[-60:], room), "accent"),
+        ],
+        [
+            Cell(f"in  {look.size_rate(total.bytes_in):>11}"),
+            Cell(look.spark(list(picture.bytes_in)[-60:], room), "dim"),
+        ],
+        [
+            Cell(f"out {look.size_rate(total.bytes_out):>11}"),
+            Cell(look.spark(list(picture.bytes_out)[-60:], room), "dim"),
+        ],
+        [Cell(f"ISR changes {changes} in 5 min", "warn" if changes else "dim")],
+    ]
+
+
+BROKER_COLUMNS = (
+    Column("ID", 2, is_right=True),
+    Column("ROLE", 8),
+    Column("STATE", 9, flash=True),
+    Column("LEADS", 5, is_right=True),
+    Column("REPLICAS", 8, is_right=True, rank=2),
+    Column("BEHIND", 6, is_right=True, rank=1),
+    Column("IN", 7, is_right=True),
+    Column("LAST 60 s", 10, rank=1, flex=1),
+    Column("OUT", 7, is_right=True),
+    Column("BYTES IN", 9, is_right=True, rank=4),
+    Column("MEMORY", 8, is_right=True, rank=2),
+    Column("CPU", 5, is_right=True, rank=3),
+    Column("DISK", 5, is_right=True, rank=2),
+    Column("ADDRESS", 15, rank=5),
+)
+_BROKER_STATES: dict[str, tuple[str, str, Tone]] = {
+    "ACTIVE": ("up", "up", "good"),
+    "FENCED": ("bad", "FENCED", "bad"),
+    "STOPPING": ("warn", "STOPPING", "warn"),
+    "CLOSED": ("down", "stopped", "dim"),
+}
+
+
+def broker_state_cell(broker: Broker, look: Look, behind: int = 0) -> Cell:
+    """The broker's state as a sign and a word."""
+    sign, word, tone = _BROKER_STATES.get(broker.state, ("unknown", broker.state, "warn"))
+    if broker.state == "ACTIVE" and broker.link == "down":
+        sign, word, tone = "unknown", "SILENT", "warn"
+    elif broker.state == "ACTIVE" and behind:
+        sign, word, tone = "warn", "LAGGING", "warn"
+    return Cell(f"{look.sign(sign)} {word}", tone)
+
+
+def broker_rows(picture: Picture, look: Look) -> list[Row]:
+    """One for each broker, by id."""
+    counts = {node: [0, 0, 0] for node in picture.brokers}
+    for partition in picture.partitions.values():
+        if partition.leader in counts:
+            counts[partition.leader][0] += 1
+        for node in partition.replicas:
+            if node in counts:
+                counts[node][1] += 1
+                counts[node][2] += node not in partition.isr
+    return [_broker_row(broker, counts[node], picture, look) for node, broker in sorted(picture.brokers.items())]
+
+
+def _broker_row(broker: Broker, counts: list[int], picture: Picture, look: Look) -> Row:
+    leads, replicas, behind = counts
+    rates, serves = broker.rates, broker.is_up and broker.link != "down"
+    none: Tone = "dim"
+    controller = " *" if look.is_ascii else " ◆"
+    is_controller = broker.node_id == picture.controller_id
+    disk = None
+    if broker.disk_size_bytes and broker.disk_free_bytes is not None:
+        disk = 100 * (1 - broker.disk_free_bytes / broker.disk_size_bytes)
+    return Row(
+        str(broker.node_id),
+        (
+            Cell(str(broker.node_id), "strong", broker.node_id),
+            Cell(broker.role + (controller if is_controller else ""), "accent" if is_controller else ""),
+            broker_state_cell(broker, look, behind),
+            Cell(str(leads), "" if leads else none, leads),
+            Cell(str(replicas), "" if replicas else none, replicas),
+            Cell(str(behind), "warn" if behind else none, behind),
+            Cell(
+                look.rate(rates.messages_in) if serves else look.sign("none"),
+                "" if rates.messages_in else none,
+                rates.messages_in,
+            ),
+            Cell(look.spark(list(broker.in_history)[-60:], 10) if serves else "", "accent"),
+            Cell(
+                look.rate(rates.messages_out) if serves else look.sign("none"),
+                "" if rates.messages_out else none,
+                rates.messages_out,
+            ),
+            Cell(look.size_rate(rates.bytes_in) if serves else look.sign("none"), order=rates.bytes_in),
+            Cell(look.size(broker.memory_bytes) if serves else look.sign("none"), order=broker.memory_bytes or 0),
+            Cell(
+                look.sign("none") if broker.cpu_share is None or not serves else f"{broker.cpu_share * 100:.0f} %",
+                order=broker.cpu_share or 0,
+            ),
+            Cell(
+                look.sign("none") if disk is None else f"{disk:.0f} %",
+                "warn" if (disk or 0) > 85 else "",
+                order=disk or 0,
+            ),
+            Cell(f"{broker.host}:{broker.port}"),
+        ),
+    )
+
+
+def broker_words(broker: Broker, picture: Picture, look: Look, now_ms: int) -> list[str]:
+    """All details of a broker, one per line."""
+    led = sum(each.leader == broker.node_id for each in picture.partitions.values())
+    held = [each for each in picture.partitions.values() if broker.node_id in each.replicas]
+    behind = [each.name for each in held if broker.node_id not in each.isr]
+    heard = "never" if broker.heard_ms is None else f"{span(now_ms - broker.heard_ms)} ago"
+    return [
+        f"role {broker.role}, state {broker.state}, broker epoch {broker.broker_epoch}"
+        + (", controller" if picture.controller_id == broker.node_id else ""),
+        f"Kafka {broker.host}:{broker.port}   HTTP {broker.http_address or 'none'}   rack {broker.rack or 'none'}",
+        f"leads {led}, holds {len(held)} replicas, {len(behind)} out of sync"
+        + (": " + ", ".join(behind[:8]) if behind else ""),
+        f"in {look.rate(broker.rates.messages_in)} {look.size_rate(broker.rates.bytes_in)}",
+        f"out {look.rate(broker.rates.messages_out)} {look.size_rate(broker.rates.bytes_out)}",
+        f"memory {look.size(broker.memory_bytes)}   disk free {look.size(broker.disk_free_bytes)} of {look.size(broker.disk_size_bytes)}",
+        f"heard {heard}" + (f"; {broker.link_why}" if broker.link == "down" else ""),
+    ]

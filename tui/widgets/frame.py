@@ -1,0 +1,215 @@
+"""The frame of each screen: lines of cells, panels with titles, the key bar and the rail."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, get_args
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.containers import Vertical
+from textual.content import Content
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Static
+
+from yak.plain_text import one_line
+from yak.tui.rows.cells import Cell, Tone, cut
+
+if TYPE_CHECKING:
+    from yak.tui.app import YakApp
+
+
+TONES: Final = frozenset(f"tone--{tone}" for tone in get_args(Tone) if tone)
+"""Component classes for the tones of cells; `yak.tcss` gives them colours."""
+
+
+def tone_style(widget: Widget, tone: Tone) -> Style:
+    """The style of a tone in a widget that has `TONES` among its component classes."""
+    return widget.get_component_rich_style(f"tone--{tone}", partial=True) if tone else Style()
+
+
+def plain(text: str, width: int, lines_max: int) -> list[str]:
+    """Text wrapped at spaces and line ends."""
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        lines += textwrap.wrap(paragraph, width) or [""]
+    return lines[: max(0, lines_max)]
+
+
+def plain_title(text: str) -> Content:
+    """A frame's title as Content: in a string Textual would parse markup, and a group's name may be `[red]`."""
+    return Content(one_line(text))
+
+
+class Line(Widget):
+    """Cells from the left and cells at the right end; redrawn when they change."""
+
+    COMPONENT_CLASSES = {*TONES}
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._left: Sequence[Cell] = ()
+        self._right: Sequence[Cell] = ()
+
+    def show(self, left: Sequence[Cell], right: Sequence[Cell] = ()) -> None:
+        """Show these cells."""
+        if (list(left), list(right)) != (list(self._left), list(self._right)):
+            self._left, self._right = left, right
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the line, cut at its end if it is too long."""
+        width = self.size.width
+        if y:
+            return Strip.blank(width, self.rich_style)
+        right = self._segments(self._right)
+        right_width = sum(cell_len(each.text) for each in right)
+        left = self._segments(self._left)
+        room = max(0, width - (4 if right else 2) - right_width)
+        used = sum(cell_len(each.text) for each in left)
+        if used > room:
+            left = _shortened(left, room)
+            used = sum(cell_len(each.text) for each in left)
+        parts = [Segment(" "), *left, Segment(" " * max(0, width - 2 - right_width - used)), *right, Segment(" ")]
+        return Strip(parts).crop_extend(0, width, self.rich_style).apply_style(self.rich_style)
+
+    def _segments(self, cells: Sequence[Cell]) -> list[Segment]:
+        parts: list[Segment] = []
+        for number, cell in enumerate(cells):
+            if number:
+                parts.append(Segment("  "))
+            parts.append(Segment(cut(cell.text, cell_len(cell.text)), tone_style(self, cell.tone)))
+        return parts
+
+
+def _shortened(parts: list[Segment], room: int) -> list[Segment]:
+    """The cells that fit, and a part of the next one if more than 6 cells of width remain."""
+    kept: list[Segment] = []
+    for part in parts:
+        length = cell_len(part.text)
+        if length <= room:
+            kept.append(part)
+            room -= length
+        else:
+            if room > 6 and part.text.strip():
+                kept.append(Segment(cut(part.text, room), part.style))
+            break
+    return kept
+
+
+class Lines(Widget, can_focus=False):
+    """Lines of cells with a space between them."""
+
+    COMPONENT_CLASSES = {*TONES}
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id, classes=classes)
+        self._lines: list[list[Cell]] = []
+
+    def show(self, lines: Sequence[Sequence[Cell]]) -> None:
+        """Show these lines; unchanged ones are not redrawn."""
+        before, self._lines = self._lines, [list(line) for line in lines]
+        if before != self._lines:
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line."""
+        width = self.size.width
+        if y >= len(self._lines):
+            return Strip.blank(width, self.rich_style)
+        parts = [Segment(" ")]
+        for number, cell in enumerate(self._lines[y]):
+            if number:
+                parts.append(Segment(" "))
+            parts.append(Segment(cut(cell.text, len(cell.text)), tone_style(self, cell.tone)))
+        return Strip(parts).crop_extend(0, width, self.rich_style).apply_style(self.rich_style)
+
+
+class Panel(Vertical):
+    """`Panel("Brokers", Grid(id="brokers"))`; `subtitle` is on the lower edge."""
+
+    def __init__(self, title: str, *children: Widget, id: str | None = None, subtitle: str = "") -> None:  # noqa: A002 - Textual's name
+        super().__init__(*children, id=id, classes="panel")
+        self._titles = ("", "")
+        self.entitle(title, subtitle)
+
+    def entitle(self, title: str, subtitle: str = "") -> None:
+        """Set title and subtitle; redrawn only if they change."""
+        before, self._titles = self._titles, (title, subtitle)
+        if before[0] != title:
+            self.border_title = plain_title(title)
+        if before[1] != subtitle:
+            self.border_subtitle = plain_title(subtitle)
+
+
+BAR_KEYS_MAX = 8
+
+
+class KeyBar(Line):
+    """Up to eight keys with a word each, for the focused widget and the screen."""
+
+    def refresh_keys(self) -> None:
+        """Read the keys that are bound now."""
+        from yak.tui.keys import EVERYWHERE, KEYS
+
+        screen = self.screen
+        own: list[Cell] = []
+        general: list[Cell] = []
+        seen: set[str] = set()
+        room = max(20, self.size.width - 2)
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            if not binding.show or not active.enabled or binding.id is None or binding.id in seen:
+                continue
+            seen.add(binding.id)
+            cells = general if binding.id in EVERYWHERE or binding.id not in KEYS else own
+            cells.append(Cell(f"{self.app.get_key_display(binding)} {binding.description}"))
+        last = [each for each in general if each.text.endswith(" help")]  # the key that explains those left out
+        room -= sum(len(each.text) + 2 for each in last)
+        chosen: list[Cell] = []
+        for cell in (*own, *(each for each in general if each not in last)):
+            needed = len(cell.text) + 2
+            if len(chosen) + len(last) == BAR_KEYS_MAX or needed > room:
+                continue
+            chosen.append(cell)
+            room -= needed
+        self.show([*chosen, *last])
+
+    def on_resize(self) -> None:
+        """Fit the keys to the new width."""
+        self.refresh_keys()
+
+
+class Place(Line):
+    """The crumbs, and the keys that work on every screen."""
+
+
+class Rail(Static):
+    """The list of screens and contexts, on wide windows."""
+
+    app: "YakApp"
+
+    def paint(self) -> None:
+        """Draw the screens and the contexts."""
+        from textual.content import Content
+
+        lines = []
+        for digit, name, label in self.app.screens_by_digit():
+            is_here = name == self.app.current_mode
+            text = f" {digit} {label}"
+            here = f" {self.app.look.sign('here')}" if is_here else ""
+            lines.append(Content.styled(f"{text:<17}{here}", "bold $accent" if is_here else ""))
+        lines += [Content(""), Content.styled(" Context", "bold")]
+        for name, is_used in self.app.context_names():
+            sign = self.app.look.sign("up" if is_used else "down")
+            lines.append(Content.styled(f" {cut(name, 16):<16} {sign}", "" if is_used else "$dim"))
+        self.update(Content("\n").join(lines))
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the screen that was clicked."""
+        screens = self.app.screens_by_digit()
+        row = event.get_content_offset(self)
+        if row is not None and row.y < len(screens):
+            self.app.action_go(screens[row.y][1])
