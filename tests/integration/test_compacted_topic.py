@@ -1,4 +1,4 @@
-"""A compacted internal topic, written and read by unmodified clients, through a kill, while old values go."""
+"""A compacted topic, written and read by unmodified clients, through a kill, while old values go."""
 
 import os
 import re
@@ -10,17 +10,14 @@ from pathlib import Path
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests" / "bench"))
+sys.path.append(str(ROOT / "benchmarks"))
 from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
 
-TOPIC = "__consumer_offsets"
-INTERNAL_CLIENT = "__admin_client"
-"""Of an administrator who means to write to an internal topic."""
+TOPIC = "prices"
 SETTINGS = {
-    "yak_internal_topics_admin_enable": "true",
     "log_cleaner_backoff_ms": 100,
     "log_segment_delete_delay_ms": 500,
 }
@@ -28,10 +25,10 @@ KEYS = 40
 
 
 def write(bootstrap: str, numbers: range) -> dict[bytes, bytes]:
-    producer = Producer({"bootstrap.servers": bootstrap, "client.id": INTERNAL_CLIENT, "linger.ms": 5})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     newest = {}
     for number in numbers:
-        key, value = b"group-%d" % (number % KEYS), b"%06d" % number + os.urandom(200)
+        key, value = b"item-%d" % (number % KEYS), b"%06d" % number + os.urandom(200)
         producer.produce(TOPIC, value, key=key, partition=0)
         newest[key] = value
         if number % 50 == 49:
@@ -59,6 +56,12 @@ def read_all(bootstrap: str) -> list[tuple[int, bytes, bytes]]:
                 raise KafkaException(message.error())
     finally:
         consumer.close()
+
+
+def alter(admin: AdminClient, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(20)
 
 
 def log_bytes(folder: Path) -> int:
@@ -108,6 +111,42 @@ def test_old_values_go_and_the_newest_of_every_key_stays_through_a_kill(broker, 
             assert batch.validate_crc()
             for record in batch:
                 assert int(record.value[:6]) == record.offset
+
+
+def test_a_topic_becomes_compacted_and_loses_its_oldest_by_age(broker):
+    broker.start(**SETTINGS, log_retention_check_interval_ms=200)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config={"segment.bytes": "65536"})])[TOPIC].result(20)
+    folder = broker.data_dir / f"{TOPIC}-0"
+    newest = write(broker.bootstrap, range(3000))
+    assert len(read_all(broker.bootstrap)) == 3000
+    alter(admin, "cleanup.policy", "compact,delete")
+    wait_for_compaction(folder, 3000 * 200 // 2)
+    assert {key: value for _, key, value in read_all(broker.bootstrap)} == newest
+    alter(admin, "retention.ms", "1000")
+    write(broker.bootstrap, range(3000, 3001))
+    deadline = time.monotonic() + 30
+    while len(left := read_all(broker.bootstrap)) > 1:
+        assert time.monotonic() < deadline, f"{len(left)} records after 30 s"
+        time.sleep(0.1)
+
+
+def test_what_cannot_be_done_to_a_compacted_topic_is_refused_as_kafka_does(broker):
+    broker.start(**SETTINGS)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config={"cleanup.policy": "compact"})])[TOPIC].result(20)
+    write(broker.bootstrap, range(1))
+    refused = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce(TOPIC, b"no key", on_delivery=lambda error, _message: refused.append(error))
+    producer.flush(20)
+    assert [error.code() for error in refused] == [KafkaError.INVALID_RECORD]
+    with pytest.raises(KafkaException) as caught:
+        admin.delete_records([TopicPartition(TOPIC, 0, 1)])[TopicPartition(TOPIC, 0, 1)].result(20)
+    assert caught.value.args[0].code() == KafkaError.POLICY_VIOLATION
+    alter(admin, "cleanup.policy", "compact,delete")
+    admin.delete_records([TopicPartition(TOPIC, 0, 1)])[TopicPartition(TOPIC, 0, 1)].result(20)
+    assert read_all(broker.bootstrap) == []
 
 
 @pytest.mark.jvm

@@ -15,7 +15,7 @@ from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 from support.client_kinds import ALL_CODECS, CLIENT_KINDS, Message
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests" / "bench"))
+sys.path.append(str(ROOT / "benchmarks"))
 from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
 
 T0 = 1_700_000_000_000

@@ -13,7 +13,7 @@ from yak.config.broker_configs import BROKER_CONFIGS, validate_broker_config
 from yak.config.definitions import ConfigDef
 from yak.config.topic_configs import TOPIC_CONFIGS, topic_config_value, validate_topic_config
 from yak.errors import ErrorCode, PeerError
-from yak.protocol.topic_names import is_internal, validate_topic_name
+from yak.protocol.topic_names import validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -39,7 +39,7 @@ class TopicResource:
 
     def validate(self, name: str, value: str) -> None:
         """Raise PeerError if the topic may not have this value."""
-        validate_topic_config(name, value, is_internal=is_internal(self.name))
+        validate_topic_config(name, value)
 
     def inherited(self, name: str) -> str | None:
         """The value that applies when the topic sets none."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
@@ -14,7 +13,6 @@ from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_REQUEST_MAX
 from yak.ports.metadata_store import StoreRequest
-from yak.protocol.topic_names import is_internal
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -45,7 +43,7 @@ def plan_topic(broker: Broker, new: NewTopic, full: Collection[NodeId]) -> Topic
             new,
             broker.rng.uuid4(),
             defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
-            validate_config=partial(validate_topic_config, is_internal=is_internal(new.name)),
+            validate_config=validate_topic_config,
             full=full,
         )
     except PeerError as error:

@@ -279,8 +279,7 @@ _REPLICATION: Final = (
         _INT,
         "-1",
         "How long a coordinator batches its writes. -1 and 0: each change is written at once.",
-        at_least(-1),
-        served=_no_linger,
+        _no_linger,
     ),
     _static(
         "group.consumer.max.size",
@@ -489,7 +488,6 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
                 topic_config.check if synonym.factor == 1 else at_least(-1),
                 has_effect=topic_config.has_effect,
                 update=Update.CLUSTER_WIDE if synonym.factor == 1 else Update.READ_ONLY,
-                served=topic_config.served,
             )
     return tuple(found.values())
 

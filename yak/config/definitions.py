@@ -77,8 +77,6 @@ class ConfigDef:
     has_effect: bool = True
     """False: the name is known and described, but only the default is accepted."""
     update: Update = Update.READ_ONLY
-    served: Check | None = None
-    """A stricter rule for clients: the other allowed values are valid only where the broker itself stored them."""
 
     @property
     def is_sensitive(self) -> bool:
@@ -95,13 +93,6 @@ class ConfigDef:
         return value
 
     def accept(self, text: str) -> Value:
-        """`understand`, and refuse values that clients must not set. Raises ValueError with a message."""
-        value = self.understand(text)
-        if self.served is not None:
-            self.served(self.name, value)
-        return value
-
-    def understand(self, text: str) -> Value:
         """`parse`, and refuse values that would have no effect. Raises ValueError with a message."""
         value = self.parse(text)
         if not self.has_effect and not self._is_default(value):
@@ -207,18 +198,15 @@ def table_of(definitions: tuple[ConfigDef, ...]) -> Mapping[str, ConfigDef]:
     return table
 
 
-def validate(table: Mapping[str, ConfigDef], name: str, value: str | None, *, is_internal: bool = False) -> None:
-    """Raise PeerError(INVALID_CONFIG) unless the broker itself (`is_internal`) or a client may set this value."""
+def validate(table: Mapping[str, ConfigDef], name: str, value: str | None) -> None:
+    """Raise PeerError(INVALID_CONFIG) unless a client may set this value."""
     definition = table.get(name)
     if definition is None:
         raise PeerError(errors.ErrorCode.invalid_config, f"Unknown config name: {name}")
     if value is None:
         raise PeerError(errors.ErrorCode.invalid_config, f"Null value not supported for config: {name}")
     try:
-        if is_internal:
-            definition.understand(value)
-        else:
-            definition.accept(value)
+        definition.accept(value)
     except ValueError as error:
         raise PeerError(
             errors.ErrorCode.invalid_config, f"Invalid value {value[:200]} for config {name}: {error}"

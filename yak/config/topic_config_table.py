@@ -29,12 +29,6 @@ def _from(*names: str) -> tuple[Synonym, ...]:
     return tuple(Synonym(name) for name in names)
 
 
-def _only_delete(_name: str, value: Value) -> None:
-    assert isinstance(value, list)
-    if "compact" in value:
-        raise ValueError("this version of YAK compacts internal topics only; use delete")
-
-
 def _gzip_level(name: str, value: Value) -> None:
     if value != -1:
         between(1, 9)(name, value)
@@ -55,11 +49,10 @@ _WITH_EFFECT: Final = (
         "cleanup.policy",
         _LIST,
         "delete",
-        "What happens to old segments: `delete` drops them by age and size. `compact`, which keeps the last record of each key, "
-        "is for internal topics only, so far. An empty list keeps all segments.",
+        "What happens to old segments: `delete` drops them by age and size, `compact` keeps the last record of each key, and "
+        "`compact,delete` does both. An empty list keeps all segments.",
         subset_of("delete", "compact", may_be_empty=True),
         _from("log.cleanup.policy"),
-        served=_only_delete,
     ),
     ConfigDef(
         "compression.type",

@@ -27,12 +27,9 @@ _TUPLES: Final = {field.name for field in fields(LogConfig) if isinstance(field.
 assert all(definition.has_effect for _, definition in _LOG_FIELDS), "a log setting that nobody can set"
 
 
-def validate_topic_config(name: str, value: str | None, *, is_internal: bool = False) -> None:
-    """Raise PeerError(INVALID_CONFIG) with a message unless a topic may set `name` to `value`.
-
-    Internal topics (`is_internal`) may be compacted, others not yet.
-    """
-    validate(TOPIC_CONFIGS, name, value, is_internal=is_internal)
+def validate_topic_config(name: str, value: str | None) -> None:
+    """Raise PeerError(INVALID_CONFIG) with a message unless a topic may set `name` to `value`."""
+    validate(TOPIC_CONFIGS, name, value)
 
 
 def validate_topic_configs(configs: Mapping[str, str | None]) -> None:
@@ -77,7 +74,7 @@ def topic_config_value(definition: ConfigDef, broker: Mapping[str, str]) -> str 
 def _first_valid(definition: ConfigDef, overrides: Mapping[str, str], broker: Mapping[str, str]) -> Value | None:
     if definition.name in overrides:
         with contextlib.suppress(ValueError):
-            return definition.understand(overrides[definition.name])
+            return definition.accept(overrides[definition.name])
     for text in _inherited(definition, broker):
         try:
             return definition.accept(text)

@@ -76,6 +76,14 @@ class LogCleaner:
         self._put_off: WeakKeyDictionary[Log, int] = WeakKeyDictionary()
         """Logs -> the earliest time of their next attempt, in ms."""
 
+        self.removed_bytes = 0
+        """What compaction made smaller since the start."""
+
+    @property
+    def uncleanable_logs(self) -> int:
+        """Logs that are not compacted until an operator repairs them (Kafka's uncleanable-partitions-count)."""
+        return len(self._uncleanable)
+
     def consider(self, partition: Partition) -> None:
         """A segment was closed and flushed, or the configuration changed: examine the log after the backoff."""
         log, config = partition.log, self._context.config
@@ -214,6 +222,7 @@ class LogCleaner:
         context, log, result = self._context, round_.log, round_.compaction.result
         now_ms = context.clock.now_ms
         log.cleaned_offset = result.end_offset
+        self.removed_bytes += result.bytes_before - result.bytes_after
         self._checkpoint_soon()
         # another round may be due
         self._look_at(round_.partition, now_ms)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from yak.config.log_config import NEVER, LogConfig
@@ -432,7 +433,7 @@ def cleanable(log: Log, high_watermark: Offset, now_ms: int) -> Cleanable:
     end_offset = log.segments[0].base_offset
     clean_bytes = dirty_bytes = 0
     due_ms, oldest_ms = NEVER, NEVER
-    for segment, following in zip(log.segments[:-1], log.segments[1:], strict=True):
+    for segment, following in pairwise(log.segments):
         if following.base_offset > safe_offset:
             break
         is_dirty = following.base_offset > first_dirty_offset
@@ -453,6 +454,17 @@ def cleanable(log: Log, high_watermark: Offset, now_ms: int) -> Cleanable:
     return Cleanable(
         first_dirty_offset, end_offset, clean_bytes, dirty_bytes, is_overdue, due_ms if due_ms < NEVER else None
     )
+
+
+def dirty_ratio(log: Log) -> float:
+    """Bytes of a log's closed segments that no compaction has read yet, divided by the bytes of all; no disk access."""
+    clean_offset = max(log.cleaned_offset or 0, log.segments[0].base_offset)
+    dirty_bytes = total_bytes = 0
+    for segment, following in pairwise(log.segments):
+        total_bytes += segment.size
+        if following.base_offset > clean_offset:
+            dirty_bytes += segment.size
+    return dirty_bytes / total_bytes if total_bytes else 0.0
 
 
 def _first_timestamp(log: Log, segment: Segment) -> int:

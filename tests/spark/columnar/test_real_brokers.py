@@ -21,7 +21,7 @@ from yak.spark.columnar.read import read
 from yak.spark.columnar.schema import READ_COMMITTED, DataLoss, NotReadable, OffsetRange, ReadSettings
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.append(str(ROOT / "tests" / "bench"))
+sys.path.append(str(ROOT / "benchmarks"))
 from versus.brokers import KafkaBroker, start_and_wait  # noqa: E402
 from versus.kafka_jars import KAFKA_VERSION, Missing, java_version, kafka_jars  # noqa: E402
 

@@ -69,7 +69,7 @@ def test_advertised_listeners_are_the_listeners_unless_set():
         ({"num.partitions": "many"}, "cannot be used"),
         ({"num.partitions": "0"}, "cannot be used"),
         ({"num.io.threads": "3"}, "cannot be used"),
-        ({"log.cleanup.policy": "compact"}, "cannot be used"),
+        ({"log.cleanup.policy": "compress"}, "cannot be used"),
         ({"log.retention.hours": "x"}, "cannot be used"),
         ({"replica.selector.class": "com.example.Mine"}, "cannot be used"),
         ({"leader.imbalance.check.interval.seconds": "0"}, "cannot be used"),

@@ -28,11 +28,6 @@ SETTINGS = {"log.cleaner.backoff.ms": "1000", "log.segment.delete.delay.ms": "50
 COMPACTED = {"cleanup_policy": "compact", "segment_bytes": "2000"}
 
 
-@pytest.fixture(autouse=True)
-def any_topic_may_be_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("yak.broker.topic_creation.is_internal", lambda _name: True)
-
-
 def compacted_rig(**settings: str) -> Rig:
     rig = Rig(settings=SETTINGS | {name.replace("_", "."): value for name, value in settings.items()})
     rig.create_topic(TOPIC, **COMPACTED)
@@ -270,14 +265,6 @@ def test_every_replica_compacts_and_a_new_one_copies_what_is_left() -> None:
     # a leader may refuse fetches of an incarnation that its image lacks yet; that is logged at level debug
     events = [notice.event for notice in away.notices if notice.level != "debug"]
     assert not [event for event in events if "refused" in event or "truncated-below" in event]
-
-
-def test_only_internal_topics_may_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    rig = Rig()
-    rig.create_topic("__consumer_offsets", **COMPACTED)
-    with pytest.raises(AssertionError, match="invalid_config"):
-        rig.create_topic("mine", **COMPACTED)
 
 
 def test_what_a_disk_gives_wrong_once_is_not_written_for_good(monkeypatch: pytest.MonkeyPatch) -> None:

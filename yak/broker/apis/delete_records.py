@@ -65,6 +65,9 @@ def _delete_below(broker: Broker, topic: str, asked: Any, held: list[Held]) -> F
         partition = broker.leader_of(TopicPartition(topic, asked.partition_index))
         log = partition.log
         assert log is not None
+        if log.config.is_compacted and "delete" not in log.config.cleanup_policy:
+            # Kafka's Partition.deleteRecordsOnLeader, with KIP-1161
+            raise PeerError(ErrorCode.policy_violation, "cleanup.policy=compact keeps the last record of each key")
         offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
         if offset < 0 or offset > partition.high_watermark:
             raise PeerError(ErrorCode.offset_out_of_range)

@@ -50,6 +50,17 @@ def test_without_followers_it_answers_at_once(rig):
     assert answered(rig, delete(rig, -1)) == (0, 3)
 
 
+@pytest.mark.parametrize(
+    ("policy", "answer"),
+    [("compact", (ErrorCode.policy_violation, -1)), ("compact,delete", (0, 2)), ("", (0, 2))],
+)
+def test_delete_records_of_a_topic_that_is_only_compacted_returns_policy_violation(rig, policy, answer):
+    rig.create_topic("prices", **{"cleanup.policy": policy})
+    log = rig.node.broker.partitions[("prices", 0)].log
+    log.log_end_offset = rig.node.broker.partitions[("prices", 0)].high_watermark = 3
+    assert answered(rig, delete(rig, 2, topic="prices")) == answer
+
+
 def test_it_waits_for_the_slowest_follower(rig, replicas):
     pending = delete(rig, 2)
     assert answered(rig, pending) is None

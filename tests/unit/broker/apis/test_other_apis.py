@@ -165,7 +165,7 @@ def test_single_configs_are_set_and_deleted_and_take_effect(rig):
         (("retention.ms", 2, "5"), ErrorCode.invalid_config),
         (("retention.ms", 9, "5"), ErrorCode.invalid_request),
         (("retention.ms", 0, None), ErrorCode.invalid_request),
-        (("cleanup.policy", 0, "compact"), ErrorCode.invalid_config),
+        (("cleanup.policy", 0, "compress"), ErrorCode.invalid_config),
     ],
 )
 def test_a_bad_change_is_refused_and_changes_nothing(rig, change, error):

@@ -126,7 +126,7 @@ def test_a_bad_name_is_refused_everywhere(rig, name):
         ({"partitions": -1, "replicas": -1, "assignments": [(1, [1])]}, ErrorCode.invalid_replica_assignment),
         ({"configs": [("no.such.config", "1")]}, ErrorCode.invalid_config),
         ({"configs": [("retention.ms", "soon")]}, ErrorCode.invalid_config),
-        ({"configs": [("cleanup.policy", "compact")]}, ErrorCode.invalid_config),
+        ({"configs": [("cleanup.policy", "compress")]}, ErrorCode.invalid_config),
         ({"configs": [("retention.ms", None)]}, ErrorCode.invalid_config),
     ],
 )

@@ -14,6 +14,7 @@ from yak.ids import NodeId
 from yak.replication.partition import Partition
 from yak.replication.replica import Replica
 from yak.server.http.metrics.text import Family, Samples
+from yak.storage.compaction import dirty_ratio
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -46,6 +47,17 @@ LAG_MAX_SECONDS: Final = Family(
     "gauge",
     "Longest time that a follower has not been caught up, over the partitions led by this broker",
 )
+DIRTY_RATIO_MAX: Final = Family(
+    "yak_log_cleaner_max_dirty_ratio",
+    "gauge",
+    "Largest dirty ratio of a compacted log on this broker: bytes of closed segments not yet compacted, divided by all",
+)
+UNCLEANABLE: Final = Family(
+    "yak_log_cleaner_uncleanable_partitions", "gauge", "Compacted logs on this broker that cannot be compacted"
+)
+REMOVED_BYTES: Final = Family(
+    "yak_log_cleaner_removed_bytes_total", "counter", "Bytes that compaction removed from logs on this broker"
+)
 
 LOG_START: Final = Family("yak_partition_log_start_offset", "gauge", "Log start offset of this replica")
 LOG_END: Final = Family("yak_partition_log_end_offset", "gauge", "Log end offset of this replica")
@@ -72,6 +84,7 @@ class _Sums:
     under_min_isr: int = 0
     offline: int = 0
     size_bytes: int = 0
+    dirty_ratio: float = 0.0
     lag_messages: dict[NodeId, int] = field(default_factory=dict)
     lag_ms: dict[NodeId, int] = field(default_factory=dict)
 
@@ -88,6 +101,8 @@ def gather(broker: Broker, samples: Samples, partitions_max: int, now_ms: int) -
         if number % _PER_STEP == 0:
             yield 0
     _add_sums(samples, sums)
+    samples.add(UNCLEANABLE, broker.log_cleaner.uncleanable_logs)
+    samples.add(REMOVED_BYTES, broker.log_cleaner.removed_bytes)
     yield from _cluster(broker, samples)
     yield max(0, len(partitions) - partitions_max)
 
@@ -114,6 +129,8 @@ def _sum(sums: _Sums, partition: Partition, now_ms: int) -> None:
         sums.offline += 1
         return
     sums.size_bytes += log.size_bytes
+    if log.config.is_compacted:
+        sums.dirty_ratio = max(sums.dirty_ratio, dirty_ratio(log))
     if not partition.is_leader:
         return
     sums.leaders += 1
@@ -141,6 +158,7 @@ def _add_sums(samples: Samples, sums: _Sums) -> None:
     samples.add(UNDER_MIN_ISR, sums.under_min_isr)
     samples.add(OFFLINE_REPLICAS, sums.offline)
     samples.add(LOGS_SIZE, sums.size_bytes)
+    samples.add(DIRTY_RATIO_MAX, round(sums.dirty_ratio, 3))
     samples.of(LAG_MAX_MESSAGES)
     samples.of(LAG_MAX_SECONDS)
     for node_id in sorted(sums.lag_messages):

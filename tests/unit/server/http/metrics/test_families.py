@@ -9,6 +9,7 @@ import pytest
 from tests.unit.broker import group_requests as ask
 from tests.unit.server.http.metrics.test_text import parsed
 from yak.groups.offsets import OFFSETS_TOPIC
+from yak.protocol.record_writer import build_batch
 from yak.server.http.metrics import groups, partitions, topics
 from yak.server.http.metrics.groups import GroupBounds, LeftOut
 from yak.server.http.metrics.text import Samples
@@ -64,6 +65,22 @@ def test_each_partition_has_its_offsets_and_size(rig):
         value(samples, "yak_replicas") == value(samples, "yak_leaders") == value(samples, "yak_cluster_partitions") == 4
     )
     assert value(samples, "yak_offline_partitions") == value(samples, "yak_offline_replicas") == 0
+
+
+def test_the_largest_dirty_ratio_is_that_of_closed_segments_that_no_compaction_has_read(rig):
+    samples, _left_out = of_partitions(rig)
+    assert value(samples, "yak_log_cleaner_max_dirty_ratio") == 0
+    rig.create_topic("prices", **{"cleanup.policy": "compact", "segment.bytes": "200"})
+    log = rig.node.broker.partitions[("prices", 0)].log
+    for _ in range(4):
+        assert rig.produce_raw("prices", build_batch([(b"key", bytes(150))], 0)).error_code == 0
+    samples, _left_out = of_partitions(rig)
+    assert value(samples, "yak_log_cleaner_max_dirty_ratio") == 1
+    log.cleaned_offset = log.segments[-1].base_offset
+    samples, _left_out = of_partitions(rig)
+    assert value(samples, "yak_log_cleaner_max_dirty_ratio") == 0
+    assert value(samples, "yak_log_cleaner_uncleanable_partitions") == 0
+    assert value(samples, "yak_log_cleaner_removed_bytes_total") == 0
 
 
 def test_partitions_past_the_bound_are_left_out_but_summed(rig):
