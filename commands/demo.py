@@ -1,6 +1,7 @@
 """`yak demo`: the guarantees of YAK on real brokers, step by step."""
 
-from typing import TYPE_CHECKING, Annotated
+import os
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,12 +10,7 @@ from yak.commands.options import Globals
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from yak.local.demo.failover_story import FailoverDemoResult
-    from yak.local.demo.groups_result import GroupsDemoResult
-    from yak.local.demo.story import DemoResult
-    from yak.spark.demo.story import SparkDemoResult
+    from yak.local.demo.scenario import Settings
 
 _USUAL_SECONDS = 6.0
 _FAST_SECONDS = 2.5
@@ -80,21 +76,12 @@ def failover(
     idempotence, and all clients look for a new leader within 5 to 20 ms. Returns 4 if an acknowledged record is lost,
     duplicated or reordered.
     """
-    from yak.commands.demo_view import COLUMNS, Printed, show_verdict, verdict_rows
-    from yak.local.demo.failover_story import STEPS, FailoverDemoSettings, run
+    from yak.commands.demo_view import Terminal, show_result
+    from yak.local.demo.failover import FailoverScenario
 
-    seconds = _load_seconds(duration, fast=fast)
-    if data_dir is not None:
-        _must_be_new(data_dir)
-    g.out.note("Real data, replicated; the leader killed; every acknowledged message counted.")
-    g.out.note("")
-    result = run(FailoverDemoSettings(seconds, brokers, keep, data_dir), Printed(g, STEPS))
-
-    def show() -> None:
-        more = _failover_times(result)
-        show_verdict(g, result.verdicts, holds=result.holds, more=more, next_commands=_after_failover(result))
-
-    return _end(g, result, show, verdict_rows(result.verdicts), COLUMNS)
+    settings = _settings(duration, data_dir, fast=fast, keep=keep, brokers=brokers)
+    _announce(g, "Real data, replicated; the leader killed; every acknowledged message counted.")
+    return show_result(g, FailoverScenario(settings, Terminal(g)).run())
 
 
 @demo.command(
@@ -131,18 +118,13 @@ def groups(
     Returns 4 if a record was not read, a committed record was read again, or a commit was lost. Records that were read
     but not committed are read again; the demo counts them.
     """
-    from yak.commands.demo_groups_view import COLUMNS, PrintedGroups, show_groups_verdict, verdict_rows
-    from yak.local.demo.groups_result import GroupsDemoSettings
-    from yak.local.demo.groups_story import STEPS, run
+    from yak.commands.demo_view import Terminal, show_result
+    from yak.local.demo.groups import GroupsScenario
 
-    seconds = _load_seconds(duration, fast=fast)
     session_ms = _session_ms(session_timeout, fast=fast)
-    if data_dir is not None:
-        _must_be_new(data_dir)
-    g.out.note("Consumers share a topic; one is killed, then a broker; every message counted.")
-    g.out.note("")
-    result = run(GroupsDemoSettings(seconds, session_ms, keep, data_dir), PrintedGroups(g, STEPS))
-    return _end(g, result, lambda: show_groups_verdict(g, result), verdict_rows(result.verdicts), COLUMNS)
+    settings = _settings(duration, data_dir, fast=fast, keep=keep, session_timeout_ms=session_ms)
+    _announce(g, "Consumers share a topic; one is killed, then a broker; every message counted.")
+    return show_result(g, GroupsScenario(settings, Terminal(g)).run())
 
 
 @demo.command(
@@ -191,9 +173,11 @@ def cluster(
     """
     import sys
 
-    from yak.tui.demo.keeper import Keeper, KeeperSettings
+    from yak.local.demo.scenario import Settings
+    from yak.tui.demo.keeper import Keeper
 
-    return Keeper(KeeperSettings(data_dir, brokers, keep), sys.stdin.fileno(), sys.stdout.buffer).run()
+    settings = Settings(0.0, brokers=brokers, keep=keep, data_dir=data_dir)
+    return Keeper(settings, sys.stdin.fileno(), sys.stdout.buffer).supervise()
 
 
 @demo.command(
@@ -214,20 +198,19 @@ def spark(
     Two jobs of yak spark aggregate this machine's metrics into topics. The demo kills and restarts Spark, and kills a
     broker meanwhile. Returns 4 if a window's result differs from the producer's own count.
     """
-    from yak.commands.demo_spark_view import COLUMNS, ShownSpark, show_spark_verdict, verdict_rows
+    from yak.commands.demo_spark_view import SparkTerminal
+    from yak.commands.demo_view import show_result
     from yak.commands.spark_python import hand_over
-    from yak.spark.demo.story import STEPS, SparkDemoSettings, run
+    from yak.spark.demo.scenario import SparkScenario
 
-    seconds = _load_seconds(duration, fast=fast, usual=_SPARK_SECONDS, short=_FAST_SPARK_SECONDS)
-    if data_dir is not None:
-        _must_be_new(data_dir)
+    settings = _settings(duration, data_dir, fast=fast, keep=keep, usual=_SPARK_SECONDS, short=_FAST_SPARK_SECONDS)
     code = hand_over()
     if code is not None:
         return code
-    g.out.note("Live metrics through YAK and Spark; both killed on the way; every window checked.")
-    g.out.note("")
-    result = run(SparkDemoSettings(seconds, keep, data_dir), ShownSpark(g, STEPS))
-    return _end(g, result, lambda: show_spark_verdict(g, result), verdict_rows(result.verdicts), COLUMNS)
+    _announce(g, "Live metrics through YAK and Spark; both killed on the way; every window checked.")
+    with SparkTerminal(g) as terminal:
+        result = SparkScenario(settings, terminal).run()
+    return show_result(g, result)
 
 
 @demo.command("restart", examples=("yak demo restart", "yak demo restart --fast", "yak demo restart -o json"))
@@ -240,44 +223,44 @@ def restart(
     keep: Keep = False,
 ) -> int | None:
     """Kill and restart the only broker without losing a record."""
-    from yak.commands.demo_view import COLUMNS, Printed, show_verdict, verdict_rows
-    from yak.local.demo.story import STEPS, DemoSettings, run
+    from yak.commands.demo_view import Terminal, show_result
+    from yak.local.demo.restart import RestartScenario
 
-    seconds = _load_seconds(duration, fast=fast)
-    if data_dir is not None:
-        _must_be_new(data_dir)
-    g.out.note("Real data, real clients, one kill -9, and every acknowledged message counted.")
+    settings = _settings(duration, data_dir, fast=fast, keep=keep, kill=not no_kill)
+    _announce(g, "Real data, real clients, one kill -9, and every acknowledged message counted.")
+    return show_result(g, RestartScenario(settings, Terminal(g)).run())
+
+
+def _announce(g: Globals, text: str) -> None:
+    g.out.note(text)
     g.out.note("")
-    result = run(DemoSettings(seconds, kill=not no_kill, keep=keep, data_dir=data_dir), Printed(g, STEPS))
-
-    def show() -> None:
-        more = _restart_times(result)
-        show_verdict(g, result.verdicts, holds=result.holds, more=more, next_commands=_after_restart(result))
-
-    return _end(g, result, show, verdict_rows(result.verdicts), COLUMNS)
 
 
-def _end(
-    g: Globals,
-    result: "DemoResult | FailoverDemoResult | GroupsDemoResult | SparkDemoResult",
-    show: "Callable[[], None]",
-    rows: "list[dict[str, object]]",
-    columns: "tuple[str, ...]",
-) -> int | None:
-    """Print the result of a scenario in the chosen format; return 4 when a guarantee did not hold."""
-    if g.out.for_people:
-        if not (g.quiet and result.holds):
-            show()
-    elif g.out.format in {"json", "yaml"}:
-        g.out.object(result.as_json())
-    else:
-        g.out.table(rows, columns)
-    return None if result.holds else 4
+def _settings(
+    duration: str | None,
+    data_dir: str | None,
+    *,
+    fast: bool,
+    keep: bool,
+    usual: float = _USUAL_SECONDS,
+    short: float = _FAST_SECONDS,
+    **more: Any,
+) -> "Settings":
+    """The settings of a demo. Raises UsageError."""
+    from yak.local.demo.scenario import Settings
+
+    seconds = _load_seconds(duration, usual=usual, short=short, fast=fast)
+    if data_dir is not None and os.path.isdir(data_dir) and os.listdir(data_dir):
+        raise UsageError(
+            "demo-data-dir",
+            f"{data_dir} is not empty",
+            why="the demo counts every message of its topics, so it starts from nothing",
+            try_=(f"yak demo --data-dir {data_dir}/demo",),
+        )
+    return Settings(seconds, keep=keep, data_dir=data_dir, **more)
 
 
-def _load_seconds(
-    duration: str | None, *, fast: bool, usual: float = _USUAL_SECONDS, short: float = _FAST_SECONDS
-) -> float:
+def _load_seconds(duration: str | None, *, usual: float, short: float, fast: bool) -> float:
     if duration is None:
         return short if fast else usual
     from yak.commands.units import parse_duration_ms
@@ -307,85 +290,3 @@ def _session_ms(session_timeout: str | None, *, fast: bool) -> int:
             try_=("yak demo groups --session-timeout 6s",),
         )
     return session_ms
-
-
-def _must_be_new(data_dir: str) -> None:
-    import os
-
-    if os.path.isdir(data_dir) and os.listdir(data_dir):
-        raise UsageError(
-            "demo-data-dir",
-            f"{data_dir} is not empty",
-            why="the demo counts every message of its topics, so it starts from nothing",
-            try_=(f"yak demo --data-dir {data_dir}/demo",),
-        )
-
-
-def _failover_times(result: "FailoverDemoResult") -> list[str]:
-    times, timeline = result.times, result.failover.timeline
-    lines = [f"start {times.start_ms:.0f} ms, Redis included; the whole demo {times.total_ms / 1000.0:.1f} s"]
-    if timeline.first_ack_ms is not None:
-        first_ms = round(timeline.first_ack_ms, 1)  # the same value as in the printed timeline
-        lines.append(f"from the kill of the leader to the next acknowledged write {first_ms:.0f} ms")
-    lines.append("kill -9 is not power loss: against that, set flush.messages=1 on a topic")
-    return lines
-
-
-def _restart_times(result: "DemoResult") -> list[str]:
-    times = result.times
-    lines = [f"start {times.start_ms:.0f} ms, Redis included; the whole demo {times.total_ms / 1000.0:.1f} s"]
-    if times.restart_ms is not None:
-        line = f"restart after the kill {times.restart_ms:.0f} ms"
-        if times.kill_to_first_ack_ms is not None:
-            line += f"; from the kill to the next ack {times.kill_to_first_ack_ms:.0f} ms"
-        lines.append(line)
-        lines.append("kill -9 is not power loss: against that, set flush.messages=1 on a topic")
-    return lines
-
-
-def _after_failover(result: "FailoverDemoResult") -> list[str]:
-    import shlex
-
-    from yak.commands.demo_view import aligned
-
-    if not result.settings.keep:
-        return aligned(
-            [
-                ("yak up -d --brokers 3", "start a cluster that stays"),
-                ("yak isr --watch", "see its replicas"),
-                ("yak failover --controller --kill", "kill its leader"),
-                ("yak demo --keep", "this again, and leave it running"),
-            ]
-        )
-    where = shlex.quote(result.data_dir)
-    return aligned(
-        [
-            (f"yak isr --watch --data-dir {where}", ""),
-            (f"yak failover --controller --kill --data-dir {where}", ""),
-            (f"yak down --data-dir {where}", ""),
-        ]
-    )
-
-
-def _after_restart(result: "DemoResult") -> list[str]:
-    import shlex
-
-    from yak.commands.demo_view import aligned
-
-    if not result.kept:
-        return aligned(
-            [
-                ("yak up -d", "start a cluster that stays"),
-                ('yak produce -m "hello"', "store a message"),
-                ("yak consume --from-beginning --exit", "read it back"),
-                ("yak demo restart --keep", "this again, and leave it running"),
-            ]
-        )
-    where = shlex.quote(result.data_dir)
-    return aligned(
-        [
-            (f"yak consume server_metrics --from-beginning --exit -b {result.bootstrap}", ""),
-            (f"yak up --status --data-dir {where}", ""),
-            (f"yak down --data-dir {where}", ""),
-        ]
-    )

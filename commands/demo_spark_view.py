@@ -1,81 +1,65 @@
-"""Prints `yak demo spark`: the steps, a live panel of the results on a terminal, and the report."""
+"""The live panel of `yak demo spark` below its steps, on a terminal."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from yak.commands.demo_view import Printed, aligned, show_end
+from yak.commands.demo_view import Terminal
 
 if TYPE_CHECKING:
     from yak.commands.options import Globals
-    from yak.spark.demo.story import Look, SparkDemoResult
-    from yak.spark.demo.totals import MetricVerdict
+    from yak.spark.demo.scenario import Look
 
-COLUMNS = ("metric", "sent", "counted", "in_stats", "windows", "differing")
 _HEIGHT: Final = 13
 _WINDOWS_SHOWN: Final = 24
 _LINES_EVERY_S: Final = 5.0
 """Interval of progress lines without a terminal."""
-_TOTALS: Final = {"sent": "sent", "counted": "counted", "in_stats": "in stats", "differing": "differing windows"}
 _COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "red", "white")
 
 
-class ShownSpark(Printed):
-    """Reports the steps; on a terminal, a live panel is below them."""
+class SparkTerminal(Terminal):
+    """Reports the steps; on a terminal, a live panel is below them while this context is open."""
 
-    def __init__(self, g: "Globals", steps: int) -> None:
-        super().__init__(g, steps)
-        self._live_view: Any = None
+    def __init__(self, g: "Globals") -> None:
+        super().__init__(g)
+        self._view: Any = None
         self._told_at = time.monotonic()
 
-    @contextmanager
-    def live(self) -> Iterator[object]:
-        """Keep the panel below the printed lines."""
-        if not self._live:
-            yield self
-            return
-        from rich.console import Console
-        from rich.live import Live
+    def __enter__(self) -> Self:
+        if self._live:
+            from rich.console import Console
+            from rich.live import Live
 
-        console = Console(file=self._out.stderr, no_color=not self._out.color, highlight=False)
-        with Live(console=console, auto_refresh=False, transient=False) as view:
-            self._live_view = view
-            try:
-                yield self
-            finally:
-                self._live_view = None
+            console = Console(file=self._out.stderr, no_color=not self._out.color, highlight=False)
+            self._view = Live(console=console, auto_refresh=False, transient=False)
+            self._view.start()
+        return self
 
-    def step(self, number: int, title: str) -> None:
+    def __exit__(self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+        if self._view is not None:
+            self._view.stop()
+
+    def step(self, number: int, steps: int, title: str) -> None:
         """Report the start of a step."""
-        head = f"{number}/{self._steps}"
-        if self._live_view is None:
-            super().step(number, title)
+        if self._view is None:
+            super().step(number, steps, title)
         else:
-            self._live_view.console.print(f"[bold cyan]{head}[/]   [bold]{_plain(title)}[/]")
+            self._view.console.print(f"[bold cyan]{number}/{steps}[/]   [bold]{_plain(title)}[/]")
 
     def say(self, text: str) -> None:
         """Print a line under the step."""
-        if self._live_view is None:
+        if self._view is None:
             super().say(text)
         else:
-            self._live_view.console.print(f"      {_plain(text)}")
+            self._view.console.print(f"      {_plain(text)}")
 
-    def look(self, look: "Look") -> None:
+    def progress(self, text: str, state: Any = None) -> None:
         """Redraw the panel; without a terminal, print a progress line at intervals."""
-        if self._live_view is not None:
-            self._live_view.update(panel(look, self._live_view.console.width), refresh=True)
+        if self._view is not None:
+            self._view.update(panel(state, self._view.console.width), refresh=True)
         elif time.monotonic() - self._told_at >= _LINES_EVERY_S:
             self._told_at = time.monotonic()
-            self.say(summary(look))
-
-
-def summary(look: "Look") -> str:
-    """The state of the pipeline in one line."""
-    spark = f"Spark batch {look.batch}" if look.spark == "running" else f"Spark {look.spark or 'comes next'}"
-    down = [str(node) for node, is_up in look.brokers if not is_up]
-    brokers = f"broker {', '.join(down)} is dead" if down else f"{len(look.brokers)} brokers"
-    return f"sent {look.sent}, counted {look.counted}; {spark}; {brokers}"
+            self.say(text)
 
 
 def panel(look: "Look", width: int) -> Any:
@@ -143,47 +127,6 @@ def latest(look: "Look") -> Any:
         clock = time.strftime("%H:%M:%S", time.localtime(start / 1000))
         table.add_row(clock, *[str(look.counts.get((metric, start), "")) for metric in metrics])
     return table
-
-
-def verdict_rows(verdicts: "Sequence[MetricVerdict]") -> list[dict[str, object]]:
-    """One row per metric."""
-    return [{name: getattr(each, name) for name in COLUMNS} for each in verdicts]
-
-
-def show_spark_verdict(g: "Globals", result: "SparkDemoResult") -> None:
-    """Print the report for people: the table on stdout; the outcome, notes and next commands on stderr."""
-    times, found = result.times, result.as_json()
-    g.out.note("")
-    g.out.table(verdict_rows(result.verdicts), COLUMNS)
-    more = [
-        ", ".join(f"{word} {found[name]}" for name, word in _TOTALS.items()),
-        f"results read {found['results_read']}: a window is written anew when it changes, and after a crash",
-        f"first results {_seconds(times.spark_start_ms)} after Spark's start, {_seconds(times.spark_resume_ms)} after the second",
-        f"the whole demo {times.total_ms / 1000:.0f} s",
-    ]
-    good = "every window is exactly what the producer counted" if result.holds else None
-    show_end(g, good, more=more, next_commands=_after(result))
-
-
-def _after(result: "SparkDemoResult") -> list[str]:
-    if not result.settings.keep:
-        return aligned(
-            [
-                ("yak spark jobs", "what else there is"),
-                ("yak demo spark --keep", "this again, and leave the cluster running"),
-            ]
-        )
-    where = result.bootstrap.partition(",")[0]
-    return aligned(
-        [
-            (f"yak spark run stats -t server_metrics --field value -b {where} --to latest --follow", ""),
-            (f"yak down --data-dir {result.data_dir}", ""),
-        ]
-    )
-
-
-def _seconds(milliseconds: float) -> str:
-    return f"{milliseconds / 1000:.1f} s"
 
 
 def _plain(text: str) -> str:

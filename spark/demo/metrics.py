@@ -2,12 +2,13 @@
 
 import json
 import time
+from functools import partial
 from typing import Any, Final
 
 import psutil
 
 from yak.errors import YakError
-from yak.local.demo.live_load import LiveLoad
+from yak.local.demo.load import LibrdkafkaLoad
 from yak.spark.demo.totals import Sent
 
 TOPIC: Final = "server_metrics"
@@ -17,47 +18,34 @@ PROCESSORS_MAX: Final = 6
 """More metrics would not fit on a screen."""
 
 
-class MetricsLoad(LiveLoad):
-    """Sends a sample of every metric 25 times a second."""
+class MetricsLoad(LibrdkafkaLoad):
+    """Sends a sample of every metric 25 times a second, and adds up the acknowledged ones."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap, "yak-demo-metrics", SAMPLES_PER_SECOND)
-        self._sent = Sent()
+        self.sent = Sent()
         self._failed: list[str] = []
 
-    @property
-    def acknowledged(self) -> int:
-        """Number of acknowledged records so far."""
-        return sum(each.count for each in list(self._sent.places.values()))
-
-    def finish(self, timeout_seconds: float) -> Sent:
+    def finish(self, timeout_seconds: float) -> None:
         """Stop sending and wait for outstanding records. Raises YakError (`demo-client`) when a record failed."""
-        left = self.stop(timeout_seconds)
+        left = self.flush(timeout_seconds)
         if self._failed or left:
             why = self._failed[0] if self._failed else f"{left} were not acknowledged in {timeout_seconds:.0f} s"
             raise YakError("demo-client", "records were not acknowledged", why=why)
-        return self._sent
 
     def send(self, number: int) -> None:  # noqa: ARG002 - each round has a sample of all metrics
         """Send one sample of each metric."""
         timestamp_ms = time.time_ns() // 1_000_000
         for metric, value in samples():
-            self._send_one(metric, timestamp_ms, value)
+            data = json.dumps({FIELD: value}, separators=(",", ":")).encode()
+            delivered = partial(self._delivered, metric, timestamp_ms, value)
+            self.produce(TOPIC, data, delivered, key=metric, timestamp=timestamp_ms)
 
-    def _send_one(self, metric: str, timestamp_ms: int, value: float) -> None:
-        def delivered(error: Any, _message: Any) -> None:
-            if error is not None:
-                self._failed.append(str(error))
-            else:
-                self._sent.add(metric, timestamp_ms, value)
-
-        data = json.dumps({FIELD: value}, separators=(",", ":")).encode()
-        while True:
-            try:
-                self.producer.produce(TOPIC, data, metric, timestamp=timestamp_ms, on_delivery=delivered)
-                return
-            except BufferError:
-                self.producer.poll(0.05)
+    def _delivered(self, metric: str, timestamp_ms: int, value: float, error: Any, _message: Any) -> None:
+        if error is not None:
+            self._failed.append(str(error))
+        else:
+            self.sent.add(metric, timestamp_ms, value)
 
 
 def samples() -> list[tuple[str, float]]:

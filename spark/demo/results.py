@@ -56,7 +56,7 @@ class Results:
         with self._lock:
             return sum(self._counts.values()), sum(int(str(row["count"])) for row in self._stats.values())
 
-    def close(self) -> None:
+    def abandon(self) -> None:
         """Stop reading."""
         self._enough.set()
         if self._thread.is_alive():

@@ -23,7 +23,6 @@ class SparkProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._run: Run | None = None
         self._said: IO[bytes] | None = None
-        self.batches_before = 0
 
     @property
     def pid(self) -> int | None:
@@ -57,11 +56,24 @@ class SparkProcess:
             return []
         return [line for line in spark_runs.progress_of(self._run) if line.get("event") == "batch"]
 
+    def batch(self) -> int | None:
+        """The number of the latest batch."""
+        progress = self.progress()
+        return progress[-1].get("batch") if progress else None
+
+    def state(self) -> str:
+        """`starting`, `running` or `killed`; empty before the first start."""
+        if self._run is None:
+            return ""
+        if self._child is None:
+            return "killed"
+        return "running" if self.progress() else "starting"
+
     def check(self) -> None:
         """Raise the YakError that Spark ended with, if it ended by itself."""
         if self._child is None or self._child.poll() is None:
             return
-        assert self._run is not None
+        assert self._run is not None, "it was started"
         said = (self._run.folder / "errors.txt").read_text(errors="replace")
         raise (
             spark_runs.error_of(self._run)
@@ -84,6 +96,7 @@ class SparkProcess:
             except psutil.NoSuchProcess:
                 continue
         self._child.wait()
+        self._child = None
         psutil.wait_procs(doomed[1:], timeout=10)
         self._close()
         return len(doomed)

@@ -48,11 +48,11 @@ class Sent:
     @property
     def count(self) -> int:
         """Number of acknowledged records."""
-        return sum(each.count for each in self.places.values())
+        return sum(each.count for each in list(self.places.values()))
 
 
 @dataclass(frozen=True, slots=True)
-class MetricVerdict:
+class MetricCounts:
     """One metric: records sent, records in the results of `counts` and `stats`, windows, differing windows."""
 
     metric: str
@@ -70,27 +70,27 @@ class MetricVerdict:
 
 def compare(
     sent: Sent, counts: Mapping[Place, int], stats: Mapping[Place, Mapping[str, object]]
-) -> tuple[MetricVerdict, ...]:
-    """Compare every window that has sent records or a result; return one report per metric."""
+) -> tuple[MetricCounts, ...]:
+    """Compare every window that has sent records or a result; return the counts of each metric."""
     places = {*sent.places, *counts, *stats}
     return tuple(
-        _verdict(metric, sorted(place for place in places if place[0] == metric), sent, counts, stats)
+        _counts(metric, sorted(place for place in places if place[0] == metric), sent, counts, stats)
         for metric in sorted({metric for metric, _ in places})
     )
 
 
-def _verdict(
+def _counts(
     metric: str,
     places: Iterable[Place],
     sent: Sent,
     counts: Mapping[Place, int],
     stats: Mapping[Place, Mapping[str, object]],
-) -> MetricVerdict:
+) -> MetricCounts:
     mine = list(places)
     differing = sum(
         not _is_equal(sent.places.get(place, Sums()), counts.get(place, 0), stats.get(place)) for place in mine
     )
-    return MetricVerdict(
+    return MetricCounts(
         metric,
         sum(sent.places[place].count for place in mine if place in sent.places),
         sum(counts.get(place, 0) for place in mine),

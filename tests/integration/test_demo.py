@@ -6,11 +6,23 @@ from typing import Any
 import pytest
 
 from yak.commands.main import run
-from yak.local.demo import failover_story, story
-from yak.local.demo.ledger import Stored
-from yak.local.demo.readback import read_back
+from yak.local.chaos.recorder import Recorder
+from yak.sim.history_checker.history import History
 
 TOPICS = ("server_metrics", "files")
+
+
+def forget_one_record(monkeypatch: pytest.MonkeyPatch, partition: str) -> None:
+    """Take a record out of what was read of a partition."""
+    complete = Recorder.history
+
+    def incomplete(recorder: Recorder) -> History:
+        history = complete(recorder)
+        run = next(run for poll in history.polls() for run in poll.runs if run.partition == partition)
+        del run.offsets[0], run.values[0]  # type: ignore[attr-defined]
+        return history
+
+    monkeypatch.setattr(Recorder, "history", incomplete)
 
 
 def test_the_only_broker_is_killed_and_every_acknowledged_message_is_read_back(yak: Any) -> None:
@@ -52,12 +64,7 @@ def test_keep_leaves_a_cluster_that_can_be_looked_at(yak: Any) -> None:
 def test_one_missing_message_is_found_and_exit_code_4(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def forgetful(*arguments: Any, **options: Any) -> dict[str, list[Stored]]:
-        found = read_back(*arguments, **options)
-        found["files"].pop(7)
-        return found
-
-    monkeypatch.setattr(story, "read_back", forgetful)
+    forget_one_record(monkeypatch, "files-0")
     assert run(["demo", "restart", "--duration", "1s", "--no-kill", "-o", "json"]) == 4
     verdict = json.loads(capsys.readouterr().out)
     assert verdict["ok"] is False
@@ -84,12 +91,7 @@ def test_the_leader_of_three_brokers_is_killed_and_nothing_is_lost(yak: Any) -> 
 def test_a_failover_that_lost_a_message_is_exit_code_4(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def forgetful(*arguments: Any, **options: Any) -> dict[str, list[Stored]]:
-        found = read_back(*arguments, **options)
-        found["server_metrics"].pop(7)
-        return found
-
-    monkeypatch.setattr(failover_story, "read_back", forgetful)
+    forget_one_record(monkeypatch, "server_metrics-0")
     assert run(["demo", "failover", "--duration", "1s", "-o", "json"]) == 4
     verdict = json.loads(capsys.readouterr().out)
     assert (verdict["ok"], verdict["lost"]) == (False, 1)

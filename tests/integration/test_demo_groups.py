@@ -2,17 +2,19 @@
 
 import json
 import queue
-from pathlib import Path
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.waiting import wait_until
 
 from yak.commands.main import run
 from yak.local import processes
-from yak.local.demo.group_events import Began, Event, Read
-from yak.local.demo.group_ledger import GroupLedger
-from yak.local.demo.group_member import MemberSettings
-from yak.local.demo.member_process import MemberProcess
+from yak.local.demo import groups
+from yak.local.demo.group_member import MemberProcess, MemberSettings
+from yak.local.demo.group_view import PartitionCounts
+from yak.sim.history_checker.history import Event, History, Poll
 
 
 def test_a_member_and_the_coordinator_are_killed_and_every_message_is_accounted_for(yak: Any) -> None:
@@ -64,30 +66,25 @@ def test_what_is_kept_is_a_cluster_whose_group_has_read_everything(yak: Any) -> 
 def test_a_message_that_no_member_read_and_one_read_after_its_commit_are_exit_code_4(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def forged(events: list[tuple[str, Event]]) -> GroupLedger:
-        ledger = GroupLedger()
-        reads = [(name, event) for name, event in events if isinstance(event, Read) and event.partition == 0]
-        for told in sorted(events, key=lambda told: told[1].at):
-            if told != reads[3]:
-                ledger.note(*told)
-        ledger.note(*reads[5])
-        return ledger
+    complete = groups.partition_counts
 
-    monkeypatch.setattr(GroupLedger, "of", forged)
+    def forged(history: History, events: list[Event], names: tuple[str, ...]) -> list[PartitionCounts]:
+        reads = [each for each in events if isinstance(each, Poll) and each.runs[0].partition == names[0]]
+        events = [each for each in events if each is not reads[3]]
+        return complete(history, [*events, replace(reads[5], ended=time.monotonic())], names)
+
+    monkeypatch.setattr(groups, "partition_counts", forged)
     assert run(["demo", "groups", "--fast", "-o", "json"]) == 4
     verdict = json.loads(capsys.readouterr().out)
     assert (verdict["ok"], verdict["lost"], verdict["twice_committed"]) == (False, 1, 1)
 
 
-def test_a_member_ends_when_whoever_started_it_is_gone(tmp_path: Path) -> None:
-    told: queue.SimpleQueue[tuple[str, Event]] = queue.SimpleQueue()
-    settings = MemberSettings("127.0.0.1:1", "g", "t", "alone", 6000)
-    member = MemberProcess(settings, told, str(tmp_path / "errors.log"))
+def test_a_member_ends_when_whoever_started_it_is_gone() -> None:
+    told: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    member = MemberProcess(MemberSettings("127.0.0.1:1", "g", "t", "alone", 6000), told.put)
     member.start()
     try:
-        name, event = told.get(timeout=30)
-        assert name == "alone"
-        assert isinstance(event, Began)
+        wait_until(lambda: member.process is not None, "the member to be ready")
         member.ask_to_end()  # closes its standard input, as the kernel does for a process that is gone
         member.wait_end(30)
         assert member.process is not None

@@ -12,59 +12,73 @@ import select
 import signal
 import threading
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from types import FrameType
 from typing import Any, BinaryIO, Final
 
-from yak.client.admin import Admin
 from yak.errors import YakError
-from yak.local.cluster import LocalCluster, UpSettings
-from yak.local.demo.live_ledger import Counts
-from yak.local.demo.order_flow import TOPICS, FlowTopic, OrderFlow, Pause
+from yak.local.cluster import UpSettings
+from yak.local.demo.delivery_statistics import Counts
+from yak.local.demo.order_flow import TOPICS, OrderFlow, Pause
+from yak.local.demo.scenario import Reporter, Result, Scenario, Settings
 from yak.local.leftovers import end_processes_of
-from yak.local.status import ClusterStatus
 
 END: Final = b"end"
-TELL_SECONDS: Final = 0.25
+REPORT_SECONDS: Final = 0.25
 SETTLE_SECONDS: Final = 2.0
-MIN_ISR: Final = 2
 _REPLICAS: Final = 3
 _LOOK_SECONDS: Final = 0.05
 _PARENT_SECONDS: Final = 1.0
-_TOPIC_TRIES_SECONDS: Final = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class KeeperSettings:
-    """The demo's settings. `keep`: at the end only the clients stop, and the cluster stays."""
+class JsonLines(Reporter):
+    """Reports a scenario in JSON lines: a program reads them."""
 
-    data_dir: str
-    brokers: int = 3
-    keep: bool = False
-    rate: float = 1.0
-    """A factor on the usual load of 500 records per second."""
+    def __init__(self, stdout: BinaryIO) -> None:
+        self._stdout = stdout
+        self._lock = threading.Lock()
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """Write one line."""
+        line = json.dumps({"kind": kind, "time_ms": round(time.time() * 1000), **fields}).encode() + b"\n"
+        with self._lock:
+            try:
+                self._stdout.write(line)
+                self._stdout.flush()
+            except (OSError, ValueError):
+                return  # the screen is gone, which the end of the input reports too
+
+    def step(self, number: int, steps: int, title: str) -> None:  # noqa: ARG002 - the screen shows the title only
+        """A step begins."""
+        self.write("step", words=title)
+
+    def say(self, text: str) -> None:
+        """A remark on the step."""
+        self.write("step", words=text)
 
 
 class _Ended(BaseException):
     """The screen is gone or ending: clean up."""
 
 
-class Keeper:
-    """One run of the demo, in the main thread."""
+class Keeper(Scenario):
+    """One run of the demo, in the main thread: the load goes on until the screen ends."""
 
-    def __init__(self, settings: KeeperSettings, stdin: int, stdout: BinaryIO) -> None:
-        self._settings = settings
+    ERROR = "demo-ended"
+
+    def __init__(self, settings: Settings, stdin: int, stdout: BinaryIO) -> None:
+        self._lines = JsonLines(stdout)
+        super().__init__(settings, self._lines)
         self._stdin = stdin
-        self._stdout = stdout
-        self._telling = threading.Lock()
-        self._cluster = LocalCluster(settings.data_dir)
         self._flow: OrderFlow | None = None
         self._ended = threading.Event()
         self._is_asked = False
         """Whether the screen requested the end, and still reads the reports."""
-        self._is_cleaning = False
+        self._is_started = False
+        """Whether a signal need not interrupt the start any more."""
 
-    def run(self) -> int:
+    def supervise(self) -> int:
         """Run until the standard input ends.
 
         Returns 0, or 1 if the cluster could not start, after reporting the error.
@@ -73,28 +87,17 @@ class Keeper:
             signal.signal(number, self._on_signal)
         parent = os.getppid()
         threading.Thread(target=self._listen, args=(parent,), name="screen-listener", daemon=True).start()
-        code = 0
         try:
-            code = self._story()
-        except _Ended:
-            pass
-        finally:
-            self._is_cleaning = True
-            self._clean_up()
-        return code
-
-    def _story(self) -> int:
-        """Everything before the cleanup; later signals are ignored."""
-        code = 0
-        try:
-            self._start()
-            self._keep_telling()
+            result = self.run()
         except YakError as error:
-            code = 1
-            self._tell("error", code=error.code, message=error.message, why=error.why, try_=list(error.try_))
+            self._lines.write("error", code=error.code, message=error.message, why=error.why, try_=list(error.try_))
             self._ended.wait()
-        self._is_cleaning = True
-        return code
+            return 1
+        except _Ended:
+            return 0
+        if self._is_asked:
+            self._lines.write("ended", **result.fields)
+        return 0
 
     # input from the screen
 
@@ -115,106 +118,81 @@ class Keeper:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._ended.set()
-        if not self._is_cleaning:
-            self._is_cleaning = True  # once only: the cleanup must not be interrupted
+        if not self._is_started:
+            self._is_started = True  # once only: the cleanup must not be interrupted
             raise _Ended
 
     # scenario
 
-    def _start(self) -> None:
-        settings = self._settings
-        self._tell("step", words="starting Redis", done=0, of=settings.brokers)
-        watcher = threading.Thread(target=self._watch_start, name="start-watcher", daemon=True)
-        watcher.start()
-        up = self._cluster.up(
-            UpSettings(
-                port=0, brokers=settings.brokers, leaders=1, ephemeral=not settings.keep, keep=settings.keep,
-                supervised=not settings.keep,
-            )
-        )  # fmt: skip
-        self._tell("step", words="making topics", done=settings.brokers, of=settings.brokers)
-        status = up.status
-        for topic in TOPICS:
-            self._make_topic(status.bootstrap, topic)
-        self._flow = OrderFlow(status.bootstrap, TOPICS, self._told_pause, rate=settings.rate)
-        self._flow.start()
-        self._tell(
-            "ready",
-            bootstrap=status.bootstrap,
-            http={str(each.node_id): each.http_address for each in status.brokers if each.http_address},
-            took_ms=round(up.took_ms),
+    def steps(self) -> Sequence[Callable[[], None]]:
+        """The steps."""
+        return (self.start_cluster, self.create_topics, self.count)
+
+    def start_cluster(self) -> None:
+        """Start Redis and the brokers, and report which brokers are ready."""
+        brokers, keep = self.settings.brokers, self.settings.keep
+        self.step("starting Redis")
+        threading.Thread(target=self._watch_start, name="start-watcher", daemon=True).start()
+        up = self.cluster.up(
+            UpSettings(port=0, brokers=brokers, leaders=1, ephemeral=not keep, keep=keep, supervised=not keep)
         )
+        self.times["start_ms"] = up.took_ms
+        self.bootstrap = up.status.bootstrap
+
+    def create_topics(self) -> None:
+        """Create the topics, and start the clients."""
+        self.step("making topics")
+        factor = min(_REPLICAS, self.settings.brokers)
+        for topic in TOPICS:
+            self.create_topic(topic.name, partitions=topic.partitions, replication_factor=factor)
+        self._flow = OrderFlow(self.bootstrap, self._on_pause)
+        self._flow.start()
+
+    def count(self) -> None:
+        """Report the counts until the screen ends."""
+        assert self._flow is not None, "it was started"
+        brokers = self.cluster.status().brokers
+        http = {str(each.node_id): each.http_address for each in brokers if each.http_address}
+        self._lines.write("ready", bootstrap=self.bootstrap, http=http)
+        self._is_started = True
+        while not self._ended.wait(REPORT_SECONDS):
+            self._lines.write("counts", **self._fields(self._flow, self._flow.counts()))
+
+    def result(self) -> Result:
+        """The last count, after the rest was read, if the screen waits for it."""
+        assert self._flow is not None, "it was started"
+        found = self._flow.settle(SETTLE_SECONDS) if self._is_asked else self._flow.counts()
+        promise = "every acknowledged message is there"
+        return Result(found.wrong == 0, promise, [asdict(found)], [], [], self._fields(self._flow, found))
+
+    def clean_up(self, *, is_kept: bool) -> None:
+        """Stop and delete everything, unless the cluster is kept."""
+        self._is_started = True
+        if not self.settings.keep:
+            self.cluster.discard()
+        elif not is_kept:
+            self.cluster.down(keep=True)  # the start was incomplete
+        if self._flow is None:
+            end_processes_of(self.cluster.data_dir)  # started just before the end, listed in no state file
 
     def _watch_start(self) -> None:
         """Report which brokers are ready, from the state files of the start."""
-        told = -1
-        wanted = self._settings.brokers
-        while told < wanted and not self._ended.is_set():
+        reported, wanted = -1, self.settings.brokers
+        while reported < wanted and not self._ended.is_set():
             try:
-                status = self._cluster.status()
+                status = self.cluster.status()
             except YakError:
                 return  # the start itself reports the problem
-            ready = _ready(status)
-            if ready != told and status.redis_running:
-                told = ready
+            ready = sum(each.state == "running" for each in status.brokers)
+            if ready != reported and status.redis_running:
+                reported = ready
                 if ready < wanted:
-                    self._tell("step", words=f"starting broker {ready + 1} of {wanted}", done=ready, of=wanted)
+                    self.say(f"starting broker {ready + 1} of {wanted}")
             time.sleep(_LOOK_SECONDS)
 
-    def _make_topic(self, bootstrap: str, topic: FlowTopic) -> None:
-        """Retry for a while: the first controller may not be elected yet."""
-        admin = Admin(bootstrap, timeout_ms=5_000)
-        configs = {"min.insync.replicas": str(MIN_ISR), "unclean.leader.election.enable": "false"}
-        deadline = time.monotonic() + _TOPIC_TRIES_SECONDS
-        while True:
-            try:
-                factor = min(_REPLICAS, self._settings.brokers)
-                admin.create_topic(topic.name, partitions=topic.partitions, replication_factor=factor, configs=configs)
-            except YakError as error:
-                if error.code == "topic-exists":
-                    return
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
-            else:
-                return
+    def _on_pause(self, pause: Pause) -> None:
+        self._lines.write("pause", **asdict(pause))
 
-    def _keep_telling(self) -> None:
-        assert self._flow is not None, "it was started"
-        while not self._ended.wait(TELL_SECONDS):
-            self._tell_counts("counts", self._flow.counts())
-
-    # cleanup
-
-    def _clean_up(self) -> None:
-        """Count a last time if the screen waits for it, then stop and delete everything, unless the cluster is kept."""
-        if self._flow is not None and self._is_asked:
-            self._tell_counts("ended", self._flow.stop(SETTLE_SECONDS))
-        if not self._settings.keep:
-            self._cluster.discard()
-        elif self._flow is None:
-            self._cluster.down(keep=True)  # the start was incomplete
-        if self._flow is None:
-            end_processes_of(self._settings.data_dir)  # started just before the end, listed in no state file
-
-    # reports
-
-    def _told_pause(self, pause: Pause) -> None:
-        self._tell("pause", **asdict(pause))
-
-    def _tell_counts(self, kind: str, counts: Counts) -> None:
-        assert self._flow is not None, "who counts was started"
-        self._tell(kind, **asdict(counts), gone=sorted(self._flow.gone), last_error=self._flow.last_error)
-
-    def _tell(self, kind: str, **fields: Any) -> None:
-        line = json.dumps({"kind": kind, "time_ms": round(time.time() * 1000), **fields}).encode() + b"\n"
-        with self._telling:
-            try:
-                self._stdout.write(line)
-                self._stdout.flush()
-            except (OSError, ValueError):
-                return  # the screen is gone, which the end of the input reports too
-
-
-def _ready(status: ClusterStatus) -> int:
-    return sum(each.state == "running" for each in status.brokers)
+    @staticmethod
+    def _fields(flow: OrderFlow, counts: Counts) -> dict[str, Any]:
+        return {**asdict(counts), "gone": sorted(flow.gone), "last_error": flow.last_error}

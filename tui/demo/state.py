@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from yak.errors import YakError
-from yak.local.demo.live_ledger import Counts
+from yak.local.demo.delivery_statistics import Counts
 
 Phase = Literal["starting", "running", "failed", "ended"]
 
@@ -34,11 +34,8 @@ class DemoState:
 
     phase: Phase = "starting"
     words: str = "starting"
-    done: int = 0
-    of: int = 0
     bootstrap: str = ""
     http: dict[int, str] = field(default_factory=dict)
-    took_ms: int | None = None
     counts: Counts = field(default_factory=Counts)
     counted_ms: int | None = None
     rate: float = 0.0
@@ -55,11 +52,10 @@ class DemoState:
         self.version += 1
         match line["kind"]:
             case "step":
-                self.words, self.done, self.of = line["words"], line["done"], line["of"]
+                self.words = line["words"]
             case "ready":
                 self.phase, self.words, self.bootstrap = "running", "running", line["bootstrap"]
                 self.http = {int(node): address for node, address in line["http"].items()}
-                self.took_ms = line["took_ms"]
             case "counts" | "ended":
                 self._count(line)
             case "pause":

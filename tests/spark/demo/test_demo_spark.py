@@ -12,8 +12,8 @@ import psutil
 import pytest
 from rich.console import Console
 
-from yak.commands.demo_spark_view import panel, summary
-from yak.spark.demo.story import Look
+from yak.commands.demo_spark_view import panel
+from yak.spark.demo.scenario import Look
 from yak.spark.demo.totals import WINDOW_MS, Place, Sent, Sums, compare
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -121,5 +121,5 @@ def test_the_panel_fits_its_terminal_and_says_what_is_dead(width: int) -> None:
 def test_the_panel_can_be_drawn_before_there_is_anything() -> None:
     nothing = Look(0, 0, 0, "", None, 0.0, (), {}, {})
     assert "Spark comes next" in drawn(nothing, 100)[0]
-    assert "Spark comes next" in summary(nothing)
-    assert "broker 2 is dead" in summary(look())
+    assert "Spark comes next" in nothing.summary()
+    assert "broker 2 is dead" in look().summary()

@@ -104,12 +104,12 @@ def test_every_kill_is_a_sample_and_the_verdict_a_line() -> None:
     from versus.cluster_rounds import FailoverRounds
 
     from yak.local.bench.failover_result import FailoverResult, FailoverSettings, Kill
-    from yak.local.demo.ledger import Verdict
+    from yak.local.demo.delivery import Delivery
 
     rounds = FailoverRounds([], 1, 2, lambda _text: None)
     for side, pauses in (("yak", (0.1, 0.2, 0.4)), ("kafka", (9.0, 10.0, 12.0))):
         kills = [Kill(1, 1, True, (0,), 1.0, writes_s=pause) for pause in pauses]
-        rounds.results[side] = FailoverResult(FailoverSettings(), kills, Verdict("t", 90, 90, 0, 0, 0, 0, 0))
+        rounds.results[side] = FailoverResult(FailoverSettings(), kills, Delivery("t", 90, 90, 0, 0, 0, 0, 0))
     median, p99, longest = rounds.table().rows()
     assert (median.name, median.median("yak"), median.median("kafka")) == (
         "writes to what the killed broker led: median",

@@ -8,9 +8,9 @@ from yak.commands import bench_failover, bench_replication
 from yak.commands.main import main
 from yak.local.bench.failover_result import FailoverResult, FailoverSettings, Kill
 from yak.local.bench.replication import Figure, ReplicationSettings
-from yak.local.demo.ledger import Verdict
+from yak.local.demo.delivery import Delivery
 
-GOOD = Verdict("t", 100, 100, 0, 0, 0, 0, 0)
+GOOD = Delivery("t", 100, 100, 0, 0, 0, 0, 0)
 
 
 def run(*arguments: str) -> int:
@@ -20,7 +20,7 @@ def run(*arguments: str) -> int:
         return int(ended.code or 0)
 
 
-def failover(monkeypatch: pytest.MonkeyPatch, verdict: Verdict = GOOD, **more: object) -> list[FailoverSettings]:
+def failover(monkeypatch: pytest.MonkeyPatch, verdict: Delivery = GOOD, **more: object) -> list[FailoverSettings]:
     """Have the command get this result; gives what it asked for."""
     asked: list[FailoverSettings] = []
     kills = [
@@ -65,7 +65,7 @@ def test_a_record_that_is_lost_or_out_of_place_ends_with_4(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], field: str
 ) -> None:
     counts = {"lost": 0, "duplicated": 0, "moved": 0, "out_of_order": 0} | {field: 1}
-    failover(monkeypatch, Verdict("t", 100, 100, **counts, unconfirmed=0))
+    failover(monkeypatch, Delivery("t", 100, 100, **counts, unconfirmed=0))
     assert run("bench", "failover") == 4
     assert "error[records-lost]" in capsys.readouterr().err
 

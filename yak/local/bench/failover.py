@@ -18,14 +18,12 @@ from yak.local.bench.failover_result import (
     FailoverResult,
     FailoverSettings,
     Kill,
-    acknowledged_of,
+    delivery_of,
     gone,
     measure,
-    stored_of,
 )
 from yak.local.bench.fleet import Fleet
 from yak.local.bench.ledger_load import HANGING, LedgerLoad, LoadProcess, read_back
-from yak.local.demo.ledger import compare
 
 TOPIC = "yak-bench-failover"
 RECOVERY_SECONDS = 120.0
@@ -65,7 +63,7 @@ def run_failover(
     stored = read_back(load, drill.ends())
     result = FailoverResult(settings, kills, failed=written.failed + written.unanswered)
     result.first_error = written.first_error or (f"{written.unanswered} unanswered" if written.unanswered else "")
-    result.verdict = compare(topic, acknowledged_of(written), stored_of(stored))
+    result.verdict = delivery_of(topic, written, stored)
     result.seen_and_gone = gone(seen, stored)
     result.client = drill.client_settings()
     return result

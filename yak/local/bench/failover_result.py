@@ -8,7 +8,8 @@ from typing import Any, Literal
 from yak.client.bench.histogram import Histogram
 from yak.local.bench.ledger_load import Notes, PartitionNotes
 from yak.local.bench.pauses import longest_pause, longest_pause_within, worst
-from yak.local.demo.ledger import Acknowledged, Stored, Verdict
+from yak.local.demo.delivery import Delivery, deliveries
+from yak.sim.history_checker.history import Final, History, Outcome, Poll, Send, run
 
 Mode = Literal["kill", "pause"]
 
@@ -71,7 +72,7 @@ class FailoverResult:
 
     settings: FailoverSettings
     kills: list[Kill] = field(default_factory=list)
-    verdict: Verdict = field(default_factory=lambda: Verdict("", 0, 0, 0, 0, 0, 0, 0))
+    verdict: Delivery = field(default_factory=Delivery)
     seen_and_gone: int = 0
     """Records that the reader got and that are not in the log at the end."""
     failed: int = 0
@@ -100,26 +101,18 @@ def measure(kill: Kill, written: Notes, seen: Notes) -> None:
     kill.return_s = worst([longest_pause_within(times, kill.back_s, kill.next_s) for times in writes])
 
 
-def acknowledged_of(notes: Notes) -> list[Acknowledged]:
-    """The writer's notes as acknowledged records, in the order of sending; a record's key is its partition."""
-    found: list[Acknowledged] = []
-    for partition, each in enumerate(notes.partitions):
-        pairs = sorted(zip(each.numbers, each.offsets, strict=True))
-        found += [_acknowledged(partition, number, offset) for number, offset in pairs]
-    return found
-
-
-def _acknowledged(partition: int, number: int, offset: int) -> Acknowledged:
-    return Acknowledged(b"%d" % partition, number, partition, offset if offset >= 0 else None)
-
-
-def stored_of(notes: Notes) -> list[Stored]:
-    """The records that were read back, in offset order."""
-    return [
-        Stored(b"%d" % partition, number, partition, offset)
-        for partition, each in enumerate(notes.partitions)
-        for number, offset in zip(each.numbers, each.offsets, strict=True)
-    ]
+def delivery_of(topic: str, written: Notes, stored: Notes) -> Delivery:
+    """What became of the records that the writer noted; `stored` is the log at the end, in offset order."""
+    history = History()
+    for partition, (sent, found) in enumerate(zip(written.partitions, stored.partitions, strict=True)):
+        name = f"{topic}-{partition}"
+        for number, offset, acked_s in sorted(zip(sent.numbers, sent.offsets, sent.times_s, strict=True)):
+            known = offset if offset >= 0 else None
+            history.add(Send("writer", name, number, 0.0, acked_s, Outcome.OK, known))
+        records = run(name, list(zip(found.offsets, found.numbers, strict=True)))
+        history.add(Poll("reader", 0.0, 0.0, (records,)))
+        history.add(Final("reader", {name: max(found.offsets, default=-1) + 1}))
+    return Delivery.total(deliveries(history).values(), topic)
 
 
 def gone(seen: Notes, stored: Notes) -> int:
@@ -194,13 +187,10 @@ def pause_histogram(pauses_s: Sequence[float]) -> Histogram:
 
 def add_results(first: FailoverResult, more: FailoverResult) -> FailoverResult:
     """Merge two runs into one result."""
-    ours, theirs = first.verdict, more.verdict
-    names = ("acknowledged", "read", "lost", "duplicated", "moved", "out_of_order", "unconfirmed")
-    verdict = Verdict(ours.topic, **{name: getattr(ours, name) + getattr(theirs, name) for name in names})
     return replace(
         first,
         kills=[*first.kills, *more.kills],
-        verdict=verdict,
+        verdict=Delivery.total((first.verdict, more.verdict), first.verdict.topic),
         seen_and_gone=first.seen_and_gone + more.seen_and_gone,
         failed=first.failed + more.failed,
         first_error=first.first_error or more.first_error,

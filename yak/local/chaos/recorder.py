@@ -3,18 +3,51 @@
 import threading
 import time
 from array import array
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from yak.local.chaos.content import decode
 from yak.sim.history_checker.history import Assign, Commit, Event, Final, History, Outcome, Poll, Run, Send
 
 
-class Recorder:
-    """Records the history; times are seconds since it was created."""
+class Acks:
+    """The sorted times of acknowledgements, by partition."""
 
-    def __init__(self) -> None:
-        self._began = time.monotonic()
+    def __init__(self, history: History) -> None:
+        self.by_partition: dict[str, list[float]] = {}
+        for send in history.sends:
+            if send.outcome is Outcome.OK:
+                self.by_partition.setdefault(send.partition, []).append(send.ended)
+        for times in self.by_partition.values():
+            times.sort()
+
+    def longest_pause(self, began_s: float, ended_s: float, *, inside: bool = False) -> float:
+        """The longest time between two acknowledgements of one partition that overlaps this interval, in seconds.
+
+        With `inside`, pauses that end after the interval are ignored.
+        """
+        longest = 0.0
+        for times in self.by_partition.values():
+            first = max(0, bisect_right(times, began_s) - 1)
+            last = min(len(times) - 1, bisect_left(times, ended_s) - inside)
+            longest = max(longest, max((times[n + 1] - times[n] for n in range(first, last)), default=0.0))
+        return round(longest, 3)
+
+    def end(self) -> float:
+        """The last acknowledgement of all partitions."""
+        return max((times[-1] for times in self.by_partition.values()), default=0.0)
+
+
+class Recorder:
+    """Records the history; times are seconds since `began`, a `time.monotonic()`, by default its creation.
+
+    `content` is the number of a record by its value.
+    """
+
+    def __init__(self, content: Callable[[bytes | None], int] = decode, *, began: float | None = None) -> None:
+        self._began = time.monotonic() if began is None else began
+        self._content = content
         self._lock = threading.Lock()
         self._history = History()
         self._under_way: dict[int, tuple[str, str, float]] = {}
@@ -79,7 +112,7 @@ class Recorder:
             name = f"{message.topic()}-{message.partition()}"
             offsets, values = found.setdefault(name, (array("q"), array("q")))
             offsets.append(message.offset())
-            values.append(decode(message.value()))
+            values.append(self._content(message.value()))
         runs = tuple(Run(name, *columns) for name, columns in found.items())
         with self._lock:
             self.polled += sum(len(run.offsets) for run in runs)
@@ -105,6 +138,17 @@ class Recorder:
     def _add(self, event: Event) -> None:
         with self._lock:
             self._history.add(event)
+
+    def acks(self) -> Acks:
+        """The acknowledgements so far."""
+        with self._lock:
+            return Acks(self._history)
+
+    def first_ack_after(self, moment: float) -> float | None:
+        """When the first record that was sent after a moment was acknowledged."""
+        with self._lock:
+            ends = [send.ended for send in self._history.sends if send.outcome is Outcome.OK and send.invoked > moment]
+        return min(ends, default=None)
 
     def history(self) -> History:
         """The complete history; sends in flight end with an unknown outcome."""

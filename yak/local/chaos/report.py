@@ -1,14 +1,14 @@
 """The report of a run: counts, violated guarantees, and the write unavailability under each kind of fault."""
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Final
 
 from yak.local.chaos.nemesis import Struck
+from yak.local.chaos.recorder import Acks
 from yak.local.chaos.settling import Violation
-from yak.sim.history_checker.history import History, Outcome
+from yak.sim.history_checker.history import History
 from yak.sim.history_checker.report import HistoryReport
 
 AFTERWARDS_SECONDS: Final = 5.0
@@ -79,34 +79,6 @@ class ChaosReport:
             "notes": list(self.notes),
             "folder": self.folder,
         }
-
-
-class Acks:
-    """The sorted times of acknowledgements, by partition."""
-
-    def __init__(self, history: History) -> None:
-        self.by_partition: dict[str, list[float]] = {}
-        for send in history.sends:
-            if send.outcome is Outcome.OK:
-                self.by_partition.setdefault(send.partition, []).append(send.ended)
-        for times in self.by_partition.values():
-            times.sort()
-
-    def longest_pause(self, began_s: float, ended_s: float, *, inside: bool = False) -> float:
-        """The longest time between two acknowledgements of one partition that overlaps this interval, in seconds.
-
-        With `inside`, pauses that end after the interval are ignored.
-        """
-        longest = 0.0
-        for times in self.by_partition.values():
-            first = max(0, bisect_right(times, began_s) - 1)
-            last = min(len(times) - 1, bisect_left(times, ended_s) - inside)
-            longest = max(longest, max((times[n + 1] - times[n] for n in range(first, last)), default=0.0))
-        return round(longest, 3)
-
-    def end(self) -> float:
-        """The last acknowledgement of all partitions."""
-        return max((times[-1] for times in self.by_partition.values()), default=0.0)
 
 
 def unavailability(history: History, struck: Sequence[Struck]) -> tuple[tuple[Unavailability, ...], float]:

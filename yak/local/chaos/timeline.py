@@ -6,7 +6,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from yak.local.chaos.nemesis import Struck
-from yak.local.chaos.report import Acks
+from yak.local.chaos.recorder import Acks
 from yak.sim.history_checker.anomalies import Anomaly
 from yak.sim.history_checker.history import History
 

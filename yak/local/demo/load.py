@@ -1,6 +1,6 @@
-"""The demo's clients: each sends real data while the broker is killed, and tracks its acknowledgements.
+"""The demos' clients: each sends real data while brokers are killed, and records what is acknowledged.
 
-All of them use acks=all with idempotence, so a retry after the kill cannot store a duplicate.
+All of them use acks=all with idempotence, so a retry after a kill cannot store a duplicate.
 """
 
 import contextlib
@@ -9,203 +9,182 @@ import importlib.metadata
 import importlib.util
 import json
 import logging
-import subprocess
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Final
 
-from yak.errors import YakError
-from yak.local.bench.pauses import longest_pause
-from yak.local.broker_process import parse_error
-from yak.local.demo.ledger import Acknowledged
-from yak.local.demo.live_load import LiveLoad
-from yak.local.demo.sources import CSV_COLUMNS, host_name, process_samples, server_samples
-from yak.local.spawn import yak_argv, yak_environment
+from yak.client.connection import IMPATIENT, base_config
+from yak.client.errors import name_of
+from yak.local.chaos.recorder import Recorder
+from yak.local.demo.child import YakChild
+from yak.local.demo.sources import CSV_COLUMNS, host_name, process_samples, record_id, server_samples
+from yak.sim.history_checker.history import Outcome
 
-SAMPLES_PER_SECOND = 100
-CSV_KEY = "folder"
+SAMPLES_PER_SECOND: Final = 100
+CSV_KEY: Final = "folder"
 
 
-class LoadClient(Protocol):
-    """One client under load. Moments are `time.monotonic()`."""
+class Load(ABC):
+    """A thread that calls `send` at a steady rate until it is stopped."""
 
-    topic: str
-    what: str
-    name: str
+    def __init__(self, client_id: str, per_second: float) -> None:
+        self.client_id = client_id
+        self.enough = threading.Event()
+        self._per_second = per_second
+        self._thread = threading.Thread(target=self._run, name=client_id, daemon=True)
+
+    @abstractmethod
+    def send(self, number: int) -> None:
+        """Pass the `number`-th record of the load, counted from 0, to the producer."""
+
+    def idle(self, seconds: float) -> None:
+        """Let at most so much time pass until the next record."""
+        self.enough.wait(seconds)
 
     def start(self) -> None:
         """Start sending."""
+        self._thread.start()
 
-    def acknowledged_count(self) -> int:
-        """The number of acknowledged records so far, as far as this client reports it."""
+    def stop(self, timeout_seconds: float) -> None:
+        """Stop sending; records may still be in flight."""
+        self.enough.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_seconds)
 
-    def first_ack_after(self, moment: float) -> float | None:
-        """When the first record that was sent after a moment was acknowledged."""
+    def _run(self) -> None:
+        due, number, left = time.monotonic(), 0, 0.0
+        while not self.enough.is_set():
+            self.send(number)
+            number += 1
+            # Missed records are not caught up: the rate after a pause is the rate before it.
+            due = max(due + 1.0 / self._per_second, time.monotonic() - 1.0)
+            self.idle(0.0)
+            while (left := due - time.monotonic()) > 0 and not self.enough.is_set():
+                self.idle(left)
 
-    def longest_pause(self, since: float, until: float) -> float | None:
-        """Seconds of the longest time between two acknowledgements that overlaps this interval; None if unknown."""
 
-    def finish(self, timeout_seconds: float) -> list[Acknowledged]:
-        """Stop sending, wait for records in flight, and return the acknowledged records in the order of sending."""
+class LibrdkafkaLoad(Load):
+    """A load through confluent-kafka. After a lost connection its producer looks for the new leader at once."""
+
+    def __init__(self, bootstrap: str, client_id: str, per_second: float, **config: object) -> None:
+        import confluent_kafka
+
+        super().__init__(client_id, per_second)
+        self.name = f"confluent-kafka {confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"
+        self.last_error = ""
+        self._config = {
+            **base_config(bootstrap),
+            **IMPATIENT,
+            "client.id": client_id,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "delivery.timeout.ms": 60_000,
+            "topic.metadata.refresh.interval.ms": 1_000,
+            **config,
+        }
+        self._producer: Any = confluent_kafka.Producer(self._config)
+
+    def produce(self, topic: str, value: bytes, on_delivery: Callable[[Any, Any], None], **more: Any) -> bool:
+        """Pass a record to the producer, once it has room; return whether it took it before the load was stopped."""
+        import confluent_kafka
+
+        while not self.enough.is_set():
+            try:
+                self._producer.produce(topic, value, on_delivery=on_delivery, **more)
+            except BufferError:
+                self._producer.poll(0.05)
+            except confluent_kafka.KafkaException as error:
+                found = error.args[0]
+                self.last_error = str(found.str())
+                if not (found.fatal() or name_of(found) == "_FATAL"):
+                    self.on_refused(topic, found)
+                    return False
+                # After a fatal sequence error an idempotent producer refuses every record.
+                self._producer.purge()
+                self._producer.flush(1.0)
+                self._producer = confluent_kafka.Producer(self._config)
+            else:
+                return True
+        return False
+
+    def on_refused(self, topic: str, error: Any) -> None:
+        """The producer refused a record at once, for instance because its topic was deleted."""
+
+    def idle(self, seconds: float) -> None:
+        """Handle acknowledgements: `poll` returns at each of them, long before its timeout."""
+        self._producer.poll(seconds)
+
+    def flush(self, timeout_seconds: float) -> int:
+        """Stop sending, and wait for records in flight; return the number of records not acknowledged in time."""
+        self.stop(timeout_seconds)
+        return int(self._producer.flush(timeout_seconds))
+
+    def finish(self, timeout_seconds: float) -> None:
+        """Stop sending, and wait for records in flight."""
+        self.flush(timeout_seconds)
 
     def abandon(self) -> None:
-        """Stop at once after an error of the demo, whatever is in flight."""
+        """Stop at once, and drop records in flight."""
+        self.stop(1.0)
+        self._producer.purge()
 
 
-class _AckTimes:
-    """The acknowledged records, and the times of their acknowledgements."""
+class ServerMetrics(LibrdkafkaLoad):
+    """CPU and memory of this machine, sampled live, to the partitions of a topic in turn."""
 
-    def __init__(self) -> None:
-        self._sent_and_acked: list[tuple[float, float]] = []
-        self._acknowledged: dict[int, Acknowledged] = {}
+    what = "this machine's CPU and memory, live, keyed by host"
 
-    def note(self, number: int, sent_at: float, acknowledged: Acknowledged) -> None:
-        self._acknowledged[number] = acknowledged
-        self._sent_and_acked.append((sent_at, time.monotonic()))
-
-    def count(self) -> int:
-        return len(self._acknowledged)
-
-    def first_after(self, moment: float) -> float | None:
-        later = [acked for sent, acked in list(self._sent_and_acked) if sent > moment]
-        return min(later, default=None)
-
-    def longest_pause(self, since: float, until: float) -> float | None:
-        return longest_pause(sorted(acked for _, acked in list(self._sent_and_acked)), since, until)
-
-    def in_order(self) -> list[Acknowledged]:
-        return [self._acknowledged[number] for number in sorted(self._acknowledged)]
-
-
-class ServerMetrics(LiveLoad):
-    """CPU and memory of this machine, sampled live, through confluent-kafka."""
-
-    topic = "server_metrics"
-
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap, "yak-demo-metrics", SAMPLES_PER_SECOND)
-        self.what = "this machine's CPU and memory, live, keyed by host"
-        self._acks = _AckTimes()
+    def __init__(
+        self,
+        recorder: Recorder,
+        bootstrap: str,
+        topic: str = "server_metrics",
+        partitions: int = 1,
+        per_second: float = SAMPLES_PER_SECOND,
+    ) -> None:
+        super().__init__(bootstrap, "yak-demo-metrics", per_second)
+        self.topic = topic
+        self._recorder = recorder
+        self._partitions = partitions
         self._host = host_name()
         self._samples = server_samples(self._host)
 
-    def acknowledged_count(self) -> int:
-        """The number of acknowledged records so far."""
-        return self._acks.count()
-
-    def first_ack_after(self, moment: float) -> float | None:
-        """When the first record that was sent after a moment was acknowledged."""
-        return self._acks.first_after(moment)
-
-    def longest_pause(self, since: float, until: float) -> float | None:
-        """Seconds of the longest time between two acknowledgements that overlaps this interval."""
-        return self._acks.longest_pause(since, until)
-
-    def finish(self, timeout_seconds: float) -> list[Acknowledged]:
-        """Stop sending and wait for records in flight."""
-        self.stop(timeout_seconds)
-        return self._acks.in_order()
-
     def send(self, number: int) -> None:
         """Send one sample."""
-        sent_at, key, value = time.monotonic(), self._host.encode(), next(self._samples)
+        value, partition = next(self._samples), number % self._partitions
+        record = record_id(value)
 
-        def delivered(error: object, message: Any) -> None:
+        def delivered(error: Any, message: Any) -> None:
             if error is None:
-                self._acks.note(
-                    number, sent_at, Acknowledged(key, value, int(message.partition()), int(message.offset()))
-                )
+                self._recorder.sent(record, Outcome.OK, int(message.offset()))
+            else:
+                self._recorder.sent(record, Outcome.INFO, None, str(error))
 
-        self.producer.produce(self.topic, key=key, value=value, on_delivery=delivered)
-
-
-class CsvFile:
-    """A CSV file through `yak produce` in its own process, which ends with 0 only when all rows are stored."""
-
-    topic = "files"
-
-    def __init__(self, bootstrap: str, path: str, rows: int, seconds: float) -> None:
-        self.what = f"a CSV file of {rows} rows: Python's files, keyed by {CSV_KEY}"
-        self.name = "yak produce -f (its own process)"
-        self._path = path
-        self._rows = rows
-        arguments = ["produce", self.topic, "-f", path, "--csv-key", CSV_KEY, "--csv-value", "json"]
-        arguments += ["--rate", str(max(1, round(rows / seconds))), "-b", bootstrap, "-q", "--timeout", "60s"]
-        self._arguments = arguments
-        self._child: subprocess.Popen[str] | None = None
-        self._ended_well = False
-
-    def start(self) -> None:
-        """Start sending."""
-        self._child = subprocess.Popen(  # noqa: S603 - our own command, no shell
-            yak_argv(*self._arguments),
-            env=yak_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def acknowledged_count(self) -> int:
-        """The number of acknowledged records: all rows or none."""
-        return self._rows if self._ended_well else 0
-
-    def first_ack_after(self, moment: float) -> float | None:  # noqa: ARG002 - it only tells at its end
-        """None: the process reports no single record."""
-        return None
-
-    def longest_pause(self, since: float, until: float) -> float | None:  # noqa: ARG002 - likewise
-        """None: the process reports no single record."""
-        return None
-
-    def finish(self, timeout_seconds: float) -> list[Acknowledged]:
-        """Wait for the end. Raises the YakError that `yak produce` ended with."""
-        assert self._child is not None, "start it first"
-        try:
-            _, errors = self._child.communicate(timeout=timeout_seconds)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            _, errors = self._child.communicate()
-        if self._child.returncode != 0:
-            raise parse_error(errors, self._child.returncode) or YakError(
-                "demo-client",
-                f"yak produce of {self._path} ended with exit code {self._child.returncode}",
-                why=errors.strip().rpartition("\n")[2] or "it said nothing",
-            )
-        self._ended_well = True
-        return list(self._acknowledged())
-
-    def abandon(self) -> None:
-        """Stop at once."""
-        if self._child is not None and self._child.poll() is None:
-            self._child.kill()
-            self._child.communicate()
-
-    def _acknowledged(self) -> Iterator[Acknowledged]:
-        with open(self._path, encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                yield Acknowledged(row[CSV_KEY].encode(), csv_content(row))
+        self._recorder.sending(self.client_id, f"{self.topic}-{partition}", record)
+        if not self.produce(self.topic, value, delivered, key=self._host, partition=partition):
+            self._recorder.never_sent(record)
 
 
-class Processes:
+class Processes(Load):
     """This machine's processes through kafka-python, which shares no code with librdkafka; only if it is installed."""
 
     topic = "processes"
     what = "this machine's processes, live, keyed by pid"
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, recorder: Recorder, bootstrap: str) -> None:
         from kafka import KafkaProducer
 
         # It logs the intended kill to stderr.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        super().__init__("yak-demo-processes", SAMPLES_PER_SECOND)
         self.name = f"kafka-python {importlib.metadata.version('kafka-python')} (no librdkafka in it)"
-        self._enough = threading.Event()
-        self._acks = _AckTimes()
-        self._thread = threading.Thread(target=self._run, name="processes", daemon=True)
+        self._recorder = recorder
+        self._samples = process_samples()
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap,
-            client_id="yak-demo-processes",
+            client_id=self.client_id,
             acks="all",
             enable_idempotence=True,
             linger_ms=5,
@@ -223,65 +202,64 @@ class Processes:
             return False
         return importlib.util.find_spec("kafka") is not None
 
-    def start(self) -> None:
-        """Start sending."""
-        self._thread.start()
+    def send(self, number: int) -> None:  # noqa: ARG002 - the samples have numbers of their own
+        """Send one sample."""
+        key, value = next(self._samples)
+        record = record_id(value)
+        self._recorder.sending(self.client_id, f"{self.topic}-0", record)
+        sent = self._producer.send(self.topic, key=key, value=value)
+        sent.add_callback(lambda found: self._recorder.sent(record, Outcome.OK, int(found.offset)))
 
-    def acknowledged_count(self) -> int:
-        """The number of acknowledged records so far."""
-        return self._acks.count()
-
-    def first_ack_after(self, moment: float) -> float | None:
-        """When the first record that was sent after a moment was acknowledged."""
-        return self._acks.first_after(moment)
-
-    def longest_pause(self, since: float, until: float) -> float | None:
-        """Seconds of the longest time between two acknowledgements that overlaps this interval."""
-        return self._acks.longest_pause(since, until)
-
-    def finish(self, timeout_seconds: float) -> list[Acknowledged]:
+    def finish(self, timeout_seconds: float) -> None:
         """Stop sending and wait for records in flight."""
-        self._enough.set()
-        self._thread.join(timeout_seconds)
+        self.stop(timeout_seconds)
         self._producer.flush(timeout_seconds)
         self._producer.close(timeout=5)
-        return self._acks.in_order()
 
     def abandon(self) -> None:
         """Stop at once."""
-        self._enough.set()
-        if self._thread.is_alive():
-            self._thread.join(1.0)
+        self.stop(1.0)
         with contextlib.suppress(Exception):
             self._producer.close(timeout=0)
 
-    def _run(self) -> None:
-        began = time.monotonic()
-        for number, (key, value) in enumerate(process_samples()):
-            self._send(number, key, value)
-            if self._enough.wait(max(0.0, began + (number + 1) / SAMPLES_PER_SECOND - time.monotonic())):
-                return
 
-    def _send(self, number: int, key: bytes, value: bytes) -> None:
-        sent_at = time.monotonic()
+class CsvFile:
+    """A CSV file through `yak produce` in its own process, which ends with 0 only when all rows are stored."""
 
-        def stored(metadata: Any) -> None:
-            acknowledged = Acknowledged(key, value, int(metadata.partition), int(metadata.offset))
-            self._acks.note(number, sent_at, acknowledged)
+    topic = "files"
+    name = "yak produce -f (its own process)"
 
-        self._producer.send(self.topic, key=key, value=value).add_callback(stored)
+    def __init__(self, recorder: Recorder, bootstrap: str, path: str, rows: int, seconds: float) -> None:
+        self.what = f"a CSV file of {rows} rows: Python's files, keyed by {CSV_KEY}"
+        self._recorder = recorder
+        self._path = path
+        self._words = ["produce", self.topic, "-f", path, "--csv-key", CSV_KEY, "--csv-value", "json", "-b", bootstrap]
+        self._words += ["--rate", str(max(1, round(rows / seconds))), "-q", "--timeout", "60s"]
+        self._child: YakChild | None = None
+        self._records: list[int] = []
+
+    def start(self) -> None:
+        """Start sending."""
+        with open(self._path, encoding="utf-8", newline="") as file:
+            self._records = [csv_record_id(row) for row in csv.DictReader(file)]
+        for record in self._records:
+            self._recorder.sending("yak-produce", f"{self.topic}-0", record)
+        self._child = YakChild(self._words)
+
+    def finish(self, timeout_seconds: float) -> None:
+        """Wait for the end. Raises the YakError that `yak produce` ended with."""
+        assert self._child is not None, "start it first"
+        if self._child.end(timeout_seconds) != 0:
+            raise self._child.failure(f"yak produce of {self._path}")
+        for record in self._records:
+            self._recorder.sent(record, Outcome.OK, None)
+
+    def abandon(self) -> None:
+        """Stop at once."""
+        if self._child is not None:
+            self._child.end()
 
 
-def csv_content(row: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """The content of a CSV row without its key column, independent of the order and spacing of its JSON."""
-    return tuple((column, row[column]) for column in CSV_COLUMNS if column != CSV_KEY)
-
-
-def content_of(topic: str, value: bytes) -> object:
-    """The identifying content of a topic's record; the bytes themselves for a foreign record."""
-    if topic != CsvFile.topic:
-        return value
-    try:
-        return csv_content({column: str(text) for column, text in json.loads(value).items()})
-    except (ValueError, KeyError, AttributeError):
-        return value
+def csv_record_id(row: dict[str, str]) -> int:
+    """The number of a CSV row's record, whose value is JSON without the key's column."""
+    return record_id(json.dumps({column: row[column] for column in CSV_COLUMNS if column != CSV_KEY}).encode())

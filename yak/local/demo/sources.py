@@ -7,12 +7,28 @@ import socket
 import sys
 import sysconfig
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
+from yak.sim.history_checker.history import UNREADABLE
+
 CSV_COLUMNS = ("row", "folder", "file", "size_bytes", "modified")
+
+
+def record_id(value: bytes | None) -> int:
+    """The unique number of a record by its value: its number among its source's, and a checksum of its content.
+
+    The spacing and the order of its JSON do not matter. UNREADABLE for a record of another source.
+    """
+    try:
+        fields = json.loads(value or b"")
+        number = int(fields["sample"] if "sample" in fields else fields["row"])
+    except (ValueError, KeyError, TypeError):
+        return UNREADABLE
+    return (number & 0x7FFFFFFF) << 32 | zlib.crc32(json.dumps(fields, sort_keys=True).encode())
 
 
 def host_name() -> str:

@@ -16,7 +16,21 @@ def to_lines(history: History) -> Iterator[str]:
     """One line per event."""
     yield json.dumps(["first", history.first_offsets])
     for event in history.events():
-        yield json.dumps(_words(event), separators=(",", ":"))
+        yield to_line(event)
+
+
+def to_line(event: Event) -> str:
+    """One event, without the line's end."""
+    return json.dumps(_words(event), separators=(",", ":"))
+
+
+def from_line(line: str) -> Event | None:
+    """The event of a line; None for anything else, such as the partial line of a killed process."""
+    try:
+        kind, *words = json.loads(line)
+        return _event(kind, words)
+    except (ValueError, TypeError, AttributeError):
+        return None
 
 
 def from_lines(lines: Iterable[str]) -> History:

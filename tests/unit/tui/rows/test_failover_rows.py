@@ -3,7 +3,7 @@
 import pytest
 
 from yak.errors import UsageError
-from yak.local.demo.live_ledger import Counts
+from yak.local.demo.delivery_statistics import Counts
 from yak.tui.demo.state import DemoState, Pause
 from yak.tui.look import Look
 from yak.tui.rows.cells import Cell

@@ -2,7 +2,7 @@
 
 A writer numbers the records of each partition 0, 1, 2, ... A reader sees each partition in offset order. A record that
 is both acknowledged and read is counted and forgotten, so memory is bounded by the records in flight. For the same
-history the counts equal those of `ledger.compare` once everything has been read.
+history the counts equal those of `delivery.deliveries` once everything has been read.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from yak.ids import Offset, TopicPartition
-from yak.local.demo.ledger import Verdict
 
 _UNCONFIRMED_KEPT_MAX: Final = 100_000
 """Limit of a partition's unacknowledged read records; later acknowledgements of older ones are not matched."""
@@ -47,19 +46,6 @@ class Counts:
         """The final counts, once everything stored has been read: records that were not read are lost."""
         return replace(self, lost=self.lost + self.waiting, waiting=0, oldest_waiting_ms=0.0)
 
-    def verdict(self, topic: str = "") -> Verdict:
-        """The counts as a demo's `Verdict`."""
-        return Verdict(
-            topic,
-            self.acknowledged,
-            self.read,
-            self.lost,
-            self.duplicated,
-            self.moved,
-            self.reordered,
-            self.unconfirmed,
-        )
-
 
 @dataclass(slots=True)
 class _Partition:
@@ -78,19 +64,19 @@ class _Partition:
     lost: set[int] = field(default_factory=set)
 
 
-class LiveLedger:
+class DeliveryStatistics:
     """Collects the writers' acknowledgements and the readers' records. Not thread-safe."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._counts = Counts()
 
-    def note_acknowledged(self, place: TopicPartition, number: int, offset: Offset | None, now_ms: float) -> None:
+    def note_acknowledged(self, partition: TopicPartition, number: int, offset: Offset | None, now_ms: float) -> None:
         """The writer's record `number` is acknowledged, at an offset if that is known."""
-        known, counts = self._of(place), self._counts
+        known, counts = self._of(partition), self._counts
         counts.acknowledged += 1
         if number in known.unconfirmed:
-            self._compare_places(offset, known.unconfirmed.pop(number))
+            self._compare_offsets(offset, known.unconfirmed.pop(number))
         elif number in known.holes:
             known.lost.add(number)
             known.waiting[number] = (offset, now_ms)
@@ -105,9 +91,9 @@ class LiveLedger:
         """A record was read that this load did not write."""
         self._counts.strange += 1
 
-    def note_read(self, place: TopicPartition, number: int, offset: Offset) -> None:
+    def note_read(self, partition: TopicPartition, number: int, offset: Offset) -> None:
         """A reader got a record."""
-        known, counts = self._of(place), self._counts
+        known, counts = self._of(partition), self._counts
         if offset < known.next_offset:
             counts.read_again += 1
             return
@@ -125,7 +111,7 @@ class LiveLedger:
             return
         acknowledged = known.waiting.pop(number, None)
         if acknowledged is not None:
-            self._compare_places(acknowledged[0], offset)
+            self._compare_offsets(acknowledged[0], offset)
         else:
             known.unconfirmed[number] = offset
             if len(known.unconfirmed) > _UNCONFIRMED_KEPT_MAX:
@@ -144,8 +130,8 @@ class LiveLedger:
             oldest_waiting_ms=max(now_ms - min(_first_waiting(partitions), default=now_ms), 0.0),
         )
 
-    def _of(self, place: TopicPartition) -> _Partition:
-        return self._partitions.setdefault(place, _Partition())
+    def _of(self, partition: TopicPartition) -> _Partition:
+        return self._partitions.setdefault(partition, _Partition())
 
     def _skip_to(self, known: _Partition, number: int) -> None:
         """The reader is past these numbers: acknowledged ones are lost, unless they arrive later."""
@@ -154,8 +140,8 @@ class LiveLedger:
             if skipped in known.waiting:
                 known.lost.add(skipped)
 
-    def _compare_places(self, told: Offset | None, found: Offset) -> None:
-        if told is not None and told != found:
+    def _compare_offsets(self, acknowledged: Offset | None, found: Offset) -> None:
+        if acknowledged is not None and acknowledged != found:
             self._counts.moved += 1
 
 

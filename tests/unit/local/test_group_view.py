@@ -6,43 +6,56 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.local.demo.group_events import Began, Committed, Event, Given, NotCommitted, Read, Taken, from_line, to_line
-from yak.local.demo.group_ledger import GroupLedger, Place, totals
+from yak.local.demo.group_view import GroupView, Handover, Hold, handovers, partition_counts, total
+from yak.sim.history_checker.history import Assign, Commit, Event, History, Outcome, Poll, Send, run
+from yak.sim.history_checker.json_lines import from_line, to_line
 
 
 class Told:
     """A transcript: each line happens a second after the one before."""
 
     def __init__(self):
-        self.events: list[tuple[str, Event]] = []
+        self.events: list[Event] = []
 
     @property
     def now(self):
         return float(len(self.events))
 
     def given(self, member, *partitions):
-        self.events.append((member, Given(self.now, partitions)))
+        self.events.append(Assign(member, self.now, {name_of(each): None for each in partitions}, (), "g"))
 
     def taken(self, member, *partitions):
-        self.events.append((member, Taken(self.now, partitions)))
+        self.events.append(Assign(member, self.now, {}, tuple(map(name_of, partitions)), "g"))
 
     def read(self, member, partition, *offsets):
         for offset in offsets:
-            self.events.append((member, Read(self.now, partition, offset, checksum_of(partition, offset))))
+            found = run(name_of(partition), [(offset, content_of(partition, offset))])
+            self.events.append(Poll(member, self.now, self.now, (found,)))
 
     def committed(self, member, partition, offset):
-        self.events.append((member, Committed(self.now, self.now - 0.5, ((partition, offset),))))
+        self.events.append(Commit(member, "g", self.now - 0.5, self.now, Outcome.OK, {name_of(partition): offset}))
 
-    def ledger(self):
-        return GroupLedger.of(self.events)
+    def view(self):
+        return GroupView.of(self.events)
+
+    def counts(self, acknowledged, partitions=1):
+        """The counts when these records, by place, were acknowledged to the producer."""
+        history = History()
+        for (partition, offset), content in sorted(acknowledged.items()):
+            history.add(Send("w", name_of(partition), content, 0.0, 0.0, Outcome.OK, offset))
+        return partition_counts(history, self.events, [name_of(each) for each in range(partitions)])
 
 
-def checksum_of(partition, offset):
+def name_of(partition):
+    return f"t-{partition}"
+
+
+def content_of(partition, offset):
     return partition * 1000 + offset
 
 
 def stored(*places):
-    return {Place(*place): checksum_of(*place) for place in places}
+    return {place: content_of(*place) for place in places}
 
 
 def all_of(partition, end):
@@ -52,24 +65,21 @@ def all_of(partition, end):
 @pytest.mark.parametrize(
     "event",
     [
-        Began(1.5, 41),
-        Given(1.5, (0, 3)),
-        Given(1.5, ()),
-        Taken(1.5, (2,), False),
-        Read(1.5, 2, 17, 99),
-        Committed(2.5, 1.5, ((0, 4), (3, 9))),
-        NotCommitted(1.5, "no coordinator"),
+        Assign("m", 1.5, {"t-0": None, "t-3": None}, (), "g"),
+        Assign("m", 1.5, {}, ("t-2",), "g"),
+        Commit("m", "g", 1.5, 2.5, Outcome.OK, {"t-0": 4, "t-3": 9}),
+        Commit("m", "g", 1.5, 2.5, Outcome.INFO, {"t-0": 4}),
+        Poll("m", 1.0, 1.5, (run("t-2", [(17, 99)]),)),
     ],
 )
-def test_what_a_member_tells_is_read_back_as_it_was(event):
+def test_event_of_a_member_is_read_back_as_it_was(event):
     assert from_line(to_line(event) + "\n") == event
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["", "\n", '{"event":"rea', "[1]", "7", '{"event":"sung"}', '{"event":"began","at":1}', '{"at":1,"pid":2}', "null"],
+    "line", ["", "\n", '["poll","m",1', "[1]", "7", '["sung"]', '["poll","m"]', '{"at":1,"pid":2}', "null"]
 )
-def test_a_line_that_is_no_event_is_none(line):
+def test_line_that_is_no_event_is_none(line):
     assert from_line(line) is None
 
 
@@ -81,10 +91,10 @@ def test_a_partition_handed_over_at_its_last_commit_is_read_once():
     told.taken("a", 0)
     told.given("b", 0)
     told.read("b", 0, 3, 4)
-    (verdict,) = told.ledger().verdicts(all_of(0, 5), 1)
-    assert verdict.holds
-    assert (verdict.readers, verdict.acknowledged, verdict.read) == (("a", "b"), 5, 5)
-    assert (verdict.lost, verdict.twice_committed, verdict.twice_uncommitted, verdict.unconfirmed) == (0, 0, 0, 0)
+    (found,) = told.counts(all_of(0, 5))
+    assert found.holds
+    assert (found.readers, found.acknowledged, found.read) == (("a", "b"), 5, 5)
+    assert (found.lost, found.twice_committed, found.twice_uncommitted, found.unconfirmed) == (0, 0, 0, 0)
 
 
 def test_what_was_not_committed_when_its_reader_died_may_be_read_again_and_is_counted():
@@ -95,9 +105,9 @@ def test_what_was_not_committed_when_its_reader_died_may_be_read_again_and_is_co
     told.read("a", 0, 2, 3)
     told.given("b", 0)
     told.read("b", 0, 2, 3, 4)
-    (verdict,) = told.ledger().verdicts(all_of(0, 5), 1)
-    assert verdict.holds
-    assert (verdict.twice_committed, verdict.twice_uncommitted) == (0, 2)
+    (found,) = told.counts(all_of(0, 5))
+    assert found.holds
+    assert (found.twice_committed, found.twice_uncommitted) == (0, 2)
 
 
 def test_what_was_committed_before_the_hand_over_must_not_be_read_again():
@@ -107,9 +117,9 @@ def test_what_was_committed_before_the_hand_over_must_not_be_read_again():
     told.committed("a", 0, 2)
     told.given("b", 0)
     told.read("b", 0, 1, 2)
-    (verdict,) = told.ledger().verdicts(all_of(0, 3), 1)
-    assert not verdict.holds
-    assert (verdict.twice_committed, verdict.twice_uncommitted) == (1, 1)
+    (found,) = told.counts(all_of(0, 3))
+    assert not found.holds
+    assert (found.twice_committed, found.twice_uncommitted) == (1, 1)
 
 
 def test_what_the_coordinator_says_is_committed_counts_though_no_member_was_told():
@@ -119,7 +129,7 @@ def test_what_the_coordinator_says_is_committed_counts_though_no_member_was_told
     told.committed("the coordinator", 0, 2)
     told.given("b", 0)
     told.read("b", 0, 1)
-    assert told.ledger().verdicts(all_of(0, 2), 1)[0].twice_committed == 1
+    assert told.counts(all_of(0, 2))[0].twice_committed == 1
 
 
 def test_a_commit_that_was_acknowledged_after_the_hand_over_does_not_bind_it():
@@ -129,8 +139,8 @@ def test_a_commit_that_was_acknowledged_after_the_hand_over_does_not_bind_it():
     told.given("b", 0)
     told.committed("a", 0, 1)
     told.read("b", 0, 0)
-    (verdict,) = told.ledger().verdicts(all_of(0, 1), 1)
-    assert (verdict.holds, verdict.twice_uncommitted) == (True, 1)
+    (found,) = told.counts(all_of(0, 1))
+    assert (found.holds, found.twice_uncommitted) == (True, 1)
 
 
 def test_a_member_that_goes_back_behind_its_own_commit_breaks_the_promise():
@@ -139,7 +149,7 @@ def test_a_member_that_goes_back_behind_its_own_commit_breaks_the_promise():
     told.read("a", 0, 0, 1)
     told.committed("a", 0, 2)
     told.read("a", 0, 1)
-    assert told.ledger().verdicts(all_of(0, 2), 1)[0].twice_committed == 1
+    assert told.counts(all_of(0, 2))[0].twice_committed == 1
 
 
 def test_members_are_heard_in_any_order_and_counted_by_time():
@@ -152,43 +162,40 @@ def test_members_are_heard_in_any_order_and_counted_by_time():
     shuffled = told.events[:]
     random.Random(7).shuffle(shuffled)
     assert shuffled != told.events
-    assert GroupLedger.of(shuffled).verdicts(all_of(0, 1), 1)[0].twice_committed == 1
+    assert GroupView.of(shuffled).twice_committed[0] == 1
 
 
 def test_a_record_that_nobody_read_or_that_has_another_content_is_lost():
     told = Told()
     told.given("a", 0)
     told.read("a", 0, 0, 2)
-    changed = all_of(0, 3) | {Place(0, 2): -1}
-    ledger = told.ledger()
-    assert ledger.missing(changed) == 1
-    (verdict,) = ledger.verdicts(changed, 1)
-    assert (verdict.read, verdict.lost, verdict.holds) == (2, 2, False)
+    (found,) = told.counts(all_of(0, 3) | {(0, 2): 9999})
+    assert (found.read, found.lost, found.holds) == (2, 2, False)
 
 
 def test_a_record_that_was_never_acknowledged_may_be_read_and_is_shown():
     told = Told()
     told.given("a", 0)
     told.read("a", 0, 0, 1)
-    (verdict,) = told.ledger().verdicts(all_of(0, 1), 1)
-    assert (verdict.holds, verdict.unconfirmed) == (True, 1)
+    (found,) = told.counts(all_of(0, 1))
+    assert (found.holds, found.unconfirmed) == (True, 1)
 
 
 def test_who_reads_what_and_whether_it_is_shared_evenly():
     told = Told()
     told.given("a", 0, 1, 2)
-    ledger = told.ledger()
-    assert not ledger.is_shared_evenly(("a", "b"), 4)
+    view = told.view()
+    assert not view.is_shared_evenly(("a", "b"), 4)
     told.taken("a", 2)
     told.given("b", 2)
-    assert not told.ledger().is_shared_evenly(("a", "b"), 4)  # nobody has 3
+    assert not told.view().is_shared_evenly(("a", "b"), 4)  # nobody has 3
     told.given("b", 3)
-    ledger = told.ledger()
-    assert ledger.is_shared_evenly(("a", "b"), 4)
-    assert not ledger.is_shared_evenly(("a", "b", "c"), 4)
-    assert (ledger.partitions_of("a"), ledger.partitions_of("b")) == ((0, 1), (2, 3))
-    ledger.note("c", Given(9.0, (3,)))
-    assert not ledger.is_shared_evenly(("a", "b"), 4)  # 3 has two readers
+    view = told.view()
+    assert view.is_shared_evenly(("a", "b"), 4)
+    assert not view.is_shared_evenly(("a", "b", "c"), 4)
+    assert [[hold.partition for hold in view.holds_of(name)] for name in "ab"] == [[0, 1], [2, 3]]
+    view.note(Assign("c", 9.0, {"t-3": None}, (), "g"))
+    assert not view.is_shared_evenly(("a", "b"), 4)  # 3 has two readers
 
 
 def test_the_dead_member_leaves_what_it_had_with_how_far_it_was():
@@ -196,14 +203,14 @@ def test_the_dead_member_leaves_what_it_had_with_how_far_it_was():
     told.given("a", 1, 0)
     told.read("a", 0, 0, 1, 2)
     told.committed("a", 0, 1)
-    ledger = told.ledger()
-    assert [hold.uncommitted for hold in ledger.holds_of("a")] == [2, 0]
-    dead = ledger.note_dead("a")
+    view = told.view()
+    assert [hold.uncommitted for hold in view.holds_of("a")] == [2, 0]
+    dead = view.note_dead("a")
     assert [(hold.partition, hold.first_offset, hold.read_to, hold.settled) for hold in dead] == [
         (0, 0, 3, 1),
         (1, None, None, 0),
     ]
-    assert ledger.holds_of("a") == ()
+    assert view.holds_of("a") == ()
 
 
 def test_the_next_commit_is_one_that_was_asked_for_after_the_kill():
@@ -214,25 +221,25 @@ def test_the_next_commit_is_one_that_was_asked_for_after_the_kill():
     asked_at = told.now - 1.5
     told.read("a", 0, 1)
     told.committed("a", 0, 2)
-    ledger = told.ledger()
-    assert ledger.first_commit_after(asked_at, "a") == 4.0
-    assert ledger.first_commit_after(asked_at, "b") is None
-    assert ledger.first_commit_after(9.0, "a") is None
+    view = told.view()
+    assert view.first_commit_after(asked_at, "a") == 4.0
+    assert view.first_commit_after(asked_at, "b") is None
+    assert view.first_commit_after(9.0, "a") is None
 
 
-def test_partitions_that_changed_hands_are_those_given_since():
+def test_partitions_that_changed_hands_are_those_assigned_since():
     told = Told()
     told.given("a", 0, 1)
     told.given("b", 1)
-    assert [(hold.member, hold.partition) for hold in told.ledger().given_since(0.5)] == [("b", 1)]
+    assert [(hold.member, hold.partition) for hold in told.view().assigned_since(0.5)] == [("b", 1)]
 
 
 def test_totals_add_up():
     told = Told()
     told.given("a", 0, 1)
     told.read("a", 0, 0)
-    verdicts = told.ledger().verdicts(stored((0, 0), (1, 0)), 2)
-    assert totals(verdicts) == {
+    parts = told.counts(stored((0, 0), (1, 0)), 2)
+    assert total(parts) == {
         "acknowledged": 2,
         "read": 1,
         "lost": 1,
@@ -272,24 +279,38 @@ def run_group(steps, begin_at):
 @given(STEPS)
 def test_a_group_that_keeps_its_promise_is_found_to(steps):
     told, seen, _, again = run_group(steps, lambda committed: committed)
-    (verdict,) = told.ledger().verdicts(all_of(0, seen), 1)
-    assert verdict.holds
-    assert (verdict.read, verdict.twice_committed, verdict.twice_uncommitted) == (seen, 0, again)
+    (found,) = told.counts(all_of(0, seen))
+    assert found.holds
+    assert (found.read, found.twice_committed, found.twice_uncommitted) == (seen, 0, again)
 
 
 @given(STEPS)
 def test_a_reader_that_begins_before_the_last_commit_is_caught(steps):
     told, seen, committed, _ = run_group([*steps, ("read", 2), ("hand over", 1)], lambda committed: committed - 1)
-    told.read(told.events[-1][0], 0, committed - 1)
-    (verdict,) = told.ledger().verdicts(all_of(0, seen), 1)
-    assert not verdict.holds
+    told.read(told.events[-1].process, 0, committed - 1)
+    (found,) = told.counts(all_of(0, seen))
+    assert not found.holds
 
 
 @given(STEPS)
 def test_a_reader_that_begins_after_the_last_commit_loses_what_is_between(steps):
     told, seen, committed, _ = run_group([*steps, ("commit", 1), ("die", 1)], lambda committed: committed + 1)
-    told.read(told.events[-1][0], 0, committed + 1)
-    (verdict,) = told.ledger().verdicts(all_of(0, max(seen, committed + 2)), 1)
-    read = {event.offset for _, event in told.events if isinstance(event, Read)}
-    assert verdict.lost == len(set(range(max(seen, committed + 2))) - read)
-    assert verdict.holds is (verdict.lost == 0)
+    told.read(told.events[-1].process, 0, committed + 1)
+    (found,) = told.counts(all_of(0, max(seen, committed + 2)))
+    read = told.view().read[0]
+    assert found.lost == len(set(range(max(seen, committed + 2))) - read)
+    assert found.holds is (found.lost == 0)
+
+
+def test_a_partition_goes_to_the_first_that_read_it():
+    dead = (
+        Hold("a", 0, 1.0, 0, first_offset=0, read_to=9, committed=7),
+        Hold("a", 1, 1.0, 4),
+    )
+    later = (
+        Hold("b", 0, 5.0, 7),
+        Hold("c", 0, 6.0, 7, first_offset=7),
+        Hold("c", 1, 5.0, 4, first_offset=4),
+    )
+    assert handovers(dead, later, {0: 7, 1: 4}) == (Handover(0, 7, 9, "c", 7), Handover(1, 4, 4, "c", 4))
+    assert [each.again for each in handovers(dead, later, {0: 7, 1: 4})] == [2, 0]

@@ -1,0 +1,221 @@
+"""`yak demo spark`: live metrics into YAK, two jobs, Spark killed, a broker killed, all totals compared."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from yak.client.admin import Admin
+from yak.local.cluster import UpSettings
+from yak.local.demo.scenario import FINISH_SECONDS, Reporter, Result, Scenario, Settings
+from yak.spark.demo.metrics import SAMPLES_PER_SECOND, TOPIC, MetricsLoad, samples
+from yak.spark.demo.pipeline import COUNTS, STATS
+from yak.spark.demo.results import Results
+from yak.spark.demo.spark_process import SparkProcess, rate_of
+from yak.spark.demo.totals import WINDOW_MS, MetricCounts, Place, compare
+
+BROKERS: Final = 3
+PARTITIONS: Final = 4
+_RESULT_PARTITIONS: Final = 2
+_STOP_SECONDS: Final = 60.0
+_SUMS: Final = {
+    "sent": "sent",
+    "counted": "counted",
+    "in_stats": "in stats",
+    "windows": "",
+    "differing": "differing windows",
+}
+"""The summed counts, and their names for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A snapshot of the pipeline, for display."""
+
+    sent: int
+    counted: int
+    in_stats: int
+    spark: str
+    """starting, running or killed; empty before Spark is started."""
+    batch: int | None
+    records_per_second: float
+    brokers: tuple[tuple[int, bool], ...]
+    counts: dict[Place, int]
+    stats: dict[Place, dict[str, object]]
+
+    def summary(self) -> str:
+        """The state in one line."""
+        spark = f"Spark batch {self.batch}" if self.spark == "running" else f"Spark {self.spark or 'comes next'}"
+        down = [str(node) for node, is_up in self.brokers if not is_up]
+        brokers = f"broker {', '.join(down)} is dead" if down else f"{len(self.brokers)} brokers"
+        return f"sent {self.sent}, counted {self.counted}; {spark}; {brokers}"
+
+
+class SparkScenario(Scenario):
+    """Start, send, compute, kill Spark, start it again and kill a broker, catch up, compare."""
+
+    TIMES = (
+        "spark_start_ms",  # from the start of Spark's process to the first result in a topic
+        "spark_resume_ms",
+        "caught_up_ms",  # from the last record to Spark's result that includes it
+    )
+    ERROR = "demo-spark"
+    PATIENCE_SECONDS = 120.0
+    """Bound for Spark's start, and for catching up, on a slow machine."""
+    POLL_SECONDS = 0.25
+    load: MetricsLoad
+    results: Results
+    spark: SparkProcess
+
+    def __init__(self, settings: Settings, reporter: Reporter) -> None:
+        super().__init__(settings, reporter)
+        self.brokers: dict[int, bool] = {}
+        self.spark_killed: dict[str, int] = {}
+        self.broker_killed: dict[str, int] = {}
+        self.found: tuple[MetricCounts, ...] = ()
+
+    def steps(self) -> Sequence[Callable[[], None]]:
+        """The steps."""
+        return (
+            self.start_brokers, self.send, self.compute, self.kill_spark, self.resume, self.catch_up, self.compare,
+        )  # fmt: skip
+
+    def start_brokers(self) -> None:
+        """Start the brokers."""
+        status = self.start(UpSettings(port=0, brokers=BROKERS, leaders=BROKERS))
+        self.brokers = {broker.node_id: True for broker in status.brokers}
+        self.say(f"ready in {self.times['start_ms']:.0f} ms, Redis included")
+
+    def send(self) -> None:
+        """Start the producer."""
+        self.step("Send this machine's metrics, live")
+        for topic, partitions in ((TOPIC, PARTITIONS), (COUNTS, _RESULT_PARTITIONS), (STATS, _RESULT_PARTITIONS)):
+            self.create_topic(topic, partitions=partitions, replication_factor=BROKERS)
+        self.load = MetricsLoad(self.bootstrap)
+        self.results = Results(self.bootstrap, _RESULT_PARTITIONS)
+        self.spark = SparkProcess(self.bootstrap, self.work)
+        self.parts.append(self.spark)
+        names = [metric for metric, _ in samples()]
+        self.say(f"{TOPIC}: {', '.join(names)}, {len(names) * SAMPLES_PER_SECOND} records/s")
+        self.say(f"by {self.load.name}")
+        self.say(f"acks=all, idempotent, {PARTITIONS} partitions of {BROKERS} replicas")
+        self.start_load(self.load, self.results)
+
+    def compute(self) -> None:
+        """Start Spark."""
+        self.step(f"Start Spark: the jobs counts and stats, windows of {WINDOW_MS // 1000} s")
+        began = time.monotonic()
+        self.spark.start()
+        self.wait("Spark's first results are there", lambda: min(self.results.counted()) > 0)
+        took_ms = self.took("spark_start_ms", began)
+        self.say(f"first results {took_ms / 1000:.1f} s after its start (process {self.spark.pid})")
+        self.say(f"they go to {COUNTS} and {STATS}; what is shown is read from there")
+        self.go_on(self.settings.load_seconds / 3)
+
+    def kill_spark(self) -> None:
+        """Kill Spark."""
+        pid, batch = self.spark.pid or 0, self.spark.batch()
+        self.step(f"Kill Spark in the middle of it: kill -9 {pid}")
+        count = self.spark.kill()
+        self.spark_killed = {"pid": pid, "processes": count}
+        before = self.load.sent.count
+        self.go_on(self.settings.load_seconds / 6)
+        self.say(f"{count} processes gone, Java and Python's workers too, after batch {batch}")
+        self.say(f"YAK took {self.load.sent.count - before} records meanwhile")
+
+    def resume(self) -> None:
+        """Start Spark again, and kill a broker."""
+        self.step("Start Spark again on its checkpoints, and kill a broker meanwhile")
+        before, began = self.results.records, time.monotonic()
+        self.spark.start()
+        self.go_on(self.settings.load_seconds / 12)
+        topic = Admin(self.bootstrap).metadata().require_topic(TOPIC)
+        node = next(each.leader for each in topic.partitions if each.number == 0)
+        pid = self.cluster.kill(node).pid
+        self.broker_killed = {"node_id": node, "pid": pid}
+        self.brokers[node] = False
+        self.say(f"broker {node} killed: kill -9 {pid}; it led partition 0 of {TOPIC}")
+        self.wait("Spark goes on", lambda: self.results.records > before)
+        took_ms = self.took("spark_resume_ms", began)
+        self.say(f"Spark's next results {took_ms / 1000:.1f} s after its start")
+        self.go_on(self.settings.load_seconds / 3)
+
+    def catch_up(self) -> None:
+        """Start the broker again, end the load, and let Spark read the rest."""
+        node = self.broker_killed["node_id"]
+        self.step(f"Start broker {node} again, stop the metrics, let Spark catch up")
+        self.cluster.restart(node)
+        self.brokers[node] = True
+        self.go_on(self.settings.load_seconds / 12)
+        self.load.finish(FINISH_SECONDS)
+        began, count = time.monotonic(), self.load.sent.count
+        # A surplus of records ends the wait too, and so does its time: the comparison then shows where they differ.
+        until = began + self.PATIENCE_SECONDS
+        self.wait(
+            "Spark counts all that was sent",
+            lambda: min(self.results.counted()) >= count or time.monotonic() > until,
+        )
+        self.took("caught_up_ms", began)
+        counted = " and ".join(map(str, self.results.counted()))
+        self.say(f"{count} records acknowledged; in the results {counted}")
+
+    def compare(self) -> None:
+        """Compare the totals of each window."""
+        self.step("Compare every window with what the producer counted itself")
+        self.found = compare(self.load.sent, self.results.counts(), self.results.stats())
+        windows = sum(each.windows for each in self.found)
+        self.say(f"{windows} windows of {WINDOW_MS // 1000} s: count, mean, min, max")
+        self.look()
+        self.spark.stop(_STOP_SECONDS)
+
+    def result(self) -> Result:
+        """The result."""
+        sums = {name: sum(getattr(each, name) for each in self.found) for name in _SUMS}
+        first_ms, second_ms = self.times["spark_start_ms"] or 0.0, self.times["spark_resume_ms"] or 0.0
+        records = self.results.records
+        notes = [
+            ", ".join(f"{words} {sums[name]}" for name, words in _SUMS.items() if words),
+            f"results read {records}: a window is written anew when it changes, and after a crash",
+            f"first results {first_ms / 1000:.1f} s after Spark's start, {second_ms / 1000:.1f} s after the second",
+            f"the whole demo {(self.times['total_ms'] or 0.0) / 1000:.0f} s",
+        ]
+        commands = [
+            ("yak spark jobs", "what else there is"),
+            ("yak demo spark --keep", "this again, and leave the cluster running"),
+        ]
+        if self.settings.keep:
+            to = f"-b {self.bootstrap.partition(',')[0]} --to latest --follow"
+            commands = [
+                (f"yak spark run stats -t server_metrics --field value {to}", ""),
+                (f"yak down --data-dir {self.where}", ""),
+            ]
+        fields = {
+            **sums,
+            "results_read": records,
+            "spark_killed": self.spark_killed,
+            "broker_killed": self.broker_killed,
+            "metrics": [{**asdict(each), "ok": each.holds} for each in self.found],
+            **self.common_fields(),
+        }
+        holds = bool(self.found) and all(each.holds for each in self.found)
+        rows = [asdict(each) for each in self.found]
+        return Result(holds, "every window is exactly what the producer counted", rows, notes, commands, fields)
+
+    def look(self) -> None:
+        """Report the state of the pipeline. Raises the YakError that Spark ended with, if it ended by itself."""
+        if not self.parts:
+            return
+        self.spark.check()
+        counted, in_stats = self.results.counted()
+        look = Look(
+            self.load.sent.count,
+            counted,
+            in_stats,
+            self.spark.state(),
+            self.spark.batch(),
+            rate_of(self.spark.progress()),
+            tuple(sorted(self.brokers.items())),
+            self.results.counts(),
+            self.results.stats(),
+        )
+        self.reporter.progress(look.summary(), look)

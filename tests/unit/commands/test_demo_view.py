@@ -1,0 +1,73 @@
+"""What `yak demo` prints of a scenario, without running one."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+
+from yak.commands.demo_view import Terminal, aligned
+from yak.commands.isr_view import BAD
+
+
+class Out:
+    """Keeps the lines that are printed, and their colours."""
+
+    def __init__(self):
+        self.stderr = io.StringIO()
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def paint(self, text, colour):
+        return f"{colour}:{text}"
+
+
+@pytest.fixture
+def terminal():
+    return Terminal(SimpleNamespace(out=Out(), quiet=False))
+
+
+def test_table_has_a_header_and_a_colour_for_each_row(terminal):
+    rows = [
+        {"member": "member-1", "pid": 41, "partitions": "0, 3, 4", "messages read": 371},
+        {"member": "member-2", "pid": 42, "partitions": "killed", "messages read": 20},
+    ]
+    terminal.table(rows, [True, False])
+    assert terminal._out.notes == [
+        "      MEMBER    PID  PARTITIONS  MESSAGES READ",
+        "      member-1   41  0, 3, 4               371",
+        f"      {BAD}:member-2   42  killed                 20",
+    ]
+
+
+def test_table_without_rows_prints_nothing(terminal):
+    terminal.table([], [])
+    assert terminal._out.notes == []
+
+
+def test_step_has_its_number_and_the_number_of_steps(terminal):
+    terminal.step(2, 7, "Kill")
+    assert terminal._out.notes == ["1;36:2/7   1:Kill"]
+
+
+def test_commands_are_aligned_with_what_they_do():
+    lines = aligned([("yak up -d", "start"), ("yak down", "")])
+    assert lines[-2:] == [f"{'yak up -d':<37} start", "yak down"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("groups", "--session-timeout", "1s"),
+        ("groups", "--session-timeout", "3m"),
+        ("groups", "--session-timeout", "soon"),
+        ("groups", "--session-timeout", "6s", "--fast"),
+        ("groups", "--duration", "5s", "--fast"),
+        ("member", "--group", "g", "--topic", "t", "--name", "m", "--session-timeout", "1s"),
+    ],
+)
+def test_what_cannot_be_is_a_usage_error(yak, words):
+    ran = yak("demo", *words)
+    assert ran.code == 2
+    assert ran.err.startswith("error[")

@@ -1,0 +1,219 @@
+"""`yak demo failover`: under load, the broker that is leader and controller is killed."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from yak.client.admin import Admin
+from yak.client.leadership import carry_out, plan_moves
+from yak.client.replica_offsets import read_cluster, read_metadata
+from yak.client.replication import PartitionReplicas
+from yak.errors import NothingInTime, YakError
+from yak.ids import NodeId
+from yak.local.cluster import UpSettings
+from yak.local.demo.scenario import MIN_ISR, REQUEST_SECONDS, Reporter, Result, Settings
+from yak.local.demo.topics import NOT_POWER_LOSS, TopicsScenario
+from yak.local.failover import Failover, end_and_watch
+from yak.local.supervise import LogFollower
+
+REPLICAS_MAX: Final = 4
+ELECTION_SECONDS: Final = 5.0
+"""How long a broker with the leader role may take to become controller in place of a follower that was first."""
+AFTER_SECONDS: Final = 1.0
+"""Load without the broker, and load at the end."""
+
+
+class FailoverScenario(TopicsScenario):
+    """Start, load, kill the leader, restart it, elect it again, read back."""
+
+    TIMES = (
+        "longest_pause_ms",  # of any client around the kill
+        "restart_ms",
+        "in_sync_again_ms",  # from the restarted broker's first answer to its being in every ISR
+        "handed_back_ms",
+        "hand_back_pause_ms",
+        "read_back_ms",
+    )
+    ERROR = "demo-no-failover"
+
+    def __init__(self, settings: Settings, reporter: Reporter) -> None:
+        super().__init__(settings, reporter)
+        self.victim: NodeId = -1
+        self.new_leader: NodeId = -1
+        self.failover: Failover | None = None
+        self.truncated = 0
+
+    @property
+    def replication_factor(self) -> int:
+        """A replica on each broker, up to four."""
+        return min(self.settings.brokers, REPLICAS_MAX)
+
+    def steps(self) -> Sequence[Callable[[], None]]:
+        """The steps."""
+        return (self.start_brokers, self.send, self.look_at_replicas, self.kill, self.restart, self.elect, self.compare)
+
+    def start_brokers(self) -> None:
+        """Start the brokers; the controller will lead all partitions and be killed."""
+        status = self.start(UpSettings(port=0, brokers=self.settings.brokers, leaders=1))
+        self.victim = self._controller(next(each.node_id for each in status.brokers if each.role == "leader"))
+        self.say_ready(status, controller=self.victim)
+
+    def send(self) -> None:
+        """Start the clients."""
+        factor = self.replication_factor
+        self.step(f"Send real data to topics with {factor} replicas, all led by broker {self.victim}")
+        self.make_clients()
+        others = [node for node in sorted(Admin(self.bootstrap).metadata().brokers) if node != self.victim]
+        for load in self.loads:
+            self.create_topic(load.topic, assignment=[[self.victim, *others][:factor]])
+        self.say_clients()
+        self.say(f"acks=all, idempotent, min.insync.replicas={MIN_ISR}: an acknowledged message is on")
+        self.say("every replica in sync, and on two at least. After a lost connection they")
+        self.say("look for the new leader every 5 to 20 ms (librdkafka's own waits: 100 ms)")
+        self.start_load(*self.loads)
+        self.go_on_to(0.35)
+
+    def look_at_replicas(self) -> None:
+        """Show the replicas before the kill."""
+        stored = self.wait_until_all_store()
+        self.step(f"Look at the replicas ({stored} messages so far)")
+        self._show_replicas()
+        self.say("HW, high watermark: what all in sync have. END n: the log end on broker n")
+
+    def kill(self) -> None:
+        """Kill the leader, and measure until writes are acknowledged again."""
+        self.step(f"Kill broker {self.victim}, leader of everything and controller: kill -9")
+
+        def killed(failover: Failover) -> None:
+            self.say(f"process {failover.pid} is gone, with every client sending")
+
+        self.failover = failover = end_and_watch(self.cluster, self.victim, on_ended=killed)
+        recorder, gone_at = self.recorder, failover.ended_s
+        self.wait("writes are acknowledged again", lambda: recorder.first_ack_after(gone_at) is not None)
+        first = recorder.first_ack_after(gone_at)
+        failover.timeline.first_ack_ms = None if first is None else (first - failover.began_s) * 1000.0
+        self.go_on(AFTER_SECONDS)
+        pause_ms = self._pause_ms("longest_pause_ms", failover.began_s, time.monotonic())
+        self.reporter.timeline(failover)
+        self.say(f"the client that waited longest stood still for {pause_ms:.0f} ms")
+        leaders = sorted({each.leader for each in self._show_replicas()})
+        if -1 in leaders or self.victim in leaders:
+            raise YakError(self.ERROR, "not every partition has a new leader", why=f"leaders are {leaders}")
+        self.new_leader = leaders[0]
+
+    def restart(self) -> None:
+        """Start the broker again; it truncates what the new leader does not have, and catches up."""
+        victim = self.victim
+        self.step(f"Start broker {victim} again, on its old data")
+        logs = LogFollower({"log": self.cluster.log_path(f"node-{victim}")})
+        began = time.monotonic()
+        again = self.cluster.restart(victim)
+        answers = time.monotonic()
+        self.say(f"ready in {self.took('restart_ms', began, answers):.0f} ms (pid {again.pid}), as a follower")
+        self.wait(f"broker {victim} is in sync again", lambda: all(victim in each.isr for each in self._states()))
+        took_ms = self.took("in_sync_again_ms", answers)
+        self.truncated = count = sum(truncated_records(line) for _, line in logs.new_lines())
+        self.say(
+            f"cut off {count} message{'s'[: count != 1]} that no other replica had, none acknowledged"
+            if count
+            else "it had nothing that the new leader does not have: nothing was cut off"
+        )
+        self.say(f"copied what it missed, and is back in every ISR after {took_ms:.0f} ms")
+
+    def elect(self) -> None:
+        """Make the broker the leader again."""
+        self.step(f"Hand the leaderships back to broker {self.victim}, with the clients still writing")
+        began = time.monotonic()
+        moves = plan_moves(self._states(), to=self.victim).moves
+        failed = carry_out(Admin(self.bootstrap), moves, timeout_s=REQUEST_SECONDS)
+        if failed:
+            raise YakError(self.ERROR, "leaderships were not handed back", why="; ".join(failed.values()))
+        self.say(f"done in {self.took('handed_back_ms', began):.0f} ms: yak failover --all does the same")
+        self.go_on_to(1.0, at_least=AFTER_SECONDS)
+        pause_ms = self._pause_ms("hand_back_pause_ms", began, began + AFTER_SECONDS)
+        self.say(f"no client waited longer than {pause_ms:.0f} ms for an acknowledgement")
+        self._show_replicas()
+
+    def result(self) -> Result:
+        """The result."""
+        assert self.failover is not None, "the steps have run"
+        timeline, notes = self.failover.timeline, []
+        if timeline.first_ack_ms is not None:
+            first_ms = round(timeline.first_ack_ms, 1)  # the same value as in the printed timeline
+            notes = [f"from the kill of the leader to the next acknowledged write {first_ms:.0f} ms"]
+        commands = [
+            ("yak up -d --brokers 3", "start a cluster that stays"),
+            ("yak isr --watch", "see its replicas"),
+            ("yak failover --controller --kill", "kill its leader"),
+            ("yak demo --keep", "this again, and leave it running"),
+        ]
+        if self.settings.keep:
+            kept = ("yak isr --watch", "yak failover --controller --kill", "yak down")
+            commands = [(f"{command} --data-dir {self.where}", "") for command in kept]
+        fields = {
+            "brokers": self.settings.brokers,
+            "replication_factor": self.replication_factor,
+            "min_insync_replicas": MIN_ISR,
+            "killed_node": self.failover.node_id,
+            "killed_pid": self.failover.pid,
+            "was_controller": self.failover.was_controller,
+            "new_leader": self.new_leader,
+            "timeline": timeline.as_json(),
+            "records_truncated": self.truncated,
+        }
+        return self.topics_result([*notes, NOT_POWER_LOSS], commands, fields)
+
+    def condition(self) -> str:
+        """The leaders and ISRs."""
+        return "; ".join(f"{each.name}: leader {each.leader}, ISR {each.isr}" for each in self._states())
+
+    def _controller(self, leader: NodeId) -> NodeId:
+        """The controller, after a broker with the leader role had time to replace a follower that was faster."""
+        deadline = time.monotonic() + ELECTION_SECONDS
+        while True:
+            found = read_metadata(self.bootstrap, timeout_s=REQUEST_SECONDS).controller_id
+            if found == leader or (found > 0 and time.monotonic() > deadline):
+                return found
+            if time.monotonic() > deadline + ELECTION_SECONDS:
+                raise NothingInTime("no-controller", "no broker was elected controller")
+            time.sleep(self.POLL_SECONDS)
+
+    def _pause_ms(self, name: str, began: float, ended: float) -> float:
+        """Note the longest pause of any client between two moments."""
+        pause_ms = self.times[name] = self.recorder.acks().longest_pause(began, ended) * 1000.0
+        return pause_ms
+
+    def _show_replicas(self) -> tuple[PartitionReplicas, ...]:
+        """One row per partition with the log end on each broker; it is narrower than the table of `yak isr`."""
+        found = self._ours(read_cluster(self.bootstrap, timeout_s=REQUEST_SECONDS).partitions)
+        nodes = sorted({node for each in found for node in each.replicas})
+        rows = [
+            {
+                "partition": each.name,
+                "leader": each.leader,
+                "epoch": each.leader_epoch,
+                "in sync": f"{','.join(map(str, each.isr))} of {len(each.replicas)}",
+                "hw": each.high_watermark,
+                **{f"end {node}": each.log_end_offsets.get(node) for node in nodes},
+            }
+            for each in found
+        ]
+        self.reporter.table(rows, [each.health == "in sync" for each in found])
+        return found
+
+    def _states(self) -> tuple[PartitionReplicas, ...]:
+        """Leaders and ISRs without offsets, which takes a single request."""
+        return self._ours(read_metadata(self.bootstrap, timeout_s=REQUEST_SECONDS).partitions)
+
+    def _ours(self, partitions: Sequence[PartitionReplicas]) -> tuple[PartitionReplicas, ...]:
+        topics = {load.topic for load in self.loads}
+        return tuple(each for each in partitions if each.topic in topics)
+
+
+def truncated_records(line: str) -> int:
+    """The number of records that a broker's log line reports as truncated; 0 for any other line."""
+    words = line.split()
+    if "log-truncated" not in words:
+        return 0
+    fields = dict(word.split("=", 1) for word in words if "=" in word)
+    return max(int(fields.get("from_offset", 0)) - int(fields.get("to_offset", 0)), 0)

@@ -1,0 +1,401 @@
+"""`yak demo groups`: three consumers share a topic; one of them is killed, and then their coordinator."""
+
+import queue
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from yak.client.admin import Admin
+from yak.client.groups.asking import GroupBrokers
+from yak.client.groups.offsets import committed_offsets
+from yak.client.replica_offsets import read_metadata
+from yak.errors import YakError
+from yak.ids import NodeId, Offset
+from yak.local.bench.pauses import longest_pause, worst
+from yak.local.cluster import UpSettings
+from yak.local.demo.group_member import ASSIGNOR, COMMIT_SECONDS, HEARTBEAT_MS, MemberProcess, MemberSettings
+from yak.local.demo.group_view import (
+    GroupView,
+    Handover,
+    Hold,
+    PartitionCounts,
+    handovers,
+    partition_counts,
+    total,
+)
+from yak.local.demo.load import ServerMetrics
+from yak.local.demo.scenario import FINISH_SECONDS, MIN_ISR, REQUEST_SECONDS, Reporter, Result, Scenario, Settings
+from yak.sim.history_checker.history import Assign, Commit, Event, Outcome
+
+GROUP_ID: Final = "demo"
+TOPIC: Final = "server_load"
+PARTITIONS: Final = 6
+NAMES: Final = tuple(f"{TOPIC}-{number}" for number in range(PARTITIONS))
+MEMBERS: Final = 3
+BROKERS: Final = 3
+RECORDS_PER_SECOND: Final = 300
+KAFKAS_SHORTEST_SESSION_MS: Final = 6_000
+"""The default `group.min.session.timeout.ms` of Kafka's and of YAK's brokers."""
+JOIN_DELAY_MS: Final = 300
+"""`group.initial.rebalance.delay.ms`, 500 by default: the members of this group join nearly at once."""
+AFTER_SECONDS: Final = 0.7
+"""Load after each kill, once the group reads again."""
+READ_SECONDS: Final = 20.0
+"""How long the group may take to read the rest at the end; unread records then count as lost."""
+_UNCOMMITTED_WANTED: Final = 5
+_UNCOMMITTED_SECONDS: Final = 1.0
+_LEAVE_SECONDS: Final = 30.0
+
+
+def broker_configs(session_timeout_ms: int) -> tuple[str, ...]:
+    """The settings of the demo's brokers."""
+    configs = [
+        f"default.replication.factor={BROKERS}",
+        f"min.insync.replicas={MIN_ISR}",
+        f"group.initial.rebalance.delay.ms={JOIN_DELAY_MS}",
+    ]
+    if session_timeout_ms < KAFKAS_SHORTEST_SESSION_MS:
+        configs.append(f"group.min.session.timeout.ms={session_timeout_ms}")
+    return tuple(configs)
+
+
+class GroupsScenario(Scenario):
+    """Start, load, share, kill a member, kill the coordinator, compare."""
+
+    TIMES = (
+        "shared_ms",  # from the start of the first member until each partition has a reader, evenly
+        "taken_over_ms",  # from the kill of the member until the last of its partitions is reassigned
+        "read_again_ms",  # from there to the first record of the last of them
+        "others_pause_ms",  # the longest pause meanwhile of a partition that stayed with its reader
+        "next_commit_ms",  # from the kill of the coordinator to the first acknowledged commit that was sent after it
+        "all_commit_ms",  # the same, for the member that waited longest
+    )
+    ERROR = "demo-group"
+    load: ServerMetrics
+
+    def __init__(self, settings: Settings, reporter: Reporter) -> None:
+        super().__init__(settings, reporter)
+        self.PATIENCE_SECONDS += settings.session_timeout_ms / 1000.0
+        self.members: dict[str, MemberProcess] = {}
+        self.view = GroupView()
+        self.events: list[Event] = []
+        self.counts: list[PartitionCounts] = []
+        self.handovers: tuple[Handover, ...] = ()
+        self.killed_member: dict[str, Any] = {}
+        self.killed_coordinator: dict[str, Any] = {}
+        self.commits_lost = 0
+        self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
+
+    def steps(self) -> Sequence[Callable[[], None]]:
+        """The steps."""
+        return (self.start_brokers, self.send, self.share, self.kill_member, self.kill_coordinator, self.compare)
+
+    # ----------------------------------------------------------------------------------------------------- steps
+
+    def start_brokers(self) -> None:
+        """Start the brokers."""
+        session_ms = self.settings.session_timeout_ms
+        configs = broker_configs(session_ms)
+        self.say_ready(self.start(UpSettings(port=0, brokers=BROKERS, leaders=BROKERS, configs=configs)))
+        if session_ms < KAFKAS_SHORTEST_SESSION_MS:
+            self.say(f"For a short demo they allow consumers a session of {_seconds(session_ms)}; by default it")
+            self.say(f"is {_seconds(KAFKAS_SHORTEST_SESSION_MS)} at least (group.min.session.timeout.ms)")
+
+    def send(self) -> None:
+        """Start the producer."""
+        self.step(f"Send real data to a topic of {PARTITIONS} partitions")
+        self.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=BROKERS)
+        self.load = load = ServerMetrics(self.recorder, self.bootstrap, TOPIC, PARTITIONS, RECORDS_PER_SECOND)
+        self.say(f"{TOPIC}: this machine's CPU and memory, live, to partitions in turn")
+        self.say(f"by {load.name}, acks=all")
+        self.start_load(load)
+
+    def share(self) -> None:
+        """Start the members, let them join once the last one is ready, and read what is there."""
+        self.step(f'Start {MEMBERS} consumers in the group "{GROUP_ID}"')
+        self.say("A group shares a topic: each partition is read by one member at a time.")
+        self.say("One broker is its coordinator: it hears the members' heartbeats, and keeps")
+        self.say("what they commit, which is how far they have read.")
+        began, session_ms = time.monotonic(), self.settings.session_timeout_ms
+        for name in (f"member-{number}" for number in range(1, MEMBERS + 1)):
+            settings = MemberSettings(self.bootstrap, GROUP_ID, TOPIC, name, session_ms)
+            self.members[name] = member = MemberProcess(settings, self._inbox.put)
+            member.start()
+            self.parts.append(member)
+        # The first FindCoordinator waits for the creation of the offsets topic; no member should have to wait.
+        self._coordinator()
+        self.wait("the members start", lambda: all(member.pid is not None for member in self.members.values()))
+        for member in self.members.values():
+            member.join()
+        names, view = tuple(self.members), self.view
+        self.wait("the members share the topic", lambda: view.is_shared_evenly(names, PARTITIONS))
+        shared_at = max(hold.since for hold in view.holds)
+        shared_ms = self.took("shared_ms", began, shared_at)
+        so_far = self.recorder.acknowledged
+        # A commit that is sent during a rebalance is answered after it: an answer shows that the rebalance is over.
+        self.wait(
+            "the members read and commit what was there",
+            lambda: len(self._commits_after(shared_at)) == MEMBERS and sum(view.committed.values()) >= so_far,
+        )
+        self.go_on_to(0.35)
+        self.say(f"Each is a process of its own (librdkafka), sends a heartbeat every {HEARTBEAT_MS} ms")
+        self.say(f"and commits every {COMMIT_SECONDS * 1000:.0f} ms. All was shared after {shared_ms:.0f} ms:")
+        self._show_members()
+
+    def kill_member(self) -> None:
+        """Kill a member, and see where its partitions go."""
+        name = tuple(self.members)[1]
+        pid = self.members[name].pid
+        self.wait(f"{name} has partitions", lambda: bool(self.view.holds_of(name)))
+        self._wait_for_uncommitted(name)
+        self.step(f"Kill {name} in the middle of it: kill -9 {pid}")
+        killed_at = time.monotonic()
+        self.members[name].kill()
+        self._take_events()
+        dead = self.view.note_dead(name)
+        mine = {hold.partition for hold in dead}
+        committed = self._committed()
+        self.say("Nobody is told. The coordinator misses its heartbeats, and after a session")
+        session = _seconds(self.settings.session_timeout_ms)
+        self.say(f"of {session} has its partitions given to the others, who keep their own.")
+
+        def taken() -> list[Hold]:
+            return [each for each in self.view.assigned_since(killed_at) if each.partition in mine]
+
+        self.wait(
+            f"the partitions of {name} are read again",
+            lambda: {each.partition for each in taken() if each.first_offset is not None} == mine,
+        )
+        found = taken()
+        given_at = max((each.since for each in found), default=killed_at)
+        read_at = max((each.first_read_at or given_at for each in found), default=given_at)
+        taken_over_ms = self.took("taken_over_ms", killed_at, given_at)
+        self.took("read_again_ms", given_at, read_at)
+        self.go_on(AFTER_SECONDS)
+        stayed = [self.view.read_times[each] for each in range(PARTITIONS) if each not in mine]
+        pause = worst([longest_pause(sorted(times), killed_at, read_at) for times in stayed])
+        self.handovers = handovers(dead, found, committed)
+        rows = [{**asdict(each), "read_again": each.again, "ok": each.holds} for each in self.handovers]
+        self.killed_member = {"name": name, "pid": pid, "partitions": rows}
+        self.say(f"The others had them {taken_over_ms:.0f} ms after the kill, and begin at the last")
+        self.say("commit. What was read after it is read again, for nobody knows of it:")
+        self._show_handovers()
+        if pause is not None:
+            pause_ms = self.times["others_pause_ms"] = pause * 1000.0
+            self.say(f"Of the other partitions none stood still for more than {pause_ms:.0f} ms")
+        self._show_members()
+
+    def kill_coordinator(self) -> None:
+        """Kill the coordinator, and see the group go on."""
+        node = self._coordinator()
+        was_controller = read_metadata(self.bootstrap, timeout_s=REQUEST_SECONDS).controller_id == node
+        pid = next((each.pid for each in self.cluster.status().brokers if each.node_id == node), None)
+        self.step(f"Kill the group's coordinator too, broker {node}: kill -9 {pid}")
+        killed_at = time.monotonic()
+        self.cluster.kill(node)
+        gone_at = time.monotonic()
+        living = sum(not member.is_ended for member in self.members.values())
+        self.wait("every member commits again", lambda: len(self._commits_after(gone_at)) == living)
+        commits = self._commits_after(gone_at)
+        first_ms = self.took("next_commit_ms", killed_at, min(commits))
+        all_ms = self.took("all_commit_ms", killed_at, max(commits))
+        new_node = self._coordinator()
+        self.say(f"Broker {new_node} is the coordinator now. It has the group and its commits from")
+        self.say("its own replica of the topic __consumer_offsets.")
+        self.say(f"First commit {first_ms:.0f} ms after the kill, by both members after {all_ms:.0f} ms")
+        self.go_on_to(1.0, at_least=AFTER_SECONDS)
+        # Each completed rebalance assigns partitions, possibly none.
+        assigned = [each for each in self.events if isinstance(each, Assign) and not each.dropped]
+        rejoined = sum(each.at > killed_at for each in assigned)
+        moved = len(self.view.assigned_since(killed_at))
+        self.killed_coordinator = {
+            "node_id": node,
+            "pid": pid,
+            "was_controller": was_controller,
+            "new_node_id": new_node,
+            "rejoined": rejoined,
+            "moved": moved,
+        }
+        if rejoined:
+            self.say(f"Members joined again {rejoined} times, and {moved} partitions changed hands")
+        else:
+            self.say("No member had to join again, and no partition changed hands")
+
+    def compare(self) -> None:
+        """Let the group read the rest and leave; count."""
+        self.step("Let the group read to the end, and account for every message")
+        self.load.finish(FINISH_SECONDS)
+        history = self.recorder.history()
+        sent = [
+            (int(each.partition.rpartition("-")[2]), each.offset) for each in history.sends if each.offset is not None
+        ]
+        deadline = time.monotonic() + READ_SECONDS
+        while time.monotonic() < deadline and any(offset not in self.view.read[at] for at, offset in sent):
+            self.go_on(self.POLL_SECONDS)
+        living = [member for member in self.members.values() if not member.is_ended]
+        for member in living:
+            member.ask_to_end()
+        for member in living:
+            member.wait_end(_LEAVE_SECONDS)
+        self._take_events()
+        acknowledged, kept = dict(self.view.committed), self._committed()
+        self.commits_lost = sum(kept.get(partition, 0) < offset for partition, offset in acknowledged.items())
+        self.counts = partition_counts(history, self.events, NAMES)
+        self.say(f"{len(sent)} messages were acknowledged; the members read {self.view.read_count()}")
+
+    # --------------------------------------------------------------------------------------------------- result
+
+    def result(self) -> Result:
+        """The result."""
+        if self.settings.keep:
+            self.cluster.restart(self.killed_coordinator["node_id"])
+        found, times, session_ms = total(self.counts), self.times, self.settings.session_timeout_ms
+        session = _seconds(session_ms)
+        holds = (
+            found["acknowledged"] > 0
+            and all(each.holds for each in self.counts)
+            and bool(self.handovers)
+            and all(each.holds for each in self.handovers)
+            and self.commits_lost == 0
+        )
+        notes = [
+            f"acked {found['acknowledged']}, read {found['read']}, lost {found['lost']}, committed and read again "
+            + str(found["twice_committed"]),
+            f"read again because it was not committed yet: {found['twice_uncommitted']}",
+            *([f"commits lost with the coordinator: {self.commits_lost}"] if self.commits_lost else []),
+            self.start_note(),
+            f"the dead member's partitions went to the others in {times['taken_over_ms']:.0f} ms (session {session})",
+            f"from the kill of the coordinator to the next commit {times['next_commit_ms']:.0f} ms",
+        ]
+        fields = {
+            **found,
+            "commits_lost": self.commits_lost,
+            "group": {
+                "group_id": GROUP_ID,
+                "topic": TOPIC,
+                "members": MEMBERS,
+                "session_timeout_ms": session_ms,
+                "heartbeat_interval_ms": HEARTBEAT_MS,
+                "assignor": ASSIGNOR,
+            },
+            "brokers": BROKERS,
+            "min_insync_replicas": MIN_ISR,
+            "killed_member": self.killed_member,
+            "killed_coordinator": self.killed_coordinator,
+            "partitions": [{**asdict(each), "ok": each.holds} for each in self.counts],
+            **self.common_fields(),
+        }
+        rows = [_row(each) for each in self.counts]
+        promise = "every message was read, and nothing twice that was committed"
+        return Result(holds, promise, rows, notes, self._next_commands(), fields)
+
+    def _next_commands(self) -> list[tuple[str, str]]:
+        if self.settings.keep:
+            return [
+                (f"yak groups describe {GROUP_ID} -b {self.bootstrap}", ""),
+                (f"yak consume {TOPIC} --from-beginning --exit -b {self.bootstrap}", ""),
+                (f"yak down --data-dir {self.where}", ""),
+            ]
+        return [
+            ("yak up -d --brokers 3", "start a cluster that stays"),
+            ("yak demo groups --session-timeout 2s", "a death is noticed sooner"),
+            ("yak demo groups --keep", "this again, and leave it running"),
+        ]
+
+    def condition(self) -> str:
+        """The members' partitions."""
+        return "; ".join(f"{name}: {self._partitions(name)}" for name in self.members)
+
+    # --------------------------------------------------------------------------------------------------- helpers
+
+    def look(self) -> None:
+        """Process the members' events. Raises the YakError of a member that ended unexpectedly."""
+        self._take_events()
+        for member in self.members.values():
+            member.check()
+        if self.members:
+            text = f"{self.recorder.acknowledged} acknowledged, {self.view.read_count()} read"
+            self.reporter.progress(text)
+
+    def _take_events(self) -> None:
+        while True:
+            try:
+                event = self._inbox.get_nowait()
+            except queue.Empty:
+                return
+            self.events.append(event)
+            self.view.note(event)
+
+    def _wait_for_uncommitted(self, name: str) -> None:
+        """Wait for a moment between two commits of a member, so that its death leaves records to be read again.
+
+        The wait is short: without such a moment no record is read again, which is also fine.
+        """
+        deadline = time.monotonic() + _UNCOMMITTED_SECONDS
+        while time.monotonic() < deadline:
+            if sum(hold.uncommitted for hold in self.view.holds_of(name)) >= _UNCOMMITTED_WANTED:
+                return
+            self.go_on(self.POLL_SECONDS / 4)
+
+    def _commits_after(self, moment: float) -> list[float]:
+        """When the first commit that each living member sent after a moment was acknowledged."""
+        living = [member.name for member in self.members.values() if not member.is_ended]
+        found = [self.view.first_commit_after(moment, name) for name in living]
+        return [at for at in found if at is not None]
+
+    def _coordinator(self) -> NodeId:
+        """The broker that coordinates the group. The first request ever creates the topic of committed offsets."""
+        admin = Admin(self.bootstrap, timeout_ms=round(self.PATIENCE_SECONDS * 1000))
+        with GroupBrokers(admin) as brokers:
+            return brokers.coordinators([GROUP_ID])[GROUP_ID].node_id
+
+    def _committed(self) -> dict[int, Offset]:
+        """The coordinator's committed offsets. They are also noted: from now on no record below them may be read."""
+        sent_at = time.monotonic()
+        with GroupBrokers(Admin(self.bootstrap, timeout_ms=round(REQUEST_SECONDS * 2000))) as brokers:
+            found = committed_offsets(brokers, [GROUP_ID])[GROUP_ID]
+        if isinstance(found, YakError):
+            raise found
+        named = {f"{each.topic}-{each.partition}": offset for each, offset in sorted(found.items())}
+        event = Commit("the coordinator", GROUP_ID, sent_at, time.monotonic(), Outcome.OK, named)
+        self.events.append(event)
+        self.view.note(event)
+        return {each.partition: offset for each, offset in found.items()}
+
+    def _partitions(self, name: str) -> tuple[int, ...]:
+        return tuple(hold.partition for hold in self.view.holds_of(name))
+
+    def _show_members(self) -> None:
+        rows, is_good = [], []
+        for name, member in self.members.items():
+            partitions = self._partitions(name)
+            words = "killed" if member.is_ended else ", ".join(map(str, partitions)) or None
+            is_good.append(not member.is_ended and bool(partitions))
+            read = self.view.read_by_member[name]
+            rows.append({"member": name, "pid": member.pid, "partitions": words, "messages read": read})
+        self.reporter.table(rows, is_good)
+
+    def _show_handovers(self) -> None:
+        rows = [
+            {
+                "partition": each.partition,
+                "last commit": each.committed,
+                "was read to": each.read_to,
+                "goes on with": each.taken_by,
+                "from": each.began_at,
+                "read again": each.again,
+            }
+            for each in self.handovers
+        ]
+        self.reporter.table(rows, [each.holds for each in self.handovers])
+
+
+def _row(found: PartitionCounts) -> dict[str, object]:
+    names = ("acknowledged", "read", "lost", "twice_committed", "twice_uncommitted")
+    readers = ", ".join(reader.removeprefix("member-") for reader in found.readers)
+    return {"partition": found.partition, "read_by": readers, **{name: getattr(found, name) for name in names}}
+
+
+def _seconds(duration_ms: int) -> str:
+    return f"{duration_ms / 1000:g} s"
