@@ -127,7 +127,7 @@ def test_every_language_of_a_block_is_one_that_is_looked_at() -> None:
 def test_the_settings_table_is_the_programs() -> None:
     from yak.commands.settings import SETTINGS
 
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`YAK_.*?) \| (.*?) \| (.*?) \| (.*?) \|$", text, re.MULTILINE)
     known = {setting.variable: setting for setting in SETTINGS}
     assert rows
