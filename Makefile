@@ -63,9 +63,22 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/notices.py packaging/smoke_test.py docs/generate_kafka_apis.py docs/make_picture.py docs/make_screenshots.py
 	$(BIN)/lint-imports --no-logo
 
+RUN_TESTS = $(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+.PHONY: check
+check: lint  ## lint and the unit tests, in a few minutes
+	$(RUN_TESTS) tests/unit $(ARGS)
+
 .PHONY: test
-test: lint  ## lint, then all tests, including those with real clients
-	$(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test: lint  ## lint, then the tests, including those with real clients
+	$(RUN_TESTS) -m "not thorough" $(ARGS)
+
+.PHONY: test-all
+test-all: lint  ## all tests, Spark's kills and tutorial among them, 6,000 seeds, all mutants: an hour or more
+	$(RUN_TESTS) $(ARGS)
+	$(BIN)/yak sim run --brokers 3 --seed 10001 --seeds 5000
+	$(BIN)/yak sim run --seed 10001 --seeds 1000
+	$(BIN)/yak sim mutants
 
 .PHONY: sim
 sim: setup  ## simulate SEEDS=200 clusters of three brokers and of one, on all cores

@@ -298,7 +298,6 @@ def test_no_commit_and_a_limit_commit_what_they_say(kafka: Any, topic: str) -> N
     assert kafka(*words, "--timeout-ms", "200", code=5).out == ""
 
 
-@pytest.mark.slow
 def test_a_group_outlives_its_coordinator(tmp_path: Path, yak: Any, printing: Callable[..., Printing]) -> None:
     cluster = LocalCluster(str(tmp_path / "cluster"))
     try:

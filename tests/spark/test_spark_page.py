@@ -78,6 +78,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         reader.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1800)
 def test_every_line_of_the_tutorial_works_and_prints_what_it_says(reader: Reader) -> None:
     for step in steps():

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 START_MS = 1_795_000_000_000
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 def test_spark_and_a_broker_are_killed_and_every_window_is_the_producers(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")

@@ -16,7 +16,7 @@ import pytest
 
 from yak.spark.jobs.frame import start
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.thorough]
 PROGRAM = Path(__file__).with_name("every_job.py")
 ROOT = Path(__file__).resolve().parents[3]
 COUNT = 480
