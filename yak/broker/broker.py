@@ -21,8 +21,7 @@ from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.counters import Counters
 from yak.broker.delayed_leader_requests import LeaderRequests
-from yak.broker.fetch_reads import FollowerReader
-from yak.broker.fetch_sessions import ConsumerSessions, FollowerSessions
+from yak.broker.fetches import Fetches
 from yak.broker.large_requests import LargeRequests
 from yak.broker.purgatory import Purgatory
 from yak.cluster.broker_lifecycle import BrokerLifecycle
@@ -69,6 +68,7 @@ from yak.ports.random_source import RandomSource
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
 from yak.replication.damaged_replicas import DamagedReplicas
+from yak.replication.fetch_sessions import ConsumerSessions, FollowerSessions
 from yak.replication.follower_logs import FollowerLogs
 from yak.replication.isr import IsrChanges
 from yak.replication.partition import Partition
@@ -121,7 +121,6 @@ class Broker:
         self.large_requests = LargeRequests(
             self.context, self.counters, self.serve, self.settle_large, self.on_kept_frame
         )
-        self.sessions = ConsumerSessions(self.config.max_incremental_fetch_session_cache_slots)
         self.shutdown = ControlledShutdown(self)
         self._failure: FailStop | None = None
         self.peers = Peers(self.context, parts.rng, self._incarnation, self._suspect)
@@ -146,7 +145,6 @@ class Broker:
         self.offline_replicas.ask()
         self.apis = parts.apis
         self._api_handlers = parts.apis.handlers
-        self._repeated_fetch = parts.apis.repeated_fetch
         self._handlers = self._handlers_by_event()
 
     def _make_metadata(self, parts: Parts) -> None:
@@ -187,7 +185,15 @@ class Broker:
             self.context, image_log, self.log_store, self.local_replicas, self.offline_replicas, self
         )
         self.flusher = Flusher(self.context, self.offline_replicas, self.partition_changed)
-        self.follower_sessions = FollowerSessions(self)
+        self.isr_changes = IsrChanges(self.context, self.partitions, lifecycle, begin_change, self.advanced)
+        self.follower_sessions = FollowerSessions(
+            self.context,
+            self.partitions,
+            self.isr_changes,
+            self.partition_changed,
+            self.advanced,
+            self.high_watermark_reports.mark,
+        )
         self.isolation = Isolation(
             self.context, self.metadata, session_timeout_ms, self.partitions, self.follower_sessions.heard_ms
         )
@@ -201,7 +207,6 @@ class Broker:
             self.follower_sessions.appended,
             self.advanced,
         )
-        self.follower_reader = FollowerReader(self, self.follower_sessions.throttle)
         self.truncations = Truncations(
             self.context, self.log_store, self.offline_replicas, self.flusher.want, self.partition_changed
         )
@@ -219,12 +224,10 @@ class Broker:
         self._make_upkeep_parts()
 
     def _make_upkeep_parts(self) -> None:
-        """The parts that repair, clean and shorten logs, and change ISRs."""
-        lifecycle, begin_change = self.metadata.lifecycle, self.metadata.begin_own
-        self.isr_changes = IsrChanges(self.context, self.partitions, lifecycle, begin_change, self.advanced)
+        """The parts that repair, clean, shorten and read logs."""
         self.damaged_replicas = DamagedReplicas(
             self.context,
-            begin_change,
+            self.metadata.begin_own,
             self.replica_fetchers.changed,
             self.replica_fetchers.is_naming,
             self.offline_replicas.log_damaged,
@@ -243,6 +246,21 @@ class Broker:
             self.damaged_replicas,
             self.maintenance.delete_later,
             self.maintenance.checkpoint_soon,
+        )
+        self.sessions = ConsumerSessions(self.context, self.partitions, self.rng, self.connections)
+        self.fetches = Fetches(
+            self.context,
+            self.node_id,
+            self.partitions,
+            self.leader_of,
+            self.shutdown,
+            self.isolation,
+            self.offline_replicas,
+            self.damaged_replicas,
+            self.sessions,
+            self.follower_sessions,
+            self.purgatory,
+            self.counters,
         )
 
     def _handlers_by_event(self) -> dict[type, Callable[[Any], None]]:
@@ -269,7 +287,7 @@ class Broker:
         log_cleaner, followers = self.log_cleaner, self.follower_sessions
 
         def fail(error_code: ErrorCode) -> tuple[PartitionListener, ...]:
-            return partial(self.purgatory.fail, error_code=error_code), self.record_deletions.on_log_start
+            return partial(Partition.fail_waiters, error_code=error_code), self.record_deletions.on_log_start
 
         replicated = (self.replica_fetchers.changed, followers.changed)
         role = (self.group_coordinator.partition_changed, *replicated)
@@ -280,7 +298,7 @@ class Broker:
             PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, log_cleaner.consider),
             PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.look),
             PartitionEvent.HIGH_WATERMARK_ADVANCED: (self.advanced,),
-            PartitionEvent.LOG_START_MOVED: (self._mark_sessions, followers.watermark_moved),
+            PartitionEvent.LOG_START_MOVED: (Partition.mark_sessions, followers.watermark_moved),
             PartitionEvent.FOLLOWER_LOG_START_MOVED: (self.record_deletions.on_log_start,),
             PartitionEvent.FOLLOWER_FLUSHED: (self.replica_fetchers.flushed, self.advanced),
             PartitionEvent.CLOSED_SEGMENTS_FLUSHED: (log_cleaner.consider,),
@@ -307,7 +325,7 @@ class Broker:
     def configs_changed(self) -> None:
         """The logs have their changed configurations: apply the configs of this broker."""
         self.replica_fetchers.configs_changed()
-        self.follower_sessions.throttle.update_rate()
+        self.fetches.throttle.update_rate()
 
     def image_changed(self, before: Image, delta: Delta) -> None:
         """All partitions match a new image: notify the parts that need all of it, in this order."""
@@ -454,8 +472,7 @@ class Broker:
             self.high_watermark_reports.send_soon()
         moved[partition] = None
         if partition.sessions:
-            for session, member in partition.sessions.items():
-                session.mark_dirty(member)
+            partition.mark_sessions()
         if partition.replica_sessions:
             self.follower_sessions.watermark_moved(partition)
 
@@ -463,11 +480,6 @@ class Broker:
         """Notify the parts of this broker that a partition changed."""
         for listener in self._listeners[event]:
             listener(partition)
-
-    def _mark_sessions(self, partition: Partition) -> None:
-        """Name the partition in the next answers of its consumers' fetch sessions."""
-        for session, item in (partition.sessions or {}).items():
-            session.mark_dirty(item)
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether this broker's replica has no usable log: its directory failed, or the log is missing or damaged."""
@@ -524,7 +536,7 @@ class Broker:
 
     def _handle(self, connection: Connection, frame: memoryview) -> None:
         session = connection.replica_session
-        if session is not None and (repeated := self._repeated_fetch(self, session, frame)) is not None:
+        if session is not None and (repeated := self.fetches.answer_repeated(connection, session, frame)):
             self._settle(*repeated)
             return
         header = read_request_header(frame)

@@ -10,12 +10,11 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.ports.disk import Buffer, Part
+from yak.ports.disk import Part
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.broker.connections import Connection
-    from yak.broker.fetch_sessions import FollowerSession
 
 Fields: TypeAlias = dict[str, Any]
 """An answer without a version: kio's field names to plain values; the codec drops what a version lacks."""
@@ -131,8 +130,6 @@ class ApiTable:
     names: Mapping[int, str]
     refuse_version: Handler
     """Answers an ApiVersions request of an unknown version (KIP-511)."""
-    repeated_fetch: Callable[[Broker, FollowerSession, Buffer], tuple[Call, Outcome] | None]
-    """Serves a follower's fetch that differs from its last one in one partition only; None for any other frame."""
 
 
 def at_once(slices: Slices) -> Outcome:

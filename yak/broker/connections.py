@@ -7,16 +7,13 @@ does not stop the next request from being stepped.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from yak.broker.call import Call
 from yak.core.events import Effect, Reply
 from yak.ids import ConnectionId
 from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
 from yak.protocol.peer_proof import Exchange, Incarnation
-
-if TYPE_CHECKING:
-    from yak.broker.fetch_sessions import FollowerSession
+from yak.replication.fetch_sessions import FollowerSession
 
 
 class Proving:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from yak.broker.call import Call, DelayedOperation, Later, Now, Outcome, Prebuilt
 from yak.config.log_config import NEVER
 from yak.core.context import Context
-from yak.errors import ErrorCode
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -83,25 +82,7 @@ class Purgatory:
             advanced = list(self.advanced)
             self.advanced.clear()
             for partition in advanced:
-                self._check_produces(partition)
-                self._check_fetches(partition)
-
-    def fail(self, partition: Partition, error_code: ErrorCode) -> None:
-        """Complete the operations of a partition: produces with the error, fetches with what they can read."""
-        if partition.pending_appends is not None:
-            partition.pending_appends.fail(error_code)
-        for queue in (partition.waiting_produces, partition.waiting_flushes):
-            while queue:
-                _info, produce, answer = queue.popleft()
-                answer.error_code = error_code
-                answer.base_offset = -1
-                produce.resolve()
-        for fetch in list(partition.waiting_fetches or ()):
-            self.complete(fetch)
-        for session, item in (partition.sessions or {}).items():
-            session.mark_dirty(item)
-            if session.delayed_fetch is not None:
-                self.complete(session.delayed_fetch)
+                partition.complete_waiters()
 
     def _expire_due(self) -> None:
         for operation in self._timeouts.take_expired(self.now_ms):
@@ -112,38 +93,8 @@ class Purgatory:
         if self._armed_ms < NEVER:
             self._context.timers.arm(self, self._armed_ms, self._expire_due)
 
-    def _check_produces(self, partition: Partition) -> None:
-        """Complete produces after the high watermark or the recovery point moved."""
-        queue = partition.waiting_produces
-        if queue:
-            while queue and queue[0][0].end_offset <= partition.high_watermark:
-                info, produce, answer = queue.popleft()
-                if info.may_acknowledge():
-                    produce.resolve()
-                else:
-                    info.wait_with(produce, answer)
-        queue = partition.waiting_flushes
-        if queue and partition.log is not None:
-            while queue and queue[0][0].end_offset <= partition.log.recovery_point:
-                queue.popleft()[1].resolve()
-
-    def _check_fetches(self, partition: Partition) -> None:
-        """Complete fetches after the high watermark or the log start moved."""
-        grown_bytes = partition.committed_bytes - partition.notified_bytes
-        partition.notified_bytes = partition.committed_bytes
-        if partition.waiting_fetches:
-            for fetch, item in list(partition.waiting_fetches.items()):
-                fetch.note_growth(partition, item, grown_bytes)
-                self.try_complete(fetch)
-        if partition.sessions:
-            for session, item in partition.sessions.items():
-                fetch = session.delayed_fetch
-                # A fetch that opened its session is in `waiting_fetches`.
-                if fetch is not None and fetch not in (partition.waiting_fetches or ()):
-                    fetch.note_growth(partition, item, grown_bytes)
-                    self.try_complete(fetch)
-
     def _delay(self, operation: DelayedOperation) -> None:
+        operation.finished = False  # a fetch that reads from the device waits again
         operation.call.delayed = operation
         due_ms = self._timeouts.add(operation, self.now_ms)
         if due_ms < self._armed_ms:

@@ -27,6 +27,12 @@ class HighWatermarkReports:
         """Forget a partition that left this broker."""
         self.moved.pop(partition, None)
 
+    def mark(self, partition: Partition) -> None:
+        """Report the partition soon: its high watermark or a replica's log end moved."""
+        if not self.moved:
+            self.send_soon()
+        self.moved[partition] = None
+
     def send_soon(self) -> None:
         """Report the moved high watermarks soon; call it before the first partition is put into `moved`."""
         self._arm(REPORT_INTERVAL_MS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.image import PartitionInfo
@@ -11,6 +12,10 @@ from yak.ids import NodeId, TopicPartition
 from yak.lifecycle.metadata import Metadata
 from yak.replication.partition import Partition
 
+BEAT_MS: Final = 20
+"""The next heartbeat is sent within this time; clients retry after 100 ms or more."""
+ASKED_MS: Final = 10_000
+"""A confirmation requested longer ago is void, and requested again: the client of that request is gone."""
 STORE_BACK_MS = 2_000
 """A connection to the store that a local pause ended is open again within this time, if the store is up."""
 
@@ -57,6 +62,20 @@ class Isolation:
         if not partition.replica_states:
             return False
         return self._context.clock.now_ms - self._metadata.lifecycle.heartbeats.accepted_ms >= self._session_timeout_ms
+
+    def still_leads(self, partition: Partition) -> bool:
+        """Whether the store accepted a heartbeat since the first request, and the image includes all it knew then."""
+        heartbeats, now_ms = self._metadata.lifecycle.heartbeats, self._context.clock.now_ms
+        asked_ms = partition.asked_beyond_ms
+        if asked_ms is not None and now_ms - asked_ms >= ASKED_MS:
+            asked_ms = None
+        if asked_ms is None:
+            partition.asked_beyond_ms = now_ms
+        elif heartbeats.accepted_ms > asked_ms and self._context.image.offset >= heartbeats.accepted_offset:
+            partition.asked_beyond_ms = None
+            return True
+        self._metadata.heartbeat_by(now_ms + BEAT_MS)
+        return False
 
     def may_have_successor(self, partition: Partition) -> bool:
         """Whether a local pause may have ended this broker's leadership, and the store will answer in a moment. No

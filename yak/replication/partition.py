@@ -6,7 +6,7 @@ and never moves back within an epoch. With `flush.messages=1` the leader counts 
 point, and followers fetch only from their flushed end.
 
 Each partition keeps its own delayed operations, so completing them touches no others: `waiting_produces` in offset
-order, `waiting_fetches` and the sessions in order of arrival.
+order, the sessions in order of arrival.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from __future__ import annotations
 import struct
 import uuid
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from yak.errors import ProtocolViolation
+from yak.errors import ErrorCode, ProtocolViolation
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicPartition
 from yak.protocol.record_batch import HEADER_BYTES, Buffer, read_header
 from yak.protocol.replica_fetch import FetchedPartition
@@ -27,6 +27,7 @@ from yak.storage.log import Log
 from yak.storage.producer_state import DeferredSequences
 
 if TYPE_CHECKING:
+    from yak.replication.fetch_sessions import ConsumerItem, ConsumerSession, FollowerItem, FollowerSession
     from yak.replication.log_append_info import PendingBatches, WaitingAppend
     from yak.replication.truncation import Truncation
 
@@ -71,7 +72,6 @@ class Partition:
         "topic_partition",
         "traffic",
         "truncation",
-        "waiting_fetches",
         "waiting_flushes",
         "waiting_produces",
     )
@@ -126,10 +126,10 @@ class Partition:
         self.flush_wanted = False
         self.waiting_produces: deque[WaitingAppend] | None = None
         self.waiting_flushes: deque[WaitingAppend] | None = None
-        self.waiting_fetches: dict[Any, Any] | None = None
-        self.sessions: dict[Any, Any] | None = None
-        self.replica_sessions: dict[Any, Any] | None = None
-        """Fetch sessions of followers: notified of appends, where those of clients are notified of commits."""
+        self.sessions: dict[ConsumerSession, ConsumerItem] | None = None
+        """Fetch sessions of consumers, and their waiting fetches without a session: notified of commits."""
+        self.replica_sessions: dict[FollowerSession, FollowerItem] | None = None
+        """Fetch sessions of followers: notified of appends."""
         self.deferred_sequences = DeferredSequences()
         self.pending_appends: PendingBatches | None = None
         """The batches that wait for a job, and the batches behind them (`yak.partitions.leader_appends`)."""
@@ -305,6 +305,49 @@ class Partition:
             return False
         self._commit(reached)
         return True
+
+    # -------------------------------------------------------------------------------------------------- waiters
+
+    def mark_sessions(self) -> None:
+        """Name the partition in the next answers of its consumers' fetch sessions."""
+        for session, item in (self.sessions or {}).items():
+            session.mark_dirty(item)
+
+    def complete_waiters(self) -> None:
+        """Complete produces and fetches after the high watermark, the recovery point or the log start moved."""
+        queue = self.waiting_produces
+        if queue:
+            while queue and queue[0][0].end_offset <= self.high_watermark:
+                info, produce, answer = queue.popleft()
+                if info.may_acknowledge():
+                    produce.resolve()
+                else:
+                    info.wait_with(produce, answer)
+        queue = self.waiting_flushes
+        if queue and self.log is not None:
+            while queue and queue[0][0].end_offset <= self.log.recovery_point:
+                queue.popleft()[1].resolve()
+        grown_bytes = self.committed_bytes - self.notified_bytes
+        self.notified_bytes = self.committed_bytes
+        if self.sessions:
+            for session, item in list(self.sessions.items()):
+                if session.delayed_fetch is not None:
+                    session.delayed_fetch.note_growth(self, item, grown_bytes)
+
+    def fail_waiters(self, error_code: ErrorCode) -> None:
+        """Complete produces with the error, and fetches with what they can read."""
+        if self.pending_appends is not None:
+            self.pending_appends.fail(error_code)
+        for queue in (self.waiting_produces, self.waiting_flushes):
+            while queue:
+                _info, produce, answer = queue.popleft()
+                answer.error_code = error_code
+                answer.base_offset = -1
+                produce.resolve()
+        for session, item in list((self.sessions or {}).items()):
+            session.mark_dirty(item)
+            if session.delayed_fetch is not None:
+                session.delayed_fetch.complete()
 
     # -------------------------------------------------------------------------------------------- a follower's log
 

@@ -187,6 +187,7 @@ class SimNode:
     def _set_slices(self, broker: Broker) -> None:
         broker.metadata_loader.partitions_a_slice = self.partitions_a_slice
         broker.replica_fetchers.partitions_a_fetch = self.partitions_a_fetch
+        broker.fetches.follower_partitions_max = self.partitions_a_fetch
 
     def crash(self) -> None:
         """Lose power: unsynced data may be lost, and the next start is in a new kernel boot."""

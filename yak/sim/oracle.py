@@ -16,8 +16,8 @@ from typing import Any
 from kio.index import load_response_schema
 from kio.serial import entity_writer
 
-from yak.broker import delayed_fetch
-from yak.broker.apis import fetch, produce
+from yak.broker import fetches
+from yak.broker.apis import produce
 from yak.errors import ErrorCode
 from yak.ports.disk import Buffer
 from yak.protocol.hot import FetchPartitionAnswer, ProducePartitionAnswer
@@ -34,8 +34,7 @@ def kio_encodes() -> Iterator[None]:
     """Replace the hand-written encoders."""
     replaced: list[tuple[Any, str, Any]] = [
         (produce, "produce_response", _produce_response),
-        (fetch, "fetch_response", _fetch_response),
-        (delayed_fetch, "fetch_response", _fetch_response),
+        (fetches, "fetch_response", _fetch_response),
         (replica_fetcher, "replica_fetch_request", _replica_fetch_request),
     ]
     by_hand = [getattr(module, name) for module, name, _ in replaced]

@@ -116,8 +116,8 @@ class PlantedBugs:
     def _in_handler(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
         broker._api_handlers = _Handlers(broker._api_handlers, wrap)  # type: ignore[assignment]  # noqa: SLF001
 
-    def _in_delayed(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:
-        _put(broker.purgatory, rng.choice(("_give", "_try")), wrap)
+    def _in_delayed(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
+        _put(broker.purgatory, "_give", wrap)
 
     def _in_timer(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
         _put(broker.timers, "run_due", wrap)

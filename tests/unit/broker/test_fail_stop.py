@@ -7,7 +7,7 @@ from typing import NoReturn
 import pytest
 
 from tests.unit.broker.groups_rig import GroupsRig
-from yak.broker.delayed_fetch import ConsumerFetch
+from yak.broker.fetches import ConsumerFetch
 from yak.core import events
 from yak.errors import ErrorCode, FailStop, PeerError
 from yak.fail_stop import changes_state

@@ -6,9 +6,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from yak.broker.delayed_leader_requests import DECISION_MS_MAX
-from yak.broker.fetch_reads import BEAT_MS
 from yak.lifecycle.failure_watch import PROBE_MS_MAX
 from yak.lifecycle.liveness import LISTED_MS
+from yak.partitions.isolation import BEAT_MS
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 

@@ -101,4 +101,4 @@ SLICED: dict[tuple[int, int], Callable[[Any, Any], Generator[None, None, Any]]] 
 }
 """Handlers that yield every few hundred elements of a large request (`yak.broker.large_requests`)."""
 NAMES: dict[int, str] = {api.KEY: api.NAME for api in APIS}
-API_TABLE = ApiTable(DISPATCH, SLICED, NAMES, api_versions.refuse_version, fetch.handle_repeated)
+API_TABLE = ApiTable(DISPATCH, SLICED, NAMES, api_versions.refuse_version)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker.fetch_reads import FollowerReader
+from yak.broker.fetches import FollowerFetch
 from yak.partitions.local_replicas import LocalReplicas
+from yak.replication.fetch_sessions import FollowerSessions
 from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.replication.truncation import Truncation
@@ -29,17 +30,17 @@ def _cut_to_the_watermark(swaps: Swaps) -> None:
 
 def _look_for_no_divergence(swaps: Swaps) -> None:
     """Treat every follower as an old version, which sends no last fetched epoch."""
-    real = FollowerReader._take_progress  # noqa: SLF001
+    real = FollowerSessions.take_progress
 
     def take_progress(self: Any, session: Any, partition: Any, item: Any) -> Any:
         item.last_fetched_epoch = -1
         return real(self, session, partition, item)
 
-    swaps.put(FollowerReader, "_take_progress", take_progress)
+    swaps.put(FollowerSessions, "take_progress", take_progress)
 
 
 def _count_any_fetch(swaps: Swaps) -> None:
-    real = FollowerReader._readable  # noqa: SLF001
+    real = FollowerFetch._readable  # noqa: SLF001
 
     def readable(self: Any, item: Any) -> Any:
         if item.partition is not None and item.partition.is_leader:
@@ -48,7 +49,7 @@ def _count_any_fetch(swaps: Swaps) -> None:
             item.fetch_offset = min(item.fetch_offset, item.partition.log_end_offset)
         return real(self, item)
 
-    swaps.put(FollowerReader, "_readable", readable)
+    swaps.put(FollowerFetch, "_readable", readable)
 
 
 def _write_in_the_last_epoch(swaps: Swaps) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker.fetch_sessions import FollowerSessions
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
+from yak.replication.fetch_sessions import FollowerSessions
 from yak.sim.mutants.mutant import Mutant, Swaps
 
 
@@ -13,7 +13,7 @@ def _believe_the_fetch(swaps: Swaps) -> None:
     real = vars(FollowerSessions)["_check_sender"]
 
     def check_sender(self: Any, connection: Any, request: Any) -> Any:
-        known = self._broker.image.brokers.get(request.replica_id)
+        known = self._context.image.brokers.get(request.replica_id)
         if connection.proven is not None or known is None:
             return real(self, connection, request)
         connection.proven = Incarnation(request.replica_id, known.broker_epoch, known.boot_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.broker.fetch_sessions import ConsumerSession
+from yak.replication.fetch_sessions import ConsumerSession
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage import producer_state

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from yak.broker.purgatory import Purgatory
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.partitions.leader_appends import LeaderAppends
 from yak.replication.partition import Partition
@@ -85,8 +84,8 @@ def _sync_again(swaps: Swaps) -> None:
 
 
 def _ack_a_failed_flush(swaps: Swaps) -> None:
-    real = Purgatory.fail
-    swaps.put(Purgatory, "fail", lambda self, partition, **_code: real(self, partition, ErrorCode.none))
+    real = Partition.fail_waiters
+    swaps.put(Partition, "fail_waiters", lambda self, **_code: real(self, ErrorCode.none))
 
 
 def _ack_a_repeat_at_once(swaps: Swaps) -> None:
@@ -103,13 +102,13 @@ def _ack_a_repeat_at_once(swaps: Swaps) -> None:
 
 
 def _say_nothing_to_waiting_produces(swaps: Swaps) -> None:
-    real = Purgatory.fail
+    real = Partition.fail_waiters
 
-    def fail(self: Purgatory, partition: Partition, error_code: ErrorCode) -> None:
+    def fail(self: Partition, error_code: ErrorCode) -> None:
         if error_code is not ErrorCode.not_leader_or_follower:
-            real(self, partition, error_code)
+            real(self, error_code)
 
-    swaps.put(Purgatory, "fail", fail)
+    swaps.put(Partition, "fail_waiters", fail)
 
 
 def _sync_in_step(swaps: Swaps) -> None:

@@ -13,30 +13,57 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sized
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from yak.cluster.image import Image
 from yak.cluster.records import BrokerState
+from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
+from yak.fail_stop import changes_state
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, TopicPartition
 from yak.limits import FETCH_PARTITIONS_REMEMBERED_MAX, FETCH_SESSION_KEPT_MS_MIN, FETCH_SESSION_PARTITIONS_MAX
 from yak.ports.disk import Buffer
+from yak.ports.random_source import RandomSource
+from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
 from yak.protocol.hot_pieces import id_bytes
+from yak.protocol.peer_proof import Incarnation
 from yak.protocol.repeated_fetch import FetchPattern, partition_name
+from yak.replication.isr import IsrChanges, may_join
 from yak.replication.partition import Partition
-from yak.replication.throttle import Throttle
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
-    from yak.broker.call import Call
-    from yak.broker.connections import Connection
-    from yak.broker.delayed_fetch import DelayedFetch
-    from yak.cluster.image import Image
+from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
+from yak.storage.log import Log
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 EPOCH_MAX = 2**31 - 1
 WATERMARK_WAIT_MS = 50
 THROTTLED_PAUSE_MS = 20
+
+
+class FetchConnection(Protocol):
+    """A connection as its fetch sessions see it (`yak.broker.connections.Connection`)."""
+
+    is_open: bool
+    peer: str
+    proven: Incarnation | None
+    delayed_partitions: int
+    replica_session: FollowerSession | None
+
+
+class WaitingFetch(Protocol):
+    """The fetch of a session that waits (`yak.broker.fetches.DelayedFetch`)."""
+
+    def complete(self) -> None:
+        """Read again, and answer."""
+
+
+class WaitingConsumerFetch(WaitingFetch, Protocol):
+    """The fetch of a consumer that waits for bytes."""
+
+    def note_growth(self, partition: Partition, item: ConsumerItem, grown_bytes: int) -> None:
+        """Note that a partition has `grown_bytes` more committed bytes, or changed; complete the fetch if it has
+        enough."""
 
 
 class FetchItem:
@@ -62,6 +89,23 @@ class FetchItem:
     max_bytes: int
     sent_high_watermark: Offset
     sent_log_start_offset: Offset
+
+    def check_leader_epoch(self, partition: Partition) -> None:
+        """Raise PeerError when the reader knows another leader epoch (KIP-320)."""
+        epoch = self.current_leader_epoch
+        if epoch != partition.leader_epoch:
+            is_old = epoch < partition.leader_epoch
+            raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
+
+    def diverging_epoch(self, log: Log) -> DivergingEpoch | None:
+        """The largest epoch that both logs may share, if they diverge before the fetch offset (KIP-595); else None.
+
+        Its epoch is negative when the reader's last epoch is later than all of this log.
+        """
+        epoch, end_offset = log.end_offset_for_epoch(self.last_fetched_epoch)
+        if epoch >= self.last_fetched_epoch and end_offset >= self.fetch_offset:
+            return None
+        return DivergingEpoch(epoch, end_offset)
 
 
 class ConsumerItem(FetchItem):
@@ -137,6 +181,17 @@ class FollowerItem(FetchItem):
         self.max_bytes = max_bytes
         self.is_fresh, self.waits_for_follower = True, False
 
+    def diverging_epoch(self, log: Log) -> DivergingEpoch | None:
+        """Where the follower truncates, if its log diverges before the fetch offset; else None."""
+        end = log.log_end_offset
+        if self.last_fetched_epoch < 0:
+            return DivergingEpoch(log.latest_epoch, end) if self.fetch_offset > end else None
+        diverging = super().diverging_epoch(log)
+        if diverging is not None and diverging.epoch < 0:
+            # A later epoch than any of ours: the records of a leader that lost an unclean election.
+            return DivergingEpoch(log.latest_epoch, end)
+        return diverging
+
 
 class FetchSession:
     """The partitions of one reader, and those that may have something new."""
@@ -146,14 +201,14 @@ class FetchSession:
     dirty: dict[Any, None]
     items: dict[tuple[Any, int], Any]
 
-    def __init__(self, session_id: int, connection: Connection) -> None:
+    def __init__(self, session_id: int, connection: FetchConnection) -> None:
         self.session_id = session_id
         self.connection = connection
         """The connection of its last fetch."""
         self.epoch = 1
         self.items = {}
         self.dirty = {}
-        self.delayed_fetch: DelayedFetch | None = None
+        self.delayed_fetch: WaitingFetch | None = None
         """The fetch of this session that waits, or None."""
 
     def next_epoch(self) -> int:
@@ -162,14 +217,15 @@ class FetchSession:
 
 
 class ConsumerSession(FetchSession):
-    """The partitions of one consumer."""
+    """The partitions of one consumer. Its id is 0 while a fetch without a session waits."""
 
     __slots__ = ("last_used_ms", "uses_topic_ids")
 
+    delayed_fetch: WaitingConsumerFetch | None
     items: dict[tuple[Any, int], ConsumerItem]
     dirty: dict[ConsumerItem, None]
 
-    def __init__(self, session_id: int, connection: Connection, now_ms: int, *, uses_topic_ids: bool) -> None:
+    def __init__(self, session_id: int, connection: FetchConnection, now_ms: int, *, uses_topic_ids: bool) -> None:
         super().__init__(session_id, connection)
         self.uses_topic_ids = uses_topic_ids
         self.last_used_ms = now_ms
@@ -196,7 +252,9 @@ class FollowerSession(FetchSession):
     items: dict[tuple[uuid.UUID, int], FollowerItem]
     dirty: dict[FollowerItem, None]
 
-    def __init__(self, session_id: int, node_id: NodeId, broker_epoch: BrokerEpoch, connection: Connection) -> None:
+    def __init__(
+        self, session_id: int, node_id: NodeId, broker_epoch: BrokerEpoch, connection: FetchConnection
+    ) -> None:
         super().__init__(session_id, connection)
         self.node_id = node_id
         self.broker_epoch = broker_epoch
@@ -240,8 +298,11 @@ class ConsumerSessions:
     each fetch, and each time gets an error (Kafka remembers such partitions).
     """
 
-    def __init__(self, slots_max: int) -> None:
-        self._slots_max = slots_max
+    def __init__(
+        self, context: Context, partitions: Mapping[TopicPartition, Partition], rng: RandomSource, connections: Sized
+    ) -> None:
+        self._context, self._partitions, self._rng, self._connections = context, partitions, rng, connections
+        self._slots_max = context.config.max_incremental_fetch_session_cache_slots
         self._sessions: OrderedDict[int, ConsumerSession] = OrderedDict()
         self.partitions_count = 0
         """Partitions of all sessions."""
@@ -251,33 +312,60 @@ class ConsumerSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(
-        self, broker: Broker, items: list[ConsumerItem], connection: Connection, now_ms: int, *, uses_topic_ids: bool
+    def session_of(
+        self, request: Any, items: list[ConsumerItem], connection: FetchConnection, *, uses_topic_ids: bool
+    ) -> tuple[ConsumerSession | None, bool]:
+        """The session of a consumer's fetch, if it has one, and whether the fetch names only what changed in it.
+
+        Raises PeerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+        """
+        session_id, epoch = request.session_id, request.session_epoch
+        if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            if session_id:
+                self._close(session_id)
+            if epoch == FINAL_EPOCH:
+                return None, False
+            return self._open(items, connection, uses_topic_ids=uses_topic_ids), False
+        session = self._resume(session_id, epoch, connection, uses_topic_ids=uses_topic_ids)
+        forgotten = [
+            (topic.topic_id if uses_topic_ids else topic.topic, index)
+            for topic in request.forgotten_topics_data
+            for index in topic.partitions
+        ]
+        self._update(session, items, forgotten)
+        if not session.items:
+            self._close(session_id)
+            return None, False
+        return session, True
+
+    def _open(
+        self, items: list[ConsumerItem], connection: FetchConnection, *, uses_topic_ids: bool
     ) -> ConsumerSession | None:
         """A new session over `items`; None when one of them does not exist, or there is no room."""
         if self._slots_max <= 0 or not items or len(items) > FETCH_SESSION_PARTITIONS_MAX:
             return None
-        if not all(_exists(broker, item) for item in items):
+        if not all(self._exists(item) for item in items):
             return None
         named = {(item.topic_key, item.index): item for item in items}
-        if not self._make_room(broker, connection, 1, len(named), now_ms):
+        if not self._make_room(connection, 1, len(named)):
             return None
-        rng = broker.rng
-        session_id = 1 + rng.below(EPOCH_MAX - 1)
+        session_id = 1 + self._rng.below(EPOCH_MAX - 1)
         while session_id in self._sessions:
-            session_id = 1 + rng.below(EPOCH_MAX - 1)
+            session_id = 1 + self._rng.below(EPOCH_MAX - 1)
+        now_ms = self._context.clock.now_ms
         session = ConsumerSession(session_id, connection, now_ms, uses_topic_ids=uses_topic_ids)
         self._sessions[session_id] = session
         for item in named.values():
-            self._add(broker, session, item)
+            self._add(session, item)
         return session
 
-    def _make_room(self, broker: Broker, connection: Connection, slots: int, partitions: int, now_ms: int) -> bool:
+    def _make_room(self, connection: FetchConnection, slots: int, partitions: int) -> bool:
         """Evict sessions that may go, least recently used first, until the new ones fit; returns whether they fit.
 
         A session may go when its connection is closed or requests the new one, or when it is idle. Kafka evicts only
         idle sessions, but its clients are authenticated and under quotas.
         """
+        now_ms = self._context.clock.now_ms
         while (
             len(self._sessions) + slots > self._slots_max
             or self.partitions_count + partitions > FETCH_PARTITIONS_REMEMBERED_MAX
@@ -288,31 +376,15 @@ class ConsumerSessions:
                     or session.connection is connection
                     or now_ms - session.last_used_ms >= FETCH_SESSION_KEPT_MS_MIN
                 ):
-                    self.close(broker, session.session_id)
+                    self._close(session.session_id)
                     break
             else:
                 return False
         return True
 
-    def may_delay(self, broker: Broker, connection: Connection, partitions: int) -> bool:
-        """Whether a fetch of so many partitions may wait: there is room, or the connection is within its fair share."""
-        if self.delayed_count + partitions <= FETCH_PARTITIONS_REMEMBERED_MAX:
-            return True
-        share = FETCH_PARTITIONS_REMEMBERED_MAX // max(1, len(broker.connections))
-        return connection.delayed_partitions + partitions <= share
-
-    def delay(self, connection: Connection, partitions: int) -> None:
-        """Count the partitions of a fetch that starts to wait; negative when it ends."""
-        self.delayed_count += partitions
-        connection.delayed_partitions += partitions
-
-    def resume(
-        self, session_id: int, epoch: int, connection: Connection, now_ms: int, *, uses_topic_ids: bool
+    def _resume(
+        self, session_id: int, epoch: int, connection: FetchConnection, *, uses_topic_ids: bool
     ) -> ConsumerSession:
-        """The session of an incremental fetch.
-
-        Raises PeerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
-        """
         session = self._sessions.get(session_id)
         if session is None:
             raise PeerError(ErrorCode.fetch_session_id_not_found, f"fetch session {session_id} is not known")
@@ -323,13 +395,13 @@ class ConsumerSessions:
         if uses_topic_ids != session.uses_topic_ids:
             raise PeerError(ErrorCode.fetch_session_topic_id_error, "the session mixes topic names and topic ids")
         session.epoch = session.next_epoch()
-        session.last_used_ms = now_ms
+        session.last_used_ms = self._context.clock.now_ms
         session.connection = connection
         self._sessions.move_to_end(session_id)
         return session
 
-    def update(
-        self, broker: Broker, session: ConsumerSession, requested: list[ConsumerItem], forgotten: list[tuple[Any, int]]
+    def _update(
+        self, session: ConsumerSession, requested: list[ConsumerItem], forgotten: list[tuple[Any, int]]
     ) -> None:
         """Add, move and forget partitions as an incremental fetch says.
 
@@ -343,13 +415,13 @@ class ConsumerSessions:
                 if (
                     len(session.items) >= FETCH_SESSION_PARTITIONS_MAX
                     or self.partitions_count >= FETCH_PARTITIONS_REMEMBERED_MAX
-                    or not _exists(broker, item)
+                    or not self._exists(item)
                 ):
-                    self.close(broker, session.session_id)
+                    self._close(session.session_id)
                     raise PeerError(
                         ErrorCode.fetch_session_id_not_found, "the session is full, or the partition is unknown"
                     )
-                self._add(broker, session, item)
+                self._add(session, item)
             else:
                 held.fetch_offset = item.fetch_offset
                 held.max_bytes = item.max_bytes
@@ -361,39 +433,75 @@ class ConsumerSessions:
             if item_gone is not None:
                 self.partitions_count -= 1
                 session.dirty.pop(item_gone, None)
-                self._detach(broker, session, item_gone)
+                self._detach(session, item_gone)
 
-    def close(self, broker: Broker, session_id: int) -> None:
-        """Close a session; an unknown id is ignored."""
+    def _close(self, session_id: int) -> None:
+        """Close a session, and answer its waiting fetch, which no partition notifies any more. An unknown id is ignored."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self.partitions_count -= len(session.items)
             for item in session.items.values():
-                self._detach(broker, session, item)
+                self._detach(session, item)
+            if session.delayed_fetch is not None:
+                session.delayed_fetch.complete()
 
-    def attach(self, broker: Broker, session: ConsumerSession, item: ConsumerItem) -> None:
+    def _exists(self, item: ConsumerItem) -> bool:
+        """Whether it is a partition of the cluster, or still one of this broker."""
+        topic = None if item.name is None else self._context.image.topics.get(item.name)
+        if topic is not None and 0 <= item.index < len(topic.partitions):
+            return True
+        return item.topic_partition in self._partitions
+
+    # ------------------------------------------------------------------------------------------ delayed fetches
+
+    def may_delay(self, connection: FetchConnection, partitions: int) -> bool:
+        """Whether a fetch without a session may wait: there is room, or the connection is within its fair share."""
+        if self.delayed_count + partitions <= FETCH_PARTITIONS_REMEMBERED_MAX:
+            return True
+        share = FETCH_PARTITIONS_REMEMBERED_MAX // max(1, len(self._connections))
+        return connection.delayed_partitions + partitions <= share
+
+    def delay(self, connection: FetchConnection, items: list[ConsumerItem]) -> ConsumerSession:
+        """The partitions of a fetch without a session that starts to wait."""
+        session = ConsumerSession(0, connection, 0, uses_topic_ids=False)
+        self._count_delayed(connection, len(items))
+        for item in items:
+            self._subscribe(session, item)
+        return session
+
+    def end_delay(self, session: ConsumerSession, items: list[ConsumerItem]) -> None:
+        """Forget the partitions of a fetch without a session whose wait is over."""
+        self._count_delayed(session.connection, -len(items))
+        for item in items:
+            self._detach(session, item)
+
+    def _count_delayed(self, connection: FetchConnection, partitions: int) -> None:
+        self.delayed_count += partitions
+        connection.delayed_partitions += partitions
+
+    def attach(self, session: ConsumerSession, item: ConsumerItem) -> None:
         """Subscribe the session to the partition; again after the partition was created again.
 
-        A session that was closed while its last fetch waited is ignored: nothing would ever unsubscribe it.
+        A closed session is ignored: nothing would ever unsubscribe it.
         """
-        if self._sessions.get(session.session_id) is not session:
-            return
-        topic_partition = item.topic_partition
-        partition = None if topic_partition is None else broker.partitions.get(topic_partition)
+        if self._sessions.get(session.session_id) is session:
+            self._subscribe(session, item)
+
+    def _subscribe(self, session: ConsumerSession, item: ConsumerItem) -> None:
+        partition: Partition | None = self._partitions.get((item.name, item.index))  # type: ignore[call-overload]
         if partition is not None:
             if partition.sessions is None:
                 partition.sessions = {}
             partition.sessions[session] = item
 
-    def _add(self, broker: Broker, session: ConsumerSession, item: ConsumerItem) -> None:
+    def _add(self, session: ConsumerSession, item: ConsumerItem) -> None:
         self.partitions_count += 1
         session.items[item.topic_key, item.index] = item
         session.mark_dirty(item)
-        self.attach(broker, session, item)
+        self.attach(session, item)
 
-    def _detach(self, broker: Broker, session: ConsumerSession, item: ConsumerItem) -> None:
-        topic_partition = item.topic_partition
-        partition = None if topic_partition is None else broker.partitions.get(topic_partition)
+    def _detach(self, session: ConsumerSession, item: ConsumerItem) -> None:
+        partition: Partition | None = self._partitions.get((item.name, item.index))  # type: ignore[call-overload]
         if partition is not None and partition.sessions:
             partition.sessions.pop(session, None)
 
@@ -401,22 +509,32 @@ class ConsumerSessions:
 class FollowerSessions:
     """The sessions of all followers that fetch from this broker, by node."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        context: Context,
+        partitions: Mapping[TopicPartition, Partition],
+        isr_changes: IsrChanges,
+        emit: EmitPartitionEvent,
+        advanced: Callable[[Partition], None],
+        progressed: Callable[[Partition], None],
+    ) -> None:
+        self._context, self._partitions = context, partitions
+        self._isr_changes, self._emit = isr_changes, emit
+        self._advanced, self._progressed = advanced, progressed
+        """Called with a partition whose high watermark advanced, or of which only a follower's log end did."""
         self._sessions: dict[NodeId, FollowerSession] = {}
         self._next_session_id = 1
         self.heard_ms: dict[NodeId, int] = {}
         """When each follower last fetched."""
         self._appended: dict[FollowerSession, None] = {}
         self._watermark_due: OrderedDict[FollowerSession, int] = OrderedDict()
-        self.throttle = Throttle(broker.context, broker.node_id, "leader.replication.throttled.rate")
 
     # -------------------------------------------------------------------------------------------------- wake-ups
 
     def appended(self, partition: Partition) -> None:
         """Mark the partition for its followers after an append; their fetches are answered at the end of the turn."""
         if not partition.is_watched:
-            self._broker.isr_changes.watch(partition)
+            self._isr_changes.watch(partition)
         for session, item in (partition.replica_sessions or {}).items():
             if not item.waits_for_follower:
                 session.dirty[item] = None
@@ -436,15 +554,15 @@ class FollowerSessions:
 
     def delay_watermark(self, session: FollowerSession) -> None:
         """The session's fetch waits, and there is a high watermark to send: send it within `WATERMARK_WAIT_MS`."""
-        broker = self._broker
-        due_ms = self._watermark_due[session] = broker.now_ms + WATERMARK_WAIT_MS
-        broker.timers.arm_at_the_latest(self, due_ms, self._send_watermarks)
+        context = self._context
+        due_ms = self._watermark_due[session] = context.clock.now_ms + WATERMARK_WAIT_MS
+        context.timers.arm_at_the_latest(self, due_ms, self._send_watermarks)
 
     def delay_throttled(self, session: FollowerSession, item: FollowerItem) -> None:
         """The throttle delays the partition: read it again after a pause."""
-        broker = self._broker
-        due_ms = broker.now_ms + THROTTLED_PAUSE_MS
-        broker.timers.arm_at_the_latest((session, item), due_ms, partial(self._read_again, session, item))
+        context = self._context
+        due_ms = context.clock.now_ms + THROTTLED_PAUSE_MS
+        context.timers.arm_at_the_latest((session, item), due_ms, partial(self._read_again, session, item))
 
     def changed(self, partition: Partition) -> None:
         """The leader, its epoch, or the log changed: complete the waiting fetches, which read again."""
@@ -461,12 +579,12 @@ class FollowerSessions:
                 self._complete_fetch(session)
 
     def _send_watermarks(self) -> None:
-        broker = self._broker
+        context = self._context
         while self._watermark_due:
             session = next(iter(self._watermark_due))
             due_ms = self._watermark_due[session]
-            if due_ms > broker.now_ms:
-                broker.timers.arm(self, due_ms, self._send_watermarks)
+            if due_ms > context.clock.now_ms:
+                context.timers.arm(self, due_ms, self._send_watermarks)
                 break
             del self._watermark_due[session]
             self._complete_fetch(session)
@@ -477,11 +595,64 @@ class FollowerSessions:
 
     def _complete_fetch(self, session: FollowerSession) -> None:
         if session.delayed_fetch is not None:
-            self._broker.purgatory.complete(session.delayed_fetch)
+            session.delayed_fetch.complete()
+
+    # ------------------------------------------------------------------------------------------------- progress
+
+    @changes_state
+    def take_progress(
+        self, session: FollowerSession, partition: Partition, item: FollowerItem
+    ) -> FetchPartitionAnswer | None:
+        """Count the fetch offset as acknowledged, once the follower's log is known to match up to there.
+
+        All records before the fetch offset are in the follower's log. It counts for the high watermark only with the
+        current leader epoch and the follower's current broker epoch (KIP-320, KIP-903).
+        """
+        log = partition.log
+        assert log is not None
+        replica = partition.replica_states.get(session.node_id)
+        if replica is None:
+            raise PeerError(
+                ErrorCode.not_leader_or_follower, f"broker {session.node_id} is not a replica of this partition"
+            )
+        offset, end = item.fetch_offset, log.log_end_offset
+        if offset > end or item.last_fetched_epoch != log.epochs.latest:
+            diverging = item.diverging_epoch(log)
+            if diverging is not None:
+                answer = FetchPartitionAnswer(item.index, 0, partition.high_watermark, -1, log.log_start_offset)
+                answer.diverging_epoch = diverging
+                return answer
+        if offset < log.log_start_offset:
+            return FetchPartitionAnswer(
+                item.index, ErrorCode.offset_out_of_range, partition.high_watermark, -1, log.log_start_offset
+            )
+        item.is_fresh = False
+        start_moved = item.log_start_offset > replica.log_start_offset
+        was_regressed = replica.is_regressed
+        now_ms = self._context.clock.now_ms
+        if replica.fetched(session.broker_epoch, offset, item.log_start_offset, end, now_ms):
+            if partition.advance_high_watermark():
+                self._advanced(partition)
+            else:
+                self._progressed(partition)
+            if may_join(partition, session.node_id):
+                self._isr_changes.look(partition)
+            if start_moved:
+                self._emit(partition, PartitionEvent.FOLLOWER_LOG_START_MOVED)
+        elif replica.is_regressed and not was_regressed:
+            self._context.notice(
+                "warning",
+                "replica-end-regressed",
+                partition=str(partition.topic_partition),
+                follower=session.node_id,
+                fetch_offset=offset,
+                acknowledged_offset=replica.furthest_offset,
+            )
+        return None
 
     # ------------------------------------------------------------------------------------------------- sessions
 
-    def forget_connection(self, connection: Connection) -> None:
+    def forget_connection(self, connection: FetchConnection) -> None:
         """Close the sessions of a closed connection."""
         for session in [held for held in self._sessions.values() if held.connection is connection]:
             self._close(session)
@@ -498,26 +669,25 @@ class FollowerSessions:
             if state is not None and state.has_left:
                 self._close(session)
 
-    def session_of(self, call: Call) -> FollowerSession | None:
+    def session_of(self, request: Any, connection: FetchConnection) -> FollowerSession | None:
         """The session of a follower's fetch, with the partitions that it names; None when the follower ends it.
 
         Raises PeerError: CLUSTER_AUTHORIZATION_FAILED, INCONSISTENT_CLUSTER_ID, STALE_BROKER_EPOCH,
         FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH.
         """
-        request = call.request
-        self._check_sender(call.connection, request)
+        self._check_sender(connection, request)
         node_id, broker_epoch = request.replica_id, request.replica_epoch
-        self.heard_ms[node_id] = self._broker.now_ms
+        self.heard_ms[node_id] = self._context.clock.now_ms
         session = self._sessions.get(node_id)
         if request.session_epoch == INITIAL_EPOCH:
             if session is not None:
-                self._note_replaced(session, call.connection)
+                self._note_replaced(session, connection)
                 self._close(session)
-            session = FollowerSession(self._next_session_id, node_id, broker_epoch, call.connection)
+            session = FollowerSession(self._next_session_id, node_id, broker_epoch, connection)
             self._next_session_id = self._next_session_id % EPOCH_MAX + 1
             self._sessions[node_id] = session
-            call.connection.replica_session = session
-        elif session is None or session.session_id != request.session_id or session.connection is not call.connection:
+            connection.replica_session = session
+        elif session is None or session.session_id != request.session_id or session.connection is not connection:
             raise PeerError(ErrorCode.fetch_session_id_not_found)
         elif request.session_epoch == FINAL_EPOCH:
             self._close(session)
@@ -527,7 +697,7 @@ class FollowerSessions:
         else:
             session.epoch = session.next_epoch()
             session.may_learn = session.pattern is None
-        session.image = self._broker.image
+        session.image = self._context.image
         session.request_wait_ms, session.request_bytes_max = max(0, request.max_wait_ms), request.max_bytes
         self._complete_fetch(session)
         self._update(session, request)
@@ -542,25 +712,23 @@ class FollowerSessions:
         found = None if session.pattern is None else session.pattern.read(frame)
         if found is None:
             return None
-        broker = self._broker
         correlation_id, epoch, name, leader_epoch, offset, last_epoch, start_offset, bytes_max = found
         item = session.named.get(name)
-        if item is None or epoch != session.epoch or session.image is not broker.image:
+        if item is None or epoch != session.epoch or session.image is not self._context.image:
             return None
         partition = item.partition
-        if partition is None or broker.partitions.get(partition.topic_partition) is not partition:
+        if partition is None or self._partitions.get(partition.topic_partition) is not partition:
             return None
-        self.heard_ms[session.node_id] = broker.now_ms
+        self.heard_ms[session.node_id] = self._context.clock.now_ms
         session.epoch = epoch % EPOCH_MAX + 1
-        if session.delayed_fetch is not None:
-            broker.purgatory.complete(session.delayed_fetch)
+        self._complete_fetch(session)
         item.ask(offset, last_epoch, leader_epoch, start_offset, bytes_max)
         session.dirty[item] = None
         return correlation_id
 
-    def _check_sender(self, connection: Connection, request: Any) -> None:
+    def _check_sender(self, connection: FetchConnection, request: Any) -> None:
         """Raise PeerError when the sender is no valid follower."""
-        image, proven = self._broker.image, connection.proven
+        image, proven = self._context.image, connection.proven
         if proven is None or request.replica_id != proven.node_id:
             raise PeerError(ErrorCode.cluster_authorization_failed)
         if request.cluster_id and image.cluster_id and request.cluster_id != image.cluster_id:
@@ -574,10 +742,10 @@ class FollowerSessions:
         if not is_present:
             raise PeerError(ErrorCode.stale_broker_epoch)
 
-    def _note_replaced(self, session: FollowerSession, connection: Connection) -> None:
+    def _note_replaced(self, session: FollowerSession, connection: FetchConnection) -> None:
         """Log that a follower reconnected before its old connection was seen to end."""
         if session.connection is not connection:
-            self._broker.notice(
+            self._context.notice(
                 "info",
                 "replica-session-replaced",
                 follower=session.node_id,
@@ -587,9 +755,8 @@ class FollowerSessions:
             )
 
     def _update(self, session: FollowerSession, request: Any) -> None:
-        broker = self._broker
         for topic in request.topics:
-            name = broker.topic_name(topic.topic_id)
+            known = self._context.image.topic_by_id(topic.topic_id)
             for wanted in topic.partitions:
                 key = (topic.topic_id, wanted.partition)
                 item = session.items.get(key)
@@ -602,7 +769,9 @@ class FollowerSessions:
                     wanted.log_start_offset,
                     wanted.partition_max_bytes,
                 )
-                partition = None if name is None else broker.partitions.get(TopicPartition(name, wanted.partition))
+                partition = None
+                if known is not None:
+                    partition = self._partitions.get(TopicPartition(known.name, wanted.partition))
                 self._attach(session, item, partition)
                 session.dirty[item] = None
         for topic in request.forgotten_topics_data:
@@ -630,7 +799,7 @@ class FollowerSessions:
 
     def _drop(self, session: FollowerSession, item: FollowerItem) -> None:
         session.dirty.pop(item, None)
-        self._broker.timers.disarm((session, item))
+        self._context.timers.disarm((session, item))
         self._detach(session, item)
 
     def _close(self, session: FollowerSession) -> None:
@@ -645,11 +814,3 @@ class FollowerSessions:
         session.items.clear()
         session.named.clear()
         self._complete_fetch(session)
-
-
-def _exists(broker: Broker, item: ConsumerItem) -> bool:
-    """Whether it is a partition of the cluster, or still one of this broker."""
-    topic = None if item.name is None else broker.image.topics.get(item.name)
-    if topic is not None and 0 <= item.index < len(topic.partitions):
-        return True
-    return item.topic_partition in broker.partitions

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker import fetch_sessions
-from yak.broker.fetch_sessions import ConsumerSessions
+from yak.replication import fetch_sessions
+from yak.replication.fetch_sessions import ConsumerSessions
 from yak.sim.clients import Channel
 from yak.sim.rig import Pending, Rig, fetch_fields
 
