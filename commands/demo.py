@@ -12,15 +12,7 @@ from yak.errors import UsageError
 if TYPE_CHECKING:
     from yak.local.demo.scenario import Settings
 
-_USUAL_SECONDS = 6.0
-_FAST_SECONDS = 2.5
-_SPARK_SECONDS = 36.0
-_FAST_SPARK_SECONDS = 12.0
-_LONGEST_SECONDS = 600.0
 _BROKERS_MAX = 9
-_USUAL_SESSION_MS = 6_000
-_FAST_SESSION_MS = 3_000
-_SESSIONS_MS = (1_500, 120_000)
 
 demo = CommandGroup(
     "demo",
@@ -40,6 +32,12 @@ DataDir = Annotated[
         "--data-dir", metavar="DIR", help="Keep the data here.  [a temporary directory]", rich_help_panel=WHAT
     ),
 ]
+Brokers = Annotated[
+    int,
+    typer.Option(
+        "--brokers", metavar="N", min=3, max=_BROKERS_MAX, help="One leader and N-1 followers.", rich_help_panel=WHAT
+    ),
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the cluster running at the end.", rich_help_panel=STOP)]
 
 
@@ -54,17 +52,7 @@ Keep = Annotated[bool, typer.Option("--keep", help="Leave the cluster running at
 )
 def failover(
     g: Globals,
-    brokers: Annotated[
-        int,
-        typer.Option(
-            "--brokers",
-            metavar="N",
-            min=3,
-            max=_BROKERS_MAX,
-            help="One leader and N-1 followers.",
-            rich_help_panel=WHAT,
-        ),
-    ] = 3,
+    brokers: Brokers = 3,
     fast: Fast = False,
     duration: Duration = None,
     data_dir: DataDir = None,
@@ -76,12 +64,11 @@ def failover(
     idempotence, and all clients look for a new leader within 5 to 20 ms. Returns 4 if an acknowledged record is lost,
     duplicated or reordered.
     """
-    from yak.commands.demo_view import Terminal, show_result
+    from yak.commands.demo_view import Terminal, play
     from yak.local.demo.failover import FailoverScenario
 
     settings = _settings(duration, data_dir, fast=fast, keep=keep, brokers=brokers)
-    _announce(g, "Real data, replicated; the leader killed; every acknowledged message counted.")
-    return show_result(g, FailoverScenario(settings, Terminal(g)).run())
+    return play(g, FailoverScenario(settings, Terminal(g)))
 
 
 @demo.command(
@@ -118,20 +105,15 @@ def groups(
     Returns 4 if a record was not read, a committed record was read again, or a commit was lost. Records that were read
     but not committed are read again; the demo counts them.
     """
-    from yak.commands.demo_view import Terminal, show_result
+    from yak.commands.demo_view import Terminal, play
     from yak.local.demo.groups import GroupsScenario
 
     session_ms = _session_ms(session_timeout, fast=fast)
     settings = _settings(duration, data_dir, fast=fast, keep=keep, session_timeout_ms=session_ms)
-    _announce(g, "Consumers share a topic; one is killed, then a broker; every message counted.")
-    return show_result(g, GroupsScenario(settings, Terminal(g)).run())
+    return play(g, GroupsScenario(settings, Terminal(g)))
 
 
-@demo.command(
-    "member",
-    examples=("yak demo member --group g --topic t --name m -b localhost:9092 --session-timeout 6s",),
-    hidden=True,
-)
+@demo.command("member", examples=("yak demo member --group g --topic t --name m -b localhost:9092",), hidden=True)
 def member(
     g: Globals,
     group: Annotated[str, typer.Option("--group", help="Group to join.", rich_help_panel=WHAT)],
@@ -154,11 +136,7 @@ def member(
     run_member(settings, stdin=sys.stdin.fileno(), stdout=sys.stdout.buffer)
 
 
-@demo.command(
-    "cluster",
-    examples=("yak demo cluster --data-dir /tmp/demo",),
-    hidden=True,
-)
+@demo.command("cluster", examples=("yak demo cluster --data-dir /tmp/demo",), hidden=True)
 def cluster(
     g: Globals,  # noqa: ARG001 - every command has them
     data_dir: Annotated[str, typer.Option("--data-dir", metavar="DIR", help="Of its own.", rich_help_panel=WHAT)],
@@ -199,18 +177,16 @@ def spark(
     broker meanwhile. Returns 4 if a window's result differs from the producer's own count.
     """
     from yak.commands.demo_spark_view import SparkTerminal
-    from yak.commands.demo_view import show_result
+    from yak.commands.demo_view import play
     from yak.commands.spark_python import hand_over
     from yak.spark.demo.scenario import SparkScenario
 
-    settings = _settings(duration, data_dir, fast=fast, keep=keep, usual=_SPARK_SECONDS, short=_FAST_SPARK_SECONDS)
+    settings = _settings(duration, data_dir, fast=fast, keep=keep, usual_ms=(36_000, 12_000))
     code = hand_over()
     if code is not None:
         return code
-    _announce(g, "Live metrics through YAK and Spark; both killed on the way; every window checked.")
     with SparkTerminal(g) as terminal:
-        result = SparkScenario(settings, terminal).run()
-    return show_result(g, result)
+        return play(g, SparkScenario(settings, terminal))
 
 
 @demo.command("restart", examples=("yak demo restart", "yak demo restart --fast", "yak demo restart -o json"))
@@ -223,17 +199,11 @@ def restart(
     keep: Keep = False,
 ) -> int | None:
     """Kill and restart the only broker without losing a record."""
-    from yak.commands.demo_view import Terminal, show_result
+    from yak.commands.demo_view import Terminal, play
     from yak.local.demo.restart import RestartScenario
 
     settings = _settings(duration, data_dir, fast=fast, keep=keep, kill=not no_kill)
-    _announce(g, "Real data, real clients, one kill -9, and every acknowledged message counted.")
-    return show_result(g, RestartScenario(settings, Terminal(g)).run())
-
-
-def _announce(g: Globals, text: str) -> None:
-    g.out.note(text)
-    g.out.note("")
+    return play(g, RestartScenario(settings, Terminal(g)))
 
 
 def _settings(
@@ -242,14 +212,14 @@ def _settings(
     *,
     fast: bool,
     keep: bool,
-    usual: float = _USUAL_SECONDS,
-    short: float = _FAST_SECONDS,
+    usual_ms: tuple[int, int] = (6_000, 2_500),
     **more: Any,
 ) -> "Settings":
     """The settings of a demo. Raises UsageError."""
     from yak.local.demo.scenario import Settings
 
-    seconds = _load_seconds(duration, usual=usual, short=short, fast=fast)
+    limits_ms, why = (1_000, 600_000), "the clients can send for 1 s to 10 min"
+    load_ms = _duration_ms("demo-duration", "--duration", duration, usual_ms, limits_ms, why, fast=fast)
     if data_dir is not None and os.path.isdir(data_dir) and os.listdir(data_dir):
         raise UsageError(
             "demo-data-dir",
@@ -257,36 +227,35 @@ def _settings(
             why="the demo counts every message of its topics, so it starts from nothing",
             try_=(f"yak demo --data-dir {data_dir}/demo",),
         )
-    return Settings(seconds, keep=keep, data_dir=data_dir, **more)
+    return Settings(load_ms / 1000.0, keep=keep, data_dir=data_dir, **more)
 
 
-def _load_seconds(duration: str | None, *, usual: float, short: float, fast: bool) -> float:
-    if duration is None:
-        return short if fast else usual
+def _session_ms(text: str | None, *, fast: bool) -> int:
+    why = "a session of the demo is 1.5 s to 2 min"
+    return _duration_ms("demo-session", "--session-timeout", text, (6_000, 3_000), (1_500, 120_000), why, fast=fast)
+
+
+def _duration_ms(
+    code: str,
+    option: str,
+    text: str | None,
+    usual_ms: tuple[int, int],
+    limits_ms: tuple[int, int],
+    why: str,
+    *,
+    fast: bool,
+) -> int:
+    """The value of an option, in milliseconds. `usual_ms`: without it, and with --fast. Raises UsageError."""
+    if text is None:
+        return usual_ms[fast]
     from yak.commands.units import parse_duration_ms
 
-    seconds = parse_duration_ms(duration, bare_unit="s") / 1000.0
-    if fast or not 1.0 <= seconds <= _LONGEST_SECONDS:
+    found = parse_duration_ms(text, bare_unit="s")
+    if fast or not limits_ms[0] <= found <= limits_ms[1]:
         raise UsageError(
-            "demo-duration",
-            f"--duration {duration} cannot be used" + (" with --fast" if fast else ""),
-            why="--fast is a duration of its own" if fast else "the clients can send for 1 s to 10 min",
-            try_=("yak demo --duration 10s",),
+            code,
+            f"{option} {text} cannot be used" + (" with --fast" if fast else ""),
+            why="--fast has a value of its own" if fast else why,
+            try_=(f"yak demo {'groups ' if code == 'demo-session' else ''}{option} 6s",),
         )
-    return seconds
-
-
-def _session_ms(session_timeout: str | None, *, fast: bool) -> int:
-    if session_timeout is None:
-        return _FAST_SESSION_MS if fast else _USUAL_SESSION_MS
-    from yak.commands.units import parse_duration_ms
-
-    session_ms = parse_duration_ms(session_timeout, bare_unit="s")
-    if fast or not _SESSIONS_MS[0] <= session_ms <= _SESSIONS_MS[1]:
-        raise UsageError(
-            "demo-session",
-            f"--session-timeout {session_timeout} cannot be used" + (" with --fast" if fast else ""),
-            why="--fast has a session of its own" if fast else "a session of the demo is 1.5 s to 2 min",
-            try_=("yak demo groups --session-timeout 6s",),
-        )
-    return session_ms
+    return found

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from yak.commands.options import Globals
-from yak.local.demo.scenario import Reporter, Result, Row
+from yak.local.demo.scenario import Reporter, Result, Row, Scenario
 
 if TYPE_CHECKING:
     from yak.local.failover import Failover
@@ -60,8 +60,17 @@ class Terminal(Reporter):
             self._counting = False
 
 
-def show_result(g: Globals, result: Result) -> int | None:
-    """Print the result in the chosen format; return 4 when a guarantee did not hold."""
+def play(g: Globals, scenario: Scenario) -> int | None:
+    """Run a demo and print its result in the chosen format; return 4 when a guarantee did not hold."""
+    g.out.note(scenario.SUMMARY)
+    g.out.note("")
+    result = scenario.run()
+    show_result(g, result)
+    return None if result.holds else 4
+
+
+def show_result(g: Globals, result: Result) -> None:
+    """Print a result."""
     out = g.out
     columns = tuple(result.rows[0]) if result.rows else ()
     if out.format in {"json", "yaml"} and not out.for_people:
@@ -83,7 +92,6 @@ def show_result(g: Globals, result: Result) -> int | None:
         out.note(out.paint("What to type next", "1"))
         for line in aligned(result.next_commands):
             out.note(f"  {line}")
-    return None if result.holds else 4
 
 
 def aligned(commands: Sequence[tuple[str, str]]) -> list[str]:

@@ -17,8 +17,7 @@ class Results:
         import confluent_kafka
 
         self._lock = threading.Lock()
-        self._counts: dict[Place, int] = {}
-        self._stats: dict[Place, dict[str, object]] = {}
+        self._rows: dict[str, dict[Place, dict[str, Any]]] = {COUNTS: {}, STATS: {}}
         self.records = 0
         """Results read so far, repeated ones included."""
         self._enough = threading.Event()
@@ -44,17 +43,18 @@ class Results:
     def counts(self) -> dict[Place, int]:
         """The latest count of each metric and window."""
         with self._lock:
-            return dict(self._counts)
+            return {place: row["count"] for place, row in self._rows[COUNTS].items()}
 
     def stats(self) -> dict[Place, dict[str, object]]:
         """The latest row of each metric and window."""
         with self._lock:
-            return dict(self._stats)
+            return dict(self._rows[STATS])
 
     def counted(self) -> tuple[int, int]:
         """The sum of records in the results of `counts` and of `stats`."""
         with self._lock:
-            return sum(self._counts.values()), sum(int(str(row["count"])) for row in self._stats.values())
+            first, second = (sum(row["count"] for row in self._rows[topic].values()) for topic in (COUNTS, STATS))
+            return first, second
 
     def abandon(self) -> None:
         """Stop reading."""
@@ -66,15 +66,10 @@ class Results:
     def _run(self) -> None:
         while not self._enough.is_set():
             for message in self._consumer.consume(500, 0.2):
-                if message.error() is None:
-                    self._take(message.topic(), message.value())
-
-    def _take(self, topic: str | None, value: Any) -> None:
-        row = json.loads(value)
-        place = row["key"], round(datetime.fromisoformat(row["start"]).timestamp() * 1000)
-        with self._lock:
-            self.records += 1
-            if topic == COUNTS:
-                self._counts[place] = row["count"]
-            else:
-                self._stats[place] = row
+                if message.error() is not None:
+                    continue
+                row = json.loads(message.value() or b"")
+                window_ms = round(datetime.fromisoformat(row["start"]).timestamp() * 1000)
+                with self._lock:
+                    self.records += 1
+                    self._rows[str(message.topic())][row["key"], window_ms] = row

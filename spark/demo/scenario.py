@@ -54,6 +54,7 @@ class Look:
 class SparkScenario(Scenario):
     """Start, send, compute, kill Spark, start it again and kill a broker, catch up, compare."""
 
+    SUMMARY = "Live metrics through YAK and Spark; both killed on the way; every window checked."
     TIMES = (
         "spark_start_ms",  # from the start of Spark's process to the first result in a topic
         "spark_resume_ms",
@@ -77,17 +78,15 @@ class SparkScenario(Scenario):
     def steps(self) -> Sequence[Callable[[], None]]:
         """The steps."""
         return (
-            self.start_brokers, self.send, self.compute, self.kill_spark, self.resume, self.catch_up, self.compare,
+            self._start_brokers, self._send, self._compute, self._kill_spark, self._resume, self._catch_up, self._compare,
         )  # fmt: skip
 
-    def start_brokers(self) -> None:
-        """Start the brokers."""
+    def _start_brokers(self) -> None:
         status = self.start(UpSettings(port=0, brokers=BROKERS, leaders=BROKERS))
         self.brokers = {broker.node_id: True for broker in status.brokers}
         self.say(f"ready in {self.times['start_ms']:.0f} ms, Redis included")
 
-    def send(self) -> None:
-        """Start the producer."""
+    def _send(self) -> None:
         self.step("Send this machine's metrics, live")
         for topic, partitions in ((TOPIC, PARTITIONS), (COUNTS, _RESULT_PARTITIONS), (STATS, _RESULT_PARTITIONS)):
             self.create_topic(topic, partitions=partitions, replication_factor=BROKERS)
@@ -101,8 +100,7 @@ class SparkScenario(Scenario):
         self.say(f"acks=all, idempotent, {PARTITIONS} partitions of {BROKERS} replicas")
         self.start_load(self.load, self.results)
 
-    def compute(self) -> None:
-        """Start Spark."""
+    def _compute(self) -> None:
         self.step(f"Start Spark: the jobs counts and stats, windows of {WINDOW_MS // 1000} s")
         began = time.monotonic()
         self.spark.start()
@@ -112,9 +110,8 @@ class SparkScenario(Scenario):
         self.say(f"they go to {COUNTS} and {STATS}; what is shown is read from there")
         self.go_on(self.settings.load_seconds / 3)
 
-    def kill_spark(self) -> None:
-        """Kill Spark."""
-        pid, batch = self.spark.pid or 0, self.spark.batch()
+    def _kill_spark(self) -> None:
+        pid, batch = self.spark.pid, self.spark.batch()
         self.step(f"Kill Spark in the middle of it: kill -9 {pid}")
         count = self.spark.kill()
         self.spark_killed = {"pid": pid, "processes": count}
@@ -123,8 +120,7 @@ class SparkScenario(Scenario):
         self.say(f"{count} processes gone, Java and Python's workers too, after batch {batch}")
         self.say(f"YAK took {self.load.sent.count - before} records meanwhile")
 
-    def resume(self) -> None:
-        """Start Spark again, and kill a broker."""
+    def _resume(self) -> None:
         self.step("Start Spark again on its checkpoints, and kill a broker meanwhile")
         before, began = self.results.records, time.monotonic()
         self.spark.start()
@@ -140,8 +136,7 @@ class SparkScenario(Scenario):
         self.say(f"Spark's next results {took_ms / 1000:.1f} s after its start")
         self.go_on(self.settings.load_seconds / 3)
 
-    def catch_up(self) -> None:
-        """Start the broker again, end the load, and let Spark read the rest."""
+    def _catch_up(self) -> None:
         node = self.broker_killed["node_id"]
         self.step(f"Start broker {node} again, stop the metrics, let Spark catch up")
         self.cluster.restart(node)
@@ -159,8 +154,7 @@ class SparkScenario(Scenario):
         counted = " and ".join(map(str, self.results.counted()))
         self.say(f"{count} records acknowledged; in the results {counted}")
 
-    def compare(self) -> None:
-        """Compare the totals of each window."""
+    def _compare(self) -> None:
         self.step("Compare every window with what the producer counted itself")
         self.found = compare(self.load.sent, self.results.counts(), self.results.stats())
         windows = sum(each.windows for each in self.found)

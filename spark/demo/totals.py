@@ -1,54 +1,28 @@
 """Compares the producer's totals with Spark's results, window by window; they must be equal to the last digit. Pure."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 WINDOW_MS: Final = 5_000
 
-
-@dataclass(slots=True)
-class Sums:
-    """The values of one metric in one window."""
-
-    count: int = 0
-    total: Decimal = Decimal(0)
-    least: float = 0.0
-    most: float = 0.0
-
-    def add(self, number: float) -> None:
-        """Add a value."""
-        self.least = number if self.count == 0 else min(self.least, number)
-        self.most = number if self.count == 0 else max(self.most, number)
-        self.count += 1
-        self.total += Decimal(str(number))
-
-    @property
-    def mean(self) -> float:
-        """The mean. The sum is exact, so it does not depend on the order of the values."""
-        return float(self.total) / self.count
-
-
 Place = tuple[str, int]
 """A metric and the start of a window in ms."""
 
 
-@dataclass(slots=True)
 class Sent:
-    """Totals of the acknowledged records, by metric and window."""
+    """The values of the acknowledged records, by metric and window."""
 
-    places: dict[Place, Sums] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.places: dict[Place, list[float]] = defaultdict(list)
+        self.count = 0
 
-    def add(self, metric: str, timestamp_ms: int, number: float) -> None:
+    def add(self, metric: str, timestamp_ms: int, value: float) -> None:
         """Add an acknowledged record."""
-        place = metric, timestamp_ms // WINDOW_MS * WINDOW_MS
-        self.places.setdefault(place, Sums()).add(number)
-
-    @property
-    def count(self) -> int:
-        """Number of acknowledged records."""
-        return sum(each.count for each in list(self.places.values()))
+        self.places[metric, timestamp_ms // WINDOW_MS * WINDOW_MS].append(value)
+        self.count += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,36 +46,31 @@ def compare(
     sent: Sent, counts: Mapping[Place, int], stats: Mapping[Place, Mapping[str, object]]
 ) -> tuple[MetricCounts, ...]:
     """Compare every window that has sent records or a result; return the counts of each metric."""
+    found = []
     places = {*sent.places, *counts, *stats}
-    return tuple(
-        _counts(metric, sorted(place for place in places if place[0] == metric), sent, counts, stats)
-        for metric in sorted({metric for metric, _ in places})
-    )
+    for metric in sorted({metric for metric, _ in places}):
+        mine = [place for place in places if place[0] == metric]
+        values = {place: sent.places.get(place, []) for place in mine}
+        found.append(
+            MetricCounts(
+                metric,
+                sum(map(len, values.values())),
+                sum(counts.get(place, 0) for place in mine),
+                sum(int(str(stats[place]["count"])) for place in mine if place in stats),
+                len(mine),
+                sum(not _is_equal(values[place], counts.get(place, 0), stats.get(place)) for place in mine),
+            )
+        )
+    return tuple(found)
 
 
-def _counts(
-    metric: str,
-    places: Iterable[Place],
-    sent: Sent,
-    counts: Mapping[Place, int],
-    stats: Mapping[Place, Mapping[str, object]],
-) -> MetricCounts:
-    mine = list(places)
-    differing = sum(
-        not _is_equal(sent.places.get(place, Sums()), counts.get(place, 0), stats.get(place)) for place in mine
-    )
-    return MetricCounts(
-        metric,
-        sum(sent.places[place].count for place in mine if place in sent.places),
-        sum(counts.get(place, 0) for place in mine),
-        sum(int(str(stats[place]["count"])) for place in mine if place in stats),
-        len(mine),
-        differing,
-    )
+def mean(values: list[float]) -> float:
+    """The mean. The sum is exact, so it does not depend on the order of the values."""
+    return float(sum(Decimal(str(value)) for value in values)) / len(values)
 
 
-def _is_equal(sums: Sums, count: int, stats: Mapping[str, object] | None) -> bool:
-    if sums.count == 0 or stats is None:
+def _is_equal(values: list[float], count: int, stats: Mapping[str, object] | None) -> bool:
+    if not values or stats is None:
         return False
     found = (count, stats["count"], stats["malformed"], stats["mean"], stats["min"], stats["max"])
-    return found == (sums.count, sums.count, 0, sums.mean, sums.least, sums.most)
+    return found == (len(values), len(values), 0, mean(values), min(values), max(values))

@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, Final
 
 from yak.errors import YakError
 from yak.local.cluster import UpSettings
-from yak.local.demo.delivery_statistics import Counts
-from yak.local.demo.order_flow import TOPICS, OrderFlow, Pause
+from yak.local.demo.delivery_statistics import Counts, Pause
+from yak.local.demo.order_flow import TOPICS, OrderFlow
 from yak.local.demo.scenario import Reporter, Result, Scenario, Settings
 from yak.local.leftovers import end_processes_of
 
@@ -126,10 +126,9 @@ class Keeper(Scenario):
 
     def steps(self) -> Sequence[Callable[[], None]]:
         """The steps."""
-        return (self.start_cluster, self.create_topics, self.count)
+        return (self._start_cluster, self._create_topics, self._count)
 
-    def start_cluster(self) -> None:
-        """Start Redis and the brokers, and report which brokers are ready."""
+    def _start_cluster(self) -> None:
         brokers, keep = self.settings.brokers, self.settings.keep
         self.step("starting Redis")
         threading.Thread(target=self._watch_start, name="start-watcher", daemon=True).start()
@@ -139,8 +138,7 @@ class Keeper(Scenario):
         self.times["start_ms"] = up.took_ms
         self.bootstrap = up.status.bootstrap
 
-    def create_topics(self) -> None:
-        """Create the topics, and start the clients."""
+    def _create_topics(self) -> None:
         self.step("making topics")
         factor = min(_REPLICAS, self.settings.brokers)
         for topic in TOPICS:
@@ -148,8 +146,7 @@ class Keeper(Scenario):
         self._flow = OrderFlow(self.bootstrap, self._on_pause)
         self._flow.start()
 
-    def count(self) -> None:
-        """Report the counts until the screen ends."""
+    def _count(self) -> None:
         assert self._flow is not None, "it was started"
         brokers = self.cluster.status().brokers
         http = {str(each.node_id): each.http_address for each in brokers if each.http_address}

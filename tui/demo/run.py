@@ -11,8 +11,9 @@ from typing import Final
 
 from yak.local.broker_process import parse_error
 from yak.local.cluster import LocalCluster
-from yak.local.demo.child import YakChild
+from yak.local.demo.child import Child
 from yak.local.leftovers import end_processes_of
+from yak.local.spawn import yak_argv
 from yak.tui.demo.state import DemoState
 
 PATIENCE_SECONDS: Final = 45.0
@@ -27,13 +28,13 @@ class DemoRun:
         self.data_dir = data_dir or tempfile.mkdtemp(prefix="yak-ui-demo-")
         self.state = DemoState()
         self.on_change: Callable[[], None] = lambda: None
-        self._child: YakChild | None = None
+        self._child: Child | None = None
         self._is_closed = False
 
     def start(self) -> None:
         """Start the supervisor; it ends by itself when this process ends."""
         words = ["demo", "cluster", "--data-dir", self.data_dir, "--brokers", str(self.brokers)]
-        self._child = YakChild(words + ["--keep"] * self.keep, self._on_line, self._on_end)
+        self._child = Child(yak_argv(*words, *["--keep"] * self.keep), self._on_line, self._on_end)
 
     @property
     def pid(self) -> int | None:

@@ -5,27 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from yak.errors import YakError
-from yak.local.demo.delivery_statistics import Counts
+from yak.local.demo.delivery_statistics import Counts, Pause
 
 Phase = Literal["starting", "running", "failed", "ended"]
 
 _PAUSES_KEPT: Final = 1_000  # a slow machine reports dozens a second, and a failover must stay visible for a while
 _RATE_MS: Final = 2_000
 _COUNTS: Final = tuple(Counts.__dataclass_fields__)
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A partition without acknowledgements for a while."""
-
-    partition: str
-    from_ms: float
-    until_ms: float
-
-    @property
-    def length_ms(self) -> float:
-        """Its duration."""
-        return self.until_ms - self.from_ms
 
 
 @dataclass(slots=True)
@@ -59,8 +45,7 @@ class DemoState:
             case "counts" | "ended":
                 self._count(line)
             case "pause":
-                name = f"{line['topic']}-{line['partition']}"
-                self.pauses.append(Pause(name, line["from_ms"], line["until_ms"]))
+                self.pauses.append(Pause(line["partition"], line["from_ms"], line["until_ms"]))
             case "error":
                 self.phase = "failed"
                 self.error = YakError(line["code"], line["message"], why=line["why"], try_=tuple(line["try_"]))

@@ -12,8 +12,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from yak.errors import YakError
+from yak.local.demo.delivery_statistics import Pause
 from yak.tui.demo.source import DemoSource
-from yak.tui.demo.state import Pause
 from yak.tui.keys import keys
 from yak.tui.rows import failover as rows
 from yak.tui.rows.cluster import broker_words

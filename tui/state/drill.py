@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from yak.tui.demo.state import Pause
+from yak.local.demo.delivery_statistics import Pause
 from yak.tui.state.activity import Line
 from yak.tui.state.picture import Partition
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from yak.tui.demo.state import Pause
+from yak.local.demo.delivery_statistics import Pause
 from yak.tui.state.drill import WATCHED_MS, Drill, Timeline, timeline
 from yak.tui.state.picture import Picture
 

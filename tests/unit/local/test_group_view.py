@@ -206,7 +206,7 @@ def test_the_dead_member_leaves_what_it_had_with_how_far_it_was():
     view = told.view()
     assert [hold.uncommitted for hold in view.holds_of("a")] == [2, 0]
     dead = view.note_dead("a")
-    assert [(hold.partition, hold.first_offset, hold.read_to, hold.settled) for hold in dead] == [
+    assert [(hold.partition, hold.first_offset, hold.read_to, hold.floor) for hold in dead] == [
         (0, 0, 3, 1),
         (1, None, None, 0),
     ]
@@ -304,7 +304,7 @@ def test_a_reader_that_begins_after_the_last_commit_loses_what_is_between(steps)
 
 def test_a_partition_goes_to_the_first_that_read_it():
     dead = (
-        Hold("a", 0, 1.0, 0, first_offset=0, read_to=9, committed=7),
+        Hold("a", 0, 1.0, 0, first_offset=0, read_to=9),
         Hold("a", 1, 1.0, 4),
     )
     later = (

@@ -8,7 +8,7 @@ import pytest
 
 from yak.errors import YakError
 from yak.local import processes
-from yak.local.demo import child
+from yak.local.demo import group_member
 from yak.local.demo.group_member import MemberProcess, MemberSettings
 from yak.sim.history_checker.history import Assign, Poll, run
 from yak.sim.history_checker.json_lines import to_line
@@ -42,7 +42,7 @@ print({to_line(LAST)!r}, flush=True)
 def start(monkeypatch, tmp_path):
     script = tmp_path / "stand_in.py"
     script.write_text(STAND_IN)
-    monkeypatch.setattr(child, "yak_argv", lambda *words: [sys.executable, str(script), *words])
+    monkeypatch.setattr(group_member, "yak_argv", lambda *words: [sys.executable, str(script), *words])
     made = []
 
     def begin(how):

@@ -1,21 +1,21 @@
-"""A `yak` command as a child process of a demo."""
+"""A child process of a demo, such as a `yak` command."""
 
 import contextlib
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from yak.errors import YakError
 from yak.local.broker_process import parse_error
-from yak.local.spawn import yak_argv, yak_environment
+from yak.local.spawn import yak_environment
 
 _READ_SECONDS: Final = 5.0
 _ERRORS_SHOWN_BYTES: Final = 8_192
 
 
-class YakChild:
+class Child:
     """A running command, in a session of its own; `on_line` gets each line of its output, in a thread of its own.
 
     Its standard input is closed when this process ends in any way, so that it can end too. `on_end` gets its exit code
@@ -24,15 +24,16 @@ class YakChild:
 
     def __init__(
         self,
-        words: list[str],
+        argv: Sequence[str],
         on_line: Callable[[bytes], None] = lambda _line: None,
         on_end: Callable[[int, str], None] = lambda _code, _errors: None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._on_line, self._on_end = on_line, on_end
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the reader
-        self._child = subprocess.Popen(  # noqa: S603 - our own command, no shell
-            yak_argv(*words),
-            env=yak_environment(),
+        self._child = subprocess.Popen(  # noqa: S603 - our own commands, no shell
+            argv,
+            env=yak_environment() if environment is None else environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -40,7 +41,7 @@ class YakChild:
         )
         self.pid = self._child.pid
         self._said = ""
-        self._reader = threading.Thread(target=self._read, name=" ".join(words[:2]), daemon=True)
+        self._reader = threading.Thread(target=self._read, name="child-reader", daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
@@ -84,12 +85,12 @@ class YakChild:
         self._reader.join(_READ_SECONDS)
         return code
 
-    def failure(self, what: str) -> YakError:
-        """The YakError that it ended with, or `demo-client` with its last line."""
+    def failure(self, what: str, slug: str = "demo-client") -> YakError:
+        """The YakError that it ended with, or one of this slug with its last line."""
         self._reader.join(_READ_SECONDS)
         code = self._child.returncode
         return parse_error(self._said, code) or YakError(
-            "demo-client",
+            slug,
             f"{what} ended with exit code {code}",
             why=self._said.strip().rpartition("\n")[2] or "it said nothing",
         )

@@ -15,6 +15,20 @@ _UNCONFIRMED_KEPT_MAX: Final = 100_000
 """Limit of a partition's unacknowledged read records; later acknowledgements of older ones are not matched."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A partition, such as `orders-0`, without acknowledgements for a while. Times are `time.time()` in ms."""
+
+    partition: str
+    from_ms: float
+    until_ms: float
+
+    @property
+    def length_ms(self) -> float:
+        """Its duration."""
+        return self.until_ms - self.from_ms
+
+
 @dataclass(slots=True)
 class Counts:
     """Sums over all partitions.

@@ -26,6 +26,7 @@ AFTER_SECONDS: Final = 1.0
 class FailoverScenario(TopicsScenario):
     """Start, load, kill the leader, restart it, elect it again, read back."""
 
+    SUMMARY = "Real data, replicated; the leader killed; every acknowledged message counted."
     TIMES = (
         "longest_pause_ms",  # of any client around the kill
         "restart_ms",
@@ -50,16 +51,22 @@ class FailoverScenario(TopicsScenario):
 
     def steps(self) -> Sequence[Callable[[], None]]:
         """The steps."""
-        return (self.start_brokers, self.send, self.look_at_replicas, self.kill, self.restart, self.elect, self.compare)
+        return (
+            self._start_brokers,
+            self._send,
+            self._look_at_replicas,
+            self._kill,
+            self._restart,
+            self._elect,
+            self._compare,
+        )
 
-    def start_brokers(self) -> None:
-        """Start the brokers; the controller will lead all partitions and be killed."""
+    def _start_brokers(self) -> None:
         status = self.start(UpSettings(port=0, brokers=self.settings.brokers, leaders=1))
         self.victim = self._controller(next(each.node_id for each in status.brokers if each.role == "leader"))
         self.say_ready(status, controller=self.victim)
 
-    def send(self) -> None:
-        """Start the clients."""
+    def _send(self) -> None:
         factor = self.replication_factor
         self.step(f"Send real data to topics with {factor} replicas, all led by broker {self.victim}")
         self.make_clients()
@@ -73,15 +80,13 @@ class FailoverScenario(TopicsScenario):
         self.start_load(*self.loads)
         self.go_on_to(0.35)
 
-    def look_at_replicas(self) -> None:
-        """Show the replicas before the kill."""
+    def _look_at_replicas(self) -> None:
         stored = self.wait_until_all_store()
         self.step(f"Look at the replicas ({stored} messages so far)")
         self._show_replicas()
         self.say("HW, high watermark: what all in sync have. END n: the log end on broker n")
 
-    def kill(self) -> None:
-        """Kill the leader, and measure until writes are acknowledged again."""
+    def _kill(self) -> None:
         self.step(f"Kill broker {self.victim}, leader of everything and controller: kill -9")
 
         def killed(failover: Failover) -> None:
@@ -101,8 +106,7 @@ class FailoverScenario(TopicsScenario):
             raise YakError(self.ERROR, "not every partition has a new leader", why=f"leaders are {leaders}")
         self.new_leader = leaders[0]
 
-    def restart(self) -> None:
-        """Start the broker again; it truncates what the new leader does not have, and catches up."""
+    def _restart(self) -> None:
         victim = self.victim
         self.step(f"Start broker {victim} again, on its old data")
         logs = LogFollower({"log": self.cluster.log_path(f"node-{victim}")})
@@ -120,8 +124,7 @@ class FailoverScenario(TopicsScenario):
         )
         self.say(f"copied what it missed, and is back in every ISR after {took_ms:.0f} ms")
 
-    def elect(self) -> None:
-        """Make the broker the leader again."""
+    def _elect(self) -> None:
         self.step(f"Hand the leaderships back to broker {self.victim}, with the clients still writing")
         began = time.monotonic()
         moves = plan_moves(self._states(), to=self.victim).moves

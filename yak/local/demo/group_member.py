@@ -17,9 +17,10 @@ from yak.client.errors import from_kafka, name_of
 from yak.errors import YakError
 from yak.ids import Offset
 from yak.local import processes
-from yak.local.demo.child import YakChild
+from yak.local.demo.child import Child
 from yak.local.demo.sources import record_id
 from yak.local.processes import ProcessId
+from yak.local.spawn import yak_argv
 from yak.sim.history_checker.history import Assign, Commit, Event, Outcome, Poll, run
 from yak.sim.history_checker.json_lines import from_line, to_line
 
@@ -215,14 +216,14 @@ class MemberProcess:
         """Whether it was killed or asked to end, and need not run any more."""
         self._settings = settings
         self._on_event = on_event
-        self._child: YakChild
+        self._child: Child
 
     def start(self) -> None:
         """Start the process."""
         found = self._settings
         words = ["demo", "member", "--group", found.group_id, "--topic", found.topic, "--name", found.name]
         words += ["--session-timeout", f"{found.session_timeout_ms}ms", "-b", found.bootstrap]
-        self._child = YakChild(words, self._on_line)
+        self._child = Child(yak_argv(*words), self._on_line)
 
     def _on_line(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").strip()

@@ -19,7 +19,7 @@ from yak.sim.history_checker.history import Assign, Commit, Event, Final, Histor
 class Hold:
     """One assignment of a partition to a member, until the revocation or the member's death.
 
-    `floor`: the committed offset before the assignment. `read_to` and `committed` are offsets of the next record.
+    Offsets are of the next record. `floor`: records below it are committed and must not be read in this assignment.
     """
 
     member: str
@@ -29,17 +29,11 @@ class Hold:
     first_offset: Offset | None = None
     first_read_at: float | None = None
     read_to: Offset | None = None
-    committed: Offset | None = None
-
-    @property
-    def settled(self) -> Offset:
-        """Records below this offset are committed and must not be read in this assignment."""
-        return max(self.floor, self.committed or 0)
 
     @property
     def uncommitted(self) -> int:
         """Records that were read and that the next reader would read again."""
-        return 0 if self.read_to is None else max(self.read_to - self.settled, 0)
+        return 0 if self.read_to is None else max(self.read_to - self.floor, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +114,13 @@ class GroupView:
         self.committed[partition] = max(offset, self.committed.get(partition, 0))
         hold = self.hold_of(member, partition)
         if hold is not None:
-            hold.committed = max(offset, hold.committed or 0)
+            hold.floor = max(offset, hold.floor)
 
     def _note_read(self, member: str, partition: int, offset: Offset, at: float) -> None:
         hold = self.hold_of(member, partition)
         if hold is None:  # a read without an assignment must not return committed records either
             hold = Hold(member, partition, at, self.committed.get(partition, 0))
-        if offset < hold.settled:
+        if offset < hold.floor:
             self.twice_committed[partition] += 1
         if hold.first_offset is None:
             hold.first_offset, hold.first_read_at = offset, at

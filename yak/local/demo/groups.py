@@ -63,6 +63,7 @@ def broker_configs(session_timeout_ms: int) -> tuple[str, ...]:
 class GroupsScenario(Scenario):
     """Start, load, share, kill a member, kill the coordinator, compare."""
 
+    SUMMARY = "Consumers share a topic; one is killed, then a broker; every message counted."
     TIMES = (
         "shared_ms",  # from the start of the first member until each partition has a reader, evenly
         "taken_over_ms",  # from the kill of the member until the last of its partitions is reassigned
@@ -89,12 +90,11 @@ class GroupsScenario(Scenario):
 
     def steps(self) -> Sequence[Callable[[], None]]:
         """The steps."""
-        return (self.start_brokers, self.send, self.share, self.kill_member, self.kill_coordinator, self.compare)
+        return (self._start_brokers, self._send, self._share, self._kill_member, self._kill_coordinator, self._compare)
 
     # ----------------------------------------------------------------------------------------------------- steps
 
-    def start_brokers(self) -> None:
-        """Start the brokers."""
+    def _start_brokers(self) -> None:
         session_ms = self.settings.session_timeout_ms
         configs = broker_configs(session_ms)
         self.say_ready(self.start(UpSettings(port=0, brokers=BROKERS, leaders=BROKERS, configs=configs)))
@@ -102,8 +102,7 @@ class GroupsScenario(Scenario):
             self.say(f"For a short demo they allow consumers a session of {_seconds(session_ms)}; by default it")
             self.say(f"is {_seconds(KAFKAS_SHORTEST_SESSION_MS)} at least (group.min.session.timeout.ms)")
 
-    def send(self) -> None:
-        """Start the producer."""
+    def _send(self) -> None:
         self.step(f"Send real data to a topic of {PARTITIONS} partitions")
         self.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=BROKERS)
         self.load = load = ServerMetrics(self.recorder, self.bootstrap, TOPIC, PARTITIONS, RECORDS_PER_SECOND)
@@ -111,8 +110,7 @@ class GroupsScenario(Scenario):
         self.say(f"by {load.name}, acks=all")
         self.start_load(load)
 
-    def share(self) -> None:
-        """Start the members, let them join once the last one is ready, and read what is there."""
+    def _share(self) -> None:
         self.step(f'Start {MEMBERS} consumers in the group "{GROUP_ID}"')
         self.say("A group shares a topic: each partition is read by one member at a time.")
         self.say("One broker is its coordinator: it hears the members' heartbeats, and keeps")
@@ -143,8 +141,7 @@ class GroupsScenario(Scenario):
         self.say(f"and commits every {COMMIT_SECONDS * 1000:.0f} ms. All was shared after {shared_ms:.0f} ms:")
         self._show_members()
 
-    def kill_member(self) -> None:
-        """Kill a member, and see where its partitions go."""
+    def _kill_member(self) -> None:
         name = tuple(self.members)[1]
         pid = self.members[name].pid
         self.wait(f"{name} has partitions", lambda: bool(self.view.holds_of(name)))
@@ -186,8 +183,7 @@ class GroupsScenario(Scenario):
             self.say(f"Of the other partitions none stood still for more than {pause_ms:.0f} ms")
         self._show_members()
 
-    def kill_coordinator(self) -> None:
-        """Kill the coordinator, and see the group go on."""
+    def _kill_coordinator(self) -> None:
         node = self._coordinator()
         was_controller = read_metadata(self.bootstrap, timeout_s=REQUEST_SECONDS).controller_id == node
         pid = next((each.pid for each in self.cluster.status().brokers if each.node_id == node), None)
@@ -222,8 +218,7 @@ class GroupsScenario(Scenario):
         else:
             self.say("No member had to join again, and no partition changed hands")
 
-    def compare(self) -> None:
-        """Let the group read the rest and leave; count."""
+    def _compare(self) -> None:
         self.step("Let the group read to the end, and account for every message")
         self.load.finish(FINISH_SECONDS)
         history = self.recorder.history()

@@ -18,8 +18,9 @@ from typing import Any, Final
 from yak.client.connection import IMPATIENT, base_config
 from yak.client.errors import name_of
 from yak.local.chaos.recorder import Recorder
-from yak.local.demo.child import YakChild
+from yak.local.demo.child import Child
 from yak.local.demo.sources import CSV_COLUMNS, host_name, process_samples, record_id, server_samples
+from yak.local.spawn import yak_argv
 from yak.sim.history_checker.history import Outcome
 
 SAMPLES_PER_SECOND: Final = 100
@@ -235,7 +236,7 @@ class CsvFile:
         self._path = path
         self._words = ["produce", self.topic, "-f", path, "--csv-key", CSV_KEY, "--csv-value", "json", "-b", bootstrap]
         self._words += ["--rate", str(max(1, round(rows / seconds))), "-q", "--timeout", "60s"]
-        self._child: YakChild | None = None
+        self._child: Child | None = None
         self._records: list[int] = []
 
     def start(self) -> None:
@@ -244,7 +245,7 @@ class CsvFile:
             self._records = [csv_record_id(row) for row in csv.DictReader(file)]
         for record in self._records:
             self._recorder.sending("yak-produce", f"{self.topic}-0", record)
-        self._child = YakChild(self._words)
+        self._child = Child(yak_argv(*self._words))
 
     def finish(self, timeout_seconds: float) -> None:
         """Wait for the end. Raises the YakError that `yak produce` ended with."""

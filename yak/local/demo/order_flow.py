@@ -10,14 +10,13 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from yak.client.connection import IMPATIENT, base_config
 from yak.client.errors import name_of
 from yak.ids import TopicPartition
-from yak.local.demo.delivery_statistics import Counts, DeliveryStatistics
+from yak.local.demo.delivery_statistics import Counts, DeliveryStatistics, Pause
 from yak.local.demo.load import LibrdkafkaLoad
 
 HEADER: Final = "yak-demo"
@@ -47,16 +46,6 @@ TOPICS: Final = (ORDERS, PAYMENTS)
 RECORDS_PER_SECOND: Final = 500
 _TURNS: Final = (ORDERS, ORDERS, ORDERS, ORDERS, PAYMENTS)
 """The topics of successive records."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A partition had no acknowledgement for so long while records were in flight. Times are `time.time()` in ms."""
-
-    topic: str
-    partition: int
-    from_ms: float
-    until_ms: float
 
 
 def order_of(topic: str, number: int) -> tuple[bytes, bytes]:
@@ -151,7 +140,7 @@ class OrderFlow(LibrdkafkaLoad):
             self._statistics.note_acknowledged(partition, number, known, now_ms)
             before_ms, self._last_ack_ms[partition] = self._last_ack_ms[partition], now_ms
         if now_ms - before_ms >= PAUSE_TOLD_MS:
-            self._on_pause(Pause(*partition, before_ms, now_ms))
+            self._on_pause(Pause(f"{partition.topic}-{partition.partition}", before_ms, now_ms))
 
     def on_refused(self, topic: str, error: Any) -> None:
         """Note that a topic was deleted."""

@@ -16,22 +16,21 @@ NODE: Final = 1
 class RestartScenario(TopicsScenario):
     """Start, load, kill, restart, finish, read back."""
 
+    SUMMARY = "Real data, real clients, one kill -9, and every acknowledged message counted."
     TIMES = ("restart_ms", "kill_to_first_ack_ms", "read_back_ms")
     ERROR = "demo-client"
     killed_at = 0.0
 
     def steps(self) -> Sequence[Callable[[], None]]:
         """The steps."""
-        return (self.start_broker, self.send, self.kill, self.restart, self.finish, self.compare)
+        return (self._start_broker, self._send, self._kill, self._restart, self._finish, self._compare)
 
-    def start_broker(self) -> None:
-        """Start the broker."""
+    def _start_broker(self) -> None:
         status = self.start(UpSettings(port=0))
         self.say(f"metadata in {status.redis_url}")
         self.say_ready(status)
 
-    def send(self) -> None:
-        """Start the clients."""
+    def _send(self) -> None:
         self.step("Send real data from clients that know nothing of each other")
         self.make_clients()
         for load in self.loads:
@@ -40,8 +39,7 @@ class RestartScenario(TopicsScenario):
         self.start_load(*self.loads)
         self.go_on_to(0.4)
 
-    def kill(self) -> None:
-        """Kill the broker."""
+    def _kill(self) -> None:
         if not self.settings.kill:
             self.step("Kill the broker: left out (--no-kill)")
             return
@@ -52,8 +50,7 @@ class RestartScenario(TopicsScenario):
         assert not processes.is_running(self.cluster.kill(NODE))
         self.say(f"gone, with {stored} messages stored and every client still sending")
 
-    def restart(self) -> None:
-        """Start it again."""
+    def _restart(self) -> None:
         if not self.settings.kill:
             self.step("Start it again: left out")
             return
@@ -63,8 +60,7 @@ class RestartScenario(TopicsScenario):
         took_ms = self.took("restart_ms", began)
         self.say(f"ready in {took_ms:.0f} ms (pid {again.pid}); the clients go on by themselves")
 
-    def finish(self) -> None:
-        """Let the load end."""
+    def _finish(self) -> None:
         self.step("Let the clients finish")
         # Even on a slow machine, part of the load comes after the restart.
         self.go_on_to(1.0, at_least=self.settings.load_seconds * 0.3)

@@ -90,6 +90,8 @@ class Part(Protocol):
 class Scenario(ABC):
     """The base of all demos. A step prepares the next ones; `run` runs them, and removes everything afterwards."""
 
+    SUMMARY: ClassVar[str] = ""
+    """What it shows, in one line."""
     TIMES: ClassVar[tuple[str, ...]] = ()
     """The measured times in the JSON result, in milliseconds; None for one that was not measured."""
     ERROR: ClassVar[str]

@@ -38,8 +38,7 @@ def test_pauses_are_kept_and_the_longest_since_a_moment_is_found() -> None:
             {
                 "kind": "pause",
                 "time_ms": 1,
-                "topic": "orders",
-                "partition": partition,
+                "partition": f"orders-{partition}",
                 "from_ms": start,
                 "until_ms": end,
             }

@@ -3,8 +3,8 @@
 import pytest
 
 from yak.errors import UsageError
-from yak.local.demo.delivery_statistics import Counts
-from yak.tui.demo.state import DemoState, Pause
+from yak.local.demo.delivery_statistics import Counts, Pause
+from yak.tui.demo.state import DemoState
 from yak.tui.look import Look
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.failover import (

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from yak.tui.demo.state import Pause
+from yak.local.demo.delivery_statistics import Pause
 from yak.tui.state.drill import Drill, Timeline, timeline
 from yak.tui.state.drills import Drills
 from yak.tui.state.picture import Partition, Picture
