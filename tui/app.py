@@ -1,22 +1,83 @@
-"""The app: it connects to a cluster, shows a screen, and decides when to draw."""
+"""The app: it connects to a cluster, shows screens, decides when to draw, and runs the actions and commands of every screen."""
 
+import difflib
 import gc
-from collections.abc import AsyncIterator, Callable
-from typing import Any, ClassVar
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Final
 
+from rich.segment import Segment
 from textual import work
+from textual.app import App, ScreenStackError, SystemCommand
 from textual.binding import BindingType
+from textual.color import Color, ColorParseError
+from textual.css.query import NoMatches
+from textual.dom import DOMNode, NoScreen
+from textual.filter import LineFilter
 from textual.screen import Screen
+from textual.widgets import Input, TextArea
+from textual.worker import NoActiveWorker, WorkerFailed, get_current_worker
 
 from yak.errors import UsageError, YakError
-from yak.tui.app_actions import Actions
+from yak.plain_text import one_line
+from yak.tui import help_text
 from yak.tui.keys import KEYS, keys
+from yak.tui.look import ZONE_WORDS, ZONES, Look
+from yak.tui.rows.cells import Cell
 from yak.tui.rows.contexts import is_production
-from yak.tui.screens.base import FileUploaded
+from yak.tui.screens.base import FileUploaded, YakScreen
 from yak.tui.screens.table import BY_NAME, SCREENS
+from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
-from yak.tui.themes import textual_name
+from yak.tui.themes import NAMES, THEMES, VARIABLES_OF_OTHERS, textual_name
+from yak.tui.widgets.dialogs import Prompt, TextDialog
+from yak.tui.widgets.frame import KeyBar
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: its word, its argument, its effect."""
+
+    name: str
+    help: str
+    argument: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+OTHERS = (
+    Command("help", "the keys of this screen", aliases=("h",)),
+    Command("keys", "all keys of all screens, by action"),
+    Command("theme", f"one of {', '.join(NAMES)}", "[NAME]"),
+    Command("zone", "times in utc, local or relative", "[ZONE]"),
+    Command("doctor", "check that clients can reach and use the cluster"),
+    Command("notices", "errors and notices so far"),
+    Command("explain", "what the numbers on this screen mean"),
+    Command("sample", "make a topic named sample, with messages in it"),
+    Command("k9s-keys", "keys as k9s has them"),
+    Command("quit", "end yak ui", aliases=("q", "q!", "wq", "exit")),
+)
+
+
+def commands() -> Iterator[Command]:
+    """All commands; screens first."""
+    for entry in SCREENS:
+        yield Command(entry.name, f"go to {entry.label.lower()}", "[WHAT]", entry.aliases)
+    yield from OTHERS
+
+
+def completion(typed: str) -> str:
+    """The first command that starts with the typed text; empty if none does."""
+    word = typed.strip()
+    if not word or " " in typed:
+        return ""
+    names = [name for command in commands() for name in (command.name, *command.aliases)]
+    return next((name for name in names if name.startswith(word)), "")
+
 
 STALE_FPS = 0.2
 """Frames per second while the terminal has no focus."""
@@ -27,10 +88,25 @@ _KEY_IDS = (
     *(key.id for key in KEYS.values() if key.scope == "go" and key.id.partition(".")[2] in BY_NAME),
     *(key.id for key in KEYS.values() if key.scope == "app"),
 )
+NOTICE_MS = 8_000
+NOTICES_MAX = 500
 
 
-class YakApp(Actions):
-    """The app of `yak ui`. Its parts: `AppBase`, `Actions`."""
+class _Harmless(LineFilter):
+    """The last filter before the terminal, for every widget: text from a cluster cannot send control sequences."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's
+        """The segments, with control characters escaped."""
+        if all(each.text.isprintable() for each in segments):
+            return segments
+        return [each if each.control else Segment(one_line(each.text), each.style) for each in segments]
+
+
+_HARMLESS: Final = _Harmless()
+
+
+class YakApp(App[int]):
+    """The app of `yak ui`. `source` is the cluster; `now_ms` the clock, which tests replace."""
 
     CSS_PATH = "yak.tcss"
     TITLE = "yak"
@@ -38,6 +114,235 @@ class YakApp(Actions):
     COMMAND_PALETTE_BINDING = "ctrl+p"
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {entry.name: entry.make for entry in SCREENS}
     BINDINGS: ClassVar[list[BindingType]] = [*keys(*_KEY_IDS)]
+
+    def __init__(
+        self,
+        source: ClusterSource,
+        settings: UiSettings | None = None,
+        *,
+        now_ms: Callable[[], int] | None = None,
+        other_source: Callable[[str], ClusterSource] | None = None,
+    ) -> None:
+        self.settings = settings or UiSettings()
+        self.accent = self.settings.accent
+        self.DEFAULT_MODE = self.settings.start  # type: ignore[misc]  # so that no other screen is made first
+        super().__init__()
+        self.source = source
+        self.picture = Picture()
+        self.look = Look(self.settings.zone, self.settings.is_ascii)  # type: ignore[arg-type]
+        self.is_readonly = self.settings.is_readonly
+        self.is_production = self.settings.is_production
+        self.is_frozen = False
+        self.now_ms = now_ms or _clock
+        self.notices: deque[tuple[int, YakError | str, str]] = deque(maxlen=NOTICES_MAX)
+        self._other_source = other_source
+        self._context_name = self.settings.context
+        self._last_mode = ""
+        self._painted_version = -1
+        self._painted_ms = 0
+        self._is_away = False
+        for theme in THEMES:
+            self.register_theme(theme)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's filters, then the one that escapes control characters in clients' texts."""
+        return [*super().get_line_filters(), _HARMLESS]
+
+    def paint_now(self) -> None:
+        """Draw the visible screen from the present state."""
+        self._painted_version = self.picture.version
+        self._painted_ms = self.now_ms()
+        screen = self.screen_below()
+        if screen is not None:
+            screen.paint_all(self._painted_ms)
+
+    def screen_below(self) -> YakScreen | None:
+        """The visible screen, even under a dialog."""
+        for screen in reversed(self.screen_stack):
+            if isinstance(screen, YakScreen):
+                return screen
+        return None
+
+    def repaint(self) -> None:
+        """Draw soon, whether or not the state changes."""
+        self._painted_version = -1
+
+    # navigation
+
+    def screens_by_digit(self) -> list[tuple[str, str, str]]:
+        """Digit, name and label of each screen, in the order of the digits."""
+        order = "1234567890"
+        with_digit = (entry for entry in SCREENS if entry.digit)
+        return [
+            (entry.digit, entry.name, entry.label)
+            for entry in sorted(with_digit, key=lambda each: order.index(each.digit))
+        ]
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Textual's handler, but it ignores missing widgets in a worker whose node is being removed.
+
+        Textual removes widgets before it cancels their workers.
+        """
+        of_widgets = isinstance(error, WorkerFailed) and isinstance(
+            error.error, (NoMatches, NoScreen, ScreenStackError)
+        )
+        if not (of_widgets and self._is_worker_left()):
+            super()._handle_exception(error)
+
+    def _is_worker_left(self) -> bool:
+        """Whether the node that started the current worker is being removed."""
+        try:
+            node = get_current_worker().node
+        except NoActiveWorker:
+            return False
+        if not node.is_attached:
+            return True
+        return any(isinstance(each, DOMNode) and each._pruning for each in node.ancestors_with_self)  # noqa: SLF001
+
+    def go(self, name: str, what: object = None) -> None:
+        """Go to a screen, and open something in it."""
+        if self.current_mode != name:
+            with suppress(IndexError):
+                if self.current_mode not in ("_default", name):
+                    self._last_mode = self.current_mode
+            self.switch_mode(name)
+        if what is not None:
+            self.call_later(self._open, name, what)
+
+    def _open(self, name: str, what: object) -> None:
+        if self.current_mode != name:
+            return
+        while len(self.screen_stack) > 1 and not isinstance(self.screen, YakScreen):
+            self.pop_screen()
+        root = self.screen_stack[0]
+        if not root.is_mounted:
+            # This is the first visit: the screen is still being mounted.
+            self.set_timer(0.01, partial(self._open, name, what))
+        elif isinstance(root, YakScreen):
+            root.opened(what)
+
+    def action_go(self, name: str) -> None:
+        self.go(name)
+
+    def action_last(self) -> None:
+        if self._last_mode:
+            self.go(self._last_mode)
+
+    async def action_back(self) -> None:
+        """Leave the innermost state (filter, zoom, dialog); on a top-level screen go to the dashboard."""
+        screen = self.screen
+        if not isinstance(screen, YakScreen):
+            self.pop_screen()
+        elif screen.go_back():
+            self.repaint()
+        elif len(self.screen_stack) > 1:
+            self.pop_screen()
+        elif self.current_mode != "dashboard":
+            self.go("dashboard")
+
+    def action_leave(self) -> None:
+        self.exit(0)
+
+    # notices
+
+    def show_error(self, error: BaseException) -> None:
+        """Show an error as a toast with its why and try, and record it in the notices.
+
+        Any other exception is shown as a bug of yak ui.
+        """
+        if not isinstance(error, YakError):
+            self.log.error(repr(error))
+            error = YakError(
+                "internal", f"a fault in yak ui: {type(error).__name__}: {error}", try_=("please report it",)
+            )
+        self.notices.append((self.now_ms(), error, "bad"))
+        lines = [f"why: {error.why}"] if error.why else []
+        lines += [f"try: {each}" for each in error.try_[:2]]
+        self.notify(
+            "\n".join(lines) or error.code,
+            title=error.message,
+            severity="error",
+            timeout=NOTICE_MS / 1000,
+            markup=False,
+        )
+
+    def notice(self, words: str, tone: str = "") -> None:
+        """Show a line at the bottom for a while, and record it in the notices."""
+        self.notices.append((self.now_ms(), words, tone))
+        self.repaint()
+
+    def last_notice(self, now_ms: int) -> Cell | None:
+        """The notice to show at the bottom now."""
+        if not self.notices:
+            return None
+        time_ms, said, tone = self.notices[-1]
+        if now_ms - time_ms > NOTICE_MS or isinstance(said, YakError):
+            return None
+        return Cell(said, tone or "accent")  # type: ignore[arg-type]
+
+    def note_command(self, command: str, outcome: str = "") -> None:
+        """Record a user's action in the activity, as a command line."""
+        self.picture.activity.note_command(self.now_ms(), command, outcome)
+        self.repaint()
+
+    def copy(self, text: str, what: str) -> None:
+        """Copy to the clipboard of the terminal or the browser (OSC 52)."""
+        self.copy_to_clipboard(text)
+        self.notice(f"copied {what}")
+
+    def forget_key_bar(self) -> None:
+        """Update the key bar after the next refresh: the bound keys may have changed."""
+        self.call_after_refresh(self._refresh_key_bar)
+
+    def _refresh_key_bar(self) -> None:
+        for bar in self.screen.query(KeyBar):
+            bar.refresh_keys()
+
+    def on_descendant_focus(self) -> None:
+        """Update the key bar: the focused widget binds other keys."""
+        self._refresh_key_bar()
+
+    # contexts
+
+    def context_names(self) -> list[tuple[str, bool]]:
+        """All contexts, and whether each is in use. If none is in use, the cluster's address comes first."""
+        found = [(name, name == self._context_name) for name in self.settings.contexts]
+        return found if any(used for _, used in found) else [(self.source.title, True), *found]
+
+    @property
+    def context_name(self) -> str:
+        """The context in use; empty if the cluster has no name."""
+        return self._context_name
+
+    def take_contexts(self, found: Mapping[str, Mapping[str, Any]]) -> None:
+        """Use the changed contexts of the config file. Contexts without brokers are left out."""
+        named = {name: values for name, values in found.items() if values.get("bootstrap_servers")}
+        self.settings = replace(self.settings, contexts=named)
+        self.repaint()
+
+    def _mark_cluster(self, *, is_production: bool, accent: str) -> None:
+        """Mark the cluster: a red header for production, an accent colour."""
+        self.is_production, self.accent = is_production, accent
+        self.set_class(is_production, "-production")
+        self.refresh_css(animate=False)
+
+    def get_css_variables(self) -> dict[str, str]:
+        """The theme's variables with the context's accent; themes without colours stay unchanged."""
+        variables = super().get_css_variables()
+        if self.accent and self._theme_name() not in ("mono", "ansi"):
+            with suppress(ColorParseError):  # an invalid colour in the config is ignored
+                color = Color.parse(self.accent)
+                variables["accent"] = (color if self.current_theme.dark else color.darken(0.2)).hex
+        return variables
+
+    def _theme_name(self) -> str:
+        return next((name for name in NAMES if textual_name(name) == self.theme), NAMES[0])
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Defaults for variables that Textual's own themes do not define."""
+        return VARIABLES_OF_OTHERS
+
+    # listening and drawing
 
     def on_mount(self) -> None:
         """Show the first screen and start listening for events."""
@@ -106,7 +411,6 @@ class YakApp(Actions):
         self.screen.post_message(FileUploaded(event.path))
 
     async def on_unmount(self) -> None:
-        """Close connections."""
         await self.source.close()
 
     def use_context(self, name: str) -> None:
@@ -131,3 +435,226 @@ class YakApp(Actions):
         self.go("dashboard")
         self.repaint()
         await old.close()
+
+    # the commands after `:`
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave `:` and `/` to text fields and dialogs, although their bindings have priority.
+
+        The bindings have priority so that the prompt is on top before the next key of a pasted text is read.
+        """
+        if action in ("command", "find"):
+            return isinstance(self.screen, YakScreen) and not isinstance(self.screen.focused, Input | TextArea)
+        return super().check_action(action, parameters)
+
+    def action_command(self) -> None:
+        """Open the command line (`:`)."""
+
+        def typed(text: str | None) -> None:
+            if text:  # later: the prompt must leave its own stack of screens before another screen is shown
+                self.call_later(self._run_typed, text)
+
+        self.push_screen(Prompt(":", completion=completion), typed)
+
+    def action_find(self) -> None:
+        """Open the filter line (`/`); the filter applies as it is typed."""
+        screen = self.screen
+        if not isinstance(screen, YakScreen):
+            return
+        before = screen.filter_words()
+
+        def typed(text: str | None) -> None:
+            self._filter(screen, before if text is None else text)
+
+        self.push_screen(Prompt("/", value=before, changed=partial(self._filter, screen)), typed)
+
+    def _filter(self, screen: YakScreen, text: str) -> str:
+        """Set the filter; return its error, or an empty text."""
+        try:
+            screen.set_filter(text)
+        except YakError as error:
+            return f"{error.message}: {error.why}" if error.why else error.message
+        return ""
+
+    def _command(self, typed: str) -> Callable[[], object]:
+        """What a typed command does. Raises UsageError (`unknown-command`)."""
+        word, _, argument = typed.strip().partition(" ")
+        argument = argument.strip()
+        actions: dict[str, Callable[[], object]] = {
+            "quit": partial(self.exit, 0),
+            "theme": partial(self._set_theme, argument),
+            "zone": partial(self._set_zone, argument),
+            "help": self.action_help,
+            "keys": lambda: self.push_screen(TextDialog("All keys", help_text.all_keys())),
+            "notices": self.action_notices,
+            "explain": self.action_explain,
+            "doctor": self.run_doctor,
+            "sample": self.make_sample,
+            "k9s-keys": self._use_k9s_keys,
+            **{entry.name: partial(self.go, entry.name, argument or None) for entry in SCREENS},
+        }
+        for command in commands():
+            if word == command.name or word in command.aliases:
+                return actions[command.name]
+        names = [name for command in commands() for name in (command.name, *command.aliases)]
+        closest = difflib.get_close_matches(word, names, 1)
+        raise UsageError(
+            "unknown-command",
+            f'there is no command "{word}"',
+            why=f'closest: "{closest[0]}"' if closest else "",
+            try_=("ctrl+p shows all of them",),
+        )
+
+    def _use_k9s_keys(self) -> None:
+        self.set_keymap({**self.settings.keymap, **help_text.K9S_KEYS})
+        self.notice("keys are as k9s has them: ctrl+d deletes, d describes, ctrl+b and ctrl+f page")
+
+    def _set_zone(self, name: str) -> None:
+        zones: dict[str, Any] = {zone: zone for zone in ZONES}
+        if name and name not in zones:
+            raise UsageError("unknown-zone", f'there is no zone "{name}"', why=f"there are {', '.join(ZONES)}")
+        zone = zones[name] if name else ZONES[(ZONES.index(self.look.zone) + 1) % len(ZONES)]
+        self.look = Look(zone, self.look.is_ascii, self.look.is_wide)
+        self.repaint()
+
+    def _set_theme(self, name: str) -> None:
+        if not name:
+            name = NAMES[(NAMES.index(self._theme_name()) + 1) % len(NAMES)]
+        if name not in NAMES:
+            raise UsageError("unknown-theme", f'there is no theme "{name}"', why=f"there are {', '.join(NAMES)}")
+        self.theme = textual_name(name)
+        self.notice(f"theme {name}")
+
+    # actions of every screen
+
+    def action_zone(self) -> None:
+        """Cycle the time zone: UTC, local, relative."""
+        self._set_zone("")
+        self.notice(f"times are {ZONE_WORDS[self.look.zone]}")
+
+    def action_wide(self) -> None:
+        self.look = Look(self.look.zone, self.look.is_ascii, not self.look.is_wide)
+        self.repaint()
+        self.paint_now()
+
+    def action_freeze(self) -> None:
+        """Pause or resume: the screen's reading, or else its drawing."""
+        screen = self.screen_below()
+        if screen is None or not screen.hold():
+            self.is_frozen = not self.is_frozen
+        self.paint_now()
+
+    def action_zoom(self) -> None:
+        screen = self.screen
+        if screen.maximized is not None:
+            screen.minimize()
+        elif screen.focused is not None:
+            screen.maximize(screen.focused)
+
+    def action_help(self) -> None:
+        """Show the help: what the keys do."""
+        screen = self.screen_below()
+        if screen is not None:
+            self.push_screen(TextDialog(f"Keys of {screen.TITLE_WORDS or 'this screen'}", help_text.of_screen(screen)))
+
+    def action_palette(self) -> None:
+        self.action_command_palette()
+
+    def get_system_commands(self, screen: Screen[Any]) -> Any:
+        """The palette's entries: the commands of `:` and the actions of this screen."""
+        for command in commands():
+            words = f"{command.name} {command.argument}".strip()
+            yield SystemCommand(f":{words}", command.help, partial(self._run_typed, command.name))
+        if isinstance(screen, YakScreen):
+            for active in screen.active_bindings.values():
+                key = KEYS.get(active.binding.id or "")
+                if key is not None and key.scope not in ("go", "grid") and active.enabled:
+                    yield SystemCommand(
+                        f"{key.label} ({key.id})",
+                        key.help,
+                        partial(self.run_action, active.binding.action, active.node),
+                    )
+
+    def _run_typed(self, typed: str) -> None:
+        try:
+            self._command(typed)()
+        except YakError as error:
+            self.show_error(error)
+
+    def action_explain(self) -> None:
+        screen = self.screen_below()
+        if screen is not None:
+            self.push_screen(TextDialog("What these numbers mean", help_text.explained(screen)))
+
+    def action_notices(self) -> None:
+        self.push_screen(TextDialog("Notices", help_text.notices(self.notices, self.look, self.now_ms())))
+
+    def action_jump(self) -> None:
+        """Show a letter on each panel; typing it moves the focus there."""
+        from yak.tui.widgets.dialogs import JumpDialog
+
+        screen = self.screen_below()
+        if screen is not None:
+            self.push_screen(JumpDialog(list(screen.panels())), self._jumped)
+
+    def _jumped(self, widget: Any) -> None:
+        if widget is not None:
+            widget.focus()
+
+    def action_panel_next(self) -> None:
+        self.screen.focus_next()
+
+    def action_panel_before(self) -> None:
+        self.screen.focus_previous()
+
+    def action_tab_next(self) -> None:
+        self._turn_tab(1)
+
+    def action_tab_before(self) -> None:
+        self._turn_tab(-1)
+
+    def _turn_tab(self, by: int) -> None:
+        screen = self.screen
+        tabs = screen.tabs() if isinstance(screen, YakScreen) else None
+        if tabs is None:
+            return
+        names = [pane.id for pane in tabs.query("TabPane") if pane.id]
+        if names:
+            tabs.active = names[(names.index(tabs.active) + by) % len(names)]
+
+    @work(exclusive=True, group="doctor")
+    async def run_doctor(self) -> None:
+        """Run `yak doctor` and show its output."""
+        import asyncio
+        import sys
+
+        command = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "yak.commands"]
+        child = await asyncio.create_subprocess_exec(
+            *command, "doctor", "-b", self.source.bootstrap, "--no-color",
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        said, _ = await child.communicate()
+        self.note_command(f"yak doctor -b {self.source.bootstrap}")
+        self.push_screen(TextDialog("yak doctor", said.decode(errors="replace")))
+
+    @work(exclusive=True, group="sample")
+    async def make_sample(self) -> None:
+        """Create a topic with sample records."""
+        records = [
+            {"key": f"k{n % 7}", "payload": {"order": n, "total": n * 7 % 100, "currency": "EUR"}} for n in range(100)
+        ]
+        try:
+            if self.is_readonly:
+                raise UsageError("readonly", "nothing is changed here", why="yak ui was started with --readonly")
+            with suppress(YakError):
+                await self.source.ask("POST", "/topics", body={"name": "sample", "partitions": 3})
+            await self.source.ask("POST", "/produce", body={"topic": "sample", "records": records})
+        except YakError as error:
+            self.show_error(error)
+            return
+        self.note_command("yak topics create sample --partitions 3", "and 100 messages")
+        self.notice("topic sample has 100 messages")
+
+
+def _clock() -> int:
+    return int(time.time() * 1000)

@@ -106,8 +106,16 @@ _TABLE: Final = (
     Key("partitions.next", "right_square_bracket", "partition", "The next partition.", is_shown=False),
     Key("replication.move", "F", "move", "Give the leadership to another replica, in order.", is_change=True),
     Key("replication.kill", "K", "kill", "kill -9 the broker that leads this partition.", is_change=True),
-    Key("replication.pause", "P", "hang", "SIGSTOP the broker that leads this partition: it hangs.", is_change=True),
-    Key("replication.heal", "U", "heal", "Wake brokers that hang, start those that are dead.", is_change=True),
+    Key(
+        "replication.pause",
+        "P",
+        "pause",
+        "SIGSTOP the broker that leads this partition: it answers nothing.",
+        is_change=True,
+    ),
+    Key(
+        "replication.heal", "U", "resume", "Resume brokers that are paused, start those that are dead.", is_change=True
+    ),
     Key(
         "replication.restart", "T", "restart", "Stop the leader in order, and start it.", is_change=True, is_shown=False
     ),
@@ -184,8 +192,10 @@ _TABLE: Final = (
     Key("metadata.copy", "y", "copy", "Copy the record as JSON.", is_shown=False),
     Key("failover.move", "F", "failover", "Move leaderships away from the broker, in order.", is_change=True),
     Key("failover.kill", "K", "kill", "kill -9 the broker, or the metadata store.", is_change=True),
-    Key("failover.pause", "P", "hang", "SIGSTOP: the broker hangs, and its connections stay.", is_change=True),
-    Key("failover.heal", "U", "heal", "Undo: wake what hangs, start what is dead.", is_change=True),
+    Key(
+        "failover.pause", "P", "pause", "SIGSTOP: the broker answers nothing, and its connections stay.", is_change=True
+    ),
+    Key("failover.heal", "U", "resume", "Undo: resume what is paused, start what is dead.", is_change=True),
     Key("failover.repeat", "R", "repeat", "The last one once more, with the same choice.", is_change=True),
     Key("failover.restart", "T", "restart", "Stop the broker in order, and start it.", is_change=True, is_shown=False),
     Key("failover.add", "A", "add", "Start one more broker.", is_change=True, is_shown=False),

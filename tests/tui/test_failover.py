@@ -132,7 +132,7 @@ def test_a_kill_asks_names_the_broker_and_its_command_and_no_means_no():
 
 
 @pytest.mark.parametrize(
-    ("key", "done", "title"), [("P", "pause 2", "Hang broker 2"), ("T", "restart 2", "Restart broker 2")]
+    ("key", "done", "title"), [("P", "pause 2", "Pause broker 2"), ("T", "restart 2", "Restart broker 2")]
 )
 def test_the_broker_under_the_cursor_is_meant(key, done, title):
     control = FakeControl()
@@ -160,7 +160,7 @@ def test_healing_undoes_what_was_broken_and_repeating_breaks_it_again():
             await answer(app, pilot, key)
         assert control.done == ["pause 1", "resume 1"]
         await answer(app, pilot, "R")
-        assert app.screen._title == "Hang broker 1"
+        assert app.screen._title == "Pause broker 1"
         await answer(app, pilot, "y")
         assert control.done[-1] == "pause 1"
 

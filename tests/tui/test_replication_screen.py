@@ -7,6 +7,7 @@ from driving import answered, press, run, shown, words
 from pictures import recorded_source
 from textual.widgets import Select
 
+from yak.local.status import BrokerStatus, ClusterStatus
 from yak.tui.screens.replication import ReplicationScreen
 from yak.tui.screens.topic import TopicScreen
 from yak.tui.screens.topics import TopicsScreen
@@ -30,8 +31,15 @@ class Broken:
         self.done = []
         self.states = {1: "running", 2: "running", 3: "dead"}
 
-    def status(self):
-        return self.states
+    def look(self):
+        brokers = tuple(BrokerStatus(node, "leader", None, "", state) for node, state in self.states.items())
+        return ClusterStatus("id", self.data_dir, "redis://x", None, "", brokers)
+
+    def redis_pid(self):
+        return None
+
+    def command(self, words):
+        return f"yak {words} --data-dir {self.data_dir}"
 
     def __getattr__(self, action):
         return lambda node: self.done.append((action, node))

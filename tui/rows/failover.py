@@ -40,7 +40,7 @@ _PROCESSES: Mapping[str, tuple[str, str, Tone]] = {
 
 _SHORT: Mapping[Action, str] = {
     "kill": "kill",
-    "pause": "hang",
+    "pause": "pause",
     "restart": "restart",
     "failover": "move",
     "seen": "lost",
@@ -288,7 +288,7 @@ def nothing_yet_lines(*, is_local: bool) -> list[list[Cell]]:
     lines = [[Cell("No failover since yak ui listens. Put the cursor on a broker, then:")]]
     lines.append([Cell("F", "accent"), Cell("moves what it leads to others, in order")])
     if is_local:
-        lines.append([Cell("K", "accent"), Cell("kills it as a crash does; P lets it hang; U brings it back")])
+        lines.append([Cell("K", "accent"), Cell("kills it as a crash does; P pauses it; U brings it back")])
     else:
         lines.append([Cell("K, P and U work on clusters that yak up started on this machine", "dim")])
     lines.append([Cell("Each asks first, and what follows is drawn here to scale.", "dim")])

@@ -29,11 +29,9 @@ class ActivityScreen(YakScreen):
     _drawn: tuple[object, ...] = ()
 
     def body(self) -> ComposeResult:
-        """Build the table."""
         yield Panel("Activity", Grid(id="events"), subtitle="enter all of it   / filter   y copy")
 
     def paint(self, now_ms: int) -> None:
-        """Draw, but only after an event, or while times are relative."""
         picture, look = self.picture, self.look
         drawn = (picture.activity.count, look, now_ms // 1000 if look.zone == "relative" else 0, id(picture))
         if drawn == self._drawn:
@@ -47,7 +45,6 @@ class ActivityScreen(YakScreen):
         )
 
     def opened(self, what: object) -> None:
-        """Select a line by its number."""
         self.paint(self.app.now_ms())
         self.query_one("#events", Grid).move_to(str(what))
 
@@ -57,13 +54,11 @@ class ActivityScreen(YakScreen):
 
     @on(Grid.Opened)
     def show_event(self) -> None:
-        """Show the event as the broker sent it."""
         line = self._line()
         if line is not None:
             self.app.push_screen(TextDialog(line.kind, JSON(json.dumps(line.event))))
 
     def action_copy(self) -> None:
-        """Copy the command or the line."""
         line = self._line()
         if line is not None:
             self.app.copy(

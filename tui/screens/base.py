@@ -1,6 +1,6 @@
 """The base classes of all screens."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +17,7 @@ from yak.tui.keys import change_actions
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.cluster import header
 from yak.tui.source.base import ClusterSource
+from yak.tui.widgets.dialogs import ConfirmDialog
 from yak.tui.widgets.frame import KeyBar, Line, Place, Rail
 from yak.tui.widgets.grid import Grid
 
@@ -69,7 +70,6 @@ class YakScreen(Screen[None]):
         return [self.TITLE_WORDS]
 
     def compose(self) -> ComposeResult:
-        """Build the frame with the body."""
         yield Line(id="header")
         yield Static(id="banner", markup=False)
         with Horizontal(id="middle"):
@@ -82,7 +82,6 @@ class YakScreen(Screen[None]):
         yield Static(f"Make the window larger: {NARROWEST}x{LOWEST} is needed.", id="too-small")
 
     def on_mount(self) -> None:
-        """Draw the present state at once."""
         self.app.forget_key_bar()
         self.paint_all(self.app.now_ms())
         self._fit(self.app.size.width, self.app.size.height)
@@ -198,6 +197,23 @@ class YakScreen(Screen[None]):
         """Record an action as a command line."""
         self.app.note_command(words, outcome)
 
+    async def confirmed(self, title: str, words: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> bool:
+        """Ask a question, and return whether the user agreed. Call it from a worker."""
+        return await self.app.push_screen_wait(ConfirmDialog(title, words, command=command, typed=typed, yes=yes))
+
+    async def carry_out(self, command: str, change: Awaitable[object], said: str = "", tone: str = "") -> bool:
+        """Await a change and record its command; returns whether it succeeded. An error is recorded and shown."""
+        try:
+            await change
+        except YakError as error:
+            self.cli(command, f"failed: {error.message}")
+            self.app.show_error(error)
+            return False
+        self.cli(command)
+        if said:
+            self.app.notice(said, tone)
+        return True
+
     def ask_again(self) -> None:
         """Request data that the picture lacks, after a change. Screens that ask override it."""
 
@@ -231,7 +247,6 @@ class AskingScreen(YakScreen):
         return self.is_mounted and self.app.screen_below() is self
 
     def on_mount(self) -> None:
-        """Start the timer."""
         self.set_interval(self.EVERY_S, self._ask_in_turn)
 
     def on_screen_resume(self) -> None:

@@ -34,7 +34,7 @@ from yak.tui.messages.subscription import (
 )
 from yak.tui.rows.records import empty_words, record_columns, tile_title, tile_words
 from yak.tui.screens.messages import FILTER_PAUSE_S, SHARED_KEYS, MessageGrid, ReadingScreen
-from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormDialog, TextDialog
+from yak.tui.widgets.dialogs import Field, FormDialog, TextDialog
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
 
@@ -157,7 +157,6 @@ class ConsumerScreen(ReadingScreen):
         self._merged_drawn: tuple[object, ...] = ()
 
     def body(self) -> ComposeResult:
-        """Build the tiles and the merged list."""
         yield Static(_NOTHING, id="tiles-empty", markup=False)
         yield Container(id="tiles")
         yield Panel("All", MessageGrid(id="merged"), id="merged-panel")
@@ -177,18 +176,15 @@ class ConsumerScreen(ReadingScreen):
         return next((tile for tile in tiles if tile.grid is focused), tiles[0] if tiles else None)
 
     def crumbs(self) -> list[str]:
-        """The crumbs, with the topics being read."""
         return ["consumer", *(["all in one list"] if self._is_merged else [])]
 
     def grid_in_use(self) -> MessageGrid | None:
-        """The focused tile's list, or the merged list."""
         if self._is_merged:
             return self.query_one("#merged", MessageGrid)
         tile = self.tile
         return tile.grid if tile is not None else None
 
     def source_in_use(self) -> Store | Merged | None:
-        """The records of that list."""
         if self._is_merged:
             return Merged([tile.reader.store for tile in self.tiles])
         tile = self.tile
@@ -206,7 +202,6 @@ class ConsumerScreen(ReadingScreen):
     # life cycle
 
     def on_mount(self) -> None:
-        """Start without subscriptions."""
         super().on_mount()
         self._arrange()
 
@@ -220,7 +215,6 @@ class ConsumerScreen(ReadingScreen):
                 tile.rest(is_seen=False)
 
     def on_screen_resume(self) -> None:
-        """Resume the tiles."""
         super().on_screen_resume()
         for tile in self.tiles:
             tile.rest(is_seen=True)
@@ -266,7 +260,6 @@ class ConsumerScreen(ReadingScreen):
     # drawing
 
     def paint(self, now_ms: int) -> None:
-        """Draw new records, in the tiles or in the merged list."""
         tiles, look = self.tiles, self.look
         if not self._is_merged:
             for tile in tiles:
@@ -324,12 +317,10 @@ class ConsumerScreen(ReadingScreen):
     _typed = ""
 
     def filter_words(self) -> str:
-        """The filter of the focused tile."""
         tile = self.tile
         return tile.reader.filter_text if tile is not None else ""
 
     def go_back(self) -> bool:
-        """Undo the zoom, the filter, the marks, the merged list, in this order."""
         if self.maximized is not None:
             self.minimize()
         elif self.filter_words():
@@ -343,7 +334,6 @@ class ConsumerScreen(ReadingScreen):
         return True
 
     def action_merge(self) -> None:
-        """Switch between tiles and one list."""
         self._is_merged = not self._is_merged
         self._merged_drawn = ()
         if self._is_merged:
@@ -352,7 +342,6 @@ class ConsumerScreen(ReadingScreen):
         self._show_marks()
 
     def action_add_tile(self) -> None:
-        """Ask what to read, and add a tile."""
         fields = {"topics": "", "from": "last 20", "to": "", "group": "", "committed": "false"}
 
         def begin(wanted: Subscription, filter_text: str) -> None:
@@ -364,7 +353,6 @@ class ConsumerScreen(ReadingScreen):
         self._ask("Add a subscription", fields, "", begin)
 
     def action_seek(self) -> None:
-        """Change the tile's subscription."""
         tile = self.tile
         if tile is None:
             self.action_add_tile()
@@ -403,7 +391,6 @@ class ConsumerScreen(ReadingScreen):
 
     @work(exclusive=True, group="commit")
     async def action_commit(self) -> None:
-        """Ask, then commit the offsets that the tile has read."""
         tile = self.tile
         if tile is None or not tile.reader.wanted.group:
             self.app.show_error(
@@ -421,9 +408,7 @@ class ConsumerScreen(ReadingScreen):
             return
         command = f"{tile.reader.wanted.command().replace(' --no-commit', '')} --max-messages {count}"
         words = f"Group {group} will go on after the {self.look.number(count)} messages that this tile has read since."
-        if not await self.app.push_screen_wait(
-            ConfirmDialog(f"Commit for {group}", words, command=command, yes="Commit")
-        ):
+        if not await self.confirmed(f"Commit for {group}", words, command=command, yes="Commit"):
             return
         try:
             why = await asyncio.wait_for(asyncio.wrap_future(tile.reader.commit()), COMMIT_SECONDS)
@@ -447,7 +432,7 @@ class ConsumerScreen(ReadingScreen):
         group, count = tile.reader.wanted.group, tile.reader.status.uncommitted
         if group and count:
             words = f"{self.look.number(count)} messages were read and not committed: group {group} gets them again."
-            if not await self.app.push_screen_wait(ConfirmDialog(f"Leave {group}", words, yes="Leave")):
+            if not await self.confirmed(f"Leave {group}", words, yes="Leave"):
                 return
         await tile.remove()
         left = self.tiles
@@ -455,7 +440,6 @@ class ConsumerScreen(ReadingScreen):
 
     @on(Grid.Opened)
     def show_record(self) -> None:
-        """Show all details of the record."""
         record = self.record_in_use()
         if record is not None:
             lines = detail_lines(record, self.look, self.app.now_ms(), view=self.view)

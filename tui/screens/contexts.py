@@ -16,7 +16,7 @@ from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.rows.contexts import COLUMNS, NO_ACCENT, add_command, context_rows, values_of
 from yak.tui.screens.base import AskingScreen
-from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormDialog
+from yak.tui.widgets.dialogs import Field, FormDialog
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
 
@@ -50,11 +50,9 @@ class ContextsScreen(AskingScreen):
         self._answers: dict[str, str | None] = {}
 
     def body(self) -> ComposeResult:
-        """Build the table."""
         yield Panel("Contexts", Grid(id="contexts"), id="contexts-panel", subtitle=_HINT)
 
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here has a time
-        """Draw the contexts and the results."""
         contexts = self.app.settings.contexts
         rows = context_rows(contexts, self.app.context_name, self._answers, self.look)
         self.query_one("#contexts", Grid).show(COLUMNS, rows, empty=_NONE, is_wide=self.look.is_wide)
@@ -64,7 +62,6 @@ class ContextsScreen(AskingScreen):
         )
 
     async def ask(self) -> None:
-        """Try all contexts at the same time."""
         contexts = {name: str(values["bootstrap_servers"]) for name, values in self.app.settings.contexts.items()}
         self._answers = {name: why for name, why in self._answers.items() if name in contexts}
 
@@ -80,7 +77,6 @@ class ContextsScreen(AskingScreen):
 
     @on(Grid.Opened, "#contexts")
     def use_chosen(self, event: Grid.Opened) -> None:
-        """Use the context under the cursor."""
         self._use(event.row.key)
 
     def _use(self, name: str) -> None:
@@ -92,13 +88,11 @@ class ContextsScreen(AskingScreen):
             self.cli(f"yak ui --context {shlex.quote(name)}")
 
     def action_again(self) -> None:
-        """Try all contexts now."""
         self._answers.clear()
         self.paint(0)
         self.ask_again()
 
     def action_copy(self) -> None:
-        """Copy the context's addresses."""
         name = self.query_one("#contexts", Grid).cursor_key
         if name is not None and name in self.app.settings.contexts:
             self.app.copy(str(self.app.settings.contexts[name]["bootstrap_servers"]), f"the addresses of {name}")
@@ -112,9 +106,8 @@ class ContextsScreen(AskingScreen):
         if form is None:
             return
         name = form["name"]
-        if name in self.app.settings.contexts and not await self.app.push_screen_wait(
-            ConfirmDialog(f"Replace {name}?", f"There is a context {name}: what it says is replaced.", yes="Replace")
-        ):
+        words = f"There is a context {name}: what it says is replaced."
+        if name in self.app.settings.contexts and not await self.confirmed(f"Replace {name}?", words, yes="Replace"):
             return
         await self._write(
             add_context, name, values_of(form), command=add_command(form), said=f"context {name} is there"
@@ -128,7 +121,7 @@ class ContextsScreen(AskingScreen):
             return
         command = f"yak context remove {shlex.quote(name)} --yes"
         words = "Its name and addresses are forgotten. The cluster is not touched."
-        if await self.app.push_screen_wait(ConfirmDialog(f"Forget context {name}?", words, command=command)):
+        if await self.confirmed(f"Forget context {name}?", words, command=command):
             await self._write(remove_context, name, command=command, said=f"context {name} is forgotten")
 
     async def _write(self, change: Any, *arguments: Any, command: str, said: str) -> None:

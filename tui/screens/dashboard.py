@@ -33,7 +33,6 @@ class DashboardScreen(YakScreen):
     )  # fmt: skip
 
     def body(self) -> ComposeResult:
-        """Build the four panels."""
         yield Panel("Brokers", Grid(id="brokers"), id="dashboard-brokers")
         with Horizontal(id="dashboard-middle"):
             yield Panel("Health", Grid(id="health"), id="dashboard-health", subtitle="enter goes to the cause")
@@ -41,7 +40,6 @@ class DashboardScreen(YakScreen):
         yield Panel("Activity", Grid(id="events"), id="dashboard-activity", subtitle="0 all of it")
 
     def paint(self, now_ms: int) -> None:
-        """Draw from the picture alone."""
         picture, look = self.picture, self.look
         empty = "" if picture.is_loaded else "waiting for the cluster to say what there is ..."
         self.query_one("#brokers", Grid).show(
@@ -60,7 +58,6 @@ class DashboardScreen(YakScreen):
 
     @on(Grid.Opened, "#health")
     def go_to_cause(self, event: Grid.Opened) -> None:
-        """Go to the screen that shows the cause."""
         name, _, what = event.row.key.partition(":")
         if name == "dashboard":
             self.query_one("#brokers").focus()
@@ -69,7 +66,6 @@ class DashboardScreen(YakScreen):
 
     @on(Grid.Opened, "#brokers")
     def describe(self, event: Grid.Opened) -> None:
-        """Show all details of a broker."""
         broker = self.picture.brokers.get(int(event.row.key))
         if broker is not None:
             lines = cluster.broker_words(broker, self.picture, self.look, self.app.now_ms())
@@ -77,13 +73,10 @@ class DashboardScreen(YakScreen):
 
     @on(Grid.Opened, "#events")
     def show_event(self, event: Grid.Opened) -> None:
-        """Open the activity at this event."""
         self.app.go("activity", event.row.key)
 
     def action_produce(self) -> None:
-        """Go to the producer."""
         self.app.go("producer")
 
     def action_consume(self) -> None:
-        """Go to the messages."""
         self.app.go("messages")

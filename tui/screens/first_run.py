@@ -37,7 +37,6 @@ class FirstRunScreen(Screen[Choice]):
         self._servers, self._why = servers, why
 
     def compose(self) -> ComposeResult:
-        """Build the explanation and the choices."""
         why = f" ({self._why})" if self._why else ""
         with Vertical(id="first-run") as box:
             box.border_title = "yak"
@@ -51,15 +50,12 @@ class FirstRunScreen(Screen[Choice]):
 
     @on(OptionList.OptionSelected)
     def take(self, event: OptionList.OptionSelected) -> None:
-        """Choose by enter or a click."""
         self.action_choose(event.option.id or "quit")
 
     def action_choose(self, choice: str) -> None:
-        """Choose by a letter."""
         self.dismiss(next((each for each, *_ in CHOICES if each == choice), "quit"))
 
     def action_cursor(self, by: int) -> None:
-        """Move the cursor down or up."""
         options = self.query_one(OptionList)
         if by > 0:
             options.action_cursor_down()
@@ -86,7 +82,6 @@ class FirstRunApp(App[Choice]):
         return VARIABLES_OF_OTHERS
 
     def on_mount(self) -> None:
-        """Show the screen, and exit with its choice."""
         self.theme = textual_name(self._theme_name)
         self.push_screen(self._first, self._chosen)
 

@@ -48,7 +48,7 @@ from yak.tui.source.kafka import (
 )
 from yak.tui.source.live import path_of
 from yak.tui.state.groups import Group, Groups, Unread
-from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormDialog
+from yak.tui.widgets.dialogs import Field, FormDialog
 from yak.tui.widgets.frame import Lines, Panel, plain_title
 from yak.tui.widgets.grid import Grid
 
@@ -71,7 +71,6 @@ class ResetPreview(ModalScreen[bool]):
         self._is_busy = False
 
     def compose(self) -> ComposeResult:
-        """Build the plan, the command, the buttons."""
         with Vertical(id="dialog", classes="preview") as dialog:
             dialog.border_title = plain_title(f"Move the offsets of {self._group}: the plan")
             if self.app.is_production:
@@ -87,7 +86,6 @@ class ResetPreview(ModalScreen[bool]):
                 yield Button("No (esc)", id="no")
 
     def on_mount(self) -> None:
-        """Request the plan at once."""
         self.action_again()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -148,7 +146,6 @@ class ResetPreview(ModalScreen[bool]):
 
     @on(Button.Pressed, "#yes")
     def action_apply(self) -> None:
-        """Reset the offsets."""
         if self._may_apply() and not self._is_busy:
             self._is_busy = True
             self._apply()
@@ -177,7 +174,6 @@ class ResetPreview(ModalScreen[bool]):
 
     @on(Button.Pressed, "#no")
     def action_leave(self) -> None:
-        """Close without a reset."""
         self.dismiss(False)
 
 
@@ -196,7 +192,6 @@ class GroupChangesScreen(AskingScreen):
         """Called after the group was deleted."""
 
     def action_reset(self) -> None:
-        """Open the reset wizard, which shows a plan before it moves offsets."""
         name, said = self.chosen_group()
         if name:
             self._reset(name, said)
@@ -226,7 +221,6 @@ class GroupChangesScreen(AskingScreen):
             self.ask_again()
 
     def action_delete(self) -> None:
-        """Delete the group and its offsets."""
         name, said = self.chosen_group()
         if name:
             self._delete(name, said)
@@ -237,22 +231,14 @@ class GroupChangesScreen(AskingScreen):
             self.app.show_error(_active(name, said))
             return
         done = f"yak groups delete {shlex.quote(name)} --yes"
-        words = "What it committed is gone then: who reads with it again starts anew, where auto.offset.reset says."
-        if await self.app.push_screen_wait(
-            ConfirmDialog(f"Delete group {name}", words, command=done, typed=name, yes="Delete")
-        ):
-            try:
-                await self.app.source.kafka(delete_group, name)
-            except YakError as error:
-                self.app.show_error(error)
-            else:
-                self.cli(done)
-                self.app.notice(f"group {name} is deleted")
+        words = "What it committed is gone then: a consumer of this group starts again where auto.offset.reset says."
+        if await self.confirmed(f"Delete group {name}", words, command=done, typed=name, yes="Delete"):
+            change = self.app.source.kafka(delete_group, name)
+            if await self.carry_out(done, change, f"group {name} is deleted"):
                 self.group_is_gone(name)
             self.ask_again()
 
     def action_forget(self) -> None:
-        """Delete the group's offsets of one topic."""
         name, _said = self.chosen_group()
         topic = self.chosen_topic()
         if name and topic:
@@ -262,16 +248,9 @@ class GroupChangesScreen(AskingScreen):
     async def _forget(self, name: str, topic: str) -> None:
         done = f"yak groups delete {shlex.quote(name)} --topic {shlex.quote(topic)} --yes"
         words = f"What group {name} committed of {topic} is forgotten. It cannot be while a member is subscribed to it."
-        if await self.app.push_screen_wait(
-            ConfirmDialog(f"Forget offsets of {topic}", words, command=done, typed=topic, yes="Forget")
-        ):
-            try:
-                count = await self.app.source.kafka(forget_group_topic, name, topic)
-            except YakError as error:
-                self.app.show_error(error)
-            else:
-                self.cli(done)
-                self.app.notice(f"{count} offsets of {topic} are forgotten")
+        if await self.confirmed(f"Forget offsets of {topic}", words, command=done, typed=topic, yes="Forget"):
+            change = self.app.source.kafka(forget_group_topic, name, topic)
+            await self.carry_out(done, change, f"the offsets of {topic} are forgotten")
             self.ask_again()
 
 
@@ -313,22 +292,18 @@ class GroupScreen(GroupChangesScreen):
         self._unread_trouble: YakError | None = None
 
     def crumbs(self) -> list[str]:
-        """The crumbs, below the groups."""
         return ["groups", self.group.name]
 
     def body(self) -> ComposeResult:
-        """Build head, members and partitions."""
         yield Panel(f"Group {self.group.name}", Lines(id="summary"), id="group-head")
         yield Panel("Members", Grid(id="members"), id="group-members")
         yield Panel("Partitions", Grid(id="partitions"), id="group-partitions")
 
     def on_mount(self) -> None:
-        """Focus the partitions, which most actions concern."""
         self.query_one("#partitions").focus()
         self.set_interval(_UNREAD_EVERY_S, self._read_in_turn)
 
     def paint(self, now_ms: int) -> None:
-        """Draw the latest answers."""
         look, said = self.look, self.group.said
         self.query_one("#summary", Lines).show(summary(self.group, look, now_ms))
         self.query_one("#group-head", Panel).entitle(f"Group {self.group.name}", self.trouble_words())
@@ -371,7 +346,6 @@ class GroupScreen(GroupChangesScreen):
             self._read_unread(is_asked_for=False)
 
     def action_age(self) -> None:
-        """Find the age of the oldest unread records now."""
         self._read_unread(is_asked_for=True)
 
     def _read_unread(self, *, is_asked_for: bool) -> None:
@@ -394,26 +368,21 @@ class GroupScreen(GroupChangesScreen):
             self.paint(self.app.now_ms())
 
     def chosen_group(self) -> tuple[str, Mapping[str, Any] | None]:
-        """This group."""
         return self.group.name, self.group.said
 
     def chosen_topic(self) -> str:
-        """The topic of the partition under the cursor."""
         return (self.query_one("#partitions", Grid).cursor_key or "").rpartition(":")[0]
 
     def group_is_gone(self, name: str) -> None:
-        """Return to the list."""
         if name == self.group.name and self in self.app.screen_stack:
             self.dismiss()
 
     def action_messages(self) -> None:
-        """Show the records of the topic under the cursor."""
         topic = self.chosen_topic()
         if topic:
             self.app.go("messages", topic)
 
     def action_copy(self) -> None:
-        """Copy the line."""
         self.app.copy(self.copied(), "the line")
 
 
@@ -449,7 +418,6 @@ class GroupsScreen(GroupChangesScreen):
         yield Panel("Partitions", Grid(id="below"), id="groups-below")
 
     def paint(self, now_ms: int) -> None:
-        """Draw the latest answers."""
         empty = _NONE if self.groups.is_listed else self.trouble_words() or "asking the brokers for their groups ..."
         rows = group_rows(self.groups, self.look, now_ms)
         self.query_one("#groups", Grid).show(COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
@@ -459,7 +427,6 @@ class GroupsScreen(GroupChangesScreen):
 
     @on(Grid.Moved, "#groups")
     def moved(self) -> None:
-        """Show the partitions of the group under the cursor."""
         self._paint_below(self.app.now_ms())
 
     def _paint_below(self, now_ms: int) -> None:
@@ -477,11 +444,9 @@ class GroupsScreen(GroupChangesScreen):
         )
 
     def forget(self) -> None:
-        """Drop the groups of the former cluster."""
         self.groups = Groups()
 
     async def ask(self) -> None:
-        """List the groups, then ask for the lag of the visible ones."""
         source = self.app.source
         listed = await source.ask("GET", "/api/groups")
         if source is not self.app.source:
@@ -503,12 +468,10 @@ class GroupsScreen(GroupChangesScreen):
         await asyncio.gather(*(tell(name) for name in names))
 
     def opened(self, what: object) -> None:
-        """Open a group by its name."""
         self.show_group(str(what))
 
     @on(Grid.Opened, "#groups")
     def open_group(self, event: Grid.Opened) -> None:
-        """Open the screen of the group."""
         self.show_group(event.row.key)
 
     def show_group(self, name: str) -> None:
@@ -521,18 +484,15 @@ class GroupsScreen(GroupChangesScreen):
         self.app.push_screen(GroupScreen(name, self.groups.by_name.get(name)))
 
     def chosen_group(self) -> tuple[str, Mapping[str, Any] | None]:
-        """The group under the cursor."""
         name = self.query_one("#groups", Grid).cursor_key
         if name is None or name not in self.groups.by_name:
             return "", None
         return name, self.groups.by_name[name].said
 
     def action_consume(self) -> None:
-        """Read with the group, on the consumer screen."""
         self.app.go("consumer")
 
     def action_copy(self) -> None:
-        """Copy the group's name."""
         name, _said = self.chosen_group()
         if name:
             self.app.copy(name, f"the name {name}")

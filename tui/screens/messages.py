@@ -166,7 +166,6 @@ class ReadingScreen(YakScreen):
         self.paint(self.app.now_ms())
 
     def action_mark(self) -> None:
-        """Set or clear a mark, and go to the next record."""
         grid, record = self.grid_in_use(), self.record_in_use()
         if grid is None or record is None:
             return
@@ -176,7 +175,6 @@ class ReadingScreen(YakScreen):
         grid.action_cursor(1)
 
     def action_unmark(self) -> None:
-        """Clear all marks."""
         self.marks.clear()
         self._show_marks()
 
@@ -187,11 +185,9 @@ class ReadingScreen(YakScreen):
         self.paint(self.app.now_ms())
 
     def action_next(self) -> None:
-        """Go to the next hit."""
         self._go_to_hit(1)
 
     def action_before(self) -> None:
-        """Go to the previous hit."""
         self._go_to_hit(-1)
 
     @work(exclusive=True, group="find")
@@ -221,7 +217,6 @@ class ReadingScreen(YakScreen):
 
     @work(exclusive=True, group="copy")
     async def action_copy(self) -> None:
-        """Open a menu of things to copy."""
         record = self.record_in_use()
         if record is None:
             self.app.notice("there is no message to copy")
@@ -245,7 +240,6 @@ class ReadingScreen(YakScreen):
 
     @work(exclusive=True, group="export")
     async def action_export(self) -> None:
-        """Ask for content and path, then write the export."""
         wanted, grid = self.wanted_in_use(), self.grid_in_use()
         if wanted is None or grid is None or not grid.row_count:
             self.app.notice("there is no message to export")
@@ -299,7 +293,6 @@ class ReadingScreen(YakScreen):
         return FormDialog("Export messages", fields, command=command, words=words, yes="Export")
 
     def action_resend(self) -> None:
-        """Open the producer with this record."""
         from yak.tui.produce.form import Draft
 
         record = self.record_in_use()
@@ -359,28 +352,23 @@ class MessagesScreen(ReadingScreen):
         self._filter = ""
 
     def body(self) -> ComposeResult:
-        """Build the list, and beside or below it the pane with one record."""
         with Container(id="records-middle"):
             yield Panel("Messages", MessageGrid(id="records"), id="records-panel")
             yield Panel("Message", RecordPane(id="record"), id="record-panel")
         yield Line(id="records-status")
 
     def crumbs(self) -> list[str]:
-        """The crumbs, with the topics being read."""
         return ["messages", *([self.reader.wanted.title] if self.reader is not None else [])]
 
     # the reading
 
     def grid_in_use(self) -> MessageGrid:
-        """The list of records."""
         return self.query_one("#records", MessageGrid)
 
     def source_in_use(self) -> Store | None:
-        """The records read so far."""
         return self.reader.store if self.reader is not None else None
 
     def wanted_in_use(self) -> Subscription | None:
-        """The present subscription."""
         return self.reader.wanted if self.reader is not None else None
 
     @property
@@ -425,7 +413,6 @@ class MessagesScreen(ReadingScreen):
             self.reader.close()
 
     def on_unmount(self) -> None:
-        """Stop reading."""
         self._close()
 
     def on_screen_suspend(self) -> None:
@@ -437,7 +424,6 @@ class MessagesScreen(ReadingScreen):
             self.reader.pause()
 
     def on_screen_resume(self) -> None:
-        """Resume reading."""
         super().on_screen_resume()
         if self.reader is not None and not self._is_paused:
             self.reader.pause(False)
@@ -467,11 +453,9 @@ class MessagesScreen(ReadingScreen):
             self.paint(self.app.now_ms())
 
     def filter_words(self) -> str:
-        """The filter in force."""
         return self._filter
 
     def go_back(self) -> bool:
-        """Undo the zoom, the pane, the filter, the marks, in this order."""
         if self.maximized is not None:
             self.minimize()
         elif self._is_pane_open:
@@ -555,7 +539,6 @@ class MessagesScreen(ReadingScreen):
         self._pane.focus()
 
     def action_detail(self) -> None:
-        """Open or close the pane."""
         panel = self.query_one("#record-panel")
         panel.toggle_class("-open")
         if self._is_pane_open:
@@ -565,7 +548,6 @@ class MessagesScreen(ReadingScreen):
 
     @on(Grid.Moved, "#records")
     def follow_cursor(self) -> None:
-        """Show the record under the cursor in the pane."""
         if self._is_pane_open:
             self._paint_pane(self.app.now_ms())
 
@@ -579,7 +561,6 @@ class MessagesScreen(ReadingScreen):
     # keys
 
     def action_seek(self) -> None:
-        """Ask what to read, and from which position."""
         known = self.reader.wanted if self.reader is not None else None
         values = fields_of(known) if known is not None else {"topics": "", "from": f"last {LAST_AT_FIRST}", "to": ""}
         fields = [
@@ -609,7 +590,6 @@ class MessagesScreen(ReadingScreen):
             self.reader.more()
 
     def action_consume(self) -> None:
-        """Read the same on the consumer screen."""
         if self.reader is not None:
             self.app.go("consumer", self.reader.wanted)
         else:

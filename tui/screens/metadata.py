@@ -69,7 +69,6 @@ class MetadataScreen(AskingScreen):
         self._wished: int | None = None
 
     def body(self) -> ComposeResult:
-        """Build the timeline, the log, the image and the record."""
         yield Timeline(id="timeline")
         yield Panel("Metadata log", Grid(id="log"), id="metadata-log", subtitle=_HINT)
         with Horizontal(id="metadata-lower"):
@@ -78,11 +77,9 @@ class MetadataScreen(AskingScreen):
                 yield Static(id="record-json", markup=False)
 
     def on_mount(self) -> None:
-        """Follow the log while the cursor is at its end."""
         self.query_one("#log", Grid).is_following = True
 
     def forget(self) -> None:
-        """Drop the former cluster's log."""
         self.log_ = MetadataLog()
         self.mark, self._image_of, self._told_json = None, None, None
         self._things.clear()
@@ -91,7 +88,6 @@ class MetadataScreen(AskingScreen):
     # requests
 
     async def ask(self) -> None:
-        """Request new records, then the missing ones among the visible."""
         log = self.log_
         first = log.end if log.is_loaded else 1
         page = await self._page(first)
@@ -134,7 +130,6 @@ class MetadataScreen(AskingScreen):
     # drawing
 
     def paint(self, now_ms: int) -> None:
-        """Draw the known records."""
         self._show_log(now_ms)
         panel = self.query_one("#metadata-image", Panel)
         panel.entitle(*self._image_titles(now_ms))
@@ -206,7 +201,6 @@ class MetadataScreen(AskingScreen):
 
     @on(Grid.Moved, "#log")
     def moved(self) -> None:
-        """Show the record's position at once, and the image once the cursor rests."""
         grid = self.query_one("#log", Grid)
         if grid.cursor_index == grid.row_count - 1 and not grid.filter_text:
             grid.is_following = True
@@ -225,15 +219,12 @@ class MetadataScreen(AskingScreen):
 
     @on(Timeline.Moved)
     def slide(self, event: Timeline.Moved) -> None:
-        """Go to the clicked position."""
         self.query_one("#log", Grid).move_to(str(event.place))
 
     def action_step(self, by: int) -> None:
-        """Go a record back or forward, whichever widget has the focus."""
         self.query_one("#log", Grid).action_cursor(by)
 
     def action_mark(self) -> None:
-        """Set or clear the mark."""
         offset = self._offset()
         if offset is None:
             return
@@ -266,7 +257,6 @@ class MetadataScreen(AskingScreen):
 
     @work(exclusive=True, group="jump")
     async def action_time(self) -> None:
-        """Go to a time or a record."""
         typed = await self.app.push_screen_wait(
             Prompt("T", placeholder="2026-11-20T12:03:04, -15m, or a record's number")
         )
@@ -350,7 +340,6 @@ class MetadataScreen(AskingScreen):
 
     @on(Grid.Opened, "#log")
     def open_record(self) -> None:
-        """Show the whole record."""
         offset = self._offset()
         if offset in self.log_.records:
             assert offset is not None
@@ -366,7 +355,6 @@ class MetadataScreen(AskingScreen):
             self.app.copy(self._json(offset), f"record {offset}")
 
     def opened(self, what: object) -> None:
-        """Go to a record by its offset."""
         if _OFFSET.fullmatch(str(what)):
             self._wished = int(str(what))
             self._drawn = ()

@@ -116,7 +116,6 @@ class MessageForm(Vertical):
         self.judge()
 
     def on_mount(self) -> None:
-        """Validate the empty form."""
         self.judge()
 
     @on(Input.Changed)
@@ -124,7 +123,6 @@ class MessageForm(Vertical):
     @on(TextArea.Changed)
     @on(Checkbox.Changed)
     def judge_soon(self) -> None:
-        """Validate after a short delay."""
         if not self._is_quiet:
             self._is_quiet = True
             self.set_timer(JUDGE_AFTER_S, self.judge)
@@ -220,7 +218,6 @@ class ProducerScreen(YakScreen):
     # contents
 
     def body(self) -> ComposeResult:
-        """Build the two tabs."""
         with TabbedContent(id="producer-tabs"):
             with TabPane("One message", id=ONE), Horizontal(id="one-body"):
                 with Vertical(id="one-left"):
@@ -256,7 +253,6 @@ class ProducerScreen(YakScreen):
         return self.query_one("#producer-tabs", TabbedContent).active == CSV
 
     def paint(self, now_ms: int) -> None:
-        """Draw the delivery statistics and the topic's state."""
         del now_ms
         self.query_one(MessageForm).show_topic()
         self._paint_account()
@@ -280,7 +276,6 @@ class ProducerScreen(YakScreen):
         return self.running is not None
 
     def opened(self, what: object) -> None:
-        """Take a draft to send, or a topic."""
         self.query_one("#producer-tabs", TabbedContent).active = ONE
         if isinstance(what, Draft):
             form = self.query_one(MessageForm)
@@ -307,14 +302,12 @@ class ProducerScreen(YakScreen):
         return super().go_back()
 
     def copied(self) -> str:
-        """The command line."""
         return self.csv.command if self.is_csv else self._command()
 
     # the form
 
     @on(MessageForm.Changed)
     def show_form(self) -> None:
-        """Show the command line and a sample record of the present form."""
         form = self.query_one(MessageForm)
         is_fine = form.problem is None and not self.app.is_readonly
         self.query_one("#send", Button).disabled = not is_fine
@@ -336,17 +329,14 @@ class ProducerScreen(YakScreen):
 
     @on(Button.Pressed, "#send, #repeat, #stop")
     def press(self, event: Button.Pressed) -> None:
-        """Run the action of a button's key."""
         action = str(event.button.id)
         if self.check_action(action, ()):
             getattr(self, f"action_{action}")()
 
     def action_value(self) -> None:
-        """Focus the value, or the file's path."""
         self.query_one("#csv-path" if self.is_csv else "#form-value").focus()
 
     def action_file(self) -> None:
-        """Choose a file."""
         self.query_one("#producer-tabs", TabbedContent).active = CSV
         self.csv.choose()
 
@@ -361,7 +351,6 @@ class ProducerScreen(YakScreen):
             return
 
     def action_send(self) -> None:
-        """Send the record once, or the file."""
         if self.is_busy():
             return
         if self.is_csv:
@@ -376,7 +365,6 @@ class ProducerScreen(YakScreen):
 
     @work(exclusive=True, group="ask")
     async def action_repeat(self) -> None:
-        """Ask for count and rate, then send."""
         if self.is_busy():
             return
         if self.is_csv:

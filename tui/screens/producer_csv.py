@@ -121,7 +121,6 @@ class CsvForm(Vertical):
         self._waiting: set[str] = set()
 
     def compose(self) -> ComposeResult:
-        """Build one line for each setting."""
         with Horizontal(classes="row"):
             yield Label("File", classes="name")
             yield Input(placeholder="path of a CSV file; f shows directories", compact=True, id="csv-path")
@@ -210,7 +209,6 @@ class CsvForm(Vertical):
         error.display = bool(words)
 
     def on_mount(self) -> None:
-        """Begin without an error."""
         self.complain("")
 
     @on(Input.Changed, "#csv-path")
@@ -286,7 +284,6 @@ class CsvPane(Vertical):
         self._total: int | None = None
 
     def compose(self) -> ComposeResult:
-        """Build three panels and two buttons."""
         yield CsvForm(id="csv-form")
         yield Panel("The first rows", Grid(id="preview"), id="preview-panel")
         yield Panel("Upload", Lines(id="upload"), id="upload-panel")
@@ -296,7 +293,6 @@ class CsvPane(Vertical):
             yield Static("", id="csv-command", markup=False)
 
     def on_mount(self) -> None:
-        """Start without a file."""
         self.query_one("#preview", Grid).show(PREVIEW_COLUMNS, [], empty=_EMPTY)
 
     @property
@@ -320,12 +316,10 @@ class CsvPane(Vertical):
 
     @on(CsvForm.FileChanged)
     def look_anew(self) -> None:
-        """Read another file, or the same one in another way."""
         self.look_at_file(is_new=True)
 
     @on(CsvForm.MappingChanged)
     def map_anew(self) -> None:
-        """Map the same file in another way."""
         self.look_at_file(is_new=False)
 
     @work(exclusive=True, group="look")
@@ -481,7 +475,6 @@ class CsvPane(Vertical):
 
     @on(Button.Pressed, "#csv-send, #csv-stop, #csv-choose")
     async def press(self, event: Button.Pressed) -> None:
-        """Run the action of a button's key."""
         action = {"csv-send": "send", "csv-stop": "stop"}.get(str(event.button.id))
         if action is None:
             self.choose()

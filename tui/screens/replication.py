@@ -1,38 +1,31 @@
 """Every partition with its replicas, live: leader, ISR, log ends; and keys for failures."""
 
-import asyncio
-import shlex
-from collections.abc import Callable
-
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from yak.errors import YakError
 from yak.tui.keys import keys
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.elections import election_lines
 from yak.tui.rows.partitions import ReplicationTable, badness
 from yak.tui.rows.topics import is_internal
-from yak.tui.screens.breaking import break_words, broken_brokers
+from yak.tui.screens.processes import ControlsBrokers
 from yak.tui.screens.topics import ChangesTopics
-from yak.tui.source.base import LocalControl
 from yak.tui.state.picture import Partition
-from yak.tui.widgets.dialogs import ConfirmDialog
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
 
 HIGH = 30
 LOW_LINES, HIGH_LINES = 5, 12
 """Lines of the timeline, in windows lower than `HIGH` and in others."""
-_LOCAL_ACTIONS = ("kill", "pause", "heal", "restart")
 _FAMILIES = ("isr", "leader", "log", "broker", "reassignment")
 
 
-class ReplicationScreen(ChangesTopics):
+class ReplicationScreen(ChangesTopics, ControlsBrokers):
     """All partitions, those with problems first; below, the timelines of the last failovers."""
 
     TITLE_WORDS = "replication"
+    NO_PROCESS = "put the cursor on a partition that has a leader"
     CLI_TWIN = "yak isr --watch"
     BINDINGS = keys(
         "replication.move", "replication.kill", "replication.pause", "replication.heal", "replication.problems",
@@ -55,13 +48,11 @@ class ReplicationScreen(ChangesTopics):
         self._only_problems = False
 
     def body(self) -> ComposeResult:
-        """Build the table, and the timeline beside or below it."""
         with Container(id="replication-halves"):
             yield Panel("Replication", Grid(id="replication"), id="replication-table")
             yield Panel("Failovers", Lines(id="failovers"), id="replication-failovers")
 
     def paint(self, now_ms: int) -> None:
-        """Draw from the picture alone."""
         picture, look, grid = self.picture, self.look, self.query_one("#replication", Grid)
         rows = self._table.rows(
             picture, look, now_ms, grid.keys_in_sight(), grid.size.width or 78, with_internal=self._with_internal
@@ -91,7 +82,9 @@ class ReplicationScreen(ChangesTopics):
         shown += self._recent(now_ms, room - len(shown))
         if not shown:
             broken = (
-                "F moves a leadership, K kills its leader." if self._control() is not None else "F moves a leadership."
+                "F moves a leadership, K kills its leader."
+                if self.control is not None and not self.app.is_readonly
+                else "F moves a leadership."
             )
             shown = [[Cell(f"No failover since yak ui listens. {broken}", "dim")]]
         lines.show(shown)
@@ -113,18 +106,8 @@ class ReplicationScreen(ChangesTopics):
 
     # choice and actions
 
-    def _control(self) -> LocalControl | None:
-        return None if self.app.is_readonly else self.app.source.local
-
     def chosen_partition(self) -> Partition | None:
-        """The partition under the cursor."""
         return self._table.partition(self.query_one("#replication", Grid).cursor_key)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide process actions unless `yak up` started the brokers here."""
-        if action in _LOCAL_ACTIONS and self.app.source.local is None:
-            return False
-        return super().check_action(action, parameters)
 
     def opened(self, what: object) -> None:
         """Select a partition, `orders-0`, or a topic's partitions."""
@@ -140,88 +123,24 @@ class ReplicationScreen(ChangesTopics):
 
     @on(Grid.Opened, "#replication")
     def open_partition(self, event: Grid.Opened) -> None:
-        """Open its topic, with the cursor on the partition."""
         self.app.go("topics", event.row.key)
 
     def action_problems(self) -> None:
-        """Show only partitions with problems, or all."""
         self._only_problems = not self._only_problems
         self.paint(self.app.now_ms())
 
     def action_internal(self) -> None:
-        """Show or hide internal topics."""
         self._with_internal = not self._with_internal
         self.paint(self.app.now_ms())
 
     def action_copy(self) -> None:
-        """Copy the line."""
         self.app.copy(self.copied(), "the line")
 
-    def _leader(self) -> int | None:
+    def chosen_process(self) -> str | None:
+        """The leader of the partition under the cursor."""
         partition = self.chosen_partition()
-        if partition is None or partition.leader is None:
-            self.app.notice("put the cursor on a partition that has a leader")
-            return None
-        return partition.leader
+        return None if partition is None or partition.leader is None else str(partition.leader)
 
-    @work(group="break")
-    async def action_kill(self) -> None:
-        """`kill -9` the leader."""
-        await self._break("kill")
-
-    @work(group="break")
-    async def action_pause(self) -> None:
-        """SIGSTOP the leader."""
-        await self._break("pause")
-
-    @work(group="break")
-    async def action_restart(self) -> None:
-        """SIGTERM the leader, then start it."""
-        await self._break("restart")
-
-    async def _break(self, action: str) -> None:
-        control, node = self._control(), self._leader()
-        if control is None or node is None:
-            return
-        title, said, yes = break_words(action, node, self.picture)
-        command = _command(control, action, node)
-        if await self.app.push_screen_wait(ConfirmDialog(title, said, command=command, yes=yes)):
-            done: Callable[[int], None] = {"kill": control.kill, "pause": control.pause, "restart": control.restart}[
-                action
-            ]
-            await self._run(command, lambda: done(node))
-
-    @work(group="break")
-    async def action_heal(self) -> None:
-        """Resume paused brokers and start dead ones."""
-        control = self._control()
-        if control is None:
-            return
-        try:
-            states = await asyncio.to_thread(control.status)
-        except YakError as error:
-            self.app.show_error(error)
-            return
-        broken = broken_brokers(states)
-        if not broken:
-            self.app.notice("nothing to heal: all brokers run")
-            return
-        commands = [_command(control, action, node) for node, action in broken]
-        said = "\n".join(f"broker {node} is {states[node]}: {action} it" for node, action in broken)
-        if await self.app.push_screen_wait(ConfirmDialog("Heal", said, command=" && ".join(commands), yes="Heal")):
-            for (node, action), command in zip(broken, commands, strict=True):
-                done = control.resume if action == "resume" else control.restart
-                await self._run(command, lambda node=node, done=done: done(node))  # type: ignore[misc]
-
-    async def _run(self, command: str, action: Callable[[], None]) -> None:
-        try:
-            await asyncio.to_thread(action)
-        except YakError as error:
-            self.cli(command, f"failed: {error.message}")
-            self.app.show_error(error)
-            return
-        self.cli(command)
-
-
-def _command(control: LocalControl, action: str, node: int) -> str:
-    return f"yak node {action} {node} --data-dir {shlex.quote(control.data_dir)}"
+    def process_to_resume(self) -> str | None:
+        """All: a broker that is down leads nothing."""
+        return None

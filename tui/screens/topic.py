@@ -198,11 +198,9 @@ class TopicView(ChangesTopics):
         self._answers = TopicAnswers(self.app, topic, facts)
 
     def crumbs(self) -> list[str]:
-        """The crumbs, below the list."""
         return ["topics", self.topic]
 
     def body(self) -> ComposeResult:
-        """Build six tabs."""
         with TabbedContent(id="topic-tabs", initial="tab-partitions"):
             with TabPane("Partitions", id="tab-partitions"):
                 yield Panel("Partitions", Grid(id="partitions"), id="topic-partitions")
@@ -230,7 +228,6 @@ class TopicView(ChangesTopics):
                 yield Panel("Timeline", Grid(id="timeline"), subtitle="enter the event")
 
     def on_mount(self) -> None:
-        """Request the visible data from time to time."""
         super().on_mount()
         self.set_interval(ASK_SECONDS, self.ask_seen)
         self.ask_seen()
@@ -295,7 +292,6 @@ class TopicView(ChangesTopics):
     # drawing
 
     def paint(self, now_ms: int) -> None:
-        """Draw the visible tab."""
         pane = self._pane()
         if pane in ("partitions", "replicas"):
             self._paint_partitions(now_ms)
@@ -422,18 +418,15 @@ class TopicView(ChangesTopics):
     # choice
 
     def find_grid(self) -> Grid | None:
-        """The table of the visible tab."""
         if isinstance(self.focused, Grid):
             return self.focused
         pane = self.query_one("#topic-tabs", TabbedContent).active_pane
         return None if pane is None else next(iter(pane.query(Grid)), None)
 
     def chosen_topic(self) -> str | None:
-        """This topic."""
         return self.topic if self.topic in self.picture.topics else None
 
     def chosen_partition(self) -> Partition | None:
-        """The partition under the cursor of the partitions or the replicas."""
         key = self.query_one("#partitions", Grid).cursor_key
         found = self.picture.topics.get(self.topic, [])
         number = self._wanted_partition if self._wanted_partition is not None else int(key or 0)
@@ -469,7 +462,6 @@ class TopicScreen(TopicView):
 
     @on(TabbedContent.TabActivated, "#topic-tabs")
     def tab_turned(self, event: TabbedContent.TabActivated) -> None:
-        """Focus the tab's table, and request its data."""
         grid = next(iter(event.pane.query(Grid)), None)
         chosen = self.chosen_partition()
         self.paint(self.app.now_ms())
@@ -487,19 +479,16 @@ class TopicScreen(TopicView):
 
     @on(Grid.Moved, "#partitions")
     def other_partition(self) -> None:
-        """Show the replicas of the partition."""
         self.paint(self.app.now_ms())
         self.ask_seen()
 
     @on(Grid.Moved, "#replicas")
     def other_replica(self, event: Grid.Moved) -> None:
-        """Choose the partition of the replica."""
         if event.row is not None and self._pane() == "replicas":
             self.query_one("#partitions", Grid).move_to(event.row.key.partition("/")[0])
 
     @on(Grid.Moved, "#configs")
     def other_config(self) -> None:
-        """Explain the config."""
         self._paint_configs()
 
     @on(Grid.Opened, "#partitions")
@@ -520,18 +509,15 @@ class TopicScreen(TopicView):
 
     @on(Grid.Opened, "#tail")
     def open_message(self) -> None:
-        """Show the topic's records."""
         self.action_browse()
 
     @on(Grid.Opened, "#groups")
     @on(Grid.Opened, "#groups-beside")
     def open_group(self, event: Grid.Opened) -> None:
-        """Open the group."""
         self.app.go("groups", event.row.key)
 
     @on(Grid.Opened, "#timeline")
     def open_event(self, event: Grid.Opened) -> None:
-        """Show the event in the activity."""
         self.app.go("activity", event.row.key)
 
     @on(Grid.Opened, "#configs")
@@ -554,11 +540,9 @@ class TopicScreen(TopicView):
             self.alter_topic()
 
     def action_before(self) -> None:
-        """Go to the previous partition."""
         self._step(-1)
 
     def action_next(self) -> None:
-        """Go to the next partition."""
         self._step(1)
 
     def _step(self, by: int) -> None:
@@ -568,11 +552,9 @@ class TopicScreen(TopicView):
             self._show_replicas_of(chosen)
 
     def action_browse(self) -> None:
-        """Show the topic's records."""
         self.app.go("messages", self.topic)
 
     def action_produce(self) -> None:
-        """Open the producer with this topic."""
         self.app.go("producer", self.topic)
 
     def action_copy(self) -> None:
@@ -583,6 +565,5 @@ class TopicScreen(TopicView):
             self.app.copy(self.copied(), "the line")
 
     def deleted(self, topic: str) -> None:
-        """Return to the list."""
         if self.app.screen is self and topic == self.topic:
             self.app.pop_screen()

@@ -18,7 +18,7 @@ from yak.tui.screens.base import YakScreen
 from yak.tui.source.kafka import alter_topic, topic_configs
 from yak.tui.source.live import path_of
 from yak.tui.state.picture import Partition
-from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormDialog
+from yak.tui.widgets.dialogs import Field, FormDialog
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
 
@@ -219,7 +219,6 @@ class ChangesTopics(YakScreen):
 
     @work(group="change")
     async def action_create(self) -> None:
-        """Create a topic."""
         values = await self.app.push_screen_wait(
             FormDialog(
                 "Make a topic",
@@ -232,21 +231,15 @@ class ChangesTopics(YakScreen):
             return
         body = create_body(values)
         command = create_command(body)
-        try:
-            await self.app.source.ask("POST", "/topics", body=body)
-        except YakError as error:
-            self._failed(command, error)
-            return
-        self.cli(command)
-        self.app.notice(f"topic {body['name']} is made")
-        self.made(body["name"])
+        change = self.app.source.ask("POST", "/topics", body=body)
+        if await self.carry_out(command, change, f"topic {body['name']} is made"):
+            self.made(body["name"])
 
     def made(self, topic: str) -> None:
         """Called after a topic was created here."""
 
     @work(group="change")
     async def action_delete(self) -> None:
-        """Delete the topic under the cursor, once its name was typed."""
         topic = self.chosen_topic()
         if topic is None:
             return
@@ -259,24 +252,15 @@ class ChangesTopics(YakScreen):
         )
         said = f"Topic {topic} has {len(partitions)} partitions.{lost} All of it is gone at once, and cannot be brought back."
         command = f"yak topics delete {topic} --yes"
-        if not await self.app.push_screen_wait(
-            ConfirmDialog(f"Delete {topic}", said, command=command, typed=topic, yes="Delete")
-        ):
-            return
-        try:
-            await self.app.source.ask("DELETE", path_of("topics", topic))
-        except YakError as error:
-            self._failed(command, error)
-            return
-        self.cli(command)
-        self.app.notice(f"topic {topic} is deleted", "warn")
-        self.deleted(topic)
+        if await self.confirmed(f"Delete {topic}", said, command=command, typed=topic, yes="Delete"):
+            change = self.app.source.ask("DELETE", path_of("topics", topic))
+            if await self.carry_out(command, change, f"topic {topic} is deleted", "warn"):
+                self.deleted(topic)
 
     def deleted(self, topic: str) -> None:
         """Called after a topic was deleted here."""
 
     def action_alter(self) -> None:
-        """Change the thing under the cursor."""
         self.alter_chosen()
 
     def alter_chosen(self) -> None:
@@ -331,24 +315,15 @@ class ChangesTopics(YakScreen):
     async def _apply(self, change: Change, partitions: int, configs: dict[str, ConfigValue]) -> None:
         diff = "\n".join(change.diff(partitions, configs))
         command = change.command()
-        if not await self.app.push_screen_wait(
-            ConfirmDialog(f"Change {change.topic}", diff, command=command, yes="Change")
-        ):
-            return
-        try:
-            await self.app.source.kafka(
+        if await self.confirmed(f"Change {change.topic}", diff, command=command, yes="Change"):
+            altered = self.app.source.kafka(
                 alter_topic, change.topic, dict(change.configs), tuple(change.deletions), change.partitions
             )
-        except YakError as error:
-            self._failed(command, error)
-            return
-        self.cli(command)
-        self.app.notice(f"topic {change.topic} is changed")
-        self.ask_again()
+            if await self.carry_out(command, altered, f"topic {change.topic} is changed"):
+                self.ask_again()
 
     @work(group="change")
     async def action_move(self) -> None:
-        """Move a leadership to another replica."""
         partition = self.chosen_partition()
         if partition is None:
             self.app.notice("put the cursor on a partition: F moves its leadership")
@@ -438,16 +413,13 @@ class TopicsScreen(ChangesTopics):
         self._is_asking = False
 
     def body(self) -> ComposeResult:
-        """Build the table."""
         yield Panel("Topics", Grid(id="topics"))
 
     def on_mount(self) -> None:
-        """Request the visible topics' facts from time to time."""
         super().on_mount()
         self.set_interval(ASK_SECONDS, self._ask)
 
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here is a matter of time
-        """Draw the picture's numbers and the requested facts."""
         picture, grid = self.picture, self.query_one("#topics", Grid)
         rows = self._table.rows(picture, self.look, grid.keys_in_sight(), with_internal=self._with_internal)
         empty = _EMPTY if picture.is_loaded else "waiting for the cluster to say what there is ..."
@@ -504,7 +476,6 @@ class TopicsScreen(ChangesTopics):
     # choice and actions
 
     def chosen_topic(self) -> str | None:
-        """The topic under the cursor."""
         return self.query_one("#topics", Grid).cursor_key
 
     def opened(self, what: object) -> None:
@@ -538,30 +509,24 @@ class TopicsScreen(ChangesTopics):
         self.open_topic(event.row.key)
 
     def action_describe(self) -> None:
-        """Open the topic."""
         topic = self.chosen_topic()
         if topic is not None:
             self.open_topic(topic)
 
     def action_browse(self) -> None:
-        """Show the topic's records."""
         self.app.go("messages", self.chosen_topic())
 
     def action_produce(self) -> None:
-        """Open the producer with this topic."""
         self.app.go("producer", self.chosen_topic())
 
     def action_internal(self) -> None:
-        """Show or hide internal topics."""
         self._with_internal = not self._with_internal
         self.paint(self.app.now_ms())
 
     def action_copy(self) -> None:
-        """Copy the topic's name."""
         topic = self.chosen_topic()
         if topic is not None:
             self.app.copy(topic, f"the name {topic}")
 
     def made(self, topic: str) -> None:
-        """Move the cursor to the new topic once it is listed."""
         self.set_timer(0.6, lambda: self.query_one("#topics", Grid).move_to(topic))

@@ -50,7 +50,6 @@ class ConfirmDialog(ModalScreen[bool]):
         self._title, self._words, self._command, self._typed, self._yes = title, words, command, typed, yes
 
     def compose(self) -> ComposeResult:
-        """Build the question."""
         with Vertical(id="dialog") as dialog:
             dialog.border_title = plain_title(self._title)
             if self.app.is_production:
@@ -71,7 +70,6 @@ class ConfirmDialog(ModalScreen[bool]):
                 yield Button("No (esc)", id="no")
 
     def on_mount(self) -> None:
-        """Focus the input, or the button."""
         self.query_one("#typed" if self._typed else "#no").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -82,7 +80,6 @@ class ConfirmDialog(ModalScreen[bool]):
 
     @on(Input.Changed, "#typed")
     def compare(self, event: Input.Changed) -> None:
-        """Enable the button once the name is right."""
         self.query_one("#yes", Button).disabled = event.value != self._typed
 
     @on(Input.Submitted, "#typed")
@@ -93,11 +90,9 @@ class ConfirmDialog(ModalScreen[bool]):
 
     @on(Button.Pressed)
     def press(self, event: Button.Pressed) -> None:
-        """Answer by a button."""
         self.dismiss(event.button.id == "yes")
 
     def action_answer(self, answer: bool) -> None:
-        """Answer by a key."""
         self.dismiss(answer)
 
 
@@ -144,7 +139,6 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
         self._title, self._fields, self._command, self._words, self._yes = title, fields, command, words, yes
 
     def compose(self) -> ComposeResult:
-        """Build the fields."""
         with Vertical(id="dialog") as dialog:
             dialog.border_title = plain_title(self._title)
             if self._words:
@@ -208,18 +202,15 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
     @on(Select.Changed)
     @on(Checkbox.Changed)
     def judge(self) -> None:
-        """Show the command line for the present values."""
         if self.is_mounted and self.query("#form-error"):
             self._judge()
 
     @on(Input.Submitted)
     def next_or_send(self) -> None:
-        """Enter moves to the next field, and from the last one to the button."""
         self.focus_next()
 
     @on(Button.Pressed, "#yes")
     def action_send(self) -> None:
-        """Return the values."""
         if self._judge():
             self.dismiss(self.values())
 
@@ -245,18 +236,15 @@ class TextDialog(ModalScreen[None]):
         self._title, self._content = title, content
 
     def compose(self) -> ComposeResult:
-        """Build the scrollable text."""
         with VerticalScroll(id="dialog", classes="reading") as dialog:
             dialog.border_title = plain_title(self._title)
             dialog.border_subtitle = "esc close"
             yield Static(self._content, id="text", markup=False)  # type: ignore[arg-type]
 
     def action_close(self) -> None:
-        """Close it."""
         self.dismiss(None)
 
     def action_scroll(self, by: int) -> None:
-        """Scroll down or up."""
         self.query_one("#dialog").scroll_relative(y=by, animate=False)
 
 
@@ -274,30 +262,25 @@ class ChoiceMenu(ModalScreen[str | None]):
         self._title, self._choices = title, choices
 
     def compose(self) -> ComposeResult:
-        """Build the list of entries."""
         with Vertical(id="dialog", classes="menu") as dialog:
             dialog.border_title = plain_title(self._title)
             dialog.border_subtitle = "esc close"
             yield OptionList(*(Option(f"{letter}  {name}", id=letter) for letter, name in self._choices), compact=True)
 
     def on_key(self, event: events.Key) -> None:
-        """Choose by an entry's letter."""
         if event.character is not None and event.character in {letter for letter, _ in self._choices}:
             event.stop()
             self.dismiss(event.character)
 
     @on(OptionList.OptionSelected)
     def choose(self, event: OptionList.OptionSelected) -> None:
-        """Choose by enter or a click."""
         self.dismiss(event.option.id)
 
     def action_move(self, by: int) -> None:
-        """Move the cursor down or up."""
         menu = self.query_one(OptionList)
         menu.highlighted = ((menu.highlighted or 0) + by) % len(self._choices)
 
     def action_leave(self) -> None:
-        """Close without a choice."""
         self.dismiss(None)
 
 
@@ -312,7 +295,6 @@ class JumpDialog(ModalScreen[Widget | None]):
         self._panels = dict(zip(string.ascii_lowercase, panels, strict=False))
 
     def compose(self) -> ComposeResult:
-        """Build a letter at the start of each panel."""
         for letter, panel in self._panels.items():
             label = Label(f" {letter} ", classes="jump-letter")
             region = panel.region
@@ -327,7 +309,6 @@ class JumpDialog(ModalScreen[Widget | None]):
         self.dismiss(self._panels.get(event.key))
 
     def action_leave(self) -> None:
-        """Close without a choice."""
         self.dismiss(None)
 
 
@@ -363,7 +344,6 @@ class Prompt(ModalScreen[str | None]):
         self._completion = completion
 
     def compose(self) -> ComposeResult:
-        """Build the input line."""
         with Horizontal(id="prompt"):
             yield Label(self._sign, id="prompt-sign")
             suggester = _Completing(self._completion) if self._completion else None
@@ -373,7 +353,6 @@ class Prompt(ModalScreen[str | None]):
             yield Static("", id="prompt-error", markup=False)
 
     def on_mount(self) -> None:
-        """Focus the field, after the keys that came before."""
         self.call_later(self._focus)
 
     def _focus(self) -> None:
@@ -383,7 +362,6 @@ class Prompt(ModalScreen[str | None]):
             self.set_focus(self.query_one(Input), scroll_visible=False)
 
     def on_key(self, event: events.Key) -> None:
-        """Pass a key that was typed before the field had the focus on to the field, in order."""
         if self.focused is None:
             event.stop()
             event.prevent_default()
@@ -391,18 +369,15 @@ class Prompt(ModalScreen[str | None]):
 
     @on(Input.Changed)
     def tell(self, event: Input.Changed) -> None:
-        """Pass each change on, and show its error."""
         if self._changed is not None:
             wrong = self._changed(event.value)
             self.query_one("#prompt-error", Static).update(wrong)
 
     @on(Input.Submitted)
     def done(self, event: Input.Submitted) -> None:
-        """Return the text."""
         self.dismiss(event.value)
 
     def action_complete(self) -> None:
-        """Accept the suggestion."""
         field = next(iter(self.query(Input)), None)
         if field is not None and self._completion is not None:
             found = self._completion(field.value)
@@ -411,5 +386,4 @@ class Prompt(ModalScreen[str | None]):
                 field.cursor_position = len(found)
 
     def action_leave(self) -> None:
-        """Close without a text."""
         self.dismiss(None)

@@ -77,7 +77,6 @@ class FilePicker(ModalScreen[str | None]):
         self._entries: dict[str, Entry] = {}
 
     def compose(self) -> ComposeResult:
-        """Build path, places and list."""
         with Vertical(id="dialog", classes="picking") as dialog:
             dialog.border_title = "Choose a CSV file"
             dialog.border_subtitle = "enter open   backspace up   / is typed in the path   esc leave"
@@ -120,7 +119,6 @@ class FilePicker(ModalScreen[str | None]):
 
     @on(Grid.Opened)
     def open_entry(self, event: Grid.Opened) -> None:
-        """Open a directory, or choose a file."""
         entry = self._entries[event.row.key]
         if entry.is_directory:
             self.show(entry.path)
@@ -149,9 +147,7 @@ class FilePicker(ModalScreen[str | None]):
         self.show(self._places[number][1])
 
     def action_up(self) -> None:
-        """Go to the parent directory."""
         self.show(os.path.dirname(self._directory))
 
     def action_leave(self) -> None:
-        """Close without a file."""
         self.dismiss(None)

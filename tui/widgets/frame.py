@@ -115,7 +115,6 @@ class Lines(Widget, can_focus=False):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line."""
         width = self.size.width
         if y >= len(self._lines):
             return Strip.blank(width, self.rich_style)
@@ -178,7 +177,6 @@ class KeyBar(Line):
         self.show([*chosen, *last])
 
     def on_resize(self) -> None:
-        """Fit the keys to the new width."""
         self.refresh_keys()
 
 
@@ -208,7 +206,6 @@ class Rail(Static):
         self.update(Content("\n").join(lines))
 
     def on_click(self, event: events.Click) -> None:
-        """Go to the screen that was clicked."""
         screens = self.app.screens_by_digit()
         row = event.get_content_offset(self)
         if row is not None and row.y < len(screens):

@@ -438,14 +438,12 @@ class Grid(ScrollView, can_focus=True):
         self.post_message(self.Moved(self, self.cursor_row))
 
     def action_cursor(self, by: int) -> None:
-        """Move the cursor down or up."""
         if self._has_cursor:
             self._put_cursor(self._rows.cursor + by)
         else:
             self.scroll_relative(y=by, animate=False)
 
     def action_page(self, direction: int) -> None:
-        """Move by half a page."""
         self.action_cursor(direction * max(1, (self.size.height - 1) // 2))
 
     def action_top(self) -> None:
@@ -453,21 +451,17 @@ class Grid(ScrollView, can_focus=True):
         self._put_cursor(0)
 
     def action_bottom(self) -> None:
-        """Go to the last row."""
         self._put_cursor(len(self._rows) - 1)
 
     def action_across(self, by: int) -> None:
-        """Scroll columns left or right."""
         self.scroll_relative(x=by, animate=False)
 
     def action_open(self) -> None:
-        """Report that the row is opened."""
         row = self.cursor_row
         if row is not None:
             self.post_message(self.Opened(self, row))
 
     def action_sort(self) -> None:
-        """Sort by the next column, then by it in reverse, at the end not at all."""
         if self._rows.sort_next([number for number in range(len(self.columns)) if self._width(number)]):
             self._keep_cursor()
             self._lay_out(is_new_head=True)
@@ -500,7 +494,6 @@ class Grid(ScrollView, can_focus=True):
 
     @on(events.Resize)
     def fit_again(self) -> None:
-        """Fit the columns to a new width."""
         self._widths = []
         self._lay_out(is_new_head=True)
 

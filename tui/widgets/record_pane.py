@@ -97,7 +97,6 @@ class RecordPane(ScrollView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line."""
         width, index = self.size.width, self.scroll_offset.y + y
         if index >= len(self._lines):
             return Strip.blank(width, self.rich_style)
@@ -118,15 +117,12 @@ class RecordPane(ScrollView, can_focus=True):
 
     @on(events.Resize)
     def fit_again(self) -> None:
-        """Wrap the lines at the new width."""
         self._lay_out()
 
     def on_focus(self) -> None:
-        """Draw the cursor."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """Hide the cursor."""
         self.refresh()
 
     def _put_cursor(self, index: int) -> None:
@@ -139,11 +135,9 @@ class RecordPane(ScrollView, can_focus=True):
         self.refresh()
 
     def action_cursor(self, by: int) -> None:
-        """Move the cursor down or up."""
         self._put_cursor(self._cursor + by)
 
     def action_page(self, direction: int) -> None:
-        """Move by half a page."""
         self._put_cursor(self._cursor + direction * max(1, self.size.height // 2))
 
     def action_top(self) -> None:
@@ -151,11 +145,9 @@ class RecordPane(ScrollView, can_focus=True):
         self._put_cursor(0)
 
     def action_bottom(self) -> None:
-        """Go to the last line."""
         self._put_cursor(len(self._lines) - 1)
 
     def action_open(self) -> None:
-        """Fold or unfold the element under the cursor, or load the rest."""
         if not self._lines:
             return
         line = self._lines[self._cursor]
@@ -168,6 +160,5 @@ class RecordPane(ScrollView, can_focus=True):
         self._lay_out()
 
     def on_click(self, event: events.Click) -> None:
-        """Move the cursor to the line, then do the same as enter."""
         self._put_cursor(self.scroll_offset.y + event.y)
         self.action_open()

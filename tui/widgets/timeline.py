@@ -39,7 +39,6 @@ class Timeline(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Draw the bar between its labels."""
         width = self.size.width
         if y or self._shown is None:
             return Strip.blank(width, self.rich_style)

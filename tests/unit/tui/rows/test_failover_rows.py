@@ -17,8 +17,8 @@ from yak.tui.rows.failover import (
     timeline_lines,
     verdict_lines,
 )
-from yak.tui.screens.failover import heal_plan
-from yak.tui.screens.failover_words import kill_words, move_body, move_command
+from yak.tui.screens.failover import move_body, move_command
+from yak.tui.screens.processes import heal_plan, kill_words
 from yak.tui.state.drill import Drill, Moved, Timeline
 from yak.tui.state.picture import Broker, Partition, Picture
 
@@ -142,7 +142,7 @@ def test_the_history_has_the_newest_first() -> None:
     older, newer = killed(), killed()
     newer.drill = Drill("pause", 2, 2_000_000, "SIGSTOP", "")
     rows = history_rows([older, newer], LOOK, 3_000_000)
-    assert [row.cells[1].text for row in rows] == ["hang 2", "kill 1"]
+    assert [row.cells[1].text for row in rows] == ["pause 2", "kill 1"]
     assert rows[1].cells[4].text == "105 ms"
 
 

@@ -3,8 +3,6 @@ import pytest
 from yak.client.admin import ConfigValue
 from yak.errors import UsageError
 from yak.tui.screens import topics as words
-from yak.tui.screens.breaking import break_words, broken_brokers
-from yak.tui.state.picture import Partition, Picture
 
 
 def filled(**more):
@@ -112,20 +110,3 @@ def test_only_replicas_in_sync_may_take_a_leadership():
     assert words.move_choices((3, 1, 2), (1, 2), 1) == [2]
     assert words.move_choices((3, 1, 2), (3, 1, 2), 1) == [3, 2]
     assert words.move_choices((1,), (1,), 1) == []
-
-
-def test_before_a_broker_is_killed_it_is_said_what_would_be_offline():
-    picture = Picture()
-    picture.controller_id = 2
-    for number, isr in enumerate(((1, 2), (2,))):
-        picture.partitions["orders", number] = Partition("orders", number, 2, 0, 0, (1, 2), isr)
-    title, said, yes = break_words("kill", 2, picture)
-    assert (title, yes) == ("Kill broker 2", "Kill")
-    assert "leads 2 of 2 partitions, and is the controller" in said
-    assert "Nobody else in sync could lead orders-1: offline" in said
-    assert "Nobody else" not in break_words("pause", 1, picture)[1]
-
-
-def test_who_hangs_goes_on_and_who_is_dead_is_started():
-    states = {3: "dead", 1: "running", 2: "paused", 4: "stopped"}
-    assert broken_brokers(states) == [(2, "resume"), (3, "restart"), (4, "restart")]

@@ -1,0 +1,169 @@
+"""Brokers' processes on this machine: killed, paused, restarted and resumed, after a question."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal
+
+from textual import work
+
+from yak.errors import YakError
+from yak.tui.rows.failover import REDIS, Process, Processes, stake_of
+from yak.tui.screens.base import YakScreen
+from yak.tui.source.base import LocalControl
+from yak.tui.state.picture import Picture
+
+End = Literal["kill", "pause", "restart"]
+_LOCAL_ACTIONS: Final = ("kill", "pause", "heal", "restart", "add")
+_AFTER: Final[dict[End, str]] = {
+    "kill": "It ends at once ({pid}), as in a crash. U starts it again on its data.",
+    "pause": "It answers nothing ({pid}), with all its connections open. U resumes it.",
+    "restart": "It hands over what it leads, ends ({pid}), and is started again.",
+}
+_REDIS: Final = (
+    "It ends at once, as in a crash; what it holds is on its disk. Records flow on without it, only changes of topics "
+    "and leaders wait. U starts it again."
+)
+
+
+class ControlsBrokers(YakScreen):
+    """A screen whose cursor is on a broker's process, or on a partition that a broker leads."""
+
+    NO_PROCESS = "put the cursor on a broker"
+    processes: Processes | None = None
+
+    def chosen_process(self) -> str | None:
+        """The node id under the cursor, or `redis`."""
+        raise NotImplementedError
+
+    def process_to_resume(self) -> str | None:
+        """The one to resume or start; None: all that are down."""
+        return self.chosen_process()
+
+    @property
+    def control(self) -> LocalControl | None:
+        """The control of local processes; None if the brokers are not ours."""
+        return self.app.source.local
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide process actions unless `yak up` started the brokers here."""
+        if action in _LOCAL_ACTIONS and self.control is None:
+            return False
+        return super().check_action(action, parameters)
+
+    async def look_at_processes(self) -> Processes | None:
+        """The processes now. None if their state cannot be read: the same error prevents actions, and is shown then."""
+        control = self.control
+        if control is None:
+            return None
+        try:
+            status = await asyncio.to_thread(control.look)
+            redis_pid = await asyncio.to_thread(control.redis_pid)
+        except YakError:
+            return None
+        found = {each.node_id: Process(each.state, each.pid) for each in status.brokers}
+        return Processes(found, status.redis_running, redis_pid)
+
+    @work(group="drill")
+    async def action_kill(self) -> None:
+        await self.end("kill", self.chosen_process())
+
+    @work(group="drill")
+    async def action_pause(self) -> None:
+        await self.end("pause", self.chosen_process())
+
+    @work(group="drill")
+    async def action_restart(self) -> None:
+        await self.end("restart", self.chosen_process())
+
+    async def end(self, action: End, chosen: str | None) -> None:
+        """Kill, pause or restart a process, if the user agrees."""
+        control = self.control
+        processes = await self.look_at_processes()
+        if chosen is None or control is None or (chosen == REDIS and (action != "kill" or processes is None)):
+            self.app.notice(self.NO_PROCESS)
+        elif chosen == REDIS and processes is not None:
+            command = f"kill -9 {processes.redis_pid}"
+            if await self.confirmed("Kill the metadata store", _REDIS, command=command, yes="Kill"):
+                await self.carry_out(command, asyncio.to_thread(control.stop_redis))
+        else:
+            node = int(chosen)
+            words, title, yes = kill_words(action, node, self.picture, processes)
+            command = control.command(f"node {action} {node}")
+            if await self.confirmed(title, words, command=command, yes=yes):
+                done = {"kill": control.kill, "pause": control.pause, "restart": control.restart}[action]
+                await self.act(action, node, command, partial(done, node))
+
+    async def act(self, action: End, node: int, command: str, done: Callable[[], object]) -> bool:
+        """Do it, and record it as a command; returns whether it succeeded."""
+        del action, node
+        return await self.carry_out(command, asyncio.to_thread(done))
+
+    @work(group="drill")
+    async def action_heal(self) -> None:
+        """Repair the chosen process if it is down, else all that are."""
+        control, processes = self.control, await self.look_at_processes()
+        if control is None or processes is None:
+            return
+        plan = heal_plan(self.process_to_resume(), processes, control)
+        if not plan:
+            self.app.notice("nothing to resume: all processes run")
+            return
+        words, command = "\n".join(each.words for each in plan), " && ".join(each.command for each in plan)
+        if await self.confirmed("Resume", words, command=command, yes="Resume"):
+            for each in plan:
+                await self.carry_out(each.command, asyncio.to_thread(each.action))
+
+    @work(group="drill")
+    async def action_add(self) -> None:
+        control = self.control
+        if control is None:
+            return
+        words = "It begins empty, follows, and gets no partition until topics are made or replicas are moved to it."
+        command = control.command("node add")
+        if await self.confirmed("Add a broker", words, command=command, yes="Add"):
+            await self.carry_out(command, asyncio.to_thread(control.add))
+
+
+def kill_words(action: End, node: int, picture: Picture, processes: Processes | None) -> tuple[str, str, str]:
+    """Text, title, and the label of yes."""
+    stake = stake_of(picture, node)
+    process = processes.brokers.get(node) if processes is not None else None
+    pid = f"process {process.pid}" if process is not None and process.pid is not None else "no process"
+    words = f"It leads {stake.leads} of {len(picture.partitions)} partitions. "
+    if node == picture.controller_id:
+        words += "It is the controller: another broker is elected. "
+    words += _AFTER[action].format(pid=pid)
+    if stake.unsafe:
+        names = ", ".join(stake.unsafe[:3]) + (" and others" if len(stake.unsafe) > 3 else "")
+        words += f"\nNo other replica in sync could lead {names}: offline until it is back."
+    return words, f"{action.capitalize()} broker {node}", action.capitalize()
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One repair."""
+
+    words: str
+    command: str
+    action: Callable[[], object]
+
+
+def heal_plan(chosen: str | None, processes: Processes, control: LocalControl) -> list[Remedy]:
+    """Repairs for the chosen broker if it is down, else for all. A stopped Redis comes first: brokers need it."""
+    plan: list[Remedy] = []
+    if processes.redis_running is False:
+        plan.append(Remedy("Redis is started again on its data.", control.command("up -d"), control.start_redis))
+        if chosen == REDIS:
+            return plan
+    broken = [node for node, each in sorted(processes.brokers.items()) if each.state in ("paused", "dead", "stopped")]
+    if chosen is not None and chosen != REDIS and int(chosen) in broken:
+        broken = [int(chosen)]
+    for node in broken:
+        if processes.brokers[node].state == "paused":
+            words, command, action = f"Broker {node} goes on.", f"resume {node}", control.resume
+        else:
+            words, command, action = f"Broker {node} is started again on its data.", f"restart {node}", control.restart
+        plan.append(Remedy(words, control.command(f"node {command}"), partial(action, node)))
+    return plan
