@@ -362,3 +362,56 @@ def test_letters_jump_to_panels():
             assert app.focused.id == "events"
 
     run(scenario())
+
+
+def drawn(app):
+    """The whole screen as text."""
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+@pytest.mark.parametrize("is_ascii", [False, True])
+def test_a_name_that_is_wider_than_the_rail_goes_on_in_the_next_line(is_ascii):
+    async def scenario():
+        app = recorded_app(context="", source=recorded_source(title="kafka-1.example:19092"), is_ascii=is_ascii)
+        async with app.run_test(size=(140, 40)) as pilot:
+            await pilot.pause(0.3)
+            rail = "".join(str(app.screen.query_one(Rail).content).partition("Context")[2].split())
+            assert rail.replace("●", "").replace("[up]", "") == "kafka-1.example:19092"
+
+    run(scenario())
+
+
+def test_a_large_dashboard_has_topics_beside_the_activity():
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(200, 60)) as pilot:
+            await pilot.pause(0.5)
+            busiest = app.screen.query_one("#busiest", Grid)
+            assert busiest.size.height > 20
+            assert [busiest._rows.shown.at(place).key for place in range(2)] == ["orders", "payments"]
+            busiest.focus()
+            busiest.move_to("orders")
+            await pilot.press("enter")
+            await pilot.pause(0.3)
+            assert app.screen.crumbs() == ["topics", "orders"]
+
+    run(scenario())
+
+
+def test_the_role_of_a_broker_and_the_leader_of_a_partition_have_names_of_their_own():
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(140, 40)) as pilot:
+            for name, what, has_role in (
+                ("dashboard", None, True),
+                ("failover", None, True),
+                ("topics", "orders", False),
+            ):
+                app.go(name, what)
+                await pilot.pause(0.8)
+                assert ("  ROLE  " in drawn(app)) == has_role, name
+                assert ("  REPLICA  " in drawn(app)) != has_role, name
+            app.go("dashboard")
+            assert "not of a partition" in dict(app.screen_below().EXPLAINED)["Role"]
+
+    run(scenario())

@@ -8,6 +8,7 @@ from pictures import recorded_app, recorded_source
 
 from yak.errors import YakError
 from yak.local.status import BrokerStatus, ClusterStatus
+from yak.tui.rows.failover import nothing_yet_lines
 from yak.tui.screens.failover import FailoverScreen
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
 from yak.tui.widgets.frame import Lines
@@ -279,3 +280,15 @@ def test_the_history_needs_a_wide_window():
 
     drive(narrow, size=(80, 24))
     drive(wide, size=(140, 40))
+
+
+def test_no_sentence_is_cut_beside_the_history_of_failovers():
+    async def scenario(app, pilot):
+        screen = app.screen_below()
+        lines = screen.query_one("#failover-lines", Lines)
+        lines.show(nothing_yet_lines(is_local=True))
+        drawn = " ".join(lines.render_line(y).text.strip() for y in range(lines.size.height))
+        said = " ".join(cell.text for line in nothing_yet_lines(is_local=True) for cell in line)
+        assert " ".join(drawn.split()) == said
+
+    drive(scenario, size=(120, 40))

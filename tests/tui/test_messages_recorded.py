@@ -9,6 +9,7 @@ from records import EACH, PARTITIONS, open_recorded
 from yak.client.offset_spec import START
 from yak.tui.messages.subscription import Choice, Seek, Subscription
 from yak.tui.widgets.dialogs import TextDialog
+from yak.tui.widgets.record_pane import RecordPane
 
 ORDERS = Subscription((Choice("orders"),), Seek(START))
 
@@ -120,5 +121,19 @@ def test_tiles(size, count):
             await pilot.press("m")
             merged = screen.query_one("#merged")
             await until(pilot, lambda: merged.row_count == count * EACH * PARTITIONS)
+
+    asyncio.run(scenario())
+
+
+def test_the_value_of_a_record_is_in_sight_in_a_low_window():
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(80, 24)) as pilot:
+            screen = await opened(app, pilot, "messages", ORDERS)
+            await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
+            await pilot.press("d")
+            await until(pilot, lambda: '"order":' in drawn(app).partition("key text")[2])
+            pane = screen.query_one(RecordPane)
+            assert "partition" in pane.text, "the facts beside it follow the value"
 
     asyncio.run(scenario())

@@ -256,3 +256,34 @@ def test_another_history_takes_the_place_of_the_old_one():
             assert app.screen.log_.records[20]["hash"] == "b20"
 
     run(scenario())
+
+
+def test_the_title_of_the_image_names_the_record_that_is_shown():
+    async def scenario():
+        source = LongSource(1_000)
+        app = long_app(source)
+        async with app.run_test(size=(140, 40)) as pilot:
+            await pilot.pause(0.8)
+            panel = app.screen.query_one("#metadata-image")
+            assert "after record 1000," in str(panel.border_title)
+            source.answers.clear()
+            gate = asyncio.Event()
+            answer = source.ask
+
+            async def late(method, path, **more):
+                if path == "/metadata/image":
+                    await gate.wait()
+                return await answer(method, path, **more)
+
+            source.ask = late
+            app.screen.query_one(Timeline).post_message(Timeline.Moved(500))
+            await pilot.pause(0.4)
+            assert log_of(app).cursor_key == "500"
+            assert "after record 1000," in str(panel.border_title), "as the body below it"
+            assert "reading record 500" in str(panel.border_subtitle)
+            gate.set()
+            await pilot.pause(0.4)
+            assert "after record 500," in str(panel.border_title)
+            assert any("epoch 500" in words for _name, words in image_texts(app))
+
+    run(scenario())

@@ -193,15 +193,25 @@ def detail_lines(
     view: View = "auto",
     folded: Collection[str] = frozenset(),
     is_whole: bool = False,
+    is_low: bool = False,
 ) -> list[DetailLine]:
-    """The lines. `folded` has paths of the value's JSON; `is_whole` shows all of a large value."""
-    lines = list(_facts(record, look, now_ms))
+    """The lines. `folded` has paths of the value's JSON; `is_whole` shows all of a large value.
+
+    With `is_low`, for a low window, facts beside time and size follow the value, so that the value is in sight.
+    """
+    facts = list(_facts(record, look, now_ms))
+    if is_low:
+        shown = [line for line in facts if line.text.startswith(("time", "size"))]
+        facts, later = shown, [line for line in facts if line not in shown]
+    else:
+        later = []
+    lines = facts
     lines += _part("key", record.key, view, look, frozenset(), is_whole=False)
     if record.headers:
         lines.append(_heading(f"headers ({len(record.headers)})"))
         for name, data in record.headers:
             lines += _header(name, data, view)
-    return lines + list(_part("value", record.value, view, look, folded, is_whole=is_whole))
+    return [*lines, *_part("value", record.value, view, look, folded, is_whole=is_whole), *later]
 
 
 def _facts(record: Kept, look: Look, now_ms: int) -> Iterator[DetailLine]:

@@ -57,6 +57,12 @@ class Problem:
     line: int = 1
     column: int = 1
 
+    @property
+    def words(self) -> str:
+        """`line 2, column 7: not JSON: ...`; other fields than the value are named."""
+        place = f"line {self.line}, column {self.column}: " if self.field in ("value", "headers") else ""
+        return f"{'' if self.field == 'value' else f'{self.field}: '}{place}{self.why}"
+
 
 class Wrong(Exception):
     """A form with a problem."""

@@ -132,6 +132,7 @@ def rate_lines(picture: Picture, look: Look, width: int, now_ms: int) -> list[li
     ]
 
 
+SPARK = 10
 BROKER_COLUMNS = (
     Column("ID", 2, is_right=True),
     Column("ROLE", 8),
@@ -166,7 +167,7 @@ def broker_state_cell(broker: Broker, look: Look, behind: int = 0) -> Cell:
     return Cell(f"{look.sign(sign)} {word}", tone)
 
 
-def broker_rows(picture: Picture, look: Look) -> list[Row]:
+def broker_rows(picture: Picture, look: Look, spark: int = SPARK) -> list[Row]:
     """One for each broker, by id."""
     counts = {node: [0, 0, 0] for node in picture.brokers}
     for partition in picture.partitions.values():
@@ -176,10 +177,10 @@ def broker_rows(picture: Picture, look: Look) -> list[Row]:
             if node in counts:
                 counts[node][1] += 1
                 counts[node][2] += node not in partition.isr
-    return [_broker_row(broker, counts[node], picture, look) for node, broker in sorted(picture.brokers.items())]
+    return [_broker_row(broker, counts[node], picture, look, spark) for node, broker in sorted(picture.brokers.items())]
 
 
-def _broker_row(broker: Broker, counts: list[int], picture: Picture, look: Look) -> Row:
+def _broker_row(broker: Broker, counts: list[int], picture: Picture, look: Look, spark: int) -> Row:
     leads, replicas, behind = counts
     rates, serves = broker.rates, broker.is_up and broker.link != "down"
     none: Tone = "dim"
@@ -202,7 +203,7 @@ def _broker_row(broker: Broker, counts: list[int], picture: Picture, look: Look)
                 "" if rates.messages_in else none,
                 rates.messages_in,
             ),
-            Cell(look.spark(list(broker.in_history)[-60:], 10) if serves else "", "accent"),
+            Cell(look.spark(list(broker.in_history)[-60:], spark) if serves else "", "accent"),
             Cell(
                 look.rate(rates.messages_out) if serves else look.sign("none"),
                 "" if rates.messages_out else none,
@@ -231,7 +232,7 @@ def broker_words(broker: Broker, picture: Picture, look: Look, now_ms: int) -> l
     behind = [each.name for each in held if broker.node_id not in each.isr]
     heard = "never" if broker.heard_ms is None else f"{span(now_ms - broker.heard_ms)} ago"
     return [
-        f"role {broker.role}, state {broker.state}, broker epoch {broker.broker_epoch}"
+        f"broker role {broker.role}, state {broker.state}, broker epoch {broker.broker_epoch}"
         + (", controller" if picture.controller_id == broker.node_id else ""),
         f"Kafka {broker.host}:{broker.port}   HTTP {broker.http_address or 'none'}   rack {broker.rack or 'none'}",
         f"leads {led}, holds {len(held)} replicas, {len(behind)} out of sync"

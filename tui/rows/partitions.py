@@ -100,7 +100,7 @@ def partitions_title(
 
 REPLICA_COLUMNS: Final = (
     Column("NODE", 4, is_right=True),
-    Column("ROLE", 8, rank=2),
+    Column("REPLICA", 8, rank=2),
     Column("LOG END", 7, is_right=True),
     Column("BEHIND", 6, is_right=True),
     Column("LEO, HW", 14, most=24, rank=1),

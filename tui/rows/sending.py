@@ -35,9 +35,8 @@ def account_lines(account: Account | None, look: Look, width: int) -> list[list[
     """Counters, rate, latency, and the partitions, or why it failed."""
     if account is None:
         return [
-            [Cell("Nothing was sent yet. S sends it once,", "dim")],
-            [Cell("R many times. Counts, rate and latency", "dim")],
-            [Cell("of what is sent stand here.", "dim")],
+            [Cell("Nothing was sent yet. S sends it once, R many times.", "dim")],
+            [Cell("Counts, rate and latency of what is sent are shown here.", "dim")],
         ]
     counts = _counts(account, look)
     if width >= ROOMY:

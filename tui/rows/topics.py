@@ -113,6 +113,19 @@ def topic_row(name: str, partitions: Sequence[Partition], rates: Rates, facts: T
     )
 
 
+BUSIEST_COLUMNS: Final = tuple(COLUMNS[number] for number in (0, 1, 2, 6, 7, 8))
+
+
+def busiest_rows(picture: Picture, look: Look) -> list[Row]:
+    """The topics, those with the most records per second first, without what must be requested."""
+    rows = [
+        topic_row(name, picture.topics[name], picture.topic_rates(name), None, look)
+        for name in topic_names(picture, with_internal=False)
+    ]
+    few = [Row(row.key, (*row.cells[:3], *row.cells[6:9])) for row in rows]
+    return sorted(few, key=lambda row: -float(row.cells[3].order or 0))
+
+
 def bare_row(name: str, look: Look) -> Row:
     """A topic of which only the name is known yet."""
     none = Cell(look.sign("none"), "dim", -1)

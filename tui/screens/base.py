@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 NARROWEST, LOWEST = 60, 16
+BROAD = 160
+"""The width from which the dashboard has topics beside the activity."""
 _SAME_EVERYWHERE = "space pause  q back  Q quit"
 
 
@@ -93,6 +95,7 @@ class YakScreen(Screen[None]):
     def _fit(self, width: int, height: int) -> None:
         self.set_class(width < NARROWEST or height < LOWEST, "-too-small")
         self.set_class(height < 30, "-low")
+        self.set_class(width >= BROAD, "-broad")
 
     def on_screen_resume(self) -> None:
         """Redraw: the screen may be stale."""

@@ -7,8 +7,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from yak.tui.keys import keys
-from yak.tui.rows import activity, cluster
-from yak.tui.screens.base import YakScreen
+from yak.tui.rows import activity, cluster, topics
+from yak.tui.screens.base import BROAD, YakScreen
 from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
@@ -23,7 +23,7 @@ class DashboardScreen(YakScreen):
     CLI_TWIN = "yak cluster, yak brokers"
     BINDINGS = keys("dashboard.produce", "dashboard.consume", "dashboard.failover")
     EXPLAINED = (
-        ("Role", "What a broker prefers: a leader-role broker leads partitions, a follower-role one stands by. Only a preference."),
+        ("Role", "Of a broker, not of a partition: brokers of role leader are preferred as leaders, those of role follower stand by. Leads counts the partitions that a broker leads now."),
         ("Controller", "The one broker that decides who leads, at any time one; its epoch counts how often the office changed hands. It is marked ◆."),
         ("Leads", "Partitions whose reads and writes this broker serves. Others copy from it."),
         ("Behind", "Replicas on this broker that are not in the in-sync set: they do not count for acks=all, and may not lead."),
@@ -37,14 +37,26 @@ class DashboardScreen(YakScreen):
         with Horizontal(id="dashboard-middle"):
             yield Panel("Health", Grid(id="health"), id="dashboard-health", subtitle="enter goes to the cause")
             yield Panel("Rates, last 60 s", Lines(id="rates"), id="dashboard-rates")
-        yield Panel("Activity", Grid(id="events"), id="dashboard-activity", subtitle="0 all of it")
+        with Horizontal(id="dashboard-lower"):
+            yield Panel("Activity", Grid(id="events"), id="dashboard-activity", subtitle="0 all of it")
+            yield Panel("Busiest topics", Grid(id="busiest"), id="dashboard-topics", subtitle="2 all of them")
+
+    @property
+    def is_broad(self) -> bool:
+        """Whether the window has room for the topics beside the activity."""
+        return self.app.size.width >= BROAD
 
     def paint(self, now_ms: int) -> None:
         picture, look = self.picture, self.look
         empty = "" if picture.is_loaded else "waiting for the cluster to say what there is ..."
         self.query_one("#brokers", Grid).show(
-            cluster.BROKER_COLUMNS, cluster.broker_rows(picture, look), empty=empty, is_wide=look.is_wide
+            cluster.BROKER_COLUMNS,
+            cluster.broker_rows(picture, look, cluster.SPARK + max(0, self.app.size.width - BROAD) // 3),
+            empty=empty,
+            is_wide=look.is_wide,
         )
+        if self.is_broad:
+            self.query_one("#busiest", Grid).show(topics.BUSIEST_COLUMNS, topics.busiest_rows(picture, look))
         rows = cluster.health_rows(picture, look, now_ms) if picture.is_loaded else []
         self.query_one("#health", Grid).show(cluster.HEALTH_COLUMNS, rows)
         rates = self.query_one("#rates", Lines)
@@ -70,6 +82,10 @@ class DashboardScreen(YakScreen):
         if broker is not None:
             lines = cluster.broker_words(broker, self.picture, self.look, self.app.now_ms())
             self.app.push_screen(TextDialog(f"Broker {broker.node_id}", "\n".join(lines)))
+
+    @on(Grid.Opened, "#busiest")
+    def open_topic(self, event: Grid.Opened) -> None:
+        self.app.go("topics", event.row.key)
 
     @on(Grid.Opened, "#events")
     def show_event(self, event: Grid.Opened) -> None:

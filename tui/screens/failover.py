@@ -36,6 +36,7 @@ class FailoverScreen(ControlsBrokers):
     )  # fmt: skip
     EXPLAINED = (
         ("detected", "A broker noticed that nobody listens at the dead one's port. One that is paused is not noticed so: its session with the controller runs out."),
+        ("role", "Of a broker, not of a partition: brokers of role leader are preferred as leaders. Leads counts what it leads now."),
         ("behind", "Replicas on this broker that are not in the in-sync set: acks=all does not wait for them, and they may not lead."),
         ("fenced", "The controller no longer counts on the broker. Nothing is elected to it, and what it writes is refused."),
         ("elected", "The last of its partitions has a new leader, from the in-sync replicas: they have all that was acknowledged with acks=all."),
@@ -53,9 +54,9 @@ class FailoverScreen(ControlsBrokers):
     def body(self) -> ComposeResult:
         yield Panel("Brokers", Grid(id="brokers"), id="failover-brokers")
         with Horizontal(id="failover-middle"):
-            yield Panel("Last failover", Lines(id="failover-lines"), id="failover-timeline")
+            yield Panel("Last failover", Lines(id="failover-lines", wraps=True), id="failover-timeline")
             yield Panel("Failovers so far", Grid(id="failover-drills", has_cursor=False), id="failover-history")
-        yield Panel("Acknowledged against read", Lines(id="verdict-lines"), id="failover-verdict")
+        yield Panel("Acknowledged against read", Lines(id="verdict-lines", wraps=True), id="failover-verdict")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -87,10 +88,11 @@ class FailoverScreen(ControlsBrokers):
             rows.HISTORY, rows.history_rows(found, look, now_ms), empty="None yet."
         )
         source, verdict = self.app.source, self.query_one("#verdict-lines", Lines)
+        lines = rows.no_workload_lines()
         if isinstance(source, DemoSource):
-            verdict.show(rows.verdict_lines(source.demo, look, now_ms))
-        else:
-            verdict.show(rows.no_workload_lines())
+            lines = rows.verdict_lines(source.demo, look, now_ms)
+        verdict.show(lines)
+        verdict.styles.height = len(verdict.fitted(lines))
 
     def _what_works(self) -> str:
         if self.app.is_readonly:

@@ -183,18 +183,19 @@ class MetadataScreen(AskingScreen):
         return json.dumps(self.log_.records[offset])
 
     def _image_titles(self, now_ms: int) -> tuple[str, str]:
-        offset = self._offset()
-        if offset is None:
-            return "The cluster then", ""
-        when = moment(self.log_.time_ms(offset), self.look, now_ms)
-        if self.mark is None:
-            title = f"The cluster after record {offset}, {when}"
+        """The title names what is shown, which follows the cursor once that rests."""
+        offset, shown = self._offset(), self._image_of
+        if offset is None or shown is None:
+            return "The cluster then", self._image_words or ("" if offset is None else f"reading record {offset} ...")
+        of, mark = shown
+        if mark is None:
+            title = f"The cluster after record {of}, {moment(self.log_.time_ms(of), self.look, now_ms)}"
         else:
-            first, last = sorted((self.mark, offset))
+            first, last = sorted((mark, of))
             title = f"What changed from record {first} to {last}"
-        hint = f"{self.look.sign('mark')} this record" if self.mark is None else "= no more"
-        if self._image_of != (offset, self.mark):
-            hint = f"reading; below is still record {self._image_of[0]}" if self._image_of else "reading ..."
+        hint = f"{self.look.sign('mark')} this record" if mark is None else "= no more"
+        if shown != (offset, self.mark):
+            hint = f"reading record {offset} ..."
         return title, self._image_words or hint
 
     # navigation

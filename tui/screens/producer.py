@@ -82,7 +82,7 @@ class MessageForm(Vertical):
             yield Label("Send", classes="name")
             yield _choice("form-acks", ACKS, {each: f"acks {each}" for each in ACKS})
             yield _choice("form-compression", CODECS, {"none": "not packed"})
-            yield Check("fill {{i}} …", value=True, id="form-template")
+            yield Check("fill {{i}}", value=True, id="form-template")
 
     def form(self) -> Form:
         """The present input."""
@@ -159,12 +159,10 @@ class MessageForm(Vertical):
     def _words(self, form: Form) -> list[Cell]:
         look = self.app.look
         if form.value_kind == "json" and not form.value.strip():
-            return [Cell("type JSON below; {{i}} counts, i explains the others", "dim")]
+            return [Cell("JSON; {{i}} counts, i: others", "dim")]
         wrong = form.value_problem() or self.problem
         if wrong is not None and not (wrong.field == "topic" and not form.topic):
-            place = f"line {wrong.line}, column {wrong.column}: " if wrong.field in ("value", "headers") else ""
-            field = "" if wrong.field == "value" else f"{wrong.field}: "
-            return [Cell(f"{look.sign('bad')} {field}{place}{wrong.why}", "bad")]
+            return [Cell(f"{look.sign('bad')} {wrong.words}", "bad")]
         try:
             value = samples(form.message(), 1)[0].value
         except Wrong as error:
@@ -229,7 +227,7 @@ class ProducerScreen(YakScreen):
                         yield Button("Stop X", id="stop", compact=True)
                 with Vertical(id="one-right"):
                     yield Panel("As they would be", Static("", id="sample", markup=False), id="sample-panel")
-                    yield Panel("Sent", Lines(id="account"), id="account-panel")
+                    yield Panel("Sent", Lines(id="account", wraps=True), id="account-panel")
             with TabPane("CSV file", id=CSV):
                 yield CsvPane(self._producers, id="csv-pane")
 
@@ -312,8 +310,8 @@ class ProducerScreen(YakScreen):
         is_fine = form.problem is None and not self.app.is_readonly
         self.query_one("#send", Button).disabled = not is_fine
         self.query_one("#repeat", Button).disabled = not is_fine
-        command = self._command()
-        self.query_one("#one-command", Static).update(shown_command(command))
+        problem = form.problem.words if form.problem is not None and form.form().topic else ""
+        self.query_one("#one-command", Static).update(problem or shown_command(self._command()))
         self.query_one("#sample", Static).update(_sample_words(form.form(), self.app.now_ms()))
 
     def _command(self) -> str:
@@ -442,8 +440,7 @@ class ProducerScreen(YakScreen):
             )
 
     def _tell(self, problem: Problem) -> None:
-        where = f" line {problem.line}, column {problem.column}" if problem.field in ("value", "headers") else ""
-        self.app.notice(f"not sent: {problem.field}{where}: {problem.why}", "bad")
+        self.app.notice(f"not sent: {problem.words}", "bad")
         field: Widget = self.query_one(f"#form-{problem.field}")
         field.focus()
         if isinstance(field, TextArea):

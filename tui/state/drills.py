@@ -9,6 +9,8 @@ from yak.tui.state.picture import Picture
 
 KEPT: Final = 50
 _SAME_MS: Final = 15_000
+SETTLED_MS: Final = 5_000
+"""How long after the first write its figures may still grow: the clients report their waits once a second."""
 
 
 class Drills:
@@ -40,7 +42,7 @@ class Drills:
             if known is None:
                 until = drills[at + 1].began_ms if at + 1 < len(drills) else None
                 known = timeline(drill, picture.activity.lines, pauses, picture.partitions, until_ms=until)
-                if now_ms - drill.began_ms > WATCHED_MS:
+                if is_settled(known, now_ms):
                     self._over[drill] = known
             found.append(known)
         return found
@@ -52,6 +54,16 @@ class Drills:
                 continue
             words = f"broker {each.node_id} was lost"
             yield Drill("seen", each.node_id, each.began_ms, words, was_controller=True)
+
+
+def is_settled(found: Timeline, now_ms: float) -> bool:
+    """Whether its figures are final: the first write is some seconds ago, or the drill is no longer watched.
+
+    Later events belong to the return of the broker, or to the next drill.
+    """
+    after_ms = now_ms - found.drill.began_ms
+    is_written = found.first_write_ms is not None and not found.leaderless
+    return after_ms > WATCHED_MS or (is_written and after_ms > (found.first_write_ms or 0.0) + SETTLED_MS)
 
 
 def _is_of(drill: Drill, node_id: int, began_ms: float) -> bool:

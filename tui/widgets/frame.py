@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from yak.plain_text import one_line
-from yak.tui.rows.cells import Cell, Tone, cut
+from yak.tui.rows.cells import Cell, Tone, cut, packed
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
@@ -100,17 +100,25 @@ def _shortened(parts: list[Segment], room: int) -> list[Segment]:
 
 
 class Lines(Widget, can_focus=False):
-    """Lines of cells with a space between them."""
+    """Lines of cells with a space between them. With `wraps`, a line that does not fit goes on below."""
 
     COMPONENT_CLASSES = {*TONES}
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None, wraps: bool = False) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
         self._lines: list[list[Cell]] = []
+        self._wraps = wraps
+
+    def fitted(self, lines: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
+        """These lines as they are drawn at the present width."""
+        width = self.size.width - 1
+        if not self._wraps or width <= 0:
+            return [list(line) for line in lines]
+        return [part for line in lines for part in (packed(line, width) if _length(line) > width else [list(line)])]
 
     def show(self, lines: Sequence[Sequence[Cell]]) -> None:
         """Show these lines; unchanged ones are not redrawn."""
-        before, self._lines = self._lines, [list(line) for line in lines]
+        before, self._lines = self._lines, self.fitted(lines)
         if before != self._lines:
             self.refresh()
 
@@ -124,6 +132,10 @@ class Lines(Widget, can_focus=False):
                 parts.append(Segment(" "))
             parts.append(Segment(cut(cell.text, len(cell.text)), tone_style(self, cell.tone)))
         return Strip(parts).crop_extend(0, width, self.rich_style).apply_style(self.rich_style)
+
+
+def _length(line: Sequence[Cell]) -> int:
+    return sum(cell_len(cell.text) + 1 for cell in line)
 
 
 class Panel(Vertical):
@@ -144,6 +156,7 @@ class Panel(Vertical):
 
 
 BAR_KEYS_MAX = 8
+_RAIL_WIDTH = 20
 
 
 class KeyBar(Line):
@@ -202,7 +215,11 @@ class Rail(Static):
         lines += [Content(""), Content.styled(" Context", "bold")]
         for name, is_used in self.app.context_names():
             sign = self.app.look.sign("up" if is_used else "down")
-            lines.append(Content.styled(f" {cut(name, 16):<16} {sign}", "" if is_used else "$dim"))
+            room = min(16, _RAIL_WIDTH - 2 - len(sign))
+            first, *rest = textwrap.wrap(one_line(name), room) or [""]
+            style = "" if is_used else "$dim"
+            lines.append(Content.styled(f" {first:<{room}} {sign}", style))
+            lines += [Content.styled(f" {part}", style) for part in rest]
         self.update(Content("\n").join(lines))
 
     def on_click(self, event: events.Click) -> None:

@@ -16,6 +16,9 @@ from yak.tui.messages.detail import BIG_BYTES, DetailLine, View, detail_lines, w
 from yak.tui.messages.store import Kept
 from yak.tui.widgets.frame import TONES, tone_style
 
+LOW = 16
+"""Lines of a pane below which the value comes before the less important facts."""
+
 
 class RecordPane(ScrollView, can_focus=True):
     """Shows a record. Enter folds the element under the cursor, or loads the rest of a large value."""
@@ -63,7 +66,7 @@ class RecordPane(ScrollView, can_focus=True):
         width = max(20, self.size.width - 1)
         second = self._now_ms // 1000 if self._look.zone == "relative" else 0
         drawn = (
-            None if record is None else record.serial, self._look, second, self._view, width, self._is_whole,
+            None if record is None else record.serial, self._look, second, self._view, width, self.size.height < LOW, self._is_whole,
             tuple(sorted(self._folded)),
         )  # fmt: skip
         if drawn == self._drawn:
@@ -76,7 +79,13 @@ class RecordPane(ScrollView, can_focus=True):
 
     def _made(self, record: Kept, width: int) -> list[DetailLine]:
         lines = detail_lines(
-            record, self._look, self._now_ms, view=self._view, folded=frozenset(self._folded), is_whole=self._is_whole
+            record,
+            self._look,
+            self._now_ms,
+            view=self._view,
+            folded=frozenset(self._folded),
+            is_whole=self._is_whole,
+            is_low=self.size.height < LOW,
         )
         return list(wrapped(lines, width))
 

@@ -168,6 +168,29 @@ def test_what_is_over_stays_as_it_was_when_its_events_are_forgotten() -> None:
     assert after is before
 
 
+def test_figures_stay_as_they_are_once_the_first_write_is_some_seconds_ago() -> None:
+    picture, drills = Picture(), Drills()
+    for each in KILLED:
+        picture.take(each)
+    drills.add(DRILL)
+    waits = (Pause("orders-0", T0 - 10, T0 + 120),)
+    (before,) = drills.timelines(picture, waits, T0 + 6_000)
+    assert (before.first_write_ms, before.longest) == (120, waits[0])
+    later = (*waits, Pause("orders-0", T0 - 10, T0 + 20_000))
+    drills.add(Drill("kill", 2, T0 + 30, "kill -9 of broker 2", "", frozenset()))
+    assert drills.timelines(picture, later, T0 + 21_000)[0] is before
+
+
+def test_figures_grow_while_the_clients_may_still_report_their_waits() -> None:
+    picture, drills = Picture(), Drills()
+    for each in KILLED:
+        picture.take(each)
+    drills.add(DRILL)
+    assert drills.timelines(picture, (), T0 + 100)[0].longest is None
+    wait = Pause("orders-0", T0 - 10, T0 + 120)
+    assert drills.timelines(picture, (wait,), T0 + 1_000)[0].longest == wait
+
+
 def test_one_that_was_refused_is_forgotten() -> None:
     drills = Drills()
     drills.add(DRILL)
