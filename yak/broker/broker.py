@@ -121,7 +121,6 @@ class Broker:
         self.large_requests = LargeRequests(
             self.context, self.counters, self.serve, self.settle_large, self.on_kept_frame
         )
-        self.shutdown = ControlledShutdown(self)
         self._failure: FailStop | None = None
         self.peers = Peers(self.context, parts.rng, self._incarnation, self._suspect)
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
@@ -247,6 +246,16 @@ class Broker:
             self.maintenance.delete_later,
             self.maintenance.checkpoint_soon,
         )
+        self.shutdown = ControlledShutdown(
+            self.context,
+            self.metadata,
+            self.partitions,
+            self.log_store,
+            self._stop_leading,
+            self.replica_fetchers.stop,
+            self._finish_writes,
+            self.advanced,
+        )
         self.sessions = ConsumerSessions(self.context, self.partitions, self.rng, self.connections)
         self.fetches = Fetches(
             self.context,
@@ -321,6 +330,24 @@ class Broker:
     def _report_room(self) -> None:
         """Report whether some log directory has room."""
         self.metadata.report_full(is_full=not self.log_store.has_room())
+
+    def _stop_leading(self) -> None:
+        """Lead no partition any more, and begin no work but what the others need to take over."""
+        self.leader_appends.stop()
+        for partition in self.partitions.values():
+            self.follower_sessions.changed(partition)
+        self.peers.is_stopping = True
+        self.maintenance.stop()
+        self.log_cleaner.stop()
+        self.failure_watch.stop()
+        self.damaged_replicas.stop()
+        self.offline_replicas.stop()
+        self.group_coordinator.runtime.stop()
+
+    def _finish_writes(self) -> None:
+        self.metadata_loader.finish_slices()
+        self.local_replicas.release_slice(None)
+        self.flusher.stop()
 
     def configs_changed(self) -> None:
         """The logs have their changed configurations: apply the configs of this broker."""
@@ -426,7 +453,7 @@ class Broker:
 
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
         """The name of the topic with this id; None when there is no such topic."""
-        topic = self.context.image.topic_by_id(topic_id) if topic_id is not None else None
+        topic = self.context.image.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
     def full_brokers(self) -> frozenset[NodeId]:

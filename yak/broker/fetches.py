@@ -17,8 +17,8 @@ client retries. It answers OFFSET_OUT_OF_RANGE only after the store confirmed it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
 from yak.broker.connections import Connection
@@ -33,7 +33,7 @@ from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION,
 from yak.partitions.isolation import Isolation
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.ports.disk import Buffer
-from yak.protocol.hot import FetchPartitionAnswer, NodeEndpoint, fetch_response, fetch_response_in_slices
+from yak.protocol.hot import FetchPartitionAnswer, NodeEndpoint, TopicKey, fetch_response, fetch_response_in_slices
 from yak.protocol.replica_fetch import VERSION as FOLLOWER_VERSION
 from yak.protocol.versions import FETCH
 from yak.replication.damaged_replicas import DamagedReplicas
@@ -64,6 +64,10 @@ _RACK_VERSION = 11
 _LEADER_VERSION = 12
 _GOLDEN, _MASK = 0x9E3779B1, 0xFFFFFFFF
 """Steps of the golden ratio visit all partitions evenly, also when the client rotates its list by one."""
+
+Item = TypeVar("Item", bound=FetchItem)
+"""A partition as the fetch of a consumer or of a follower names it."""
+Topics: TypeAlias = list[tuple[TopicKey, list[FetchPartitionAnswer]]]
 
 
 class Fetches:
@@ -141,14 +145,14 @@ class Fetches:
         return call, FollowerFetch(self, session, call).start(must_answer=False)
 
 
-class FetchRead:
+class FetchRead(Generic[Item]):
     """The result of one pass over the partitions of a fetch."""
 
     __slots__ = ("answers", "bytes_count", "error", "found", "has_error", "pending", "to_count")
 
     def __init__(self) -> None:
-        self.answers: list[tuple[Any, FetchPartitionAnswer]] = []
-        """Each item (`FetchItem`) and its answer."""
+        self.answers: list[tuple[Item, FetchPartitionAnswer]] = []
+        """Each partition and its answer."""
         self.bytes_count = 0
         self.has_error = False
         self.pending: list[tuple[int, PendingRead]] = []
@@ -156,7 +160,7 @@ class FetchRead:
         self.found: list[Buffer] | None = None
         self.error: BaseException | None = None
         """What the job found for `pending`, or the error that ended it."""
-        self.to_count: list[tuple[ConsumerItem, FetchPartitionAnswer]] = []
+        self.to_count: list[tuple[Item, FetchPartitionAnswer]] = []
         """A consumer's answers with records or an error: few in a fetch of many partitions."""
 
     def add(self, answer: FetchPartitionAnswer, found: Buffer | PendingRead, size_bytes: int) -> int:
@@ -178,7 +182,7 @@ class FetchRead:
         self.pending = [((index - cut) % count, plan) for index, plan in self.pending]
 
 
-class DelayedFetch(DelayedOperation):
+class DelayedFetch(DelayedOperation, Generic[Item]):
     """A fetch until its answer: read again when it completes. A subclass says who may read, and up to which offset."""
 
     __slots__ = ("_fetches", "_max_bytes", "_reading", "_session")
@@ -187,32 +191,32 @@ class DelayedFetch(DelayedOperation):
     def __init__(self, fetches: Fetches, call: Call, timeout_ms: int, max_bytes: int) -> None:
         super().__init__(call, timeout_ms)
         self._fetches, self._max_bytes = fetches, max_bytes
-        self._reading: FetchRead | None = None
+        self._reading: FetchRead[Item] | None = None
         """The read that a job completes, if some of its bytes must come from the device."""
 
-    def read(self) -> FetchRead:
+    def read(self) -> FetchRead[Item]:
         """Read the bytes available now."""
         raise NotImplementedError
 
-    def build(self, reading: FetchRead) -> Prebuilt:
+    def build(self, reading: FetchRead[Item]) -> Prebuilt:
         """Encode the answer."""
         raise NotImplementedError
 
-    def _readable(self, item: Any) -> Partition:
+    def _readable(self, item: Item) -> Partition:
         """The partition, with its log, if this broker may serve it in the reader's leader epoch. Raises PeerError."""
         raise NotImplementedError
 
-    def _position(self, partition: Partition, log: Log, item: Any) -> FetchPartitionAnswer | None:
+    def _position(self, partition: Partition, log: Log, item: Item) -> FetchPartitionAnswer | None:
         """The answer without records where the reader must go elsewhere or truncate first. Raises PeerError."""
         raise NotImplementedError
 
     def _read(
-        self, partition: Partition, log: Log, item: Any, reading: FetchRead, room: int
+        self, partition: Partition, log: Log, item: Item, reading: FetchRead[Item], room: int
     ) -> FetchPartitionAnswer | None:
         """The records from the fetch offset on, at most `room` bytes; None for no answer. Raises PeerError."""
         raise NotImplementedError
 
-    def look(self, item: FetchItem, reading: FetchRead, room: int) -> FetchPartitionAnswer | None:
+    def look(self, item: Item, reading: FetchRead[Item], room: int) -> FetchPartitionAnswer | None:
         """The answer for one partition; None when the reader has everything."""
         try:
             partition = self._readable(item)
@@ -226,7 +230,7 @@ class DelayedFetch(DelayedOperation):
             error_code = ErrorCode.kafka_storage_error
         return FetchPartitionAnswer(item.index, error_code, -1, -1, -1, b"")
 
-    def reply(self, reading: FetchRead) -> Outcome:
+    def reply(self, reading: FetchRead[Item]) -> Outcome:
         """The answer; if some bytes must come from the device, a job reads them first."""
         if not reading.pending:
             return self.build(reading)
@@ -261,7 +265,7 @@ class DelayedFetch(DelayedOperation):
         """Answer with the bytes available, even if too few. The reader fetches again what the device was too slow for."""
         return self.answer() if self._reading is None else self.build(self._reading)
 
-    def _take_found(self, reading: FetchRead) -> None:
+    def _take_found(self, reading: FetchRead[Item]) -> None:
         """Put the job's records into the answers; a failed read is a storage error."""
         fetches, found = self._fetches, reading.found
         if reading.error is not None and not isinstance(reading.error, LogDirectoryFailure):
@@ -284,7 +288,7 @@ class DelayedFetch(DelayedOperation):
             self._session.delayed_fetch = None
 
 
-class ConsumerFetch(DelayedFetch):
+class ConsumerFetch(DelayedFetch[ConsumerItem]):
     """A consumer's fetch: reads up to the high watermark, and completes when it has enough bytes."""
 
     __slots__ = (
@@ -346,21 +350,21 @@ class ConsumerFetch(DelayedFetch):
 
     # ------------------------------------------------------------------------------------------------- reading
 
-    def read(self) -> FetchRead:
+    def read(self) -> FetchRead[ConsumerItem]:
         """Read every partition, starting at another one each time; the answers are in the order of the request.
 
         After half of the byte limit, partitions are answered with slices of files for the kernel to send. Where that is
         not possible, records are read here.
         """
-        reading = FetchRead()
+        reading: FetchRead[ConsumerItem] = FetchRead()
         items, first = self._in_turn()
         self._read_some(reading, items)
         if first:
             reading.rotate(first)
         return reading
 
-    def _read_in_slices(self) -> Generator[None, None, FetchRead]:
-        reading = FetchRead()
+    def _read_in_slices(self) -> Generator[None, None, FetchRead[ConsumerItem]]:
+        reading: FetchRead[ConsumerItem] = FetchRead()
         items, first = self._in_turn()
         for start in range(0, len(items), SLICE_ELEMENTS):
             self._read_some(reading, items[start : start + SLICE_ELEMENTS])
@@ -379,7 +383,7 @@ class ConsumerFetch(DelayedFetch):
         first = ((connection.fetch_rotation * _GOLDEN) & _MASK) * len(items) >> 32
         return (items[first:] + items[:first] if first else items), first
 
-    def _read_some(self, reading: FetchRead, items: list[ConsumerItem]) -> None:
+    def _read_some(self, reading: FetchRead[ConsumerItem], items: list[ConsumerItem]) -> None:
         fetches, max_bytes, answers = self._fetches, self._max_bytes, reading.answers
         find = fetches.partitions.get
         takes_care = fetches.shutdown.is_stopping or self._rack_id != ""
@@ -413,7 +417,7 @@ class ConsumerFetch(DelayedFetch):
                 (item, FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset))
             )
 
-    def _slice(self, reading: FetchRead, partition: Partition, item: ConsumerItem) -> bool:
+    def _slice(self, reading: FetchRead[ConsumerItem], partition: Partition, item: ConsumerItem) -> bool:
         """Let the kernel send records of this partition; False where that is not possible."""
         log, high_watermark = partition.log, partition.high_watermark
         room = min(item.max_bytes, self._sliced_max_bytes - reading.bytes_count)
@@ -433,7 +437,7 @@ class ConsumerFetch(DelayedFetch):
         reading.bytes_count += len(part)
         return True
 
-    def _read_carefully(self, reading: FetchRead, item: ConsumerItem) -> None:
+    def _read_carefully(self, reading: FetchRead[ConsumerItem], item: ConsumerItem) -> None:
         answer = self.look(item, reading, self._max_bytes - reading.bytes_count)
         assert answer is not None
         if answer.error_code or answer.diverging_epoch is not None or answer.preferred_read_replica >= 0:
@@ -445,7 +449,8 @@ class ConsumerFetch(DelayedFetch):
     def _readable(self, item: ConsumerItem) -> Partition:
         fetches = self._fetches
         if item.name is None:
-            topic = None if item.topic_key is None else fetches.context.image.topic_by_id(item.topic_key)
+            assert not isinstance(item.topic_key, (str, bytes))
+            topic = fetches.context.image.topic_by_id(item.topic_key)
             if topic is None:
                 raise PeerError(ErrorCode.unknown_topic_id)
             item.name = topic.name
@@ -460,7 +465,7 @@ class ConsumerFetch(DelayedFetch):
         if type(item.topic_key) is not str and partition.topic_id != item.topic_key:
             raise PeerError(ErrorCode.unknown_topic_id)
         if item.current_leader_epoch >= 0:
-            item.check_leader_epoch(partition)
+            partition.check_leader_epoch(item.current_leader_epoch)
         return partition
 
     def _position(self, partition: Partition, log: Log, item: ConsumerItem) -> FetchPartitionAnswer | None:
@@ -482,7 +487,7 @@ class ConsumerFetch(DelayedFetch):
         return None
 
     def _read(
-        self, partition: Partition, log: Log, item: ConsumerItem, reading: FetchRead, room: int
+        self, partition: Partition, log: Log, item: ConsumerItem, reading: FetchRead[ConsumerItem], room: int
     ) -> FetchPartitionAnswer:
         high_watermark, offset = partition.high_watermark, item.fetch_offset
         answer = FetchPartitionAnswer(item.index, _NONE, high_watermark, high_watermark, log.log_start_offset, b"")
@@ -517,7 +522,7 @@ class ConsumerFetch(DelayedFetch):
 
     # ------------------------------------------------------------------------------------------------- the answer
 
-    def _build_in_slices(self, reading: FetchRead) -> Slices:
+    def _build_in_slices(self, reading: FetchRead[ConsumerItem]) -> Slices:
         """`build` in slices."""
         for start in range(0, len(reading.to_count), SLICE_ELEMENTS):
             self._count(reading.to_count[start : start + SLICE_ELEMENTS])
@@ -528,7 +533,7 @@ class ConsumerFetch(DelayedFetch):
         parts = yield from fetch_response_in_slices(call.version, call.correlation_id, _NONE, session_id, topics, hints)
         return Prebuilt(parts)
 
-    def build(self, reading: FetchRead) -> Prebuilt:
+    def build(self, reading: FetchRead[ConsumerItem]) -> Prebuilt:
         """Encode the answer."""
         if reading.to_count:
             self._count(reading.to_count)
@@ -549,9 +554,7 @@ class ConsumerFetch(DelayedFetch):
             elif answer.error_code:
                 counters.failed(FETCH, answer.error_code)
 
-    def _whole(
-        self, reading: FetchRead
-    ) -> tuple[int, list[tuple[Any, list[FetchPartitionAnswer]]], tuple[NodeEndpoint, ...]]:
+    def _whole(self, reading: FetchRead[ConsumerItem]) -> tuple[int, Topics, tuple[NodeEndpoint, ...]]:
         """The session id, the topics with their partitions, and the endpoints of new leaders."""
         answers, session_id = reading.answers, 0
         if self._session is not None and self._session.session_id:
@@ -588,7 +591,7 @@ class ConsumerFetch(DelayedFetch):
 
     # ------------------------------------------------------------------------------------------------- waiting
 
-    def _is_enough(self, reading: FetchRead) -> bool:
+    def _is_enough(self, reading: FetchRead[ConsumerItem]) -> bool:
         """Whether to answer now: enough bytes, an error, no wait time, no partitions, or a read to a segment's end."""
         return (
             reading.bytes_count >= self._min_bytes
@@ -611,7 +614,7 @@ class ConsumerFetch(DelayedFetch):
         """Whether delayed fetches have room for it; a fetch with a session is in its session."""
         return self._session is not None or self._fetches.sessions.may_delay(self.call.connection, len(self._items))
 
-    def _delay(self, reading: FetchRead) -> None:
+    def _delay(self, reading: FetchRead[ConsumerItem]) -> None:
         """Subscribe this fetch to its partitions, which then wake it."""
         sessions, session = self._fetches.sessions, self._session
         if session is None:
@@ -642,7 +645,7 @@ class ConsumerFetch(DelayedFetch):
                 self._fetches.sessions.end_delay(session, self._items)
 
 
-class FollowerFetch(DelayedFetch):
+class FollowerFetch(DelayedFetch[FollowerItem]):
     """A follower's fetch: reads up to the log end, and completes by an append, a change, or a new high watermark after
     a while."""
 
@@ -667,7 +670,7 @@ class FollowerFetch(DelayedFetch):
 
     # ------------------------------------------------------------------------------------------------- reading
 
-    def read(self, *, with_watermarks: bool = True) -> FetchRead:
+    def read(self, *, with_watermarks: bool = True) -> FetchRead[FollowerItem]:
         """Read the marked partitions; those without room in the answer stay marked.
 
         A high watermark alone is included only beside other data, or `with_watermarks`, or when as many partitions have
@@ -676,7 +679,7 @@ class FollowerFetch(DelayedFetch):
         session, look = self._session, self.look
         self._fetches.follower_sessions.watermark_sent(session)
         max_bytes, partitions_max = self._max_bytes, self._fetches.follower_partitions_max
-        reading = FetchRead()
+        reading: FetchRead[FollowerItem] = FetchRead()
         idle: list[tuple[FollowerItem, FetchPartitionAnswer]] = []
         for item in list(session.dirty):
             is_full = len(reading.answers) + len(idle) >= partitions_max
@@ -699,7 +702,7 @@ class FollowerFetch(DelayedFetch):
                 self._give(reading, item, answer)
         return reading
 
-    def _give(self, reading: FetchRead, item: FollowerItem, answer: FetchPartitionAnswer) -> None:
+    def _give(self, reading: FetchRead[FollowerItem], item: FollowerItem, answer: FetchPartitionAnswer) -> None:
         self._session.dirty.pop(item, None)
         item.sent_high_watermark, item.sent_log_start_offset = answer.high_watermark, answer.log_start_offset
         reading.answers.append((item, answer))
@@ -712,7 +715,7 @@ class FollowerFetch(DelayedFetch):
             raise PeerError(ErrorCode.kafka_storage_error)
         if not partition.is_leader or fetches.shutdown.is_stopping:
             raise PeerError(ErrorCode.not_leader_or_follower)
-        item.check_leader_epoch(partition)
+        partition.check_leader_epoch(item.current_leader_epoch)
         return partition
 
     def _position(self, partition: Partition, log: Log, item: FollowerItem) -> FetchPartitionAnswer | None:  # noqa: ARG002
@@ -721,7 +724,7 @@ class FollowerFetch(DelayedFetch):
         return self._fetches.follower_sessions.take_progress(self._session, partition, item)
 
     def _read(
-        self, partition: Partition, log: Log, item: FollowerItem, reading: FetchRead, room: int
+        self, partition: Partition, log: Log, item: FollowerItem, reading: FetchRead[FollowerItem], room: int
     ) -> FetchPartitionAnswer | None:
         high_watermark, log_start_offset = partition.high_watermark, log.log_start_offset
         offset, end = item.fetch_offset, log.log_end_offset
@@ -784,7 +787,7 @@ class FollowerFetch(DelayedFetch):
 
     # ------------------------------------------------------------------------------------------------- the answer
 
-    def build(self, reading: FetchRead) -> Prebuilt:
+    def build(self, reading: FetchRead[FollowerItem]) -> Prebuilt:
         """Encode the answer."""
         counters, size_bytes = self._fetches.counters, 0
         for item, answer in reading.answers:
@@ -805,12 +808,12 @@ def must_act(answer: FetchPartitionAnswer) -> bool:
     return bool(len(answer.records) or answer.error_code or answer.diverging_epoch is not None)
 
 
-def _by_topic(answers: list[tuple[Any, FetchPartitionAnswer]]) -> list[tuple[Any, list[FetchPartitionAnswer]]]:
+def _by_topic(answers: Sequence[tuple[FetchItem, FetchPartitionAnswer]]) -> Topics:
     """The answers of each topic, by the key that names it."""
     if len(answers) == 1:
         item, answer = answers[0]
         return [(item.topic_key, [answer])]
-    topics: dict[Any, list[FetchPartitionAnswer]] = {}
+    topics: dict[TopicKey, list[FetchPartitionAnswer]] = {}
     for item, answer in answers:
         topics.setdefault(item.topic_key, []).append(answer)
     return list(topics.items())

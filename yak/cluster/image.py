@@ -230,9 +230,9 @@ class Image:
         """The value in force of a config of this broker, which has these static configs."""
         return dynamic_value(name, self.broker_configs.get(node_id, {}), self.default_broker_configs, static)
 
-    def topic_by_id(self, topic_id: uuid.UUID) -> TopicInfo | None:
+    def topic_by_id(self, topic_id: uuid.UUID | None) -> TopicInfo | None:
         """The topic of that id, or None."""
-        name = self.topic_names.get(topic_id)
+        name = None if topic_id is None else self.topic_names.get(topic_id)
         return None if name is None else self.topics[name]
 
     def is_replicated(self, topic_partition: TopicPartition) -> bool:

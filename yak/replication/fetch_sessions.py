@@ -15,7 +15,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sized
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from yak.cluster.image import Image
 from yak.cluster.records import BrokerState
@@ -26,7 +26,7 @@ from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, TopicPartition
 from yak.limits import FETCH_PARTITIONS_REMEMBERED_MAX, FETCH_SESSION_KEPT_MS_MIN, FETCH_SESSION_PARTITIONS_MAX
 from yak.ports.disk import Buffer
 from yak.ports.random_source import RandomSource
-from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer
+from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer, TopicKey
 from yak.protocol.hot_pieces import id_bytes
 from yak.protocol.peer_proof import Incarnation
 from yak.protocol.repeated_fetch import FetchPattern, partition_name
@@ -80,7 +80,7 @@ class FetchItem:
         "topic_key",
     )
 
-    topic_key: Any
+    topic_key: TopicKey
     """The topic as an answer names it: its name, its id, or the id's bytes."""
     index: int
     fetch_offset: Offset
@@ -89,13 +89,6 @@ class FetchItem:
     max_bytes: int
     sent_high_watermark: Offset
     sent_log_start_offset: Offset
-
-    def check_leader_epoch(self, partition: Partition) -> None:
-        """Raise PeerError when the reader knows another leader epoch (KIP-320)."""
-        epoch = self.current_leader_epoch
-        if epoch != partition.leader_epoch:
-            is_old = epoch < partition.leader_epoch
-            raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
 
     def diverging_epoch(self, log: Log) -> DivergingEpoch | None:
         """The largest epoch that both logs may share, if they diverge before the fetch offset (KIP-595); else None.
@@ -193,21 +186,21 @@ class FollowerItem(FetchItem):
         return diverging
 
 
-class FetchSession:
+Item = TypeVar("Item", bound=FetchItem)
+
+
+class FetchSession(Generic[Item]):
     """The partitions of one reader, and those that may have something new."""
 
     __slots__ = ("connection", "delayed_fetch", "dirty", "epoch", "items", "session_id")
-
-    dirty: dict[Any, None]
-    items: dict[tuple[Any, int], Any]
 
     def __init__(self, session_id: int, connection: FetchConnection) -> None:
         self.session_id = session_id
         self.connection = connection
         """The connection of its last fetch."""
         self.epoch = 1
-        self.items = {}
-        self.dirty = {}
+        self.items: dict[tuple[TopicKey, int], Item] = {}
+        self.dirty: dict[Item, None] = {}
         self.delayed_fetch: WaitingFetch | None = None
         """The fetch of this session that waits, or None."""
 
@@ -216,14 +209,12 @@ class FetchSession:
         return 1 if self.epoch >= EPOCH_MAX else self.epoch + 1
 
 
-class ConsumerSession(FetchSession):
+class ConsumerSession(FetchSession[ConsumerItem]):
     """The partitions of one consumer. Its id is 0 while a fetch without a session waits."""
 
     __slots__ = ("last_used_ms", "uses_topic_ids")
 
     delayed_fetch: WaitingConsumerFetch | None
-    items: dict[tuple[Any, int], ConsumerItem]
-    dirty: dict[ConsumerItem, None]
 
     def __init__(self, session_id: int, connection: FetchConnection, now_ms: int, *, uses_topic_ids: bool) -> None:
         super().__init__(session_id, connection)
@@ -235,7 +226,7 @@ class ConsumerSession(FetchSession):
         self.dirty[item] = None
 
 
-class FollowerSession(FetchSession):
+class FollowerSession(FetchSession[FollowerItem]):
     """The partitions that one follower fetches over one connection."""
 
     __slots__ = (
@@ -248,9 +239,6 @@ class FollowerSession(FetchSession):
         "request_bytes_max",
         "request_wait_ms",
     )
-
-    items: dict[tuple[uuid.UUID, int], FollowerItem]
-    dirty: dict[FollowerItem, None]
 
     def __init__(
         self, session_id: int, node_id: NodeId, broker_epoch: BrokerEpoch, connection: FetchConnection
@@ -401,7 +389,7 @@ class ConsumerSessions:
         return session
 
     def _update(
-        self, session: ConsumerSession, requested: list[ConsumerItem], forgotten: list[tuple[Any, int]]
+        self, session: ConsumerSession, requested: list[ConsumerItem], forgotten: list[tuple[TopicKey, int]]
     ) -> None:
         """Add, move and forget partitions as an incremental fetch says.
 

@@ -16,7 +16,7 @@ import uuid
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from yak.errors import ErrorCode, ProtocolViolation
+from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicPartition
 from yak.protocol.record_batch import HEADER_BYTES, Buffer, read_header
 from yak.protocol.replica_fetch import FetchedPartition
@@ -218,6 +218,12 @@ class Partition:
         election: it may have lost records that it had as the leader.
         """
         return not self.is_leader and self.leader_id != self.node_id
+
+    def check_leader_epoch(self, leader_epoch: LeaderEpoch) -> None:
+        """Raise PeerError when a reader knows another leader epoch (KIP-320)."""
+        if leader_epoch != self.leader_epoch:
+            is_old = leader_epoch < self.leader_epoch
+            raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
 
     # -------------------------------------------------------------------------------------------- the in-sync set
 

@@ -67,5 +67,5 @@ def slices(broker: Broker, call: Call) -> Slices:
 
 def _topic_of(broker: Broker, topic: Any) -> tuple[Any, str | None]:
     """A topic's id and name. The id is the image's own object, so that partitions compare it by identity (`is`)."""
-    found = broker.image.topic_by_id(topic.topic_id) if topic.topic_id is not None else None
+    found = broker.image.topic_by_id(topic.topic_id)
     return (topic.topic_id, None) if found is None else (found.topic_id, found.name)

@@ -100,9 +100,8 @@ def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked:
     log = partition.log
     assert log is not None
     epoch = getattr(asked, "current_leader_epoch", -1)
-    if epoch >= 0 and epoch != partition.leader_epoch:
-        is_old = epoch < partition.leader_epoch
-        raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
+    if epoch >= 0:
+        partition.check_leader_epoch(epoch)
     if timestamp == LATEST:
         _check_end(call, partition)
         answer["offset"] = _end(call, partition)

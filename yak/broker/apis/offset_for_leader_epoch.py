@@ -49,10 +49,8 @@ def _end_of(broker: Broker, topic: str, asked: Any) -> Fields:
     }
     try:
         partition = broker.leader_of(TopicPartition(topic, asked.partition))
-        epoch = asked.current_leader_epoch
-        if epoch >= 0 and epoch != partition.leader_epoch:
-            is_old = epoch < partition.leader_epoch
-            raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
+        if asked.current_leader_epoch >= 0:
+            partition.check_leader_epoch(asked.current_leader_epoch)
         if asked.leader_epoch > partition.leader_epoch:
             # A newer leader exists; its epochs are unknown here. Kafka answers -1, which readers take for lost records.
             raise PeerError(ErrorCode.unknown_leader_epoch)
