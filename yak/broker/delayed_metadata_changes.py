@@ -1,13 +1,21 @@
-"""Delays requests that change the metadata until the image holds their changes, or until expected followers are registered."""
+"""Delays requests that change the metadata until the image holds their changes, or until expected followers are registered.
+
+ElectLeaders and AlterPartitionReassignments change many partitions by compare-and-set (`PartitionChanges`). A request too
+large for one script call is split into several. A partition that changed between the image and the store is planned
+again from the newer image, a few times. Every partition has its own result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from yak.broker.call import Call, DelayedOperation, Outcome
+from yak.cluster.leader_elections import MAX_PARTITIONS_PER_CALL
 from yak.errors import ErrorCode, PeerError
+from yak.ids import TopicPartition
 from yak.ports.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
@@ -15,11 +23,20 @@ if TYPE_CHECKING:
     from yak.lifecycle.expected_followers import ExpectedFollowers
     from yak.lifecycle.metadata import Metadata
 
+ATTEMPTS_MAX = 4
+"""A partition changes a few times a second at worst, and an attempt takes a few milliseconds."""
 
-class DelayedMetadataChanges(DelayedOperation):
+K = TypeVar("K")
+"""What a request names a change by."""
+Plan = Callable[[TopicPartition], "dict[str, object] | None"]
+"""One partition's item for the script, from the present image; None when nothing is to be done. Raises PeerError."""
+Results: TypeAlias = Mapping[TopicPartition, "PeerError | None"]
+
+
+class DelayedMetadataChanges(DelayedOperation, Generic[K]):
     """A delayed request that changes the metadata: answered when each change is in the image or refused."""
 
-    __slots__ = ("_build", "_metadata", "_purgatory", "pending", "results")
+    __slots__ = ("_build", "_metadata", "_pending", "_purgatory", "results")
 
     def __init__(
         self,
@@ -27,38 +44,54 @@ class DelayedMetadataChanges(DelayedOperation):
         purgatory: Purgatory,
         call: Call,
         timeout_ms: int,
-        build: Callable[[dict[Any, PeerError | None]], Outcome],
+        build: Callable[[dict[K, PeerError | None]], Outcome],
     ) -> None:
         super().__init__(call, timeout_ms)
         self._metadata, self._purgatory, self._build = metadata, purgatory, build
-        self.pending: dict[Any, int] = {}
-        self.results: dict[Any, PeerError | None] = {}
+        self._pending: dict[int, Sequence[K]] = {}
+        self.results: dict[K, PeerError | None] = {}
 
-    def change(self, key: object, requests: Sequence[StoreRequest]) -> None:
-        """Send one change; a refusal becomes its result."""
+    def change(self, key: K, requests: Sequence[StoreRequest]) -> bool:
+        """Send one change; a refusal becomes its result. Returns whether it was sent."""
+        return self._send((key,), requests, self._record)
+
+    def refuse(self, key: K, error: PeerError) -> None:
+        """Record the result of a change that cannot be sent."""
+        self._record((key,), error, ())
+
+    def _send(
+        self,
+        keys: Sequence[K],
+        requests: Sequence[StoreRequest],
+        take: Callable[[Sequence[K], PeerError | None, tuple[dict[str, Any], ...]], None],
+    ) -> bool:
+        """Send one store call for these keys. The end of the last one completes the request."""
+        change_id = -1
+
+        def done(error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
+            if self._pending.pop(change_id, None) is not None:
+                take(keys, error, values)
+                if self.is_done():
+                    self._purgatory.complete(self)
+
         try:
-            self.pending[key] = self._metadata.begin_own(requests, partial(self._resolve, key))
+            change_id = self._metadata.begin_own(requests, done)
         except PeerError as error:
-            self.refuse(key, error)
+            self._record(keys, error, ())
+            return False
+        self._pending[change_id] = keys
+        return True
 
-    def refuse(self, key: object, error: PeerError) -> None:
-        """Record the result of a change that cannot be sent.
+    def _record(self, keys: Sequence[K], error: PeerError | None, _values: tuple[dict[str, Any], ...]) -> None:
+        """Record the result of a store call.
 
         The error loses its traceback: its frames refer to this object, which would be a reference cycle.
         """
-        self.results[key] = error.with_traceback(None)
-
-    def _resolve(self, key: object, error: PeerError | None, _values: object) -> None:
-        """Record the result of one change; the last one completes the request."""
-        if self.pending.pop(key, None) is None:
-            return
-        self.results[key] = error
-        if not self.pending:
-            self._purgatory.complete(self)
+        self.results.update(dict.fromkeys(keys, None if error is None else error.with_traceback(None)))
 
     def is_done(self) -> bool:
         """Whether every change has its result."""
-        return not self.pending
+        return not self._pending
 
     def answer(self) -> Outcome:
         """The answer that the handler builds from the results by key."""
@@ -69,14 +102,78 @@ class DelayedMetadataChanges(DelayedOperation):
         late = PeerError(
             ErrorCode.request_timed_out, "the metadata store did not confirm in time; the result is unknown"
         )
-        for key in self.pending:
-            self.results[key] = late
+        for keys in self._pending.values():
+            self.results.update(dict.fromkeys(keys, late))
         return self.answer()
 
     def leave(self) -> None:
         """Stop waiting for the pending changes."""
-        for change_id in self.pending.values():
+        for change_id in self._pending:
             self._metadata.abandon(change_id)
+
+
+class PartitionChanges(DelayedMetadataChanges[TopicPartition]):
+    """Partition changes under way; answered when each is in the image, or refused."""
+
+    __slots__ = ("_already", "_codes", "_plan", "_script")
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        purgatory: Purgatory,
+        call: Call,
+        timeout_ms: int,
+        build: Callable[[Results], Outcome],
+        *,
+        script: str,
+        codes: Mapping[str, PeerError],
+        already: ErrorCode,
+        plan: Plan,
+    ) -> None:
+        """`codes` maps the script's refusals to Kafka's errors; `already` is the error of a plan without changes."""
+        super().__init__(metadata, purgatory, call, timeout_ms, build)
+        self._script, self._codes, self._already, self._plan = script, codes, already, plan
+
+    def send(self, wanted: Iterable[TopicPartition], attempt: int = 1) -> None:
+        """Plan these partitions and send their changes."""
+        items: dict[TopicPartition, dict[str, object]] = {}
+        for topic_partition in wanted:
+            try:
+                item = self._plan(topic_partition)
+            except PeerError as error:
+                # A retry may find that the first attempt, lost with the store, was applied.
+                is_done = attempt > 1 and error.error_code == self._already
+                self.results[topic_partition] = None if is_done else error
+                continue
+            self.results[topic_partition] = None
+            if item is not None:
+                items[topic_partition] = item
+        rest = iter(items.items())
+        while batch := dict(islice(rest, MAX_PARTITIONS_PER_CALL)):
+            request = StoreRequest(self._script, {"partitions": list(batch.values())})
+            self._send(list(batch), (request,), partial(self._take, attempt))
+
+    def _take(
+        self,
+        attempt: int,
+        asked: Sequence[TopicPartition],
+        error: PeerError | None,
+        values: tuple[dict[str, Any], ...],
+    ) -> None:
+        if error is not None:
+            self._record(asked, error, values)
+            return
+        again = []
+        for topic_partition, code in zip(asked, values[0]["codes"], strict=True):
+            if code == "OK":
+                self.results[topic_partition] = None
+            elif code == "INVALID_UPDATE_VERSION" and attempt < ATTEMPTS_MAX:
+                again.append(topic_partition)
+            else:
+                unexpected = PeerError(ErrorCode.unknown_server_error, str(code))
+                self.results[topic_partition] = self._codes.get(code, unexpected)
+        if again:
+            self.send(again, attempt + 1)
 
 
 class FollowersWaiting(DelayedOperation):

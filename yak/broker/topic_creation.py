@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
@@ -67,10 +67,11 @@ def named_twice(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, count in Counter(names).items() if count > 1)
 
 
-def send_plan(broker: Broker, waiting: DelayedMetadataChanges, name: str, requests: Sequence[StoreRequest]) -> None:
+def send_plan(
+    broker: Broker, waiting: DelayedMetadataChanges[Any], name: str, requests: Sequence[StoreRequest]
+) -> None:
     """Send the requests that create a topic or partitions, and count their replicas; a refusal becomes the result."""
-    waiting.change(name, requests)
-    if name in waiting.pending:
+    if waiting.change(name, requests):
         broker.replica_bound.count(requests)
 
 

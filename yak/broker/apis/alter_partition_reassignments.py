@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.partition_changes import PartitionChanges, Results
+from yak.broker.delayed_metadata_changes import PartitionChanges, Results
 from yak.cluster.reassignment import plan_reassignment
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
@@ -74,11 +74,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
         broker.purgatory,
         call,
         max(1, int(request.timeout.total_seconds() * 1000)),
+        build,
         script="alter_replicas",
         codes=_CODES,
         already=ErrorCode.no_reassignment_in_progress,
         plan=plan,
-        build=build,
     )
     waiting.send(targets)
     return build(waiting.results) if waiting.is_done() else Later(waiting)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.partition_changes import PartitionChanges, Results
+from yak.broker.delayed_metadata_changes import PartitionChanges, Results
 from yak.cluster.leader_elections import plan_requested_election
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
@@ -47,6 +47,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         broker.purgatory,
         call,
         max(1, int(request.timeout.total_seconds() * 1000)),
+        lambda results: _answer(call, results, ErrorCode.none),
         script="elect",
         codes={
             "NO_TOPIC": PeerError(
@@ -57,7 +58,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
         },
         already=ErrorCode.election_not_needed,
         plan=plan,
-        build=lambda results: _answer(call, results, ErrorCode.none),
     )
     waiting.send(wanted)
     return _answer(call, waiting.results, ErrorCode.none) if waiting.is_done() else Later(waiting)
