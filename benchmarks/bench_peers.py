@@ -17,6 +17,7 @@ import time
 import trio
 
 from yak.core.events import ConnectPeer, Effect, Event, PeerAnswered, PeerConnected, SendPeer
+from yak.server.disk import RealDisk
 from yak.server.shell import Shell
 
 REQUEST = struct.pack(">i", 96) + bytes(96)
@@ -65,7 +66,7 @@ class AskingCore:
 async def follow(port: int, ahead: int, seconds: float) -> tuple[int, int, float, float, float, float]:
     async with trio.open_nursery() as nursery:
         core = AskingCore(port, ahead)
-        shell = Shell(core, nursery)
+        shell = Shell(core, nursery, disk=RealDisk(max_open_files=1))
         shell.carry_out([ConnectPeer(1, "127.0.0.1", port)])
         while core.answers < 20:  # noqa: ASYNC110 - an event would be on the way that is measured
             await trio.sleep(0.01)

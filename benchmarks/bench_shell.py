@@ -15,6 +15,7 @@ import time
 import trio
 
 from yak.core.events import Effect, Event, FrameReceived, Reply
+from yak.server.disk import RealDisk
 from yak.server.listener import Listener, bind, bound_port, start_listening
 from yak.server.shell import Shell
 
@@ -56,7 +57,7 @@ def client(port: int, frames: int, size: int, window: int, results: "multiproces
 async def serve(frames: int, size: int, window: int) -> None:
     results: multiprocessing.Queue[float] = multiprocessing.Queue()
     async with trio.open_nursery() as nursery:
-        shell = Shell(AnsweringCore(), nursery)
+        shell = Shell(AnsweringCore(), nursery, disk=RealDisk(max_open_files=1))
         sockets = bind("127.0.0.1", 0)
         start_listening(sockets, "127.0.0.1")
         nursery.start_soon(Listener(shell, sockets).run)

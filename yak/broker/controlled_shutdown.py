@@ -103,6 +103,7 @@ class ControlledShutdown:
         if error is not None:
             self._context.notice("error", "stop-not-clean", error=str(error))
         else:
+            self._log_store.closed()
             for partition in self._partitions.values():
                 if partition.log is not None and partition.is_leader:
                     partition.advance_high_watermark()

@@ -27,6 +27,7 @@ from yak.broker.counters import FOLLOWER_FETCH, Counters
 from yak.broker.leader_hints import add_hints
 from yak.broker.purgatory import Purgatory
 from yak.core.context import Context
+from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
@@ -53,7 +54,7 @@ from yak.replication.recent_reads import RecentReads
 from yak.replication.replica_fetchers import PARTITIONS_A_FETCH
 from yak.replication.throttle import UNLIMITED, Throttle, is_named
 from yak.storage.log import Log
-from yak.storage.reader import SLICE_BYTES_MIN, OffsetOutOfRange, PendingRead, ends_with_segment
+from yak.storage.reader import SLICE_BYTES_MIN, OffsetOutOfRange, PendingRead, ReadResult, ends_with_segment
 
 NO_ROOM: Final = FetchPartitionAnswer(-1)
 """More records than this answer may hold: the partition comes with the next."""
@@ -156,10 +157,10 @@ class FetchRead(Generic[Item]):
         self.bytes_count = 0
         self.has_error = False
         self.pending: list[tuple[int, PendingRead]] = []
-        """(index in `answers`, plan) of reads that must come from the device."""
-        self.found: list[Buffer] | None = None
+        """(index in `answers`, read) of reads that must come from the device."""
+        self.found: list[object] = []
         self.error: BaseException | None = None
-        """What the job found for `pending`, or the error that ended it."""
+        """What the job found for each of `pending`, or the error that ended it."""
         self.to_count: list[tuple[Item, FetchPartitionAnswer]] = []
         """A consumer's answers with records or an error: few in a fetch of many partitions."""
 
@@ -235,15 +236,16 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
         if not reading.pending:
             return self.build(reading)
         self._reading, self.timeout_ms = reading, _DISK_WAIT_MS
-        plans = [plan for _index, plan in reading.pending]
-        self._fetches.context.jobs.run("read", lambda: [plan.run() for plan in plans], self._read_ended)
+        plans = tuple(pending.plan for _index, pending in reading.pending)
+        self._fetches.context.jobs.run("read", Together(plans), self._read_ended)
         return Later(self)
 
-    def _read_ended(self, found: list[Buffer] | None, error: BaseException | None) -> None:
+    def _read_ended(self, found: list[object] | None, error: BaseException | None) -> None:
         assert self._reading is not None
-        self._reading.found, self._reading.error = found, error
-        if isinstance(error, LogDirectoryFailure):
-            self._fetches.offline_replicas.directory_failed(error)
+        self._reading.found, self._reading.error = found or [], error
+        for each in self._reading.found:
+            if isinstance(each, LogDirectoryFailure):
+                self._fetches.offline_replicas.directory_failed(each)
         self.complete()
 
     def complete(self) -> None:
@@ -267,18 +269,18 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
 
     def _take_found(self, reading: FetchRead[Item]) -> None:
         """Put the job's records into the answers; a failed read is a storage error."""
-        fetches, found = self._fetches, reading.found
-        if reading.error is not None and not isinstance(reading.error, LogDirectoryFailure):
+        fetches = self._fetches
+        if reading.error is not None:
             raise reading.error
-        for position, (index, plan) in enumerate(reading.pending):
+        for (index, pending), found in zip(reading.pending, reading.found, strict=True):
             answer = reading.answers[index][1]
-            if found is None:
+            if not isinstance(found, ReadResult):
                 answer.error_code = ErrorCode.kafka_storage_error
             else:
-                answer.records = found[position]
-                answer.next_offset = plan.next_offset
-                partition = fetches.partitions.get(plan.log.topic_partition)
-                error_code = fetches.damaged_replicas.read(partition, plan)
+                answer.records = pending.take(found)
+                answer.next_offset = pending.next_offset
+                partition = fetches.partitions.get(pending.log.topic_partition)
+                error_code = fetches.damaged_replicas.read(partition, pending)
                 if not len(answer.records):
                     answer.error_code = error_code
 

@@ -25,7 +25,7 @@ from yak.cluster.leader_elections import ElectionCounts, LeaderElections
 from yak.cluster.outputs import Work
 from yak.cluster.records import BrokerState
 from yak.cluster.settings import ClusterSettings
-from yak.cluster.snapshot import json_pieces, write_snapshot
+from yak.cluster.snapshot import SnapshotText
 from yak.cluster.store_session import FREEZING_CODES, StoreSession
 from yak.ids import BrokerEpoch, MetadataOffset, NodeId
 from yak.ports.metadata_store import StoreOutcome
@@ -388,8 +388,7 @@ class Controller:
             if self.is_active:
                 self._session.send("trim", {"snapshot": snapshot, **arguments}, self._on_trimmed)
 
-        # Writing a snapshot of ten thousand partitions takes a tenth of a second: it must not delay heartbeats.
-        self._session.put(Work(lambda: "".join(json_pieces(write_snapshot(image).payload)), send))
+        self._session.put(Work(SnapshotText(image), send))
 
     def _on_trimmed(self, outcome: StoreOutcome, now_ms: int) -> None:
         if outcome.code == "OK":

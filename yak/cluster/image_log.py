@@ -5,12 +5,13 @@ notices a metadata store that was rolled back. The directory holds `<offset>.log
 they may hold, and at most one `snapshot`. Each entry is framed as length and CRC-32C (both big endian, 4 bytes) and
 JSON.
 
-Past `MAX_RECORDS` or `MAX_BYTES` the driver runs `compaction`, which writes the image as a snapshot and removes the
+Past `MAX_RECORDS` or `MAX_BYTES` the driver runs a `Compaction`, which writes the image as a snapshot and removes the
 files it covers.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from crc32c import crc32c
 
@@ -30,8 +31,39 @@ _SNAPSHOT = "snapshot"
 _SUFFIX = ".log"
 
 
+@dataclass(frozen=True, slots=True)
+class AppendSync:
+    """A plan to make appended records durable; it shares the open file with the step, which only appends to it."""
+
+    file: File
+    new_in: str | None
+    """The directory of a file that is new."""
+
+    def run(self, disk: Disk) -> None:
+        """Sync the file, and the name of a new one. Raises OSError."""
+        self.file.sync()
+        if self.new_in is not None:
+            disk.sync_directory(self.new_in)
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """A plan to write the image, which is immutable, as a snapshot, and to remove the files that it covers."""
+
+    path: str
+    image: Image
+    old_files: tuple[str, ...]
+
+    def run(self, disk: Disk) -> None:
+        """Write the snapshot first. Raises OSError."""
+        snapshot = _entry(write_snapshot(self.image))
+        disk.write_file(self.path, _frame("".join(json_pieces(snapshot))))
+        for path in self.old_files:
+            disk.remove(path)
+
+
 class ImageLog:
-    """The open log. `append` runs in the step; the callables it returns run in threads, in order."""
+    """The open log. `append` runs in the step; the plans that it returns run in threads, in order."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         """Private: use `open`."""
@@ -62,8 +94,8 @@ class ImageLog:
         log._last = image.offset
         return log, image
 
-    def append(self, records: Sequence[TailedRecord]) -> Callable[[], None]:
-        """Append records; returns the function that makes them durable, to be called in a thread. Raises OSError."""
+    def append(self, records: Sequence[TailedRecord]) -> AppendSync:
+        """Append records; returns the plan that makes them durable. Raises OSError."""
         if self._file is None:
             self._file = self._disk.open(f"{self._directory}/{self._last + 1:020d}{_SUFFIX}", create=True)
             self._directory_unsynced = True
@@ -72,18 +104,11 @@ class ImageLog:
         self._records += len(records)
         self._last = records[-1].offset
         self.hash_chain.extend(records)
-        file, sync_directory = self._file, self._directory_unsynced
-        self._directory_unsynced = False
+        is_new, self._directory_unsynced = self._directory_unsynced, False
+        return AppendSync(self._file, self._directory if is_new else None)
 
-        def sync() -> None:
-            file.sync()
-            if sync_directory:
-                self._disk.sync_directory(self._directory)
-
-        return sync
-
-    def compaction(self, image: Image) -> Callable[[], None] | None:
-        """Returns the function that replaces a long log by a snapshot, to be called in a thread; else None.
+    def compaction(self, image: Image) -> Compaction | None:
+        """The plan to replace a long log by a snapshot; None while it is short.
 
         `image` must hold all of the log.
         """
@@ -95,14 +120,7 @@ class ImageLog:
             self._file = None
         old_files, self._old_files = self._old_files, []
         self._records = self._bytes = 0
-
-        def compact() -> None:
-            snapshot = _entry(write_snapshot(image))
-            self._disk.write_file(f"{self._directory}/{_SNAPSHOT}", _frame("".join(json_pieces(snapshot))))
-            for path in old_files:
-                self._disk.remove(path)
-
-        return compact
+        return Compaction(f"{self._directory}/{_SNAPSHOT}", image, tuple(old_files))
 
     def close(self) -> None:
         """Close the file."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from yak.cluster.snapshot import SnapshotText
 from yak.errors import PeerError
 from yak.ids import MetadataOffset, Nonce
 from yak.ports.metadata_store import StoreRequest
@@ -36,9 +37,9 @@ class Say:
 
 @dataclass(slots=True, frozen=True)
 class Work:
-    """Call `run` in a thread; its result goes to `BrokerLifecycle.on_worked`, with `done`."""
+    """Run `plan` in a thread; its result goes to `BrokerLifecycle.on_worked`, with `done`."""
 
-    run: Callable[[], object]
+    plan: SnapshotText
     done: Callable[[object], None]
 
 

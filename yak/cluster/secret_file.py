@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from yak.ports.disk import Disk
 from yak.protocol.peer_proof import ClusterSecret
 
 _NAME: Final = "cluster-secret"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretWrite:
+    """A plan to replace the file, durably."""
+
+    path: str
+    secret: ClusterSecret
+
+    def run(self, disk: Disk) -> None:
+        """Write it. Raises OSError."""
+        disk.write_file(self.path, f"{self.secret.to_text()}\n".encode())
 
 
 class SecretFile:
@@ -24,6 +37,6 @@ class SecretFile:
         except OSError:
             return None
 
-    def write(self, secret: ClusterSecret) -> None:
-        """Replace the file, durably; waits for the device. Raises OSError."""
-        self._disk.write_file(self._path, f"{secret.to_text()}\n".encode())
+    def write_plan(self, secret: ClusterSecret) -> SecretWrite:
+        """A plan to write the secret."""
+        return SecretWrite(self._path, secret)

@@ -10,12 +10,12 @@ from itertools import islice
 from typing import Any, Final, Protocol
 
 from yak.core.context import Context
-from yak.errors import LogDirectoryFailure, ProtocolViolation
+from yak.errors import LogDirectoryFailure
 from yak.ids import Offset
-from yak.protocol.record_batch import Buffer, compute_crc, iterate_headers
+from yak.protocol.record_batch import Buffer, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.replication.partition import Partition
-from yak.storage.reader import DamagedBatch, NotCached, Read
+from yak.storage.reader import DamagedBatch, ReadPlan
 
 CHUNK_BYTES: Final = 128 * 1024
 RECORDS_A_SLICE: Final = 400
@@ -64,7 +64,6 @@ class CoordinatorLoader:
         self._offset = log.log_start_offset
         self._end = log.log_end_offset
         self._restoring: Iterator[None] | None = None
-        self._read_last: Read | None = None
         self._failures = 0
         """Consecutive reads at `_offset` without a valid batch."""
         self._is_over = False
@@ -88,39 +87,27 @@ class CoordinatorLoader:
         self._context.timers.disarm(self)
 
     def _read(self) -> None:
-        log = self._log
-        read = self._read_last = log.plan_read(self._offset, CHUNK_BYTES, self._end, at_least_one=True)
+        read = self._log.plan_read(self._offset, CHUNK_BYTES, self._end, at_least_one=True)
+        self._context.jobs.run("read", ReadPlan(self._log.directory, read), self._on_read)
 
-        def work() -> tuple[Buffer, Offset]:
-            try:
-                data, next_offset, _, _ = read.perform(cached=False)
-                return data, read.segment_end if next_offset < 0 else next_offset
-            except (NotCached, DamagedBatch, FileNotFoundError) as error:
-                # the segment is damaged, or was replaced during the read: then a retry reads its successor
-                raise ProtocolViolation(f"the next batch cannot be read: {type(error).__name__} {error}") from error
-            except OSError as error:
-                raise LogDirectoryFailure(log.directory, error) from error
-
-        self._context.jobs.run("read", work, self._on_read)
-
-    def _on_read(self, data: Any, error: BaseException | None) -> None:
+    def _on_read(self, result: Any, error: BaseException | None) -> None:
         if self._is_over:
             return
         if isinstance(error, LogDirectoryFailure):
             self._reader.directory_failed(error)
             return
-        try:
-            if error is not None:
-                raise error
-            self._gather(*data)
-        except ProtocolViolation as failure:
-            self._failed(failure)
-            return
-        self._failures = 0
-        self.go_on()
+        if error is not None:
+            raise error
+        # Check the whole chunk before any record is used: only a later batch reveals one at a wrong offset.
+        if result.damage is not None:
+            self._failed(result.damage)
+        else:
+            self._failures = 0
+            self._gather(result.data)
+            self.go_on()
 
-    def _failed(self, failure: ProtocolViolation) -> None:
-        """Read again after `RETRY_MS`. A second failure in a row reports a damaged batch."""
+    def _failed(self, damage: DamagedBatch) -> None:
+        """Read again after `RETRY_MS`: compaction may have replaced the segment. A second failure in a row is reported."""
         self._failures += 1
         self._go_on_at(self._context.clock.now_ms + RETRY_MS)
         if self._failures == 1:
@@ -129,18 +116,16 @@ class CoordinatorLoader:
                 "group-log-unreadable",
                 partition=str(self._partition.topic_partition),
                 offset=self._offset,
-                error=str(failure),
+                error=str(damage),
             )
-        elif self._read_last is not None and self._partition.log is self._log:
-            batch = DamagedBatch(*self._read_last.location, str(failure))
-            self._reader.batch_damaged(self._partition, self._offset, batch)
+        elif self._partition.log is self._log:
+            self._reader.batch_damaged(self._partition, self._offset, damage)
 
-    def _gather(self, data: Buffer, end: Offset) -> None:
+    def _gather(self, data: Buffer) -> None:
         if not len(data):
             # compaction left nothing up to the end, where the log was truncated
             self._offset = self._end
             return
-        self._check(data, end)
         gather = self._shard.gather
         for position, header in iterate_headers(data):
             if not header.is_control:
@@ -148,22 +133,6 @@ class CoordinatorLoader:
                     gather(record.key, record.value)
                 self._records += header.records_count
             self._offset = header.next_offset
-
-    def _check(self, data: Buffer, end: Offset) -> None:
-        """Check the whole chunk before any record is used: only a later batch reveals one at a wrong offset."""
-        position, expected = 0, -1
-        for position, header in iterate_headers(data):
-            if compute_crc(data, position, header.size_bytes) != header.crc:
-                raise ProtocolViolation(
-                    f"the CRC-32C of the batch at offset {header.base_offset} does not match its bytes"
-                )
-            if header.base_offset < expected or header.last_offset < self._offset:
-                raise ProtocolViolation(f"offset {header.base_offset} comes after {max(expected, self._offset) - 1}")
-            expected = header.next_offset
-        if expected < 0:
-            raise ProtocolViolation("the log ends with an incomplete batch")
-        if expected > end:
-            raise ProtocolViolation(f"offset {expected - 1} comes before {end}")
 
     def _restore(self) -> None:
         assert self._restoring is not None

@@ -6,12 +6,11 @@ them to `Broker.step(event, now_ms)`, and carry out the effects that it returns,
 A *turn* is all frames of one read of one socket; `TurnEnd` follows it and completes the delayed operations they affected.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from yak.ids import ConnectionId, JobId, Nonce, PeerId
-from yak.ports.disk import Part
+from yak.ports.disk import Disk, Part
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 
 # --------------------------------------------------------------------------------------------------------- events
@@ -183,13 +182,23 @@ class PeerProven:
 JobKind: TypeAlias = Literal["flush", "read", "checkpoint", "delete", "recompress", "compact", "image", "cut"]
 
 
+class Plan(Protocol):
+    """The work of a job as a value: a frozen dataclass of paths, positions, bytes and immutable values.
+
+    A plan holds no log, partition or broker. Only the step changes them, when it gets the result of `run`.
+    """
+
+    def run(self, disk: Disk) -> object:
+        """Do the work in a thread; returns a value for the step, or raises an exception for it."""
+
+
 @dataclass(slots=True)
 class RunJob:
-    """Call `run` in a thread; `JobDone` follows. `yak.core.jobs.SIDE_BY_SIDE` jobs of a kind may run concurrently."""
+    """Run `plan` in a thread; `JobDone` follows. `yak.core.jobs.SIDE_BY_SIDE` jobs of a kind may run concurrently."""
 
     job_id: JobId
     kind: JobKind
-    run: Callable[[], object]
+    plan: Plan
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Jobs: work that runs in threads, each with a callback for its end.
+"""Jobs: plans that run in threads, each with a callback for its end.
 
 The callback `on_done` handles the errors that a job raises on purpose (a disk failure, a refusal). Any other exception is a
 bug in YAK: in a job that changes state it stops the broker (`yak.fail_stop`), in any other job `on_done` handles it.
@@ -7,10 +7,12 @@ bug in YAK: in a job that changes state it stops the broker (`yak.fail_stop`), i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from yak.core.events import Effect, JobDone, JobKind, RunJob
+from yak.core.events import Effect, JobDone, JobKind, Plan, RunJob
 from yak.errors import FailStop, LogDirectoryFailure, PeerError, ProtocolViolation
+from yak.ports.disk import Disk
 
 OnDone: TypeAlias = Callable[[Any, BaseException | None], None]
 SIDE_BY_SIDE: Final[dict[JobKind, int]] = {
@@ -28,6 +30,24 @@ _CHANGE_STATE: Final[tuple[JobKind, ...]] = ("flush", "checkpoint", "image", "cu
 _ON_PURPOSE: Final = (OSError, LogDirectoryFailure, PeerError, ProtocolViolation)
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Several plans as one job. Its result is a list: the result of each plan, or the error that it raised on purpose."""
+
+    plans: tuple[Plan, ...]
+
+    def run(self, disk: Disk) -> list[object]:
+        """Run each plan, also after one that failed."""
+        return [_attempt(plan, disk) for plan in self.plans]
+
+
+def _attempt(plan: Plan, disk: Disk) -> object:
+    try:
+        return plan.run(disk)
+    except _ON_PURPOSE as error:
+        return error
+
+
 class Jobs:
     """Jobs under way, by id."""
 
@@ -37,12 +57,12 @@ class Jobs:
         self._running: dict[int, tuple[JobKind, OnDone]] = {}
         self._when_idle: tuple[tuple[JobKind, ...], Callable[[], None]] | None = None
 
-    def run(self, kind: JobKind, work: Callable[[], object], on_done: OnDone) -> None:
-        """Run `work` in a thread; the step of its `JobDone` calls `on_done(result, error)`."""
+    def run(self, kind: JobKind, plan: Plan, on_done: OnDone) -> None:
+        """Run `plan` in a thread; the step of its `JobDone` calls `on_done(result, error)`."""
         job_id = self._next_id
         self._next_id += 1
         self._running[job_id] = (kind, on_done)
-        self._emit(RunJob(job_id, kind, work))
+        self._emit(RunJob(job_id, kind, plan))
 
     def on_done(self, event: JobDone) -> None:
         """Call the callback of a job that ended. Raises FailStop for a bug in a job that changes state."""

@@ -128,8 +128,8 @@ class Metadata:
                     context.emit(events.TailStore(after))
                 case out.Say(level, event, fields):
                     context.emit(events.Notice(level, event, dict(fields)))
-                case out.Work(run, on_worked):
-                    context.jobs.run("image", run, partial(self._worked, on_worked))
+                case out.Work(plan, on_worked):
+                    context.jobs.run("image", plan, partial(self._worked, on_worked))
                 case out.BecameReady():
                     self._on_ready()
                 case out.Refuse(code, message, why, try_):

@@ -26,4 +26,4 @@ class SecretCopy:
                 self._context.notice("warning", "cluster-secret-not-kept", error=type(error).__name__)
 
         self._on_disk = secret
-        self._context.jobs.run("image", lambda: self._file.write(secret), done)
+        self._context.jobs.run("image", self._file.write_plan(secret), done)

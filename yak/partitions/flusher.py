@@ -105,7 +105,7 @@ class Flusher:
                 # a segment closed meanwhile wants a flush, and the next request for one may be far away
                 self._start(partition, all_of_it=partition.flush_wanted)
 
-        self._context.jobs.run("flush", plan.run, done)
+        self._context.jobs.run("flush", plan, done)
 
     def _failed(self, directory: str, error: BaseException) -> None:
         if isinstance(error, LogDirectoryFailure):

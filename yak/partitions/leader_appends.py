@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from yak.config.log_config import NEVER
@@ -30,6 +31,7 @@ from yak.partitions.batch_validation import (
 from yak.partitions.flusher import Flusher
 from yak.partitions.isolation import Isolation
 from yak.partitions.offline_replicas import OfflineReplicas
+from yak.ports.disk import Disk
 from yak.protocol.hot import ProducePartitionAnswer
 from yak.protocol.record_batch import (
     HEADER_BYTES,
@@ -323,6 +325,25 @@ class PendingAppend(LogAppendInfo):
             super().wait_with(waiting, answer)
 
 
+@dataclass(frozen=True, slots=True)
+class BatchConversion:
+    """What a batch needs before its append: a check of its keys, another codec, or both."""
+
+    topic_partition: TopicPartition
+    header: BatchHeader
+    records: bytes
+    codec: int
+    needs_keys: bool
+
+    def run(self, disk: Disk) -> bytes:  # noqa: ARG002
+        """The batch to append. Raises PeerError, ProtocolViolation."""
+        if self.needs_keys:
+            check_keys(self.topic_partition, self.records)
+        if self.codec == self.header.codec:
+            return self.records
+        return recompress(self.header, self.records, self.codec)
+
+
 class PendingAppends:
     """The batches of one partition that wait for a job, and the batches behind them, in order."""
 
@@ -367,13 +388,7 @@ class PendingAppends:
 
     def _convert(self, pending: PendingAppend, codec: int, *, needs_keys: bool) -> None:
         partition = self._partition
-
-        def work() -> bytes:
-            if needs_keys:
-                check_keys(partition.topic_partition, pending.records)
-            if codec == pending.header.codec:
-                return pending.records
-            return recompress(pending.header, pending.records, codec)
+        plan = BatchConversion(partition.topic_partition, pending.header, pending.records, codec, needs_keys)
 
         def done(result: Any, error: BaseException | None) -> None:
             if partition.pending_appends is not self:
@@ -389,7 +404,7 @@ class PendingAppends:
                 self._refuse(pending, self._conversion_error(error))
             self._go_on()
 
-        self._context.jobs.run("recompress", work, done)
+        self._context.jobs.run("recompress", plan, done)
 
     def _conversion_error(self, error: BaseException) -> PeerError:
         """The answer to a batch whose job failed."""

@@ -296,11 +296,11 @@ class LocalReplicas:
 
     def _move_aside(self, log: Log, keep: bool) -> None:
         try:
-            remove = self._log_store.delete(log, keep=keep)
+            removal = self._log_store.delete(log, keep=keep)
         except LogDirectoryFailure as failure:
             self._offline_replicas.directory_failed(failure)
             return
-        self._context.jobs.run("delete", remove, self._deleted)
+        self._context.jobs.run("delete", removal, self._deleted)
 
     def _deleted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
         if error is not None:

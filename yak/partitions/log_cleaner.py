@@ -8,7 +8,7 @@ that computes without pauses would delay every request by milliseconds.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -20,9 +20,11 @@ from yak.partitions.offline_replicas import OfflineReplicas
 from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.partition import Partition
 from yak.storage.compaction import (
-    Abandoned,
     Cleanable,
     Compaction,
+    CompactionDiscard,
+    CompactionPiece,
+    CompactionResult,
     NoRoom,
     Replacement,
     Uncleanable,
@@ -30,6 +32,7 @@ from yak.storage.compaction import (
     cleanable,
 )
 from yak.storage.log import Log
+from yak.storage.segment import FilesRemoval
 
 PIECE_GAP_MS = 2
 """Pause after each piece, about as long as one takes: half a core at most."""
@@ -37,22 +40,18 @@ NO_ROOM_PAUSE_MS = 60_000
 UNREADABLE_PAUSE_MS = 300_000
 """Long, since a round may read a whole log before it meets the unreadable batch again."""
 _NO_ROOM_ERRORS = (errno.ENOSPC, errno.EDQUOT)
-_END = object()
 
 
 class _Round:
-    """A compaction under way. `due_ms`: when its next piece may begin; None while a job runs a piece."""
+    """A compaction under way."""
 
-    def __init__(self, partition: Partition, compaction: Compaction, now_ms: int) -> None:
-        self.partition = partition
-        self.log = compaction.log
-        self.compaction = compaction
-        self.work: Generator[Replacement | None, None, None] = compaction.work()
+    def __init__(self, partition: Partition, log: Log, compaction: Compaction, now_ms: int) -> None:
+        self.partition, self.log, self.compaction = partition, log, compaction
         self.began_ms = now_ms
 
     def is_over(self) -> bool:
         """Whether the partition has lost or replaced this log, or the log was truncated or moved."""
-        return self.partition.log is not self.log or self.compaction.is_void()
+        return self.partition.log is not self.log or self.compaction.is_void(self.log)
 
 
 class LogCleaner:
@@ -63,7 +62,7 @@ class LogCleaner:
         context: Context,
         offline_replicas: OfflineReplicas,
         damaged_replicas: DamagedReplicas,
-        delete_later: Callable[[Callable[[], None], int], None],
+        delete_later: Callable[[FilesRemoval, int], None],
         checkpoint_soon: Callable[[], None],
     ) -> None:
         self._context, self._offline_replicas, self._damaged_replicas = context, offline_replicas, damaged_replicas
@@ -126,7 +125,7 @@ class LogCleaner:
         compaction = Compaction(
             log, scope, self._context.config.log_cleaner_dedupe_buffer_size, self._context.clock.wall_ms
         )
-        self._round = _Round(partition, compaction, now_ms)
+        self._round = _Round(partition, log, compaction, now_ms)
         # judging the others armed it for the next examination, which waits for the end of this round
         self._context.timers.disarm(self)
         self._run_piece(self._round)
@@ -171,7 +170,10 @@ class LogCleaner:
     def _run_piece(self, round_: _Round) -> None:
         if self._is_stopped:
             return
-        self._context.jobs.run("compact", partial(next, round_.work, _END), self._piece_done)
+        if round_.is_over():
+            self._give_up(round_, None)
+        else:
+            self._context.jobs.run("compact", CompactionPiece(round_.compaction), self._piece_done)
 
     def _piece_done(self, done: Any, error: BaseException | None) -> None:
         round_ = self._round
@@ -181,9 +183,9 @@ class LogCleaner:
             self._failed(round_, error)
         elif round_.is_over() or self._is_stopped:
             self._give_up(round_, done)
-        elif done is _END:
+        elif isinstance(done, CompactionResult):
             self._end_round()
-            self._finished(round_)
+            self._finished(round_, done)
         elif isinstance(done, Replacement) and not self._put_in_place(round_, done):
             self._give_up(round_, done)
         else:
@@ -195,31 +197,29 @@ class LogCleaner:
         if not log.holds_segments(ready.replaced):
             return False
         try:
-            remove = log.replace_segments(ready.replaced, ready.cleaned)
+            removal = log.replace_segments(ready.replaced, ready.cleaned)
         except LogDirectoryFailure as failure:
             self._offline_replicas.directory_failed(failure)
             return False
-        self._delete_later(remove, log.config.file_delete_delay_ms)
+        self._delete_later(removal, log.config.file_delete_delay_ms)
         return True
 
     def _give_up(self, round_: _Round, done: Any) -> None:
-        """Discard the round's files: the log was truncated, deleted or lost meanwhile, or the broker stops."""
-        self._end_round()
+        """Discard the round's files: the log was truncated, deleted or lost meanwhile, or the broker stops.
+
+        The next round begins after that: its files may have the same names.
+        """
         self.consider(round_.partition)
-
-        def clean_up() -> None:
-            round_.work.close()
-            if isinstance(done, Replacement):
-                done.discard()
-
-        self._context.jobs.run("delete", clean_up, self._cleaned_up)
+        replacement = done if isinstance(done, Replacement) else None
+        self._context.jobs.run("delete", CompactionDiscard(round_.compaction, replacement), self._cleaned_up)
 
     def _cleaned_up(self, _result: object, error: BaseException | None) -> None:
+        self._end_round()
         if error is not None:
             self._context.notice("warning", "files-not-deleted", error=str(error))
 
-    def _finished(self, round_: _Round) -> None:
-        context, log, result = self._context, round_.log, round_.compaction.result
+    def _finished(self, round_: _Round, result: CompactionResult) -> None:
+        context, log = self._context, round_.log
         now_ms = context.clock.now_ms
         log.cleaned_offset = result.end_offset
         self.removed_bytes += result.bytes_before - result.bytes_after
@@ -250,7 +250,7 @@ class LogCleaner:
 
     def _failed(self, round_: _Round, error: BaseException) -> None:
         context, partition, name = self._context, round_.partition, str(round_.partition.topic_partition)
-        if isinstance(error, Abandoned) or round_.is_over():
+        if round_.is_over():
             self.consider(partition)
         elif isinstance(error, NoRoom) or (isinstance(error, OSError) and error.errno in _NO_ROOM_ERRORS):
             self._wait(partition, round_.log, context.clock.now_ms + NO_ROOM_PAUSE_MS)

@@ -20,6 +20,7 @@ from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
 from yak.storage.log_directory import CheckpointResult
 from yak.storage.log_store import CheckpointPlan, LogStore
+from yak.storage.segment import FilesRemoval
 
 SLICE_PARTITIONS = 100
 SLICE_GAP_MS = 10
@@ -57,14 +58,14 @@ class Maintenance:
         """Begin no more jobs: the broker stops."""
         self._is_stopped = True
 
-    def delete_later(self, remove: Callable[[], None], delay_ms: int) -> None:
+    def delete_later(self, removal: FilesRemoval, delay_ms: int) -> None:
         """Remove files without readers after `delay_ms` (Kafka's file.delete.delay.ms)."""
 
         def delete() -> None:
             if not self._is_stopped:
-                self._context.jobs.run("delete", remove, self._deleted)
+                self._context.jobs.run("delete", removal, self._deleted)
 
-        self._timers.arm((self, remove), self._context.clock.now_ms + delay_ms, delete)
+        self._timers.arm((self, removal), self._context.clock.now_ms + delay_ms, delete)
 
     def checkpoint_soon(self) -> None:
         """Write a checkpoint within a second, after DeleteRecords moved a log start."""
@@ -139,8 +140,7 @@ class Maintenance:
         high_watermarks = {tp: partition.high_watermark for tp, partition in self._partitions.items()}
         plan = self._log_store.checkpoint_plan(high_watermarks)
         self._checkpoint_running = True
-
-        self._context.jobs.run("checkpoint", partial(plan.run, self._log_store.disk), partial(self._checkpointed, plan))
+        self._context.jobs.run("checkpoint", plan, partial(self._checkpointed, plan))
 
     def _checkpointed(self, plan: CheckpointPlan, result: Any, error: BaseException | None) -> None:
         self._checkpoint_running = False

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from yak.cluster.image import ChainBroken, Delta, Image
-from yak.cluster.image_log import ImageLog
+from yak.cluster.image_log import AppendSync, ImageLog
 from yak.cluster.metadata_delta import MetadataDelta
 from yak.cluster.payload import BadRecord
 from yak.core.context import Context
@@ -24,10 +24,10 @@ from yak.core.events import Notice
 from yak.errors import LogDirectoryFailure
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.offline_replicas import OfflineReplicas
-from yak.ports.disk import DiskFull
+from yak.ports.disk import Disk, DiskFull
 from yak.ports.metadata_store import TailedRecord
 from yak.storage.log_creation import Created, NewLog
-from yak.storage.log_store import LogStore
+from yak.storage.log_store import ClusterIdPlan, LogStore
 
 PARTITIONS_A_SLICE = 100
 """Partitions whose records one turn replays, or that it opens, configures or drops: about 1 ms."""
@@ -46,6 +46,19 @@ class _Step:
     replacing: list[NewLog]
     """Logs to create in folders that logs of deleted topics still occupy."""
     created: Created
+
+
+@dataclass(slots=True, frozen=True)
+class _PersistPlan:
+    """A plan to make a round of records durable, and the cluster's id with the first round."""
+
+    sync: AppendSync
+    cluster_id: ClusterIdPlan
+
+    def run(self, disk: Disk) -> list[LogDirectoryFailure]:
+        """Returns the failures to write the id. Raises OSError when the records cannot be synced."""
+        self.sync.run(disk)
+        return self.cluster_id.run(disk)
 
 
 class MetadataPublisher(Protocol):
@@ -157,10 +170,6 @@ class MetadataLoader:
 
         marks = self._log_store.cluster_id_plan(step.image.cluster_id)
 
-        def work() -> list[LogDirectoryFailure]:
-            sync()
-            return marks.run(self._log_store.disk)
-
         def done(failures: Any, error: BaseException | None) -> None:
             if error is not None:
                 self._fail(error)
@@ -171,7 +180,7 @@ class MetadataLoader:
                     self._offline_replicas.directory_failed(failure)
             self._replace(step)
 
-        self._context.jobs.run("image", work, done)
+        self._context.jobs.run("image", _PersistPlan(sync, marks), done)
 
     def _replace(self, step: _Step) -> None:
         """Create the logs of topics that were deleted and created again, after the old logs have left the folders."""

@@ -192,7 +192,7 @@ class OfflineReplicas:
         self, wanted: Sequence[NewLog], then: Callable[[Created], None], *, replaces_lost: bool = False
     ) -> None:
         """Create logs in a job; `then` gets each log, or why it was not created."""
-        plan = self._log_store.creation_plan(wanted, replaces_lost=replaces_lost)
+        plan, decided = self._log_store.creation_plan(wanted, replaces_lost=replaces_lost)
 
         def created(result: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -200,9 +200,9 @@ class OfflineReplicas:
             for failure in result.unmovable:
                 if not self.is_full(failure):
                     self.directory_failed(failure)
-            then(self._log_store.adopt_created(plan, result))
+            then(decided | self._log_store.adopt_created(plan, result))
 
-        self._context.jobs.run("image", partial(plan.run, self._log_store.disk), created)
+        self._context.jobs.run("image", plan, created)
 
     def _take_all(self, created: Created) -> None:
         for topic_partition, log in created.items():
@@ -241,7 +241,7 @@ class OfflineReplicas:
         if log.config.flush_messages == 1 and log.unflushed_messages:
             plan = log.flush_plan()
             try:
-                plan.run()
+                plan.run(self._log_store.disk)
             except LogDirectoryFailure as failure:
                 self.directory_failed(failure)
                 return None

@@ -20,16 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, Protocol
 
 from yak.core.context import Context
+from yak.core.jobs import Together
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset
 from yak.protocol.hot import DivergingEpoch
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
-from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
 from yak.storage.recovery import DamagedLog
@@ -253,7 +252,7 @@ class Truncations:
 
         self._lowering[directory] = None
         plan = self._log_store.lowering_plan(directory, [truncation.log for truncation in truncations])
-        self._context.jobs.run("cut", partial(plan.run, self._log_store.disk), lowered)
+        self._context.jobs.run("cut", plan, lowered)
 
     def _sync(self, truncations: list[Truncation]) -> None:
         plans = [truncation.log.truncation_sync_plan() for truncation in truncations]
@@ -263,13 +262,13 @@ class Truncations:
                 raise error
             for truncation, plan, failure in zip(truncations, plans, result, strict=True):
                 if truncation.partition.log is truncation.log:
-                    if failure is not None:
+                    if isinstance(failure, LogDirectoryFailure):
                         self._failures.directory_failed(failure)
                     else:
                         truncation.log.truncation_synced(plan)
                 self._end(truncation)
 
-        self._context.jobs.run("cut", lambda: [_run(plan) for plan in plans], synced)
+        self._context.jobs.run("cut", Together(tuple(plans)), synced)
 
     def _end(self, truncation: Truncation) -> None:
         partition, log = truncation.partition, truncation.partition.log
@@ -283,12 +282,3 @@ class Truncations:
             truncation.then()
         else:
             self._emit(partition, PartitionEvent.LOG_TRUNCATED)
-
-
-def _run(plan: FlushPlan) -> LogDirectoryFailure | None:
-    """Return the failure for the step to handle: the log may be deleted by then."""
-    try:
-        plan.run()
-    except LogDirectoryFailure as failure:
-        return failure
-    return None

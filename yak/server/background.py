@@ -30,9 +30,9 @@ async def after_ready(shell: Shell, log_store: LogStore) -> None:
         log.write("warning", "boot-marker-not-written", {"error": str(failure)})
     freeze()
     await trio.sleep(_SETTLE_SECONDS)
-    for remove in log_store.report.leftovers:
+    for path in log_store.report.leftovers:
         try:
-            await trio.to_thread.run_sync(remove)
+            await trio.to_thread.run_sync(log_store.disk.remove_tree, path)
         except Exception as error:  # noqa: BLE001 - what is left over can stay until the next start
             log.write("warning", "leftover-not-removed", {"error": str(error)})
     frames = -1

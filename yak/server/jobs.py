@@ -9,9 +9,10 @@ from typing import Final
 
 import trio
 
-from yak.core.events import JobDone, JobKind, RunJob
+from yak.core.events import JobDone, JobKind, Plan, RunJob
 from yak.core.jobs import SIDE_BY_SIDE
 from yak.errors import PeerError, ProtocolViolation
+from yak.ports.disk import Disk
 from yak.server import log
 from yak.server.clock import Clock
 from yak.server.latencies import Histogram
@@ -44,8 +45,9 @@ class _Running:
 class JobRunner:
     """Runs `RunJob` effects; each ends with one `JobDone` for `post`."""
 
-    def __init__(self, nursery: trio.Nursery, post: Callable[[JobDone], None], clock: Clock) -> None:
+    def __init__(self, nursery: trio.Nursery, post: Callable[[JobDone], None], clock: Clock, disk: Disk) -> None:
         self._nursery = nursery
+        self._disk = disk
         self._post = post
         self._clock = clock
         self._limiter = trio.CapacityLimiter(math.inf)
@@ -96,7 +98,7 @@ class JobRunner:
         running = self._running[job.job_id] = _Running(job, self._clock.now_ms())
         try:
             result, failure, took_ns = await trio.to_thread.run_sync(
-                _attempt, job.run, abandon_on_cancel=True, limiter=self._limiter
+                _attempt, job.plan, self._disk, abandon_on_cancel=True, limiter=self._limiter
             )
         finally:
             del self._running[job.job_id]
@@ -109,7 +111,7 @@ class JobRunner:
         self._post(JobDone(job.job_id, result, failure))
 
 
-def _attempt(run: Callable[[], object]) -> tuple[object, Exception | None, int]:
+def _attempt(plan: Plan, disk: Disk) -> tuple[object, Exception | None, int]:
     """The result of the job or its exception, and the time it took in ns.
 
     The core handles the exception. A panic of native code is no `Exception`, but is treated as one. A traceback keeps
@@ -118,7 +120,7 @@ def _attempt(run: Callable[[], object]) -> tuple[object, Exception | None, int]:
     """
     started_ns = time.perf_counter_ns()
     try:
-        result = run()
+        result = plan.run(disk)
     except Exception as error:  # noqa: BLE001
         _cut_off(error)
         return None, error, time.perf_counter_ns() - started_ns

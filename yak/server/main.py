@@ -124,6 +124,7 @@ class Server:
         self._shell = shell = Shell(
             broker,
             nursery,
+            disk=disk,
             clock=self._clock,
             limits=_limits(self._config, handles - self._http_handles),
             store=self._store,

@@ -43,6 +43,7 @@ from yak.core.events import (
 )
 from yak.errors import FailStop, StartRefused
 from yak.ids import ConnectionId, Nonce
+from yak.ports.disk import Disk
 from yak.ports.metadata_store import StoreRequest
 from yak.server import log
 from yak.server.clock import Clock
@@ -145,6 +146,7 @@ class Shell:
         core: Core,
         nursery: trio.Nursery,
         *,
+        disk: Disk,
         clock: Clock | None = None,
         limits: ConnectionLimits | None = None,
         store: Store | None = None,
@@ -163,7 +165,7 @@ class Shell:
         self.memory = Memory(self.limits.memory_bytes_max)
         self._core_held_bytes = 0
         self.shared_buffer = SharedBuffer(bounds.RECEIVE_BUFFER_BYTES, self.memory)
-        self.jobs = JobRunner(nursery, self.post, self.clock)
+        self.jobs = JobRunner(nursery, self.post, self.clock, disk)
         self.connections: dict[ConnectionId, Connection] = {}
         self.in_process = InProcess(self)
         self.peers = Peers(self)

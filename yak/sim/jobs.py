@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from yak.core.events import JobDone, JobKind, RunJob
+from yak.core.events import JobDone, JobKind, Plan, RunJob
 from yak.core.jobs import SIDE_BY_SIDE
 from yak.ids import JobId
 from yak.sim.disk import SimDisk
@@ -96,14 +96,14 @@ class Jobs:
             self._waiting[effect.kind].append(effect)
         elif self.pauses is not None and self.pauses.chance(_PAUSING_PERCENT):
             thread = self._idle.pop() if self._idle else _Thread()
-            thread.take(effect.run, self.pauses)
+            thread.take(effect.plan, self._disk, self.pauses)
             self._running[effect.job_id] = (effect.kind, thread)
             self._go_on(effect, thread)
         else:
             result: object = None
             error: Exception | None = None
             try:
-                result = effect.run()
+                result = effect.plan.run(self._disk)
             except Exception as raised:  # noqa: BLE001  (any exception of a job goes to the core, as in the shell)
                 error = raised
             self._done(effect, result, error)
@@ -137,7 +137,7 @@ class _Thread:
         """Whether it has no job, or its job has ended."""
         self.result: object = None
         self.error: Exception | None = None
-        self._run: Callable[[], object] | None = None
+        self._job: tuple[Plan, SimDisk] | None = None
         self._rng = SeededRandom(0)
         self._pause_percent = 0
         self._pause_us_max = 0
@@ -150,9 +150,9 @@ class _Thread:
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
-    def take(self, run: Callable[[], object], rng: SeededRandom) -> None:
+    def take(self, plan: Plan, disk: SimDisk, rng: SeededRandom) -> None:
         """Get a job, which `go_on` begins."""
-        self._run, self._rng = run, rng
+        self._job, self._rng = (plan, disk), rng
         self._pause_percent, self._pause_us_max = rng.choice(_PAUSE_PERCENT), rng.choice(_PAUSE_US)
         self._paused_us = 0
         self.is_over = self._has_ended_process = self._is_interrupted = False
@@ -188,17 +188,18 @@ class _Thread:
 
     def close(self) -> None:
         """End the thread, which has no job."""
-        self._run = None
+        self._job = None
         self._turn.release()
         self._thread.join()
 
     def _work(self) -> None:
         while True:
             self._turn.acquire()
-            if self._run is None:
+            if self._job is None:
                 return
+            plan, disk = self._job
             try:
-                self.result = self._run()
+                self.result = plan.run(disk)
             except ProcessEnded:
                 self._has_ended_process = True
             except Exception as error:  # noqa: BLE001  (any exception of a job goes to the core, as in the shell)

@@ -53,6 +53,13 @@ class _Plan:
     error: PlantedBug | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _BrokenPlan:
+    """A job's plan with a bug."""
+
+    run: Callable[..., Any]
+
+
 class PlantedBugs:
     """The pending bug of one broker, or the one that was just raised."""
 
@@ -130,8 +137,8 @@ class PlantedBugs:
         """In the job's thread."""
         run = broker.jobs.run
 
-        def run_broken(kind: events.JobKind, work: Callable[[], object], on_done: Any) -> None:
-            run(kind, wrap(work) if kind in STATE_JOBS else work, on_done)
+        def run_broken(kind: events.JobKind, plan: events.Plan, on_done: Any) -> None:
+            run(kind, _BrokenPlan(wrap(plan.run)) if kind in STATE_JOBS else plan, on_done)
 
         broker.jobs.run = run_broken  # type: ignore[method-assign]
 

@@ -1,9 +1,8 @@
 """One round of compaction of one log: only the last record of each key stays (Kafka's Cleaner.java).
 
-`Compaction.work` runs in pieces, in threads, and yields after each one, so that its caller can pause, resume or abandon
-it. First it reads the dirty part for the last offset of each key. Then it rewrites the segments, oldest first, several
-small ones into one. It yields each segment that is ready, and the step swaps it in (`Log.replace_segments`) before the
-work continues.
+A round runs in pieces (`CompactionPiece`), each a job, so that the step can pause, resume or abandon it. First it reads
+the dirty part for the last offset of each key. Then it rewrites the segments, oldest first, several small ones into one.
+A piece that completes a segment returns it, and the step swaps it in (`Log.replace_segments`) before the next piece.
 
 The segments are swapped in order, so a replaced record goes before the record that replaced it can go. A crash between
 two swaps therefore brings no deleted record back.
@@ -43,10 +42,6 @@ PIECE_BYTES = 128 * 1024
 """Bytes read between two yields: one to three milliseconds of CPU for records of a hundred bytes."""
 _LISTED_RECORDS_MAX = 10_000
 """The records of a larger batch are walked twice instead of held in a list."""
-
-
-class Abandoned(Exception):
-    """The log was truncated, deleted or moved in the meantime: the results of this round are void."""
 
 
 class NoRoom(Exception):
@@ -171,11 +166,14 @@ class CleanedSegment:
 
 
 class Compaction:
-    """A round over `scope`, with `map_bytes` for the key map. The step creates it, threads work on it."""
+    """A round over `scope`, with `map_bytes` for the key map. The step creates it, then only its pieces touch it.
+
+    It reads the closed segments of the log, which never change, through their open files. If the log is truncated,
+    deleted or moved, the step discards what the pieces return.
+    """
 
     def __init__(self, log: Log, scope: Cleanable, map_bytes: int, now_ms: int) -> None:
-        self.log = log
-        self._path = log.path
+        self._directory, self._path = log.directory, log.path
         self._generation = log.generation
         self._config = log.config
         self._scope = scope
@@ -194,20 +192,32 @@ class Compaction:
         self._now_ms = now_ms
         self._done_bytes = 0
         self.result = CompactionResult(scope.first_dirty_offset)
+        self._pieces: Generator[Replacement | None, None, None] | None = None
 
-    def is_void(self) -> bool:
+    def is_void(self, log: Log) -> bool:
         """Whether the log was truncated, deleted or moved since the round began."""
-        return self.log.path != self._path or self.log.generation != self._generation
+        return log.path != self._path or log.generation != self._generation
 
-    def work(self) -> Generator[Replacement | None, None, None]:
-        """Run the round: yields None after each piece, and each replacement, for the caller to make before continuing.
+    def next_piece(self, disk: Disk) -> Replacement | CompactionResult | None:
+        """Do one more piece. Returns a replacement to make before the next piece, or the result at the end of the round.
 
-        Raises Abandoned, NoRoom, Uncleanable, Unreadable, OSError. Replacements made by then stay.
+        Raises NoRoom, Uncleanable, Unreadable, OSError. Replacements made by then stay.
         """
+        if self._pieces is None:
+            self._pieces = self._run(disk)
+        return next(self._pieces, self.result)
+
+    def close(self) -> None:
+        """End the round: remove the files of a segment that is not complete. Raises OSError."""
+        if self._pieces is not None:
+            self._pieces.close()
+
+    def _run(self, disk: Disk) -> Generator[Replacement | None, None, None]:
         remembered_offsets = self._remembered_offsets
         if self._search_earlier is not None:
             # the log was opened with the last batch of each producer only
-            remembered_offsets = remembered_offsets.union(header.last_offset for header in self._search_earlier())
+            earlier = self._search_earlier.run(disk)
+            remembered_offsets = remembered_offsets.union(header.last_offset for header in earlier)
             yield None
         yield from self._read_keys()
         filter_ = BatchFilter(
@@ -215,7 +225,7 @@ class Compaction:
         )
         result = self.result
         for group, filter_.end_offset in self._groups():
-            replacement = yield from self._rewrite(group, filter_)
+            replacement = yield from self._rewrite(disk, group, filter_)
             result.segments_before += len(group)
             result.bytes_before += sum(segment.size for segment in group)
             kept = group if replacement is None else [replacement.cleaned]
@@ -223,9 +233,8 @@ class Compaction:
             result.bytes_after += sum(segment.size for segment in kept)
             if replacement is not None:
                 yield replacement
-                self._check()
                 # after this sync the next segment may drop records that this one had to drop first
-                self.log.disk.sync_directory(self._path)
+                disk.sync_directory(self._path)
         result.dropped_records = filter_.dropped_records
         result.unreadable_batches = filter_.unreadable_batches
 
@@ -314,14 +323,14 @@ class Compaction:
         if group:
             yield group, end_of_last
 
-    def _rewrite(self, group: list[Segment], filter_: BatchFilter) -> Generator[None, None, Replacement | None]:
+    def _rewrite(
+        self, disk: Disk, group: list[Segment], filter_: BatchFilter
+    ) -> Generator[None, None, Replacement | None]:
         """Write the surviving batches of these segments; returns None when every batch survives unchanged."""
-        disk, config = self.log.disk, self._config
         size = sum(segment.size for segment in group)
-        if disk.free_bytes(self.log.directory) < size + COMPACTION_SPARE_BYTES:
+        if disk.free_bytes(self._directory) < size + COMPACTION_SPARE_BYTES:
             raise NoRoom(f"compaction must rewrite {size} bytes")
-        self._check()
-        new = CleanedSegment(disk, self._path, group[0].base_offset, config, group[-1].created_ms)
+        new = CleanedSegment(disk, self._path, group[0].base_offset, self._config, group[-1].created_ms)
         is_ready = False
         try:
             has_changed = len(group) > 1
@@ -351,10 +360,6 @@ class Compaction:
 
     # ----------------------------------------------------------------------------------------------------- reading
 
-    def _check(self) -> None:
-        if self.is_void():
-            raise Abandoned
-
     def _is_piece_done(self, done_bytes: int) -> bool:
         self._done_bytes += done_bytes
         if self._done_bytes < PIECE_BYTES:
@@ -369,7 +374,6 @@ class Compaction:
         file, size = segment.open(), segment.size
         expected = segment.base_offset
         while position < size:
-            self._check()
             chunk = memoryview(_read_whole(file, position, size))
             at = 0
             while at + HEADER_BYTES <= len(chunk):
@@ -413,6 +417,31 @@ class Compaction:
         if epoch != known and epoch != NO_EPOCH and known != UNKNOWN_EPOCH:
             return f"leader epoch {epoch}, but the epoch cache says {known}"
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPiece:
+    """A plan for the next piece of a round. Pieces share the round, and run one at a time."""
+
+    compaction: Compaction
+
+    def run(self, disk: Disk) -> Replacement | CompactionResult | None:
+        """See `Compaction.next_piece`."""
+        return self.compaction.next_piece(disk)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionDiscard:
+    """A plan to end a round between two pieces, and to discard a replacement that was not made."""
+
+    compaction: Compaction
+    replacement: Replacement | None
+
+    def run(self, disk: Disk) -> None:  # noqa: ARG002
+        """Remove the files. Raises OSError."""
+        self.compaction.close()
+        if self.replacement is not None:
+            self.replacement.discard()
 
 
 def _read_whole(file: File, position: FilePosition, size: FilePosition) -> bytes:

@@ -1,10 +1,12 @@
-"""Making a log durable: the step plans the sync, a thread runs it, and the step then moves the recovery point.
+"""Making a log durable: the step plans the sync, a thread runs the plan, and the step then moves the recovery point.
 
 A failed fsync is never retried, because the page may be marked clean and its data lost: the log directory goes offline.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from yak.errors import LogDirectoryFailure
@@ -16,7 +18,8 @@ from yak.storage.names import (
     TIME_INDEX_SUFFIX,
     offset_name,
 )
-from yak.storage.segment import Segment
+from yak.storage.producer_state import ProducerSnapshotEntry, format_snapshot
+from yak.storage.segment import IndexUnreadable, Segment
 
 if TYPE_CHECKING:
     from yak.ports.disk import Disk
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 class FlushPlan:
     """Files to sync so that everything below `up_to_offset` is durable."""
 
-    __slots__ = ("_active", "_closed", "_directory", "_disk", "_dropped_snapshots", "_epochs", "_log", "_snapshots", "_sync_names", "active_base_offset", "covers_closed", "generation",
+    __slots__ = ("_active", "_closed", "_directory", "_dropped_snapshots", "_epochs", "_log", "_snapshots", "_sync_names", "active_base_offset", "covers_closed", "generation",
                  "up_to_offset")  # fmt: skip
 
     def __init__(
@@ -45,7 +48,6 @@ class FlushPlan:
         self.generation = log.generation
         self.active_base_offset = log.active.base_offset
         self.covers_closed = bool(closed)
-        self._disk: Disk = log.disk
         self._directory = log.directory
         self._log = log
         self._closed = closed
@@ -55,9 +57,8 @@ class FlushPlan:
         self._dropped_snapshots = dropped_snapshots
         self._sync_names = sync_names
 
-    def run(self) -> None:
-        """Sync, in a thread. Raises LogDirectoryFailure."""
-        disk = self._disk
+    def run(self, disk: Disk) -> None:
+        """Sync. Raises LogDirectoryFailure."""
         try:
             for segment in self._closed:
                 self._sync_records(segment)
@@ -86,6 +87,42 @@ class FlushPlan:
         except FileNotFoundError:
             if segment in self._log.segments:
                 raise
+
+
+@dataclass(frozen=True, slots=True)
+class LogClose:
+    """A plan to sync a log completely, so that the next start knows its end without reading it.
+
+    It shares the active segment, whose indexes `run` completes: no append and no step of this log may follow.
+    """
+
+    path: str
+    truncation: FlushPlan | None
+    snapshot: tuple[str, Sequence[ProducerSnapshotEntry]] | None
+    """The path of the producer snapshot at the log end, and what it holds; None when it is written."""
+    active: Segment
+    flush: FlushPlan
+    epochs: bytes
+    """The leader epoch file, to write if it is absent; empty if there are no epochs."""
+
+    def run(self, disk: Disk) -> None:
+        """Write and sync the files. Raises OSError, LogDirectoryFailure."""
+        if self.truncation is not None:
+            self.truncation.run(disk)
+        if self.snapshot is not None:
+            path, entries = self.snapshot
+            disk.write_file_lazily(path, format_snapshot(entries))
+        try:
+            self.active.close_for_appends()
+        except IndexUnreadable:
+            # an index of an impossible size: the next start rebuilds it
+            self.active.reset_indexes()
+        self.flush.run(disk)
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            sync_if_exists(disk, self.active.path(suffix))
+        epoch_file = f"{self.path}/{LEADER_EPOCH_CHECKPOINT}"
+        if self.epochs and not disk.exists(epoch_file):
+            disk.write_file(epoch_file, self.epochs)
 
 
 def sync_if_exists(disk: Disk, path: str) -> None:

@@ -11,8 +11,7 @@ next append: a power loss must not bring old records back behind new ones.
 import bisect
 import struct
 import uuid
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from operator import attrgetter
 
 import crc32c
@@ -31,37 +30,33 @@ from yak.protocol.record_batch import (
     read_header,
 )
 from yak.storage.epoch_cache import EpochCache
-from yak.storage.flush import FlushPlan, sync_if_exists
+from yak.storage.flush import FlushPlan, LogClose
 from yak.storage.names import (
     DELETED_SUFFIX,
-    LEADER_EPOCH_CHECKPOINT,
-    OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
-    TIME_INDEX_SUFFIX,
     offset_name,
 )
 from yak.storage.producer_state import ProducerState, format_snapshot
 from yak.storage.reader import (
     EMPTY,
     DamagedBatch,
+    MaxTimestampSearch,
     NotCached,
     OffsetOutOfRange,
     PendingRead,
     Read,
-    TimestampOffset,
+    TimestampSearch,
     begins_with,
-    find_max_timestamp,
-    find_timestamp,
 )
 from yak.storage.segment import (
     FILE_BYTES_MAX,
     RELATIVE_OFFSET_MAX,
     UNKNOWN_TIMESTAMP,
+    FilesRemoval,
     IndexUnreadable,
     Segment,
-    remove_files,
 )
 from yak.storage.truncation import cannot_truncate, find_max_timestamp_after_truncation, find_truncation_point
 
@@ -460,6 +455,9 @@ class Log:
         """Write the producer snapshot at the log end, unsynced; drop those at no segment's start. Raises OSError."""
         offset = self.log_end_offset
         self.disk.write_file_lazily(self._snapshot_path(offset), format_snapshot(self.producers.to_snapshot()))
+        self._note_snapshot(offset)
+
+    def _note_snapshot(self, offset: Offset) -> None:
         bases = {segment.base_offset for segment in self.segments}
         self._dropped_snapshots += [old for old in self.snapshot_offsets if old not in bases and old != offset]
         self.snapshot_offsets = [*(old for old in self.snapshot_offsets if old in bases and old != offset), offset]
@@ -574,19 +572,15 @@ class Log:
         rest, gaps = segments[index:], self.may_have_gaps
         return Read(rest, offset, max_bytes, up_to, at_least_one=at_least_one, has_gaps=gaps, start=start, end=end)
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> Callable[[], TimestampOffset | None]:
-        """A job: the first record at or after a timestamp, by Kafka's ListOffsets rules; None when there is none.
+    def timestamp_search(self, timestamp_ms: int) -> TimestampSearch:
+        """A plan to find the first record at or after a timestamp."""
+        segments = tuple((each, each.size) for each in self.segments if each.max_timestamp >= timestamp_ms)
+        return TimestampSearch(self.directory, segments, self.log_start_offset, timestamp_ms)
 
-        The job reads the disk. It raises LogDirectoryFailure, or ProtocolViolation when the batch cannot be
-        decompressed.
-        """
-        segments = [(segment, segment.size) for segment in self.segments if segment.max_timestamp >= timestamp_ms]
-        return partial(find_timestamp, self.directory, segments, timestamp_ms, self.log_start_offset)
-
-    def offset_of_max_timestamp(self) -> Callable[[], TimestampOffset | None]:
-        """A job: the record with the largest timestamp (KIP-734); None when no record has one. Raises as above."""
-        segments = [(segment, segment.size) for segment in self.segments if segment.size and segment.max_timestamp >= 0]
-        return partial(find_max_timestamp, self.directory, segments, self.log_start_offset)
+    def max_timestamp_search(self) -> MaxTimestampSearch:
+        """A plan to find the record with the largest timestamp (KIP-734)."""
+        segments = tuple((each, each.size) for each in self.segments if each.size and each.max_timestamp >= 0)
+        return MaxTimestampSearch(self.directory, segments, self.log_start_offset)
 
     # -------------------------------------------------------------------------------------------------- epochs
 
@@ -724,7 +718,7 @@ class Log:
     def sync_truncation(self) -> None:
         """Sync the truncation now, for an append before the job's sync or for a clean stop. Raises LogDirectoryFailure."""
         plan = self.truncation_sync_plan()
-        plan.run()
+        plan.run(self.disk)
         self.truncation_synced(plan)
 
     def _truncation_point(self, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
@@ -766,8 +760,8 @@ class Log:
             expired.append(segment)
         return expired
 
-    def remove_segments(self, segments: list[Segment], now_ms: int = 0) -> Callable[[], None]:
-        """Remove the oldest segments and rename their files; the job deletes them, file.delete.delay.ms later.
+    def remove_segments(self, segments: list[Segment], now_ms: int = 0) -> FilesRemoval:
+        """Remove the oldest segments and rename their files; the plan deletes them, file.delete.delay.ms later.
 
         Raises LogDirectoryFailure.
         """
@@ -791,7 +785,7 @@ class Log:
                         renamed.append(path + DELETED_SUFFIX)
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
-        return partial(remove_files, disk, renamed)
+        return FilesRemoval(tuple(renamed))
 
     # ------------------------------------------------------------------------------------------------------- compaction
 
@@ -802,10 +796,10 @@ class Log:
         index = self.segments.index(segments[0])
         return self.segments[index : index + len(segments)] == list(segments)
 
-    def replace_segments(self, segments: Sequence[Segment], cleaned: Segment) -> Callable[[], None]:
-        """Replace `segments` by `cleaned` now; the returned job deletes their files, `file.delete.delay.ms` later.
+    def replace_segments(self, segments: Sequence[Segment], cleaned: Segment) -> FilesRemoval:
+        """Replace `segments` by `cleaned` now; the returned plan deletes their files, `file.delete.delay.ms` later.
 
-        Fast: files are only renamed, and reads of the old ones continue. `Compaction.work` syncs the directory next, so
+        Fast: files are only renamed, and reads of the old ones continue. The next `CompactionPiece` syncs the directory, so
         that the new names are durable. Raises LogDirectoryFailure.
         """
         assert self.holds_segments(segments), "only segments of this log can be replaced"
@@ -828,7 +822,7 @@ class Log:
         self.size_bytes += cleaned.size - sum(segment.size for segment in segments)
         self.cursors = None
         self.names_changed = True
-        return partial(remove_files, self.disk, removed)
+        return FilesRemoval(tuple(removed))
 
     # ------------------------------------------------------------------------------------------------------------ flush
 
@@ -867,32 +861,21 @@ class Log:
         if now_ms is not None:
             self.last_flush_ms = now_ms
 
-    def close(self) -> None:
-        """Sync the log completely, so that the next start knows its end without reading it.
-
-        Raises OSError, LogDirectoryFailure.
-        """
-        if self.unsynced_truncation is not None:
-            self.sync_truncation()
+    def close_plan(self) -> LogClose | None:
+        """The plan to close the log at a clean stop; None when all of it is synced."""
+        truncation = None if self.unsynced_truncation is None else self.truncation_sync_plan()
         is_empty = not self.size_bytes
         has_snapshot = is_empty or self.log_end_offset in self.snapshot_offsets
         is_flushed = self.recovery_point == self.log_end_offset and not self.names_changed and not self.epochs.dirty
-        if is_flushed and has_snapshot and self.active.offset_index.saved_count == self.active.offset_index.count:
-            return
+        has_indexes = self.active.offset_index.saved_count == self.active.offset_index.count
+        if is_flushed and has_snapshot and has_indexes and truncation is None:
+            return None
+        snapshot = None
         if not has_snapshot:
-            self._write_snapshot()
-        plan = self.flush_plan()
-        try:
-            self.active.close_for_appends()
-        except IndexUnreadable:
-            # an index of an impossible size: the next start rebuilds it
-            self.active.reset_indexes()
-        plan.run()
-        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            sync_if_exists(self.disk, self.active.path(suffix))
-        if self.epochs.entries and not self.disk.exists(f"{self.path}/{LEADER_EPOCH_CHECKPOINT}"):
-            self.disk.write_file(f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", self.epochs.to_bytes())
-        self.flushed(plan)
+            snapshot = self._snapshot_path(self.log_end_offset), self.producers.to_snapshot()
+            self._note_snapshot(self.log_end_offset)
+        epochs = self.epochs.to_bytes() if self.epochs.entries else b""
+        return LogClose(self.path, truncation, snapshot, self.active, self.flush_plan(), epochs)
 
     def update_config(self, config: LogConfig) -> None:
         """Apply another configuration."""

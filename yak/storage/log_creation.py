@@ -69,8 +69,6 @@ class LogCreation:
     """A plan to create logs, each in the directory with the fewest logs, if possible one with free space."""
 
     logs: tuple[PlannedLog, ...]
-    decided: Created
-    """What needs no disk call: logs that exist, and refusals."""
     counts: Mapping[str, int]
     """Online directory -> number of its logs."""
     now_ms: int

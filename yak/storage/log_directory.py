@@ -23,6 +23,7 @@ from yak.storage.checkpoints import (
     parse_partition_metadata,
     parse_properties,
 )
+from yak.storage.flush import LogClose
 from yak.storage.names import (
     BOOT_MARK,
     CLEAN_SHUTDOWN,
@@ -99,6 +100,51 @@ class DirectoryCheckpoint:
         except OSError as error:
             return CheckpointResult(written, LogDirectoryFailure(self.path, error))
         return CheckpointResult(written, None)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryClose:
+    """A plan to close the logs of a directory, write its checkpoints, and then the clean shutdown mark."""
+
+    path: str
+    logs: tuple[LogClose, ...]
+    checkpoint: DirectoryCheckpoint
+    lowered: str | None
+    """The file of lowered recovery points, if the checkpoint covers them."""
+    mark: bytes | None
+
+    def run(self, disk: Disk) -> None:
+        """Write everything; the mark is the last write of all. Raises LogDirectoryFailure."""
+        try:
+            for log in self.logs:
+                log.run(disk)
+            result = self.checkpoint.run(disk)
+            if result.failure is not None:
+                raise result.failure
+            if self.lowered is not None:
+                disk.remove(self.lowered)
+            if self.mark is not None:
+                disk.write_file(f"{self.path}/{CLEAN_SHUTDOWN}", self.mark)
+        except OSError as error:
+            raise LogDirectoryFailure(self.path, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class FolderRemoval:
+    """A plan to delete the renamed folder of a log, or with `is_kept` (a stray) only to sync its new name."""
+
+    directory: str
+    path: str
+    is_kept: bool
+
+    def run(self, disk: Disk) -> None:
+        """Delete it. Raises LogDirectoryFailure."""
+        try:
+            if not self.is_kept:
+                disk.remove_tree(self.path)
+            disk.sync_directory(self.directory)
+        except OSError as error:
+            raise LogDirectoryFailure(self.directory, error) from error
 
 
 def _remove_mark(disk: Disk, folder: str, topic_id: uuid.UUID) -> None:
@@ -303,10 +349,6 @@ class LogDirectory:
             self.disk.write_file(self.file(BOOT_MARK), f"{self._boot_to_mark}\n".encode())
             self._boot_to_mark = None
 
-    def write_clean_mark(self, broker_epoch: BrokerEpoch) -> None:
-        """Durably write the clean shutdown mark, as the last write of all. Raises OSError."""
-        self.disk.write_file(self.file(CLEAN_SHUTDOWN), format_clean_shutdown(broker_epoch))
-
     # ----------------------------------------------------------------------------------------------- checkpoints
 
     def read_offsets(self, name: str) -> dict[TopicPartition, Offset]:
@@ -374,6 +416,15 @@ class LogDirectory:
             self._checkpointed = {
                 topic_partition for each in plan.offsets.values() for topic_partition, _offset in each
             }
+
+    def close_plan(
+        self, logs: Iterable[LogClose], checkpoint: DirectoryCheckpoint, clean_epoch: BrokerEpoch | None
+    ) -> DirectoryClose:
+        """A plan for a clean stop, with the clean shutdown mark unless `clean_epoch` is None."""
+        covers_lowered = bool(self._lowered) and self._lowerings_written == self._lowerings
+        lowered = self.file(LOWERED_RECOVERY_POINTS) if covers_lowered else None
+        mark = None if clean_epoch is None else format_clean_shutdown(clean_epoch)
+        return DirectoryClose(self.path, tuple(logs), checkpoint, lowered, mark)
 
     def forget_lowered(self) -> None:
         """Remove the file of lowered points once a finished checkpoint covers them all. Raises LogDirectoryFailure."""

@@ -29,7 +29,15 @@ from yak.storage.log_creation import (
     PlannedLog,
     has_room,
 )
-from yak.storage.log_directory import CheckpointResult, DirectoryCheckpoint, LogDirectory, LoweringPlan, other_cluster
+from yak.storage.log_directory import (
+    CheckpointResult,
+    DirectoryCheckpoint,
+    DirectoryClose,
+    FolderRemoval,
+    LogDirectory,
+    LoweringPlan,
+    other_cluster,
+)
 from yak.storage.log_loader import NO_TOPIC_ID, LoadedLog, LogLoader
 from yak.storage.names import (
     CLEANER_CHECKPOINT,
@@ -57,7 +65,7 @@ class StoreEvent:
 
 @dataclass(slots=True)
 class OpenReport:
-    """What `LogStore.open` found and did. `leftovers` are jobs that finish the deletions that a stop interrupted.
+    """What `LogStore.open` found and did. `leftovers` are the folders whose deletion a stop interrupted.
 
     `lossy`: the machine rebooted without a clean stop, and records that were not synced one by one may be lost.
     """
@@ -68,7 +76,7 @@ class OpenReport:
     recovered_logs: int = 0
     truncated_bytes: int = 0
     events: list[StoreEvent] = field(default_factory=list)
-    leftovers: list[Callable[[], None]] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)
 
     def note(self, level: Literal["info", "warning", "error"], event: str, **fields: object) -> None:
         """Add an event."""
@@ -128,6 +136,24 @@ class CheckpointPlan:
     def run(self, disk: Disk) -> list[CheckpointResult]:
         """Write the files in a thread; returns a result for each directory."""
         return [directory.run(disk) for directory in self.directories]
+
+
+@dataclass(frozen=True, slots=True)
+class ClosePlan:
+    """A plan to close the log directories."""
+
+    directories: tuple[DirectoryClose, ...]
+
+    def run(self, disk: Disk) -> None:
+        """Close each. Raises the first LogDirectoryFailure after it closed the other directories."""
+        failures = []
+        for directory in self.directories:
+            try:
+                directory.run(disk)
+            except LogDirectoryFailure as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
 
 
 class LogStore:
@@ -273,8 +299,7 @@ class LogStore:
             self.report.note("warning", "folder-ignored", directory=directory.path, folder=name)
         for name in aside:
             if name.endswith(DELETE_FOLDER_SUFFIX):
-                path = directory.file(name)
-                self.report.leftovers.append(lambda path=path: directory.disk.remove_tree(path))  # type: ignore[misc]
+                self.report.leftovers.append(directory.file(name))
             else:
                 self.report.note("warning", "stray-log-kept", directory=directory.path, folder=name)
         return partitions
@@ -403,8 +428,8 @@ class LogStore:
 
     def creation_plan(
         self, wanted: Sequence[NewLog], *, is_new: bool = True, replaces_lost: bool = False
-    ) -> LogCreation:
-        """A plan to create these logs, or to find them on disk; `adopt_created` gets the plan and its result.
+    ) -> tuple[LogCreation, Created]:
+        """A plan to create these logs, for `adopt_created`; and what needs no disk call: logs that exist, and refusals.
 
         Data of another topic under the same name becomes a stray folder and is never deleted; with `replaces_lost` also
         the log itself, which is lost or damaged. Otherwise a log that is unavailable, or that may exist in an offline
@@ -428,7 +453,7 @@ class LogStore:
             for each in self.logs.values():
                 if each.directory in counts:
                     counts[each.directory] += 1
-        return LogCreation(tuple(planned), decided, counts, self._opened_ms)
+        return LogCreation(tuple(planned), counts, self._opened_ms), decided
 
     def planned_log(self, new: NewLog, *, is_new: bool, replaces_lost: bool) -> Log | PlannedLog:
         """The log, if it exists, or the plan to create it. Raises LogDirectoryFailure."""
@@ -485,7 +510,7 @@ class LogStore:
         for topic_partition, aside in result.strays.items():
             self.unavailable.pop(topic_partition, None)
             self.report.note("warning", "stray-log-kept", partition=str(topic_partition), moved_to=aside)
-        created = dict(plan.decided)
+        created: Created = {}
         for planned in plan.logs:
             topic_partition = planned.new[0]
             self._creating.discard(topic_partition)
@@ -524,8 +549,8 @@ class LogStore:
         self, topic_partition: TopicPartition, topic_id: uuid.UUID, config: LogConfig, *, is_new: bool = True
     ) -> Log:
         """Create one log at the start, or find it on disk; waits for the device. Raises LogDirectoryFailure."""
-        plan = self.creation_plan([(topic_partition, topic_id, config)], is_new=is_new)
-        log = self.adopt_created(plan, plan.run(self.disk))[topic_partition]
+        plan, decided = self.creation_plan([(topic_partition, topic_id, config)], is_new=is_new)
+        log = (decided | self.adopt_created(plan, plan.run(self.disk)))[topic_partition]
         if isinstance(log, LogDirectoryFailure):
             raise log
         return log
@@ -546,34 +571,25 @@ class LogStore:
             self.make_unavailable(log, directory.offline_reason)
         return False
 
-    def delete(self, log: Log, *, keep: bool = False) -> Callable[[], None]:
-        """Rename a log's folder; the returned job deletes the folder, or with `keep` only syncs its new name (stray).
+    def delete(self, log: Log, *, keep: bool = False) -> FolderRemoval:
+        """Rename a log's folder; the returned plan deletes the folder, or with `keep` only syncs its new name (stray).
 
         Raises LogDirectoryFailure.
         """
         if self.logs.get(log.topic_partition) is log:
             del self.logs[log.topic_partition]
         self.high_watermarks.pop(log.topic_partition, None)
-        disk, directory, path = self.disk, log.directory, log.path
+        directory = log.directory
         suffix = STRAY_FOLDER_SUFFIX if keep else DELETE_FOLDER_SUFFIX
         aside = f"{directory}/{set_aside_name(log.topic_partition, self._make_uuid(), suffix)}"
         try:
-            disk.rename(path, aside)
+            self.disk.rename(log.path, aside)
         except OSError as error:
             raise LogDirectoryFailure(directory, error) from error
         log.path = aside
         for segment in log.segments:
             segment.folder = aside
-
-        def remove() -> None:
-            try:
-                if not keep:
-                    disk.remove_tree(aside)
-                disk.sync_directory(directory)
-            except OSError as error:
-                raise LogDirectoryFailure(directory, error) from error
-
-        return remove
+        return FolderRemoval(directory, aside, keep)
 
     # ----------------------------------------------------------------------------------------------- directories
 
@@ -654,13 +670,18 @@ class LogStore:
                         log.has_stale_checkpoints = False
 
     def _directory_checkpoint(
-        self, directory: LogDirectory, logs: Sequence[Log], high_watermarks: Mapping[TopicPartition, Offset]
+        self,
+        directory: LogDirectory,
+        logs: Sequence[Log],
+        high_watermarks: Mapping[TopicPartition, Offset],
+        *,
+        is_closing: bool = False,
     ) -> DirectoryCheckpoint:
         mine = [log for log in logs if log.directory == directory.path]
         # damaged logs keep their offsets: without them the next recovery would truncate the damage as an incomplete tail
         kept = self._damaged_in(directory)
         return directory.checkpoint_plan(
-            [(log.topic_partition, log.recovery_point) for log in mine]
+            [(log.topic_partition, log.log_end_offset if is_closing else log.recovery_point) for log in mine]
             + [(tp, held.recovery_point) for tp, held in kept if held.recovery_point is not None],
             [
                 (log.topic_partition, log.log_start_offset)
@@ -684,43 +705,30 @@ class LogStore:
 
     def close_plan(
         self, broker_epoch: BrokerEpoch, high_watermarks: Mapping[TopicPartition, Offset] | None = None
-    ) -> Callable[[], None]:
-        """A job for a clean stop: sync everything, write indexes, snapshots, checkpoints, then the clean shutdown mark.
+    ) -> ClosePlan:
+        """A plan for a clean stop: sync everything, write indexes, snapshots, checkpoints, then the clean shutdown mark.
 
-        No step and no append may follow. A directory gets the mark only when all of its logs were closed, none in it is damaged
-        (the next start must check that one again), and the cluster knows of the loss that this start found. The job
-        raises the first LogDirectoryFailure after it closed the other directories.
+        No append may follow. A directory gets the mark only when all of its logs were closed, none in it is damaged (the
+        next start must check that one again), and the cluster knows of the loss that this start found.
         """
         logs = list(self.logs.values())
         marks = high_watermarks if high_watermarks is not None else self.high_watermarks
+        plans = []
+        for directory in self.online():
+            closes = [log.close_plan() for log in logs if log.directory == directory.path]
+            checkpoint = self._directory_checkpoint(directory, logs, marks, is_closing=True)
+            is_clean = not self._damaged_in(directory) and not directory.has_unreported_loss
+            plans.append(
+                directory.close_plan(
+                    [each for each in closes if each is not None], checkpoint, broker_epoch if is_clean else None
+                )
+            )
+        return ClosePlan(tuple(plans))
 
-        def close(directory: LogDirectory) -> None:
-            try:
-                for log in logs:
-                    if log.directory == directory.path:
-                        log.close()
-                plan = self._directory_checkpoint(directory, logs, marks)
-                result = plan.run(self.disk)
-                if result.failure is not None:
-                    raise result.failure
-                directory.checkpointed(plan, result)
-                directory.forget_lowered()
-                if not self._damaged_in(directory) and not directory.has_unreported_loss:
-                    directory.write_clean_mark(broker_epoch)
-            except OSError as error:
-                raise LogDirectoryFailure(directory.path, error) from error
-
-        def close_all() -> None:
-            failures = []
-            for directory in self.online():
-                try:
-                    close(directory)
-                except LogDirectoryFailure as failure:
-                    failures.append(failure)
-            if failures:
-                raise failures[0]
-
-        return close_all
+    def closed(self) -> None:
+        """A `ClosePlan` has run without a failure: all records are durable."""
+        for log in self.logs.values():
+            log.recovery_point = log.log_end_offset
 
 
 class _Checkpoints:

@@ -11,8 +11,8 @@ The `.snapshot` file has the last batch of each producer as of an offset, byte f
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import crc32c
@@ -207,13 +207,9 @@ class ProducerState:
         """Last offset of each batch by which a repeated one is recognised."""
         return frozenset(batch[3] for producer in (self._producers or {}).values() for batch in producer.batches)
 
-    def search_plan(self, segments: Sequence[Segment], before: Offset) -> Callable[[], list[BatchHeader]]:
-        """A job that searches the log for batches below `before`; its result goes to `earlier_read`.
-
-        Batches that retention removes in the meantime, or that are unreadable, are not found. Their producer is then
-        rejected as if it had expired.
-        """
-        return partial(_search, list(segments), before, self._epochs())
+    def search_plan(self, segments: Sequence[Segment], before: Offset) -> EarlierSearch:
+        """A plan to search the log for batches below `before`; its result goes to `earlier_read`."""
+        return EarlierSearch(tuple(segments), before, self._epochs())
 
     def _epochs(self) -> dict[ProducerId, int]:
         """The epoch of each producer whose earlier batches may count."""
@@ -413,11 +409,24 @@ def parse_snapshot(data: bytes) -> Iterator[ProducerSnapshotEntry]:
     return map(ProducerSnapshotEntry._make, _SNAPSHOT_ENTRY.iter_unpack(body))
 
 
-def _search(segments: Sequence[Segment], before: Offset, epochs: Mapping[ProducerId, int]) -> list[BatchHeader]:
-    try:
-        return earlier_batches(segments, before, epochs)
-    except OSError:
-        return []
+@dataclass(frozen=True, slots=True)
+class EarlierSearch:
+    """A plan to find the batches that producers of these epochs may still retry.
+
+    It shares the segments with the step, and uses only their files. Batches that retention removes in the meantime, or
+    that are unreadable, are not found. Their producer is then rejected as if it had expired.
+    """
+
+    segments: tuple[Segment, ...]
+    before: Offset
+    epochs: Mapping[ProducerId, int]
+
+    def run(self, disk: Disk) -> list[BatchHeader]:  # noqa: ARG002
+        """The headers, newest first."""
+        try:
+            return earlier_batches(self.segments, self.before, self.epochs)
+        except OSError:
+            return []
 
 
 def earlier_batches(segments: Sequence[Segment], before: Offset, epochs: Mapping[ProducerId, int]) -> list[BatchHeader]:

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from yak.errors import LogDirectoryFailure
 from yak.ids import FilePosition, LeaderEpoch, Offset
-from yak.ports.disk import Buffer, File, FileSlice
+from yak.ports.disk import Buffer, Disk, File, FileSlice
 from yak.protocol.record_batch import (
     BATCH_LENGTH_MIN,
     HEADER_BYTES,
@@ -49,7 +51,6 @@ _WALK_BYTES = 256 * 1024
 SLICE_BYTES_MIN = 64 * 1024
 """A smaller slice does not pay: two more system calls instead of one copy."""
 EMPTY = b""
-_TRIES = 2
 
 
 class OffsetOutOfRange(Exception):
@@ -232,75 +233,94 @@ def ends_with_segment(log: Log, offset: Offset, up_to: Offset) -> bool:
     return segments[bisect_right(segments, offset, key=_base_offset)].base_offset <= up_to
 
 
-class PendingRead:
-    """A read that needs the device: `run` does it, in a thread, at any later time."""
+class ReadResult(NamedTuple):
+    """The batches that a `ReadPlan` found, up to the first damaged one."""
 
-    __slots__ = ("_generation", "_read", "_swaps", "damage", "log", "next_offset")
+    data: Buffer
+    next_offset: Offset
+    """The offset that follows the batches; -1 when there are none."""
+    damage: DamagedBatch | None
+    """The batch that ended the read, or was to begin it; two reads returned the same bytes."""
 
-    def __init__(self, log: Log, read: Read) -> None:
-        self.log = log
-        self._generation, self._swaps = log.generation, log.swaps
-        self._read = read
-        self.next_offset: Offset = -1
-        """The offset that follows the batches of `run`; -1 when it returned none."""
-        self.damage: DamagedBatch | None = None
-        """The damaged batch that ended the read, or was to begin it; two reads returned the same bytes."""
 
-    @property
-    def offset(self) -> Offset:
-        """Where the read begins."""
-        return self._read.offset
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """A plan to read from the device.
 
-    def run(self) -> Buffer:
-        """The batches up to the first damaged one, each checked against its CRC and its neighbours.
+    It shares the segments with the step, and uses only their files: a replaced or removed segment keeps its open file.
+    The step drops the result if the log was truncated meanwhile.
+    """
 
-        Empty when retention or a truncation removed them in the meantime. Damaged bytes are read once more, because a
-        disk may return wrong bytes once. Raises LogDirectoryFailure.
+    directory: str
+    read: Read
+
+    def run(self, disk: Disk) -> ReadResult:  # noqa: ARG002
+        """Read batches, and check each against its CRC and its neighbours. Raises LogDirectoryFailure.
+
+        Damaged bytes are read once more, because a disk may return wrong bytes once.
         """
-        data: Buffer = EMPTY
-        for _ in range(_TRIES):
-            data, self.damage = self._try()
-            if self.damage is None:
-                break
-            if not self._is_current():
-                # truncation, retention or compaction replaced the bytes during the read
-                self.damage = None
-                break
-        return data
+        result = self._try()
+        return result if result.damage is None else self._try()
 
-    def _try(self) -> tuple[Buffer, DamagedBatch | None]:
-        read = self._read
-        self.next_offset = -1
+    def _try(self) -> ReadResult:
+        read = copy(self.read)
         try:
-            data, _, _, _ = read.perform(cached=False)
+            data, next_offset, _, _ = read.perform(cached=False)
         except DamagedBatch as damaged:
-            return EMPTY, damaged
+            return ReadResult(EMPTY, -1, damaged)
         except (NotCached, FileNotFoundError):
-            return EMPTY, DamagedBatch(*read.location, "the file ends before it, or was removed")
+            return ReadResult(EMPTY, -1, DamagedBatch(*read.location, "the file ends before it, or was removed"))
         except OSError as error:
-            raise LogDirectoryFailure(self.log.directory, error) from error
-        if self.log.generation != self._generation:
-            return EMPTY, None
-        whole_bytes, self.next_offset, reason = _check(data, read)
+            raise LogDirectoryFailure(self.directory, error) from error
+        whole_bytes, next_offset, reason = _check(data, read, read.segment_end if next_offset < 0 else next_offset)
         damage = None
         if reason:
             file, position = read.location
             damage = DamagedBatch(file, position + whole_bytes, reason)
-        return (data if whole_bytes == len(data) else memoryview(data)[:whole_bytes]), damage
+        whole = data if whole_bytes == len(data) else memoryview(data)[:whole_bytes]
+        return ReadResult(whole, next_offset, damage)
 
-    def _is_current(self) -> bool:
+
+class PendingRead:
+    """A read of a log that needs the device: a job runs `plan`, and the step takes its result."""
+
+    __slots__ = ("_generation", "_swaps", "damage", "log", "next_offset", "plan")
+
+    def __init__(self, log: Log, read: Read) -> None:
+        self.log = log
+        self._generation, self._swaps = log.generation, log.swaps
+        self.plan = ReadPlan(log.directory, read)
+        self.next_offset: Offset = -1
+        """The offset that follows the batches that were taken; -1 when there are none."""
+        self.damage: DamagedBatch | None = None
+        """The damaged batch in the log that ended the read."""
+
+    @property
+    def offset(self) -> Offset:
+        """Where the read begins."""
+        return self.plan.read.offset
+
+    def take(self, result: ReadResult) -> Buffer:
+        """The batches of a result; empty when a truncation may have removed them in the meantime."""
         log = self.log
-        return (
-            (log.generation, log.swaps) == (self._generation, self._swaps)
-            and self._read.offset >= log.log_start_offset
-            and self._read.segments[0] in log.segments
-        )
+        if log.generation != self._generation:
+            return EMPTY
+        self.next_offset = result.next_offset
+        if (
+            log.swaps == self._swaps
+            and self.offset >= log.log_start_offset
+            and self.plan.read.segments[0] in log.segments
+        ):
+            # else retention or compaction replaced the bytes during the read
+            self.damage = result.damage
+        return result.data
 
 
-def _check(data: Buffer, read: Read) -> tuple[int, Offset, str]:
+def _check(data: Buffer, read: Read, end_offset: Offset) -> tuple[int, Offset, str]:
     """(bytes of the valid batches, the offset after them, what is wrong with the next batch or "").
 
-    The first batch must hold the read's offset, the others must follow each other, and all must begin before `up_to`.
+    The first batch must hold the read's offset, the others must follow each other, and none may reach beyond
+    `end_offset`.
     """
     position, expected = 0, -1
     while position < len(data):
@@ -311,7 +331,7 @@ def _check(data: Buffer, read: Read) -> tuple[int, Offset, str]:
         base_offset = header.base_offset
         is_behind = header.last_offset < read.offset if expected < 0 else base_offset < expected
         is_ahead = base_offset > max(expected, read.offset) and not read.has_gaps
-        if is_behind or is_ahead or base_offset >= read.up_to or header.last_offset < base_offset:
+        if is_behind or is_ahead or header.next_offset > end_offset or header.last_offset < base_offset:
             return position, expected, f"offset {base_offset}, expected {max(expected, read.offset)}"
         if compute_crc(data, position, header.size_bytes) != header.crc:
             return position, expected, f"the CRC-32C of the batch at offset {base_offset} does not match its bytes"
@@ -522,40 +542,59 @@ class TimestampOffset(NamedTuple):
     leader_epoch: LeaderEpoch
 
 
-def find_timestamp(
-    directory: str, segments: Iterable[tuple[Segment, FilePosition]], timestamp_ms: int, log_start_offset: Offset
-) -> TimestampOffset | None:
-    """See `Log.offset_for_timestamp`: search these segments, each up to its size when the job was made."""
-    for segment, size in segments:
-        try:
-            found = _find_in_segment(segment, size, timestamp_ms, log_start_offset)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise LogDirectoryFailure(directory, error) from error
-        if found is not None:
-            return found
-    return None
+@dataclass(frozen=True, slots=True)
+class TimestampSearch:
+    """A plan to find the first record at or after a timestamp, by Kafka's ListOffsets rules.
+
+    It shares the segments with the step, and reads the file of each up to the size that it had when the plan was made.
+    """
+
+    directory: str
+    segments: tuple[tuple[Segment, FilePosition], ...]
+    log_start_offset: Offset
+    timestamp_ms: int
+
+    def run(self, disk: Disk) -> TimestampOffset | None:  # noqa: ARG002
+        """The record; None when there is none.
+
+        Raises LogDirectoryFailure, and ProtocolViolation when the batch cannot be decompressed.
+        """
+        for segment, size in self.segments:
+            try:
+                found = _find_in_segment(segment, size, self.timestamp_ms, self.log_start_offset)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise LogDirectoryFailure(self.directory, error) from error
+            if found is not None:
+                return found
+        return None
 
 
-def find_max_timestamp(
-    directory: str, segments: Iterable[tuple[Segment, FilePosition]], log_start_offset: Offset
-) -> TimestampOffset | None:
-    """See `Log.offset_of_max_timestamp`."""
-    best: TimestampOffset | None = None
-    # a segment's largest timestamp is an upper bound: its record may be below the log start
-    for segment, size in sorted(segments, key=lambda item: (-item[0].max_timestamp, item[0].base_offset)):
-        if best is not None and segment.max_timestamp <= best.timestamp:
-            break
-        try:
-            found = _find_max_in_segment(segment, size, log_start_offset)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise LogDirectoryFailure(directory, error) from error
-        if found is not None and (best is None or found.timestamp > best.timestamp):
-            best = found
-    return best
+@dataclass(frozen=True, slots=True)
+class MaxTimestampSearch:
+    """A plan to find the record with the largest timestamp; it shares the segments like `TimestampSearch`."""
+
+    directory: str
+    segments: tuple[tuple[Segment, FilePosition], ...]
+    log_start_offset: Offset
+
+    def run(self, disk: Disk) -> TimestampOffset | None:  # noqa: ARG002
+        """The record; None when no record has a timestamp. Raises as `TimestampSearch.run`."""
+        best: TimestampOffset | None = None
+        # a segment's largest timestamp is an upper bound: its record may be below the log start
+        for segment, size in sorted(self.segments, key=lambda item: (-item[0].max_timestamp, item[0].base_offset)):
+            if best is not None and segment.max_timestamp <= best.timestamp:
+                break
+            try:
+                found = _find_max_in_segment(segment, size, self.log_start_offset)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise LogDirectoryFailure(self.directory, error) from error
+            if found is not None and (best is None or found.timestamp > best.timestamp):
+                best = found
+        return best
 
 
 def _find_in_segment(

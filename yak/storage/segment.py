@@ -5,6 +5,7 @@ file and positions that they were given, never mutable state.
 """
 
 import struct
+from dataclasses import dataclass
 
 from yak.config.log_config import LogConfig
 from yak.ids import FilePosition, Offset
@@ -228,7 +229,13 @@ class Segment:
         return renamed
 
 
-def remove_files(disk: Disk, paths: list[str]) -> None:
-    """Remove the files that `Segment.set_aside` renamed. Raises OSError."""
-    for path in paths:
-        disk.remove(path)
+@dataclass(frozen=True, slots=True)
+class FilesRemoval:
+    """A plan to remove the files that `Segment.set_aside` renamed."""
+
+    paths: tuple[str, ...]
+
+    def run(self, disk: Disk) -> None:
+        """Remove them. Raises OSError."""
+        for path in self.paths:
+            disk.remove(path)

@@ -7,6 +7,7 @@ from typing import NoReturn
 import pytest
 
 from tests.unit.broker.groups_rig import GroupsRig
+from tests.unit.plans import Calls
 from yak.broker.fetches import ConsumerFetch
 from yak.core import events
 from yak.errors import ErrorCode, FailStop, PeerError
@@ -133,7 +134,7 @@ def test_read_job_that_raises_ends_the_connection_that_asked(rig: Rig, monkeypat
     for value in (b"a", b"the newest batch is at hand"):
         rig.produce("orders", [value])
     rig.node.disk.cached_bytes = 0
-    monkeypatch.setattr("yak.storage.reader.PendingRead.run", fail)
+    monkeypatch.setattr("yak.storage.reader.ReadPlan.run", fail)
     fetch = begin_fetch(rig, 0)
     rig.run_for(1_000)
     assert fetch.is_lost
@@ -193,7 +194,7 @@ def test_armed_timer_that_raises_stops_the_broker(rig: Rig) -> None:
 def test_state_job_that_raises_stops_the_broker(rig: Rig, kind: events.JobKind) -> None:
     seen = Watched(rig)
     done: list[object] = []
-    rig.node.broker.jobs.run(kind, fail, lambda result, error: done.append((result, error)))
+    rig.node.broker.jobs.run(kind, Calls(fail), lambda result, error: done.append((result, error)))
     rig.node.post(events.TurnEnd())
     stops(rig, seen, f"a job: {kind}")
     assert not done
@@ -201,7 +202,7 @@ def test_state_job_that_raises_stops_the_broker(rig: Rig, kind: events.JobKind) 
 
 def test_job_whose_completion_raises_stops_the_broker(rig: Rig) -> None:
     seen = Watched(rig)
-    rig.node.broker.jobs.run("cut", lambda: None, fail)
+    rig.node.broker.jobs.run("cut", Calls(lambda: None), fail)
     rig.node.post(events.TurnEnd())
     stops(rig, seen, "JobDone")
 

@@ -30,20 +30,20 @@ def test_what_was_appended_is_there_after_a_restart(disk, tmp_path):
     directory = f"{tmp_path}/meta"
     log, image = ImageLog.open(disk, directory)
     assert image == Image()
-    log.append(records(1, 3))()
-    log.append(records(4, 2))()
+    log.append(records(1, 3)).run(disk)
+    log.append(records(4, 2)).run(disk)
     log.close()
     again, image = ImageLog.open(disk, directory)
     assert image == Image().apply_all(records(1, 5))[0]
     assert again.cut_bytes == 0
-    again.append(records(6, 1))()
+    again.append(records(6, 1)).run(disk)
     assert ImageLog.open(disk, directory)[1].offset == 6
 
 
 def test_a_torn_tail_is_cut_wherever_it_is_torn(disk, tmp_path):
     directory = tmp_path / "meta"
     log, _image = ImageLog.open(disk, str(directory))
-    log.append(records(1, 3))()
+    log.append(records(1, 3)).run(disk)
     log.close()
     [path] = directory.iterdir()
     whole = path.read_bytes()
@@ -61,7 +61,7 @@ def test_a_torn_tail_is_cut_wherever_it_is_torn(disk, tmp_path):
 def test_zeros_that_a_power_loss_left_are_a_torn_tail(disk, tmp_path):
     directory = tmp_path / "meta"
     log, _image = ImageLog.open(disk, str(directory))
-    log.append(records(1, 3))()
+    log.append(records(1, 3)).run(disk)
     log.close()
     [path] = directory.iterdir()
     path.write_bytes(path.read_bytes() + bytes(100))
@@ -72,7 +72,7 @@ def test_zeros_that_a_power_loss_left_are_a_torn_tail(disk, tmp_path):
 def test_a_damaged_entry_ends_the_log_and_what_comes_next_goes_on_from_there(disk, tmp_path):
     directory = tmp_path / "meta"
     log, _image = ImageLog.open(disk, str(directory))
-    log.append(records(1, 3))()
+    log.append(records(1, 3)).run(disk)
     log.close()
     [path] = directory.iterdir()
     data = bytearray(path.read_bytes())
@@ -80,7 +80,7 @@ def test_a_damaged_entry_ends_the_log_and_what_comes_next_goes_on_from_there(dis
     path.write_bytes(data)
     log, image = ImageLog.open(disk, str(directory))
     assert image.offset == 1
-    log.append(records(2, 4))()
+    log.append(records(2, 4)).run(disk)
     assert ImageLog.open(disk, str(directory))[1].offset == 5
 
 
@@ -90,13 +90,13 @@ def test_a_long_log_becomes_a_snapshot_and_a_tail(disk, tmp_path, monkeypatch):
     log, image = ImageLog.open(disk, str(directory))
     for first in range(1, 100, 5):
         fresh = records(first, 5)
-        log.append(fresh)()
+        log.append(fresh).run(disk)
         assert log.compaction(image) is None
         image = image.apply_all(fresh)[0]
         compact = log.compaction(image)
         if compact is not None:
-            compact()
-    log.append(records(101, 3))()
+            compact.run(disk)
+    log.append(records(101, 3)).run(disk)
     assert len(list(directory.iterdir())) <= 2
     assert ImageLog.open(disk, str(directory))[1] == image.apply_all(records(101, 3))[0]
 
@@ -105,19 +105,19 @@ def test_a_crash_between_snapshot_and_removal_loses_nothing(disk, tmp_path, monk
     monkeypatch.setattr(image_log, "MAX_RECORDS", 3)
     directory = tmp_path / "meta"
     log, image = ImageLog.open(disk, str(directory))
-    log.append(records(1, 4))()
+    log.append(records(1, 4)).run(disk)
     image = image.apply_all(records(1, 4))[0]
     compact = log.compaction(image)
-    log.append(records(5, 2))()
+    log.append(records(5, 2)).run(disk)
     [old] = [path for path in directory.iterdir() if path.name.endswith("1.log")]
     kept = old.read_bytes()
-    compact()
+    compact.run(disk)
     old.write_bytes(kept)
     assert ImageLog.open(disk, str(directory))[1].offset == 6
 
 
 def test_entries_of_a_newer_version_are_refused_not_cut(disk, tmp_path):
     log, _image = ImageLog.open(disk, str(tmp_path / "meta"))
-    log.append([TailedRecord(1, "h", "Config", 0, {"version": 99}, "")])()
+    log.append([TailedRecord(1, "h", "Config", 0, {"version": 99}, "")]).run(disk)
     with pytest.raises(BadRecord, match="newer"):
         ImageLog.open(disk, str(tmp_path / "meta"))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from yak.cluster import controller
+from yak.cluster import controller, snapshot
 from yak.cluster.snapshot import json_pieces, write_snapshot
 from yak.sim.cluster_rig import ClusterRig
 
@@ -28,7 +28,7 @@ def test_snapshot_for_the_store_is_written_in_a_job_and_trims_the_log(monkeypatc
         return write_snapshot(image)
 
     broker.step = marked
-    monkeypatch.setattr(controller, "write_snapshot", write)
+    monkeypatch.setattr(snapshot, "write_snapshot", write)
     monkeypatch.setattr(controller, "TRIM_EVERY", 5)
     rig.run_until(lambda: "metadata-log-trimmed" in rig.events(1))
     assert written

@@ -11,6 +11,7 @@ import trio
 from tests.unit.server.shell_rig import halted
 from yak.core.events import ConnectPeer, Effect, Event, PeerAnswered, PeerConnected, PeerLost, TurnEnd
 from yak.server.shell import ConnectionLimits, Shell
+from yak.sim.disk import SimDisk
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -89,7 +90,7 @@ async def running(core: FakeCore | None = None, **limits: int) -> AsyncIterator[
         listening.setblocking(False)
         nursery = await stack.enter_async_context(trio.open_nursery())
         core = core or FakeCore()
-        shell = Shell(core, nursery, limits=ConnectionLimits(**limits), end_process=halted)
+        shell = Shell(core, nursery, disk=SimDisk(), limits=ConnectionLimits(**limits), end_process=halted)
         yield Running(core, shell), listening
         assert shell.counters.bugs == 0
         nursery.cancel_scope.cancel()

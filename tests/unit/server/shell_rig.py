@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import trio
 
+from tests.unit.plans import Calls
 from tests.unit.server.frames import frame
 from yak.core.events import (
     CloseConnection,
@@ -24,6 +25,7 @@ from yak.core.events import (
 from yak.server.listener import Listener, bind, bound_port, start_listening
 from yak.server.shell import ConnectionLimits, Shell
 from yak.server.sweeper import run_sweeper
+from yak.sim.disk import SimDisk
 
 
 @dataclass
@@ -64,7 +66,7 @@ class ScriptedCore:
         if word == b"assert..":
             raise AssertionError("a broken invariant")
         if word == b"effect..":
-            return [Reply(connection_id, [frame(data)]), RunJob(1, "no such kind", lambda: None)]  # type: ignore[arg-type]
+            return [Reply(connection_id, [frame(data)]), RunJob(1, "no such kind", Calls(lambda: None))]  # type: ignore[arg-type]
         if word == b"big.....":
             return [Reply(connection_id, [struct.pack(">i", 3_000_000), bytes(3_000_000)])]
         return [Reply(connection_id, [struct.pack(">i", len(data)), data])]
@@ -146,7 +148,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     core = core or ScriptedCore()
     async with trio.open_nursery() as nursery:
-        shell = Shell(core, nursery, limits=limits, end_process=halted)
+        shell = Shell(core, nursery, disk=SimDisk(), limits=limits, end_process=halted)
         sockets = bind("127.0.0.1", 0)
         start_listening(sockets, "127.0.0.1")
         nursery.start_soon(Listener(shell, sockets).run)

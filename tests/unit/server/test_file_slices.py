@@ -9,6 +9,7 @@ import trio
 from yak.core.events import ConnectionOpened, FrameReceived, Reply, TurnEnd
 from yak.server.disk import RealDisk
 from yak.server.shell import Shell
+from yak.sim.disk import SimDisk
 
 DATA = os.urandom(3_000_000)
 
@@ -85,7 +86,7 @@ def test_slices_and_bytes_arrive_in_order(file, pause):
 
     async def main() -> bytes:
         async with trio.open_nursery() as nursery:
-            shell = Shell(Slicer(file), nursery)
+            shell = Shell(Slicer(file), nursery, disk=SimDisk())
             sockets = bind("127.0.0.1", 0)
             start_listening(sockets, "127.0.0.1")
             nursery.start_soon(Listener(shell, sockets).run)

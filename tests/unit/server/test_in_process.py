@@ -20,6 +20,7 @@ from yak.core.events import (
 )
 from yak.server.in_process import Closed
 from yak.server.shell import Shell
+from yak.sim.disk import SimDisk
 
 
 class Core:
@@ -68,7 +69,7 @@ def run(test: Callable[[Shell, Core], Awaitable[None]]) -> None:
     async def main() -> None:
         core = Core()
         async with trio.open_nursery() as nursery:
-            shell = Shell(core, nursery)  # type: ignore[arg-type]
+            shell = Shell(core, nursery, disk=SimDisk())  # type: ignore[arg-type]
             await test(shell, core)
             nursery.cancel_scope.cancel()
         assert len(shell.in_process) == 0
@@ -121,7 +122,7 @@ def test_what_the_core_takes_for_no_request_is_said_to_whoever_asked() -> None:
 def test_exception_out_of_core_in_a_question_halts_process() -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            await Shell(Core(), nursery, end_process=halted).in_process.ask(b"bug")  # type: ignore[arg-type]
+            await Shell(Core(), nursery, disk=SimDisk(), end_process=halted).in_process.ask(b"bug")  # type: ignore[arg-type]
 
     with pytest.raises(BaseExceptionGroup) as raised:
         trio.run(main)

@@ -7,10 +7,12 @@ import weakref
 import pytest
 import trio
 
+from tests.unit.plans import Calls
 from yak.core.events import JobDone, RunJob
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.server.clock import Clock
 from yak.server.jobs import JobRunner
+from yak.sim.disk import SimDisk
 
 
 class NativePanic(BaseException):
@@ -23,9 +25,9 @@ def ends_of(*runs) -> list[JobDone]:
     async def main() -> None:
         with trio.fail_after(5):
             async with trio.open_nursery() as nursery:
-                runner = JobRunner(nursery, done.append, Clock())
+                runner = JobRunner(nursery, done.append, Clock(), SimDisk())
                 for number, run in enumerate(runs):
-                    runner.submit(RunJob(number, "recompress", run))
+                    runner.submit(RunJob(number, "recompress", Calls(run)))
 
     trio.run(main)
     return sorted(done, key=lambda end: end.job_id)

@@ -4,11 +4,13 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.plans import Calls
 from yak.broker.apis import NAMES
 from yak.broker.counters import FOLLOWER_FETCH, Counters
 from yak.core.events import Effect, Event, JobDone, RunJob
 from yak.server.latencies import BOUNDS_SECONDS, Histogram, Latencies
 from yak.server.shell import Shell
+from yak.sim.disk import SimDisk
 
 HOUR_NS = 3_600 * 10**9
 
@@ -56,7 +58,7 @@ class Answering:
         elif not self.began_ns:
             self.began_ns.append(self.counters.turn_ns)
             self.counters.answered.append(0)
-            return [RunJob(1, "flush", lambda: None)]
+            return [RunJob(1, "flush", Calls(lambda: None))]
         return []
 
     def next_due(self) -> int | None:
@@ -73,7 +75,7 @@ def test_the_shell_measures_turns_and_jobs() -> None:
         latencies = Latencies(Counters())
         core = Answering(latencies.counters)
         async with trio.open_nursery() as nursery:
-            shell = Shell(core, nursery, latencies=latencies)
+            shell = Shell(core, nursery, disk=SimDisk(), latencies=latencies)
             before_ns = shell.clock.now_ns()
             shell.begin_turn()
             shell.end_turn()

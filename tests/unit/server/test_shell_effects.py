@@ -9,6 +9,7 @@ from typing import NoReturn
 import pytest
 import trio
 
+from tests.unit.plans import Calls
 from tests.unit.server.shell_rig import ScriptedCore, ask, running
 from yak.commands.help import EXIT_CODES
 from yak.core.events import (
@@ -27,6 +28,7 @@ from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.server.clock import Clock
 from yak.server.latencies import Histogram
 from yak.server.shell import Shell, keep_store_running
+from yak.sim.disk import SimDisk
 
 
 def test_the_timer_comes_when_it_is_due_and_earlier_when_that_changes() -> None:
@@ -83,7 +85,7 @@ def test_process_whose_last_log_directory_failed_ends_with_its_exit_code() -> No
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            shell = Shell(ScriptedCore(), nursery, end_process=end_process)
+            shell = Shell(ScriptedCore(), nursery, disk=SimDisk(), end_process=end_process)
             with pytest.raises(Ended):
                 shell.carry_out([DisksLost("/data", "[Errno 5] Input/output error")])
 
@@ -105,11 +107,11 @@ def test_jobs_run_in_threads_and_a_stuck_one_does_not_stop_others() -> None:
             def on_ready(event: Event) -> list[Effect]:
                 if isinstance(event, JobDone):
                     return []
-                stuck: list[Effect] = [RunJob(number, "flush", release.wait) for number in range(8)]
+                stuck: list[Effect] = [RunJob(number, "flush", Calls(release.wait)) for number in range(8)]
                 return [
                     *stuck,
-                    RunJob(100, "read", lambda: threading.current_thread().name),
-                    RunJob(101, "read", fail),
+                    RunJob(100, "read", Calls(lambda: threading.current_thread().name)),
+                    RunJob(101, "read", Calls(fail)),
                 ]
 
             broker.core.on_event = on_ready
@@ -133,7 +135,7 @@ def test_jobs_past_their_deadline_are_named_and_replaced(
 
     async def main() -> None:
         async with running() as broker:
-            jobs: list[Effect] = [RunJob(1, "delete", release.wait), RunJob(2, "delete", lambda: 2)]
+            jobs: list[Effect] = [RunJob(1, "delete", Calls(release.wait)), RunJob(2, "delete", Calls(lambda: 2))]
             broker.core.on_event = lambda event: jobs if isinstance(event, TimerDue) else []
             broker.shell.post(TimerDue())
             await broker.until(lambda: [e.job_id for e in broker.core.of(JobDone) if isinstance(e, JobDone)] == [2])
@@ -174,7 +176,7 @@ def test_store_calls_and_ready_reach_who_carries_them_out() -> None:
 
         core.on_event = react
         async with trio.open_nursery() as nursery:
-            shell = Shell(core, nursery, store=store, on_ready=on_ready)
+            shell = Shell(core, nursery, disk=SimDisk(), store=store, on_ready=on_ready)
             nursery.start_soon(keep_store_running, store, shell.post)
             with trio.fail_after(5):
                 await ready.wait()

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.unit.plans import Calls
 from yak.core.events import RunJob
 from yak.core.jobs import SIDE_BY_SIDE
 from yak.sim import jobs as sim_jobs
@@ -42,7 +43,7 @@ def write_two(process):
 
 
 def test_job_pauses_between_its_disk_calls_while_the_world_goes_on(process):
-    process.jobs.start(RunJob(1, "flush", lambda: write_two(process)))
+    process.jobs.start(RunJob(1, "flush", Calls(lambda: write_two(process))))
     run_until(process, lambda: process.disk.exists("/d/one"))
     assert not process.disk.exists("/d/two")
     assert process.jobs.counts["pauses of jobs"] == 2
@@ -52,21 +53,23 @@ def test_job_pauses_between_its_disk_calls_while_the_world_goes_on(process):
 
 
 def test_job_error_after_a_pause_comes_back(process):
-    process.jobs.start(RunJob(1, "read", lambda: process.disk.read_file("/d/absent")))
+    process.jobs.start(RunJob(1, "read", Calls(lambda: process.disk.read_file("/d/absent"))))
     run_until(process, lambda: process.done)
     assert isinstance(process.done[0].error, FileNotFoundError)
 
 
 def test_job_without_a_source_of_pauses_runs_in_one_piece(process):
     process.jobs.pauses = None
-    process.jobs.start(RunJob(1, "flush", lambda: write_two(process)))
+    process.jobs.start(RunJob(1, "flush", Calls(lambda: write_two(process))))
     run_until(process, lambda: process.disk.exists("/d/one"))
     assert process.disk.exists("/d/two")
 
 
 def test_jobs_of_a_kind_run_side_by_side_up_to_the_shells_limit(process):
     for number in range(4):
-        process.jobs.start(RunJob(number, "checkpoint", lambda name=f"/d/{number}": process.disk.write_file(name, b"")))
+        process.jobs.start(
+            RunJob(number, "checkpoint", Calls(lambda name=f"/d/{number}": process.disk.write_file(name, b"")))
+        )
     most = 0
 
     def all_are_done():
@@ -80,11 +83,11 @@ def test_jobs_of_a_kind_run_side_by_side_up_to_the_shells_limit(process):
 
 def test_jobs_that_wait_for_a_paused_one_run_when_it_ends(process, monkeypatch):
     process.jobs.delays_us = {"delete": 0}
-    process.jobs.start(RunJob(1, "delete", lambda: write_two(process)))
+    process.jobs.start(RunJob(1, "delete", Calls(lambda: write_two(process))))
     run_until(process, lambda: process.jobs._running)
     monkeypatch.setattr(sim_jobs, "_PAUSING_PERCENT", 0)
     for number in (2, 3, 4):
-        process.jobs.start(RunJob(number, "delete", lambda: None))
+        process.jobs.start(RunJob(number, "delete", Calls(lambda: None)))
     run_until(process, lambda: len(process.done) == 4)
 
 
@@ -95,7 +98,7 @@ def test_interrupted_job_makes_no_further_disk_call(process):
         finally:
             process.disk.write_file("/d/cleanup", b"")
 
-    process.jobs.start(RunJob(1, "flush", run))
+    process.jobs.start(RunJob(1, "flush", Calls(run)))
     run_until(process, lambda: process.disk.exists("/d/one"))
     process.jobs.end()
     process.disk.kill()
@@ -107,7 +110,7 @@ def test_interrupted_job_makes_no_further_disk_call(process):
 
 def test_process_that_ends_inside_a_job_ends_in_the_run_too(process):
     process.disk.end_inside(Death(SeededRandom(1), 1))
-    process.jobs.start(RunJob(1, "flush", lambda: write_two(process)))
+    process.jobs.start(RunJob(1, "flush", Calls(lambda: write_two(process))))
     with pytest.raises(ProcessEnded):
         run_until(process, lambda: process.done)
     process.jobs.end()

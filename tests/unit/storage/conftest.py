@@ -11,11 +11,13 @@ import pytest
 
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
+from yak.ports.disk import Buffer
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import read_header
 from yak.sim.disk import SimDisk
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
+from yak.storage.reader import PendingRead
 
 PARTITION = TopicPartition("t", 0)
 
@@ -92,6 +94,11 @@ def build_batch(
     return struct.pack(">qiibI", base_offset, len(rest) + 9, epoch, 2, crc32c.crc32c(rest)) + rest
 
 
+def finished(read: Buffer | PendingRead) -> Buffer:
+    """What a read returns, after the job of one that needs the device."""
+    return read.take(read.plan.run(read.log.disk)) if isinstance(read, PendingRead) else read
+
+
 def write_checkpoint(store: LogStore, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
     """Write a checkpoint, as a job and its step do. Raises LogDirectoryFailure."""
     plan = store.checkpoint_plan(high_watermarks or {})
@@ -142,7 +149,7 @@ class Bench:
 
     def flush(self) -> None:
         plan = self.log.flush_plan()
-        plan.run()
+        plan.run(self.disk)
         self.log.flushed(plan)
 
     def truncate(self, offset: int) -> int:
@@ -166,7 +173,7 @@ class Bench:
     def reopen(self, *, clean: bool = False, crash: bool = False, checkpoint: bool = True, now_ms: int = 0) -> Log:
         """Stop in one of the three ways, start again; the log is the same partition's."""
         if clean:
-            self.store.close_plan(3)()
+            self.store.close_plan(3).run(self.disk)
         elif checkpoint:
             write_checkpoint(self.store)
         if crash:
@@ -183,7 +190,7 @@ class Bench:
         log, offset, parts = self.log, self.log.log_start_offset, []
         while offset < log.log_end_offset:
             data: Any = log.read(offset, max_bytes, log.log_end_offset, at_least_one=True)
-            data = data.run() if hasattr(data, "run") else data
+            data = finished(data)
             assert data, f"nothing at {offset}"
             parts.append(bytes(data))
             position = 0

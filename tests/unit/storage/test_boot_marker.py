@@ -69,7 +69,7 @@ def test_a_restart_of_the_machine_without_a_clean_stop_is_lossy(machine):
 
 
 def test_a_restart_of_the_machine_after_a_clean_stop_is_not(machine):
-    machine.store.close_plan(3)()
+    machine.store.close_plan(3).run(machine.store.disk)
     assert not machine.goes_down().start().report.lossy
     assert machine.mark() == b"boot-11\n"
     machine.disk.kill()
@@ -87,11 +87,11 @@ def test_it_is_lossy_again_until_the_cluster_was_told(machine):
 
 def test_it_is_lossy_again_after_a_clean_stop_before_the_cluster_was_told(machine):
     assert machine.goes_down().start().report.lossy
-    machine.store.close_plan(3)()
+    machine.store.close_plan(3).run(machine.store.disk)
     machine.disk.kill()
     assert machine.start().report.lossy, "it was stopped before it could register"
     machine.store.renew_boot_marks()
-    machine.store.close_plan(4)()
+    machine.store.close_plan(4).run(machine.store.disk)
     machine.disk.kill()
     assert not machine.start().report.lossy
 

@@ -4,6 +4,7 @@ import pytest
 from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
+from tests.unit.storage.compaction.rounds import pieces
 from yak.protocol.record_batch import read_header
 from yak.storage.compaction import Compaction, Replacement, cleanable
 from yak.storage.reader import scan_headers
@@ -55,7 +56,7 @@ def test_every_record_is_read_back_by_another_parser(make_bench, parser, stop):
             found += [(record.offset, record.timestamp, record.key, record.value) for record in batch]
     assert found == expected
     for offset, timestamp, _, _ in expected[::7]:
-        answer = bench.log.offset_for_timestamp(timestamp)()
+        answer = bench.log.timestamp_search(timestamp).run(bench.disk)
         assert answer.offset <= offset
         assert answer.timestamp >= timestamp
 
@@ -77,9 +78,9 @@ def test_what_compaction_left_is_read_by_another_parser(make_bench, parser):
     bench.log.roll(0)
     bench.flush()
     scope = cleanable(bench.log, bench.log.log_end_offset, 1_800_000_000_000)
-    for done in Compaction(bench.log, scope, 10**6, 1_800_000_000_000).work():
+    for done in pieces(Compaction(bench.log, scope, 10**6, 1_800_000_000_000), bench.disk):
         if isinstance(done, Replacement):
-            bench.log.replace_segments(done.replaced, done.cleaned)()
+            bench.log.replace_segments(done.replaced, done.cleaned).run(bench.disk)
     found, marked, empty = {}, 0, 0
     for segment in bench.log.segments[:-1]:
         records = parser(segment.open().read(segment.size, 0))

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from tests.unit.storage.conftest import finished
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.protocol.record_batch import iterate_headers, read_header, with_append_time
 from yak.storage.indexes import OffsetIndex
@@ -212,13 +213,13 @@ def test_a_cold_read_is_pending_and_survives_what_happens_meanwhile(make_bench):
     bench.disk.cached_bytes = 0
     reads = [bench.log.read(offset, 10**6, 10, at_least_one=True) for offset in (0, 7)]
     assert all(isinstance(read, PendingRead) for read in reads)
-    assert offsets(reads[1].run())[0] == 7
+    assert offsets(finished(reads[1]))[0] == 7
     expired = bench.log.segments[:2]
     remove = bench.log.remove_segments(expired)
-    assert offsets(reads[0].run())[0] == 0, "renamed files are still read"
-    remove()
+    assert offsets(finished(reads[0]))[0] == 0, "renamed files are still read"
+    remove.run(bench.disk)
     bench.truncate(7)
-    assert reads[1].run() == b""
+    assert finished(reads[1]) == b""
 
 
 def test_a_pending_read_gives_nothing_that_was_written_after_a_truncation(make_bench):
@@ -229,7 +230,7 @@ def test_a_pending_read_gives_nothing_that_was_written_after_a_truncation(make_b
     read = bench.log.read(2, 10**6, 4, at_least_one=True)
     bench.truncate(1)
     bench.append([b"other"] * 20)
-    assert all(base < 4 for base in offsets(read.run()))
+    assert all(base < 4 for base in offsets(finished(read)))
 
 
 def test_a_failed_write_names_the_directory_and_leaves_the_log_as_it_was(make_bench):
@@ -317,27 +318,27 @@ def test_records_are_found_by_time(make_bench):
         base = bench.append([b"v"] * 3, timestamps=times, epoch=2)
         expected |= {base + index: time for index, time in enumerate(times)}
     for wanted in (0, 1, 2, 4, 100, 101, 306, 594, 595):
-        found = bench.log.offset_for_timestamp(wanted)()
+        found = bench.log.timestamp_search(wanted).run(bench.disk)
         offset = next(offset for offset, time in expected.items() if time >= wanted)
         assert (found.offset, found.timestamp, found.leader_epoch) == (offset, expected[offset], 2)
-    assert bench.log.offset_for_timestamp(596)() is None
-    assert tuple(bench.log.offset_of_max_timestamp()()) == (179, 595, 2)
+    assert bench.log.timestamp_search(596).run(bench.disk) is None
+    assert tuple(bench.log.max_timestamp_search().run(bench.disk)) == (179, 595, 2)
     bench.log.advance_log_start(100)
-    assert bench.log.offset_for_timestamp(0)().offset == 100
+    assert bench.log.timestamp_search(0).run(bench.disk).offset == 100
 
 
 def test_time_is_not_rising_and_the_largest_one_may_be_old(make_bench):
     bench = make_bench(segment_bytes=500, index_interval_bytes=100)
     for timestamp in (5, 900, 7, 8, 400, 10, 11, 900, 12):
         bench.append(timestamps=[timestamp])
-    assert bench.log.offset_of_max_timestamp()().offset == 1
-    assert bench.log.offset_for_timestamp(6)().offset == 1
-    assert bench.log.offset_for_timestamp(900)().offset == 1
+    assert bench.log.max_timestamp_search().run(bench.disk).offset == 1
+    assert bench.log.timestamp_search(6).run(bench.disk).offset == 1
+    assert bench.log.timestamp_search(900).run(bench.disk).offset == 1
     bench.log.advance_log_start(2)
-    assert bench.log.offset_for_timestamp(6)().offset == 2
-    assert bench.log.offset_of_max_timestamp()().offset == 7
+    assert bench.log.timestamp_search(6).run(bench.disk).offset == 2
+    assert bench.log.max_timestamp_search().run(bench.disk).offset == 7
     bench.reopen()
-    assert bench.log.offset_for_timestamp(401)().offset in (1, 7)
+    assert bench.log.timestamp_search(401).run(bench.disk).offset in (1, 7)
 
 
 def test_the_largest_time_of_a_batch_with_append_time_is_that_of_its_first_record(make_bench, build):
@@ -346,14 +347,14 @@ def test_the_largest_time_of_a_batch_with_append_time_is_that_of_its_first_recor
     for now_ms in (500, 700, 700):
         batch = with_append_time(build([b"v"] * 3), now_ms)
         bench.log.append(read_header(batch), batch, 4, now_ms)
-    assert tuple(bench.log.offset_of_max_timestamp()()) == (3, 700, 4)
+    assert tuple(bench.log.max_timestamp_search().run(bench.disk)) == (3, 700, 4)
     bench.log.advance_log_start(4)
-    assert tuple(bench.log.offset_of_max_timestamp()()) == (4, 700, 4)
+    assert tuple(bench.log.max_timestamp_search().run(bench.disk)) == (4, 700, 4)
 
 
 def test_a_log_without_timestamps_has_no_largest_one(make_bench):
     bench = make_bench()
-    assert bench.log.offset_of_max_timestamp()() is None
+    assert bench.log.max_timestamp_search().run(bench.disk) is None
     bench.append(timestamps=[-1])
-    assert bench.log.offset_of_max_timestamp()() is None
-    assert bench.log.offset_for_timestamp(0)() is None
+    assert bench.log.max_timestamp_search().run(bench.disk) is None
+    assert bench.log.timestamp_search(0).run(bench.disk) is None

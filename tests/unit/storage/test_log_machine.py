@@ -102,7 +102,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log.advance_log_start(self.start)
         # the checkpoint makes a deletion final; without it a crash may bring records back, as in Kafka
         if expired := self.log.expired_segments(0, self.end):
-            self.log.remove_segments(expired)()
+            self.log.remove_segments(expired).run(self.log.disk)
         write_checkpoint(self.bench.store)
 
     @rule(clean=st.booleans())

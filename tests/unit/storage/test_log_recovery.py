@@ -53,7 +53,7 @@ def test_incomplete_tail_is_truncated_and_the_indexes_are_rebuilt(make_bench):
     assert bench.log.log_end_offset == 40
     assert bench.store.report.truncated_bytes == 75
     assert bench.read_all() == whole
-    bench.store.close_plan(1)()
+    bench.store.close_plan(1).run(bench.disk)
     for name, content in kept.items():
         if content:
             assert bench.content(name) == content
@@ -131,7 +131,7 @@ def test_unusable_index_files_are_rebuilt(make_bench, damage, suffix):
     bench = make_bench(segment_bytes=1500, index_interval_bytes=150)
     fill(bench, 60)
     whole = bench.read_all()
-    bench.store.close_plan(1)()
+    bench.store.close_plan(1).run(bench.disk)
     path = f"/data/t-0/00000000000000000000{suffix}"
     good = bench.disk.read_file(path)
     assert len(good) > 24
@@ -171,7 +171,7 @@ def test_epochs_before_those_of_the_cache_are_found_when_the_log_start_is_an_old
     bench = make_bench(segment_bytes=segment_bytes)
     for number in range(8):
         bench.append(epoch=number // 2 * 3)
-    bench.store.close_plan(1)()
+    bench.store.close_plan(1).run(bench.disk)
     kept = [(epoch, start) for epoch, start in ((0, 0), (3, 2), (6, 4), (9, 6)) if start > cut_at]
     first = max(epoch for epoch, start in ((0, 0), (3, 2), (6, 4), (9, 6)) if start <= cut_at)
     lines = [(first, cut_at), *kept]
@@ -208,7 +208,7 @@ def test_leftovers_of_kafka_are_finished_or_removed(make_bench):
     fill(bench)
     whole = bench.read_all()
     bases = [segment.base_offset for segment in bench.log.segments]
-    bench.store.close_plan(1)()
+    bench.store.close_plan(1).run(bench.disk)
     folder = "/data/t-0/"
     merged = bench.content(f"{bases[0]:020d}.log") + bench.content(f"{bases[1]:020d}.log")
     for name in ("00000000000000000077.log.deleted", "00000000000000000000.log.cleaned", "x.tmp"):
@@ -226,7 +226,7 @@ def test_an_fsync_that_fails_fails_the_directory_and_moves_nothing(make_bench):
     plan = bench.log.flush_plan()
     bench.disk.fail_next("sync", errno.EIO)
     with pytest.raises(LogDirectoryFailure) as caught:
-        plan.run()
+        plan.run(bench.disk)
     assert caught.value.error.errno == errno.EIO
     assert bench.log.recovery_point == 0
 
@@ -235,7 +235,7 @@ def test_a_flush_does_not_count_for_what_a_truncation_replaced(make_bench):
     bench = make_bench()
     fill(bench)
     plan = bench.log.flush_plan()
-    plan.run()
+    plan.run(bench.disk)
     bench.truncate(10)
     bench.append()
     bench.log.flushed(plan)
@@ -337,7 +337,7 @@ def test_a_damaged_log_stays_untouched_over_any_number_of_restarts(make_bench, c
         assert bench.partition not in store.logs
         assert bench.content("00000000000000000000.log") == before
         if clean:
-            store.close_plan(3)()
+            store.close_plan(3).run(store.disk)
         else:
             write_checkpoint(store)
 
@@ -346,7 +346,7 @@ def test_an_emptied_file_of_flushed_records_is_told(make_bench):
     bench = make_bench()
     fill(bench)
     bench.flush()
-    bench.store.close_plan(3)()
+    bench.store.close_plan(3).run(bench.disk)
     bench.disk.kill()
     bench.disk.open(FIRST).truncate(0)
     bench.store = bench.open()
@@ -354,7 +354,7 @@ def test_an_emptied_file_of_flushed_records_is_told(make_bench):
 
 
 def search(log):
-    log.producers.earlier_read(log.producers.search_plan(log.segments, log.producers.unread_before)())
+    log.producers.earlier_read(log.producers.search_plan(log.segments, log.producers.unread_before).run(log.disk))
 
 
 @pytest.mark.parametrize("clean", [False, True])
@@ -404,8 +404,8 @@ def test_what_retention_took_since_a_clean_start_is_not_looked_for(make_bench):
         bench.log.append(read_header(batch), batch, 0, 0)
     log = bench.reopen(clean=True)
     plan = log.producers.search_plan(log.segments, log.producers.unread_before)
-    log.remove_segments(list(log.segments))()
-    log.producers.earlier_read(plan())
+    log.remove_segments(list(log.segments)).run(log.disk)
+    log.producers.earlier_read(plan.run(bench.disk))
     with pytest.raises(PeerError):
         log.producers.check(read_header(batches[6]))
     assert log.producers.check(read_header(batches[8])) is not None
@@ -413,7 +413,7 @@ def test_what_retention_took_since_a_clean_start_is_not_looked_for(make_bench):
 
 def recreate(bench, count):
     """The topic is deleted and made again, and gets some records, before the next checkpoint."""
-    bench.store.delete(bench.log)()
+    bench.store.delete(bench.log).run(bench.disk)
     bench.topic_id = type(bench.topic_id)(int=bench.topic_id.int + 1)
     bench.log = bench.store.create(bench.partition, bench.topic_id, bench.config)
     fill(bench, count)
@@ -457,7 +457,7 @@ def test_a_checkpoint_begun_before_a_topic_was_made_again_does_not_count_for_it(
     bench.disk.open(FIRST).truncate(bench.log.size_bytes - 5)
     log = bench.reopen(checkpoint=False)
     assert log.log_end_offset == 1
-    bench.store.close_plan(3)()
+    bench.store.close_plan(3).run(bench.disk)
     assert "fresh.yak" not in bench.files()
 
 

@@ -29,7 +29,7 @@ def test_old_segments_go_by_their_largest_timestamp(make_bench):
     assert bench.log.log_start_offset == survivor.base_offset
     deleted = [name for name in bench.files() if name.endswith(".deleted")]
     assert len([name for name in deleted if ".snapshot" not in name]) == 3 * len(expired)
-    remove()
+    remove.run(bench.disk)
     assert not [name for name in bench.files() if name.endswith(".deleted")]
     assert not [name for name in bench.files() if name.startswith("00000000000000000000")]
     bench.read_all()
@@ -50,7 +50,7 @@ def test_when_all_is_too_old_the_active_segment_rolls_and_goes(make_bench):
     fill(bench)
     expired = bench.log.expired_segments(DAY, 20)
     assert expired == bench.log.segments
-    bench.log.remove_segments(expired, DAY)()
+    bench.log.remove_segments(expired, DAY).run(bench.disk)
     assert (bench.log.log_start_offset, bench.log.log_end_offset, bench.log.size_bytes) == (20, 20, 0)
     assert bases(bench) == [20]
     assert bench.log.expired_segments(DAY, 20) == []
@@ -60,7 +60,7 @@ def test_when_all_is_too_old_the_active_segment_rolls_and_goes(make_bench):
 def test_size_retention_keeps_at_least_the_bytes_asked_for(make_bench):
     bench = make_bench(segment_bytes=300, retention_ms=-1, retention_bytes=700)
     fill(bench)
-    bench.log.remove_segments(bench.log.expired_segments(0, 20))()
+    bench.log.remove_segments(bench.log.expired_segments(0, 20)).run(bench.disk)
     assert 700 <= bench.log.size_bytes < 1000
 
 
@@ -79,7 +79,7 @@ def test_segments_below_the_log_start_go(make_bench):
     assert not bench.log.advance_log_start(start - 1)
     expired = bench.log.expired_segments(0, 20)
     assert [segment.base_offset for segment in expired] == bases(bench)[:2]
-    bench.log.remove_segments(expired)()
+    bench.log.remove_segments(expired).run(bench.disk)
     assert bench.log.log_start_offset == start
     bench.reopen()
     assert bench.log.log_start_offset == start, "from log-start-offset-checkpoint"
@@ -101,7 +101,7 @@ def test_deleting_everything_that_is_there_leaves_an_empty_readable_log(make_ben
     bench = make_bench(segment_bytes=300)
     fill(bench)
     bench.log.advance_log_start(20)
-    bench.log.remove_segments(bench.log.expired_segments(0, 20))()
+    bench.log.remove_segments(bench.log.expired_segments(0, 20)).run(bench.disk)
     assert bench.log.read(20, 100, 20, at_least_one=True) == b""
     bench.reopen()
     assert (bench.log.log_start_offset, bench.log.log_end_offset) == (20, 20)

@@ -177,7 +177,7 @@ def test_a_new_log_goes_where_the_fewest_are(node):
 def test_store_is_unchanged_while_a_creation_plan_runs(node):
     store = node.open()
     new = TopicPartition("t", 0), TOPIC, CONFIG
-    plan = store.creation_plan([new])
+    plan, _decided = store.creation_plan([new])
     result = plan.run(node.disk)
     assert store.logs == {}
     created = store.adopt_created(plan, result)
@@ -187,9 +187,9 @@ def test_store_is_unchanged_while_a_creation_plan_runs(node):
 
 def test_second_creation_of_a_log_that_is_being_created_is_refused_and_may_be_repeated(node):
     store = node.open()
-    first = store.creation_plan([(TopicPartition("t", 0), TOPIC, CONFIG)])
-    again = store.creation_plan([(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG)])
-    assert isinstance(again.decided[TopicPartition("t", 0)].error, CreationRunning)
+    first, _decided = store.creation_plan([(TopicPartition("t", 0), TOPIC, CONFIG)])
+    _plan, decided = store.creation_plan([(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG)])
+    assert isinstance(decided[TopicPartition("t", 0)].error, CreationRunning)
     store.adopt_created(first, first.run(node.disk))
     assert store.create(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG).topic_id == uuid.UUID(int=6)
 
@@ -198,7 +198,7 @@ def test_folder_that_cannot_be_renamed_fails_its_creation(node):
     store = node.open()
     store.create(TopicPartition("t", 0), TOPIC, CONFIG)
     node.disk.fail_next("rename", errno.EIO, path_contains="t-0")
-    plan = store.creation_plan([(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG)])
+    plan, _decided = store.creation_plan([(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG)])
     result = plan.run(node.disk)
     assert [failure.directory for failure in result.unmovable] == ["/data"]
     assert isinstance(store.adopt_created(plan, result)[TopicPartition("t", 0)], LogDirectoryFailure)
@@ -216,22 +216,22 @@ def test_a_deleted_log_leaves_in_two_steps_and_a_restart_finishes_it(node):
     reopened = node.open()
     assert list(reopened.logs) == [TopicPartition("t", 0)]
     for leftover in reopened.report.leftovers:
-        leftover()
+        store.disk.remove_tree(leftover)
     assert name not in node.disk.names("/data")
-    remove()
+    remove.run(store.disk)
 
 
 def test_a_log_that_is_let_go_but_kept_is_put_aside_for_good(node):
     store = node.open()
     log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
-    store.delete(log, keep=True)()
+    store.delete(log, keep=True).run(node.disk)
     (name,) = [name for name in node.disk.names("/data") if name.startswith("t-0")]
     assert name.endswith("-stray")
     node.disk.kill()
     reopened = node.open()
     assert reopened.logs == {}
     for leftover in reopened.report.leftovers:
-        leftover()
+        store.disk.remove_tree(leftover)
     assert name in node.disk.names("/data")
 
 
@@ -273,7 +273,7 @@ def test_a_failed_directory_goes_offline_alone(node):
     assert store.create(TopicPartition("t", 9), TOPIC, CONFIG).directory == "/b"
     usage = store.usage()
     assert [(each.path, each.failure is None, len(each.logs)) for each in usage] == [("/a", False, 0), ("/b", True, 3)]
-    store.close_plan(5)()
+    store.close_plan(5).run(store.disk)
     assert not node.disk.exists("/a/.kafka_cleanshutdown")
     assert node.disk.read_file("/b/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":5}'
 
@@ -306,7 +306,7 @@ def test_a_failed_close_leaves_no_clean_mark(node, build):
     log.append(read_header(batch), batch, 0, 0)
     node.disk.fail_next("sync", errno.EIO, path_contains=".log")
     with pytest.raises(LogDirectoryFailure):
-        store.close_plan(5)()
+        store.close_plan(5).run(store.disk)
     assert not node.disk.exists("/data/.kafka_cleanshutdown")
 
 
@@ -315,7 +315,7 @@ def test_high_watermarks_come_back(node, build):
     log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
     batch = build([b"x", b"y"])
     log.append(read_header(batch), batch, 0, 0)
-    store.close_plan(5, {log.topic_partition: 2})()
+    store.close_plan(5, {log.topic_partition: 2}).run(store.disk)
     node.disk.kill()
     seen = []
     store = node.open(progress=lambda done, total: seen.append((done, total)))
@@ -328,7 +328,7 @@ def test_a_broken_checkpoint_costs_a_recovery_not_the_data(node, build):
     log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
     batch = build([b"x", b"y"])
     log.append(read_header(batch), batch, 0, 0)
-    store.close_plan(5)()
+    store.close_plan(5).run(store.disk)
     node.disk.kill()
     node.disk.write_file("/data/recovery-point-offset-checkpoint", b"garbage")
     store = node.open()

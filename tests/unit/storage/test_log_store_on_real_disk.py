@@ -29,7 +29,7 @@ def test_a_restart_finds_everything(tmp_path, build, clean):
         log.append(read_header(batch), memoryview(batch), 0, 0)
     bytes_before = log.read(90, 10**6, 100, at_least_one=True)
     if clean:
-        store.close_plan(4)()
+        store.close_plan(4).run(store.disk)
     store.release()
     again = open_store(tmp_path)
     assert again.report.was_clean is clean
@@ -39,12 +39,12 @@ def test_a_restart_finds_everything(tmp_path, build, clean):
     assert log.producers.describe()[0].last_sequence == 99
     expired = log.segments[:2]
     remove = log.remove_segments(expired)
-    remove()
+    remove.run(log.disk)
     log.lower_recovery_point(60)
     lower(again, log)
     log.truncate_to(60)
     assert log.append(read_header(batch), batch, 1, 0) == 60
-    again.delete(log)()
+    again.delete(log).run(again.disk)
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == []
     again.release()
 

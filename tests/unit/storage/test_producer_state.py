@@ -136,7 +136,7 @@ def damage(bench, path, position, data):
 
 
 def stop_and_damage_the_snapshot(bench):
-    bench.store.close_plan(3)()
+    bench.store.close_plan(3).run(bench.disk)
     (snapshot,) = [name for name in bench.files() if name.endswith(".snapshot")]
     damage(bench, f"/data/t-0/{snapshot}", 40, b"\xff")
     return snapshot
@@ -188,7 +188,7 @@ def test_a_snapshot_alone_that_is_damaged_is_read_back_from_the_log(make_bench):
 def test_a_damaged_log_whose_snapshot_is_good_is_served_as_before(make_bench):
     bench = make_bench()
     fill(bench)
-    bench.store.close_plan(3)()
+    bench.store.close_plan(3).run(bench.disk)
     damage(bench, LOG, 43, b"\1")
     bench.disk.kill()
     store = bench.open()

@@ -4,6 +4,8 @@ import uuid
 
 import pytest
 
+from tests.unit.storage.compaction.rounds import pieces
+from tests.unit.storage.conftest import finished
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
@@ -42,8 +44,8 @@ def filled(store, build, topic_id=TOPIC, count=3):
 def test_a_flush_that_runs_after_retention_took_its_segment_fails_nothing(store, build):
     log = filled(store, build)
     plan = log.flush_plan()
-    log.remove_segments(list(log.segments))()
-    plan.run()
+    log.remove_segments(list(log.segments)).run(log.disk)
+    plan.run(log.disk)
     log.flushed(plan)
     assert log.recovery_point == log.log_end_offset == 3
 
@@ -54,7 +56,7 @@ def test_a_flush_misses_a_segment_that_nobody_took(store, build, disk, tmp_path)
     disk.pool.close_all()
     (tmp_path / "t-0" / "00000000000000000000.log").unlink()
     with pytest.raises(LogDirectoryFailure):
-        plan.run()
+        plan.run(log.disk)
 
 
 def test_a_late_flush_of_a_deleted_topic_leaves_its_heir_alone(store, build, tmp_path):
@@ -63,8 +65,8 @@ def test_a_late_flush_of_a_deleted_topic_leaves_its_heir_alone(store, build, tmp
     plan = log.flush_plan()
     remove = store.delete(log)
     heir = filled(store, build, topic_id=uuid.UUID(int=6))
-    plan.run()
-    remove()
+    plan.run(log.disk)
+    remove.run(log.disk)
     assert not (tmp_path / "t-0" / "leader-epoch-checkpoint").exists()
     assert heir.log_end_offset == 3
 
@@ -78,29 +80,29 @@ def test_who_reads_a_replaced_segment_reads_on_until_its_files_are_removed(store
     batch = build([b"last"], keys=[b"last"])
     log.append(read_header(batch), batch, 0, 0)
     plan = log.flush_plan()
-    plan.run()
+    plan.run(log.disk)
     log.flushed(plan)
     old = log.segments[0]
     whole = old.open().read(old.size, 0)
     cold = PendingRead(log, log.plan_read(500, 50_000, 1001, at_least_one=True))
     part = log.slice(0, 100_000, 1001)
-    by_time = log.offset_for_timestamp(1000)
+    by_time = log.timestamp_search(1000)
     deletes = [
         log.replace_segments(done.replaced, done.cleaned)
-        for done in Compaction(log, cleanable(log, 1001, 0), 10**6, 0).work()
+        for done in pieces(Compaction(log, cleanable(log, 1001, 0), 10**6, 0), disk)
         if isinstance(done, Replacement)
     ]
     disk.pool.close_all()
-    assert bytes(cold.run()) in whole
-    assert read_header(cold.run()).base_offset == 500
+    assert bytes(finished(cold)) in whole
+    assert read_header(finished(cold)).base_offset == 500
     assert part is None or bytes(part) == whole[: len(part)]
-    assert by_time().offset == 0
+    assert by_time.run(log.disk).offset == 0
     assert [read_header(bytes(log.read(offset, 1, 1001, at_least_one=True))).base_offset for offset in (1, 998)] == [
         997,
         998,
     ]
     for delete in deletes:
-        delete()
+        delete.run(disk)
     disk.pool.close_all()
-    assert bytes(cold.run()) == b""
-    assert by_time().offset == 1000
+    assert bytes(finished(cold)) == b""
+    assert by_time.run(log.disk).offset == 1000

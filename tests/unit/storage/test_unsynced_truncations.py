@@ -15,7 +15,7 @@ def bench(make_bench):
     for _ in range(5):
         bench.append([b"x" * 150])
     assert len(bench.log.segments) == 3
-    bench.log.flush_plan().run()
+    bench.log.flush_plan().run(bench.disk)
     return bench
 
 
@@ -75,12 +75,12 @@ def test_append_as_follower_syncs_a_truncation_first(bench, build):
 def test_sync_of_an_earlier_truncation_does_not_count_for_a_later_one(bench):
     bench.log.truncate_to(4)
     plan = bench.log.truncation_sync_plan()
-    plan.run()
+    plan.run(bench.disk)
     bench.log.truncate_to(3)
     bench.log.truncation_synced(plan)
     assert bench.log.unsynced_truncation is not None
     plan = bench.log.truncation_sync_plan()
-    plan.run()
+    plan.run(bench.disk)
     bench.log.truncation_synced(plan)
     assert bench.log.unsynced_truncation is None
 

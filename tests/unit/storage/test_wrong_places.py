@@ -4,6 +4,8 @@ import struct
 
 import pytest
 
+from tests.unit.storage.compaction.rounds import pieces
+from tests.unit.storage.conftest import finished
 from yak.errors import ProtocolViolation
 from yak.storage.compaction import Compaction, Uncleanable, cleanable
 from yak.storage.recovery import DamagedLog, is_incomplete_write
@@ -84,7 +86,7 @@ def test_a_read_gives_no_batch_that_stands_where_another_is(make_bench, other, c
     bench.log.tail = bench.log.cursors = None
     bench.disk.cached_bytes = None if cached else 0
     data = bench.log.read(3, size, 6, at_least_one=True)
-    assert not (data.run() if hasattr(data, "run") else data)
+    assert not finished(data)
 
 
 def test_a_read_of_a_compacted_log_passes_gaps_and_no_step_back(make_bench, build):
@@ -97,7 +99,7 @@ def test_a_read_of_a_compacted_log_passes_gaps_and_no_step_back(make_bench, buil
     damage(bench, size, bench.disk.peek(FIRST, 0)[:size])
     bench.log.tail = bench.log.cursors = None
     data = bench.log.read(15, size, 21, at_least_one=True)
-    assert not (data.run() if hasattr(data, "run") else data)
+    assert not finished(data)
 
 
 @pytest.mark.parametrize("at", range(16))
@@ -105,7 +107,7 @@ def test_an_index_that_says_what_is_not_so_is_not_believed(make_bench, at):
     bench = make_bench(index_interval_bytes=150)
     fill(bench, 30)
     whole = bench.read_all()
-    bench.store.close_plan(1)()
+    bench.store.close_plan(1).run(bench.disk)
     path = "/data/t-0/00000000000000000000.index"
     entries = bytearray(bench.disk.read_file(path))
     entries[at] ^= 1 << at % 8
@@ -152,7 +154,7 @@ def test_a_log_whose_batch_is_said_to_reach_beyond_the_file_is_neither_cut_nor_p
     assert (bench.log.log_end_offset, bench.log.size_bytes) == (6, 6 * size)
     bench.log.roll(0)
     bench.append()
-    assert not bytes(bench.log.read(4, 10_000, 7, at_least_one=True).run())
+    assert not bytes(finished(bench.log.read(4, 10_000, 7, at_least_one=True)))
 
 
 def test_a_compacted_log_is_not_cut_where_something_else_stands_that_looks_like_a_gap(make_bench):
@@ -194,4 +196,4 @@ def test_compaction_does_not_take_a_batch_for_one_that_belongs_there(make_bench)
     size = len(whole) // 6
     damage(bench, 4 * size, whole[:size])
     with pytest.raises(Uncleanable, match="offset 0 is outside the segment"):
-        list(Compaction(bench.log, cleanable(bench.log, 7, 0), 10**6, 0).work())
+        list(pieces(Compaction(bench.log, cleanable(bench.log, 7, 0), 10**6, 0), bench.disk))

@@ -17,6 +17,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
+from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.ids import Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
@@ -110,9 +111,9 @@ def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked:
         answer["offset"] = log.log_start_offset
         answer["leader_epoch"] = log.epochs.epoch_for(log.log_start_offset)
     elif timestamp == MAX_TIMESTAMP:
-        return log.offset_of_max_timestamp()
+        return log.max_timestamp_search()
     elif timestamp >= 0:
-        return log.offset_for_timestamp(timestamp)
+        return log.timestamp_search(timestamp)
     return None
 
 
@@ -144,20 +145,15 @@ class OffsetSearch(DelayedOperation):
         self._is_found = False
         self._searches = searches
 
-        def work() -> list[Any]:
-            return [_attempt(search) for _answer, _partition, search in searches]
-
         def done(result: Any, error: BaseException | None) -> None:
             self._is_found = True
             self._found, self._error = result or [], error
-            for (_answer, partition, _search), found in zip(searches, self._found, strict=False):
+            for found in self._found:
                 if isinstance(found, LogDirectoryFailure):
                     broker.offline_replicas.directory_failed(found)
-                elif isinstance(found, OSError) and partition.log is not None:
-                    broker.offline_replicas.directory_failed(LogDirectoryFailure(partition.log.directory, found))
             broker.purgatory.complete(self)
 
-        broker.jobs.run("read", work, done)
+        broker.jobs.run("read", Together(tuple(search for _answer, _partition, search in searches)), done)
 
     def is_done(self) -> bool:
         """Whether the job is done."""
@@ -178,19 +174,10 @@ class OffsetSearch(DelayedOperation):
         return Now(self._fields)
 
 
-def _attempt(search: Any) -> Any:
-    try:
-        return search()
-    except ProtocolViolation as violation:
-        return PeerError(ErrorCode.corrupt_message, str(violation))
-    except (OSError, LogDirectoryFailure) as error:
-        return error
-
-
 def _fill(call: Call, answer: Fields, partition: Partition, found: Any) -> None:
-    if isinstance(found, PeerError):
-        answer["error_code"] = found.error_code
-    elif isinstance(found, (OSError, LogDirectoryFailure)):
+    if isinstance(found, ProtocolViolation):
+        answer["error_code"] = ErrorCode.corrupt_message
+    elif isinstance(found, LogDirectoryFailure):
         answer["error_code"] = ErrorCode.kafka_storage_error
     elif found is not None and found.offset < _end(call, partition):
         answer["timestamp"], answer["offset"], answer["leader_epoch"] = (

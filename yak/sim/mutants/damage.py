@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from yak.coordination import loader
+from yak.coordination.loader import CoordinatorLoader
 from yak.errors import ProtocolViolation
 from yak.protocol.record_batch import read_header
 from yak.replication.damaged_replicas import DamagedReplicas
@@ -24,7 +24,12 @@ def _follower_believes(swaps: Swaps) -> None:
 
 
 def _coordinator_believes(swaps: Swaps) -> None:
-    swaps.put(loader, "compute_crc", _believe)
+    real = CoordinatorLoader._on_read  # noqa: SLF001
+
+    def on_read(self: CoordinatorLoader, result: Any, error: Any) -> None:
+        real(self, None if result is None else result._replace(damage=None), error)
+
+    swaps.put(CoordinatorLoader, "_on_read", on_read)
 
 
 def _cut_what_is_damaged(swaps: Swaps) -> None:

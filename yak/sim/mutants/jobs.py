@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from yak.ports.disk import Disk
 from yak.replication.truncation import Truncation, Truncations
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.flush import FlushPlan
@@ -10,9 +11,9 @@ from yak.storage.flush import FlushPlan
 def _flush_counts_later_appends(swaps: Swaps) -> None:
     real = FlushPlan.run
 
-    def run(self: FlushPlan) -> None:
+    def run(self: FlushPlan, disk: Disk) -> None:
         covers_all = self._log.active is self._active
-        real(self)
+        real(self, disk)
         if covers_all:
             self.up_to_offset = self._log.log_end_offset
 

@@ -14,6 +14,7 @@ from yak.storage.log_store import LogStore
 from yak.storage.producer_state import ProducerState
 from yak.storage.reader import PendingRead
 from yak.storage.recovery import Recovery
+from yak.storage.segment import FilesRemoval
 
 
 def _follower_acks_unflushed(swaps: Swaps) -> None:
@@ -80,7 +81,7 @@ def _records_come_back(swaps: Swaps) -> None:
         return held
 
     swaps.put(LogStore, "planned_log", planned)
-    swaps.put(LogStore, "delete", lambda _self, _log, **_named: lambda: None)
+    swaps.put(LogStore, "delete", lambda _self, _log, **_named: FilesRemoval(()))
 
 
 def _expire_what_is_not_due(swaps: Swaps) -> None:
@@ -91,7 +92,7 @@ def _expire_what_is_not_due(swaps: Swaps) -> None:
 
 
 def _read_nothing_cold(swaps: Swaps) -> None:
-    swaps.put(PendingRead, "run", lambda _self: b"")
+    swaps.put(PendingRead, "take", lambda _self, _result: b"")
 
 
 def _tell_sessions_nothing(swaps: Swaps) -> None:

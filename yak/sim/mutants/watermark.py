@@ -7,6 +7,7 @@ from typing import Any
 
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.partitions.leader_appends import LeaderAppends
+from yak.ports.disk import Disk
 from yak.replication.partition import Partition
 from yak.sim.checks import strong_isr
 from yak.sim.mutants.mutant import Mutant, Swaps
@@ -74,11 +75,11 @@ def _follow_blindly(swaps: Swaps) -> None:
 def _sync_again(swaps: Swaps) -> None:
     real = FlushPlan.run
 
-    def run_twice(self: FlushPlan) -> None:
+    def run_twice(self: FlushPlan, disk: Disk) -> None:
         try:
-            real(self)
+            real(self, disk)
         except LogDirectoryFailure:
-            real(self)
+            real(self, disk)
 
     swaps.put(FlushPlan, "run", run_twice)
 
@@ -117,7 +118,7 @@ def _sync_in_step(swaps: Swaps) -> None:
     def flush_plan(self: Log, *, include_active: bool = True) -> FlushPlan:
         plan = real(self, include_active=include_active)
         with suppress(LogDirectoryFailure):
-            plan.run()
+            plan.run(self.disk)
         return plan
 
     swaps.put(Log, "flush_plan", flush_plan)

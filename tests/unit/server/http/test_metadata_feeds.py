@@ -69,12 +69,13 @@ def make(tmp_path, monkeypatch):
     monkeypatch.setattr(image_log, "MAX_RECORDS", 1)
 
     def build(store, copied, *, snapshot_at=0):
-        log, _image = image_log.ImageLog.open(RealDisk(max_open_files=16), f"{tmp_path}/{METADATA_FOLDER}")
+        disk = RealDisk(max_open_files=16)
+        log, _image = image_log.ImageLog.open(disk, f"{tmp_path}/{METADATA_FOLDER}")
         if snapshot_at:
-            log.append(records(snapshot_at))()
-            log.compaction(Image().apply_all(records(snapshot_at))[0])()
+            log.append(records(snapshot_at)).run(disk)
+            log.compaction(Image().apply_all(records(snapshot_at))[0]).run(disk)
         if copied:
-            log.append(copied)()
+            log.append(copied).run(disk)
         log.close()
         broker = SimpleNamespace(
             image=Image().apply_all(records())[0],

@@ -2,7 +2,7 @@
 
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import walk_records
-from yak.storage.compaction import Compaction, Replacement, cleanable
+from yak.storage.compaction import Compaction, CompactionPiece, CompactionResult, Replacement, cleanable
 
 MAP_BYTES = 10_000_000
 
@@ -24,17 +24,24 @@ def compact(bench, *, now_ms=0, map_bytes=MAP_BYTES, high_watermark=None, flush=
 
 def run_round(log, scope, map_bytes, now_ms):
     """The same of what is given by `scope`."""
-    compaction = Compaction(log, scope, map_bytes, now_ms)
-    for done in compaction.work():
+    for done in pieces(Compaction(log, scope, map_bytes, now_ms), log.disk):
         if isinstance(done, Replacement):
-            log.replace_segments(done.replaced, done.cleaned)()
-    log.cleaned_offset = compaction.result.end_offset
-    return compaction.result
+            log.replace_segments(done.replaced, done.cleaned).run(log.disk)
+    log.cleaned_offset = done.end_offset
+    return done
+
+
+def pieces(compaction, disk):
+    """What the pieces of a round return, up to its result."""
+    plan = CompactionPiece(compaction)
+    while not isinstance(done := plan.run(disk), CompactionResult):
+        yield done
+    yield done
 
 
 def swap_all(log):
     """A round whose old files are not deleted yet; the jobs that will."""
-    work = Compaction(log, cleanable(log, log.log_end_offset, 0), MAP_BYTES, 0).work()
+    work = pieces(Compaction(log, cleanable(log, log.log_end_offset, 0), MAP_BYTES, 0), log.disk)
     return [log.replace_segments(done.replaced, done.cleaned) for done in work if isinstance(done, Replacement)]
 
 

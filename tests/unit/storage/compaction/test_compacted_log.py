@@ -1,7 +1,7 @@
 """A log after its compaction: what readers, truncations, restarts and followers find."""
 
 from tests.unit.storage.compaction.rounds import compact, put, records, swap_all
-from tests.unit.storage.conftest import write_checkpoint
+from tests.unit.storage.conftest import finished, write_checkpoint
 from yak.storage.compaction import cleanable
 
 
@@ -31,16 +31,16 @@ def test_readers_of_the_old_files_read_on(make_bench):
     log = bench.log
     whole = bench.read_all()
     part = log.slice(0, 90_000, log.log_end_offset)
-    by_time = log.offset_for_timestamp(1000)
+    by_time = log.timestamp_search(1000)
     bench.disk.cached_bytes = 0
     pending = log.read(0, 90_000, log.log_end_offset, at_least_one=True)
     bench.disk.cached_bytes = None
     deletes = swap_all(log)
     assert bytes(part) == whole[: len(part)]
-    assert bytes(pending.run()) == whole[: len(part)]
-    assert by_time().offset == 0
+    assert bytes(finished(pending)) == whole[: len(part)]
+    assert by_time.run(bench.disk).offset == 0
     for delete in deletes:
-        delete()
+        delete.run(bench.disk)
     assert [name for name in bench.files() if "deleted" in name] == []
     assert len(records(bench)) == 4
 
@@ -55,7 +55,7 @@ def test_two_swaps_within_the_delay_leave_each_others_old_files_alone(bench):
         bench.flush()
         deletes += swap_all(bench.log)
     set_aside = [name for name in bench.files() if name.endswith(".deleted")]
-    deletes[0]()
+    deletes[0].run(bench.disk)
     left = [name for name in bench.files() if name.endswith(".deleted")]
     assert left
     assert set(left) < set(set_aside)
@@ -85,7 +85,7 @@ def test_recreated_topic_does_not_inherit_the_cleaned_offset(bench):
     bench.log.roll(0)
     compact(bench)
     write_checkpoint(bench.store)
-    bench.store.delete(bench.log)()
+    bench.store.delete(bench.log).run(bench.disk)
     bench.log = bench.store.create(bench.partition, bench.topic_id, bench.config)
     bench.reopen(checkpoint=False)
     assert bench.log.cleaned_offset is None

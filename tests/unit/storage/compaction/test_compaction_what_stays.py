@@ -165,9 +165,9 @@ def test_indexes_of_a_cleaned_segment_are_those_that_a_rebuild_makes(bench):
     assert [bench.content(name) for name in names] == made
     newest = bench.log.segments[0]
     assert (newest.max_timestamp, newest.max_timestamp_offset) == (segment.max_timestamp, segment.max_timestamp_offset)
-    found = bench.log.offset_for_timestamp(55)()
+    found = bench.log.timestamp_search(55).run(bench.disk)
     assert found.timestamp >= 55
-    assert bench.log.offset_of_max_timestamp()().timestamp == max(
+    assert bench.log.max_timestamp_search().run(bench.disk).timestamp == max(
         header.max_timestamp for header in batches(bench) if header.records_count
     )
 

@@ -17,6 +17,7 @@ from yak.server.http.metrics import rendering as module
 from yak.server.http.metrics.rendering import MetricsLimits, Rendering
 from yak.server.latencies import Latencies
 from yak.server.shell import Shell
+from yak.sim.disk import SimDisk
 from yak.sim.rig import Rig
 
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0"
@@ -31,7 +32,7 @@ def with_rendering(test: Callable[[Rig, Rendering], Awaitable[None]], **limits: 
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            shell = Shell(broker, nursery, latencies=Latencies(broker.counters))
+            shell = Shell(broker, nursery, disk=SimDisk(), latencies=Latencies(broker.counters))
             broker_client = BrokerClient(broker, shell.in_process)
             context = Context(shell, broker, broker_client, http_port=1, host="127.0.0.1", advertised_host="localhost")
             with trio.fail_after(20):
