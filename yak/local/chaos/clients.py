@@ -115,4 +115,4 @@ class Clients:
         return Reader(number, self._bootstrap, self._partitions, self._recorder, rng)
 
     def _member(self) -> Member:
-        return Member(self._next(), self._bootstrap, self._topics, self.group, self._recorder)
+        return Member(f"member-{self._next()}", self._bootstrap, self._topics, self.group, self._recorder)

@@ -1,36 +1,57 @@
-"""Consumers of a run that share a group: each starts at the group's committed offsets, and commits its progress."""
+"""Consumers that share a group: each starts at the group's committed offsets, and commits its progress."""
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from yak.local.chaos.readers import close, consumer_config, take
+from yak.local.chaos.readers import POLL_SECONDS, close, consumer_config, take
 from yak.local.chaos.recorder import Recorder
 from yak.sim.history_checker.history import Outcome
 
 SESSION_MS: Final = 6_000
-_COMMIT_SECONDS: Final = 1.0
+COMMIT_SECONDS: Final = 1.0
+COOPERATIVE: Final = "cooperative-sticky"
+"""The assignor with which a rebalance does not revoke partitions that stay (KIP-429)."""
 _ASK_SECONDS: Final = 8.0
 
 
 class Member:
-    """One member in its own thread. It commits once a second, and when a partition is revoked."""
+    """One member in its own thread. It commits at an interval, and when a partition is revoked.
 
-    def __init__(self, number: int, bootstrap: str, topics: Sequence[str], group: str, recorder: Recorder) -> None:
+    The next commit repeats one that failed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bootstrap: str,
+        topics: Sequence[str],
+        group: str,
+        recorder: Recorder,
+        *,
+        poll_seconds: float = POLL_SECONDS,
+        commit_seconds: float = COMMIT_SECONDS,
+        config: Mapping[str, object] | None = None,
+    ) -> None:
+        """`config` has more settings of the consumer."""
         import confluent_kafka
 
-        self.name = f"member-{number}"
+        self.name = name
         self._topics = list(topics)
         self._group = group
         self._recorder = recorder
+        self._poll_seconds = poll_seconds
+        self._commit_seconds = commit_seconds
         self._stopping = threading.Event()
         self._read: dict[str, int] = {}
         """Next offsets that are not committed yet."""
         self._consumer: Any = confluent_kafka.Consumer(
             consumer_config(bootstrap, self.name, group)
             | {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 1_000, "auto.offset.reset": "earliest"}
+            | dict(config or {})
         )
+        self._is_cooperative = dict(config or {}).get("partition.assignment.strategy") == COOPERATIVE
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
@@ -53,27 +74,30 @@ class Member:
         self._consumer.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
         committed_at = time.monotonic()
         while not self._stopping.is_set():
-            self._read |= take(self._consumer, self.name, self._recorder)
-            if self._read and time.monotonic() - committed_at > _COMMIT_SECONDS:
+            # A rebalance during the poll replaces `_read`, so the poll comes first.
+            found = take(self._consumer, self.name, self._recorder, self._poll_seconds)
+            self._read |= found
+            if self._read and time.monotonic() - committed_at > self._commit_seconds:
                 self._commit()
                 committed_at = time.monotonic()
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         import confluent_kafka
 
+        assign = consumer.incremental_assign if self._is_cooperative else consumer.assign
         asked_at = self._recorder.now()
         try:
             found = consumer.committed(partitions, timeout=_ASK_SECONDS)
         except confluent_kafka.KafkaException:
             # librdkafka retries this by itself; the start offsets are not known here.
             self._recorder.assigned(self.name, {_name(each): None for each in partitions}, group=self._group)
-            consumer.assign(partitions)
+            assign(partitions)
             return
         known = {_name(each): None if each.error else max(-1, each.offset) for each in found}
         self._recorder.assigned(self.name, known, group=self._group, asked_at=asked_at)
         for each in found:
             each.offset = each.offset if each.offset >= 0 else confluent_kafka.OFFSET_STORED
-        consumer.assign(found)
+        assign(found)
 
     def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
         self._commit()
@@ -101,12 +125,14 @@ class Member:
         except (confluent_kafka.KafkaException, RuntimeError):
             # Even a definite error is recorded as unknown: an earlier try of the same request may have succeeded.
             self._recorder.committed(self.name, self._group, invoked, offsets, Outcome.INFO)
+            self._read = offsets
             return
         good = {_name(each): each.offset for each in done if each.error is None}
         bad = {name: offset for name, offset in offsets.items() if name not in good}
         self._recorder.committed(self.name, self._group, invoked, good, Outcome.OK)
         if bad:
             self._recorder.committed(self.name, self._group, invoked, bad, Outcome.INFO)
+            self._read = bad
 
 
 def _name(partition: Any) -> str:

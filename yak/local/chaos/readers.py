@@ -11,7 +11,7 @@ from yak.local.chaos.recorder import Recorder
 from yak.sim.seeded_random import SeededRandom
 
 _POLL_MESSAGES: Final = 500
-_POLL_SECONDS: Final = 0.2
+POLL_SECONDS: Final = 0.2
 _LASTS_SECONDS: Final = (8, 20)
 _BACK_MAX: Final = 2_000
 _CLOSE_SECONDS: Final = 10.0
@@ -37,7 +37,7 @@ def consumer_config(bootstrap: str, client_id: str, group: str) -> dict[str, Any
     }
 
 
-def take(consumer: Any, process: str, recorder: Recorder, seconds: float = _POLL_SECONDS) -> dict[str, int]:
+def take(consumer: Any, process: str, recorder: Recorder, seconds: float = POLL_SECONDS) -> dict[str, int]:
     """Poll once and record it; return the next offset of each partition with records."""
     invoked = recorder.now()
     good: list[Any] = []

@@ -114,10 +114,10 @@ class Recorder:
             offsets.append(message.offset())
             values.append(self._content(message.value()))
         runs = tuple(Run(name, *columns) for name, columns in found.items())
-        with self._lock:
-            self.polled += sum(len(run.offsets) for run in runs)
-            if runs:
-                self._history.add(Poll(process, invoked, self.now(), runs))
+        if runs:
+            with self._lock:
+                self.polled += sum(len(run.offsets) for run in runs)
+            self.add(Poll(process, invoked, self.now(), runs))
         return {run.partition: run.offsets[-1] + 1 for run in runs}
 
     def assigned(
@@ -125,17 +125,18 @@ class Recorder:
         group: str | None = None, asked_at: float | None = None,
     ) -> None:  # fmt: skip
         """Record a consumer's assignment with its start offsets, and the revoked partitions."""
-        self._add(Assign(process, self.now() if asked_at is None else asked_at, dict(starts), dropped, group))
+        self.add(Assign(process, self.now() if asked_at is None else asked_at, dict(starts), dropped, group))
 
     def committed(self, process: str, group: str, invoked: float, offsets: Mapping[str, int], outcome: Outcome) -> None:
         """Record the outcome of a commit."""
-        self._add(Commit(process, group, invoked, self.now(), outcome, dict(offsets)))
+        self.add(Commit(process, group, invoked, self.now(), outcome, dict(offsets)))
 
     def read_to_the_end(self, process: str, ends: Mapping[str, int]) -> None:
         """Record that this process read everything up to these ends after all was settled."""
-        self._add(Final(process, dict(ends)))
+        self.add(Final(process, dict(ends)))
 
-    def _add(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
+        """Add an event."""
         with self._lock:
             self._history.add(event)
 

@@ -13,8 +13,9 @@ from yak.client.replica_offsets import read_metadata
 from yak.errors import YakError
 from yak.ids import NodeId, Offset
 from yak.local.bench.pauses import longest_pause, worst
+from yak.local.chaos.members import COOPERATIVE
 from yak.local.cluster import UpSettings
-from yak.local.demo.group_member import ASSIGNOR, COMMIT_SECONDS, HEARTBEAT_MS, MemberProcess, MemberSettings
+from yak.local.demo.group_member import COMMIT_SECONDS, HEARTBEAT_MS, MemberProcess, MemberSettings
 from yak.local.demo.group_view import (
     GroupView,
     Handover,
@@ -272,7 +273,7 @@ class GroupsScenario(Scenario):
                 "members": MEMBERS,
                 "session_timeout_ms": session_ms,
                 "heartbeat_interval_ms": HEARTBEAT_MS,
-                "assignor": ASSIGNOR,
+                "assignor": COOPERATIVE,
             },
             "brokers": BROKERS,
             "min_insync_replicas": MIN_ISR,
