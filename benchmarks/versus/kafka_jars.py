@@ -24,6 +24,9 @@ POM = """\
   <dependencies>
     <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
     <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-runtime</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-file</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-mirror</artifactId><version>{version}</version></dependency>
     <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.4</version></dependency>
   </dependencies>
 </project>
@@ -66,17 +69,18 @@ def kafka_jars(cache: Path, version: str) -> Path:
     Raises Missing where there is no Maven or Maven Central cannot be reached, Refused where that does not have it.
     """
     libs = cache / version / "libs"
-    complete = cache / version / "complete"
-    if complete.exists():
+    wanted = POM.format(version=version)
+    complete = cache / version / "complete.xml"
+    if complete.exists() and complete.read_text() == wanted:
         return libs
     if shutil.which("mvn") is None:
         raise Missing("Maven (mvn) is not on PATH: it fetches Apache Kafka from Maven Central")
     libs.mkdir(parents=True, exist_ok=True)
     pom = cache / version / "pom.xml"
-    pom.write_text(POM.format(version=version))
+    pom.write_text(wanted)
     copy = ["dependency:copy-dependencies", f"-DoutputDirectory={libs.resolve()}", "-DincludeScope=runtime"]
     done = subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *copy], capture_output=True, text=True, check=False)
     if done.returncode:
         raise not_fetched(f"Kafka {version}", done.stdout + done.stderr)
-    complete.touch()
+    pom.rename(complete)
     return libs

@@ -1,0 +1,133 @@
+"""Kafka Connect in distributed mode: a file to a topic to a file, while a broker and the worker are killed."""
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from yak.local import ports
+from yak.testing.cluster import Cluster
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.append(str(ROOT / "benchmarks"))
+
+from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
+
+pytestmark = [pytest.mark.jvm, pytest.mark.thorough, pytest.mark.timeout(400)]
+SETTINGS = """\
+bootstrap.servers={bootstrap}
+group.id=connect
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.storage.StringConverter
+config.storage.topic=connect-configs
+offset.storage.topic=connect-offsets
+offset.storage.partitions=5
+status.storage.topic=connect-status
+offset.flush.interval.ms=500
+plugin.path={libs}
+plugin.discovery=service_load
+listeners=http://127.0.0.1:{port}
+"""
+
+
+class Worker:
+    """One Connect worker; its port stays the same over a kill and a start."""
+
+    def __init__(self, folder: Path, libs: Path, bootstrap: str) -> None:
+        self._log = folder / "connect.log"
+        self.port = ports.find_free("127.0.0.1")
+        settings = folder / "worker.properties"
+        settings.write_text(SETTINGS.format(bootstrap=bootstrap, libs=libs, port=self.port))
+        main = "org.apache.kafka.connect.cli.ConnectDistributed"
+        self._command = ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", main, str(settings)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        wait_until(lambda: self.get("/connectors") is not None, 120, self.said)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")[-3000:]
+
+    def get(self, path: str) -> Any:
+        """The answer; None while the worker does not answer yet."""
+        assert self._process is not None
+        assert self._process.poll() is None, self.said()
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+                return json.load(answer)
+        except (urllib.error.URLError, OSError):
+            return None
+
+    def create(self, name: str, **config: str) -> None:
+        body = json.dumps({"name": name, "config": {key.replace("_", "."): value for key, value in config.items()}})
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/connectors", body.encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert answer.status == 201
+
+
+def wait_until(holds: Callable[[], bool], seconds: float, said: Callable[[], str]) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, said()
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def worker(yak_cluster: Cluster, tmp_path: Path) -> Iterator[Worker]:
+    try:
+        java_version()
+        libs = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    found = Worker(tmp_path, libs, yak_cluster.bootstrap)
+    found.start()
+    try:
+        yield found
+    finally:
+        found.kill()
+
+
+@pytest.mark.yak(brokers=3)
+def test_connect_copies_every_line_once_through_a_killed_broker_and_a_killed_worker(
+    yak_cluster: Cluster, worker: Worker, tmp_path: Path
+) -> None:
+    lines, copied = tmp_path / "in.txt", tmp_path / "out.txt"
+
+    def write(numbers: range) -> None:
+        with lines.open("a") as file:
+            file.writelines(f"{number}\n" for number in numbers)
+
+    def copies() -> list[str]:
+        return copied.read_text().splitlines() if copied.exists() else []
+
+    write(range(1000))
+    package = "org.apache.kafka.connect.file."
+    worker.create("source", connector_class=f"{package}FileStreamSourceConnector", file=str(lines), topic="lines")
+    worker.create("sink", connector_class=f"{package}FileStreamSinkConnector", file=str(copied), topics="lines")
+    wait_until(lambda: len(copies()) >= 1000, 90, worker.said)
+    yak_cluster.kill(yak_cluster.leader_of("connect-configs"))
+    write(range(1000, 2000))
+    wait_until(lambda: len(copies()) >= 2000, 90, worker.said)
+    assert copies() == [str(number) for number in range(2000)]
+    time.sleep(2)  # its offsets are flushed every 0.5 s
+    worker.kill()
+    write(range(2000, 2500))
+    worker.start()
+    wait_until(lambda: len(copies()) >= 2500, 120, worker.said)
+    assert copies() == [str(number) for number in range(2500)]
