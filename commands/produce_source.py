@@ -38,6 +38,13 @@ class Source:
         self.kept_rows = 0
         self.is_tee = request.tee
         self.format = _format_of(request)
+        if request.key_separator is not None and self.format != "lines":
+            raise UsageError(
+                "usage",
+                f"--key-separator splits lines, and the format is {self.format}",
+                why="a column or a field names the key there",
+                try_=("--csv-key COLUMN", "--format lines"),
+            )
         name = request.file if request.file not in (None, "-") else "stdin"
         self.rejected_path = f"{name}.rejected.csv"
         self.checkpoint: Checkpoint | None = None
@@ -218,6 +225,8 @@ def _format_of(request: "Request") -> str:
         or request.csv_partition
     ):
         return "csv"
+    if request.key_separator is not None:
+        return "lines"
     return BY_EXTENSION.get(os.path.splitext(request.file or "")[1].lower(), "lines")
 
 

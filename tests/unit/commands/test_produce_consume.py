@@ -105,6 +105,16 @@ def test_what_consume_prints_produce_takes_back_unchanged(yak, topic, cluster, t
     assert sorted(first, key=str) == sorted(second, key=str)
 
 
+def test_a_key_separator_makes_a_file_lines_and_no_other_format_takes_it(yak, topic, tmp_path):
+    (tmp_path / "o.tsv").write_text("u1\t1\nu2\t2\n")
+    ran = yak("produce", topic, "-f", "o.tsv", "-K", "\\t", "--dry-run", "-o", "json")
+    assert ran.code == 0, ran.err
+    assert '"key": "u1"' in ran.out
+    ran = yak("produce", topic, "-f", "o.tsv", "-K", "\\t", "--format", "csv")
+    assert ran.code == 2
+    assert "--key-separator splits lines, and the format is csv" in ran.err
+
+
 def test_csv_rows_are_mapped_and_bad_ones_set_aside(yak, topic, tmp_path):
     (tmp_path / "o.csv").write_text("\ufeffid;total;src\nu1;12;web\nu2;13\nu3;14;app\n")
     ran = yak("produce", topic, "-f", "o.csv", "--csv-key", "id", "--csv-header", "src=source")
