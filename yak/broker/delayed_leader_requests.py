@@ -44,21 +44,18 @@ class LeaderRequests:
     ) -> Outcome:
         """Answer with the leaders of these topics, once suspected brokers are fenced or cleared and named brokers
         probed."""
-        return _Question(self, call, topics, answer).look()
+        return DelayedLeaderRequest(self, call, topics, answer).look()
 
     def answer_probe(self, call: Call, offset: MetadataOffset, answer: Callable[[], Outcome]) -> Outcome:
         """Answer another broker's probe once this broker's image is as new as its own."""
         return Later(DelayedProbeAnswer(self, call, offset, answer))
 
 
-class _Question:
-    """One request for leaders, and its answer.
+class DelayedLeaderRequest(DelayedOperation):
+    """A request for leaders: it waits while one of them is suspected, then until each named broker answered a probe or
+    lost its connection."""
 
-    Methods instead of nested functions that refer to each other: those form a cycle that only the garbage collector
-    frees. Each Metadata request made one, and a collection stops every client.
-    """
-
-    __slots__ = ("_topics", "answer", "call", "requests")
+    __slots__ = ("_answer", "_outstanding", "_probes", "_requests", "_topics")
 
     def __init__(
         self,
@@ -67,52 +64,58 @@ class _Question:
         topics: Callable[[], Iterable[TopicInfo]],
         answer: Callable[[], Outcome],
     ) -> None:
-        self.requests, self.call, self._topics, self.answer = requests, call, topics, answer
+        super().__init__(call, DECISION_MS_MAX)
+        self._requests, self._topics, self._answer = requests, topics, answer
+        self._probes: list[LivenessProbes] = []
+        """Empty while the request waits for the decision on suspected leaders."""
+        self._outstanding: dict[NodeId, None] = {}
+        """The brokers whose probes are not answered yet."""
 
     def look(self) -> Outcome:
         """Wait for the decision on suspected leaders, then for the liveness probes of the named brokers; then
         answer."""
-        if self.is_open():
-            return Later(DelayedByElection(self))
+        if self._is_open():
+            self._probes, self.timeout_ms = [], DECISION_MS_MAX
+            self._requests.suspected_brokers.wait(self)
+            return Later(self)
         leaders = dict.fromkeys(info.leader for topic in self._topics() for info in topic.partitions)
-        probes = self.requests.failure_watch.probes(leaders)
-        return Later(DelayedByProbes(self, probes)) if probes else self.answer()
+        self._probes, self.timeout_ms = self._requests.failure_watch.probes(leaders), PROBE_MS_MAX
+        if not self._probes:
+            return self._answer()
+        self._outstanding = {each.node_id: None for each in self._probes}
+        for each in self._probes:
+            each.send(self)
+        return Later(self)
 
-    def is_open(self) -> bool:
-        """Whether a requested leader is suspected."""
-        return self.requests.suspected_brokers.lead(self._topics())
+    def _is_open(self) -> bool:
+        return self._requests.suspected_brokers.lead(self._topics())
 
-    def decide(self) -> Outcome:
-        """Wait again if a leader became suspected during the probes, unless the request waited for too long."""
-        is_late = self.requests.context.clock.now_ms - self.call.now_ms >= DECISION_MS_MAX
-        return self.look() if self.is_open() and not is_late else self.answer()
-
-
-class DelayedByElection(DelayedOperation):
-    """A request for leaders of which one is suspected, until the question is no longer open."""
-
-    __slots__ = ("_question",)
-
-    def __init__(self, question: _Question) -> None:
-        super().__init__(question.call, DECISION_MS_MAX)
-        self._question = question
-        question.requests.suspected_brokers.wait(self)
+    def on_probed(self, node_id: NodeId, *, lives: bool) -> None:  # noqa: ARG002
+        """One broker answered, or lost its connection."""
+        self._outstanding.pop(node_id, None)
+        if not self._outstanding:
+            self._requests.purgatory.complete(self)
 
     def is_done(self) -> bool:
-        """Whether no requested leader is suspected any more."""
-        return not self._question.is_open()
+        """Whether the leaders are decided, or no probe is outstanding."""
+        return not self._outstanding if self._probes else not self._is_open()
 
     def answer(self) -> Outcome:
-        """Decided: probe the new leaders, whose images may be older."""
-        return self._question.look()
+        """Decided: probe the new leaders, whose images may be older. Probed: answer from the current state."""
+        if not self._probes:
+            return self.look()
+        is_late = self._requests.context.clock.now_ms - self.call.now_ms >= DECISION_MS_MAX
+        return self.look() if self._is_open() and not is_late else self._answer()
 
     def on_expiration(self) -> Outcome:
-        """Answer after the time-out; the answer names no suspected leader."""
-        return self._question.answer()
+        """Not decided in time: the answer names no suspected leader. Or a connected broker is silent."""
+        return self.answer() if self._probes else self._answer()
 
     def leave(self) -> None:
-        """Remove this request from the waiters."""
-        self._question.requests.suspected_brokers.forget(self)
+        """Remove this request from the waiters and from the probes."""
+        self._requests.suspected_brokers.forget(self)
+        for each in self._probes:
+            each.forget(self)
 
 
 class DelayedProbeAnswer(DelayedOperation):
@@ -142,40 +145,3 @@ class DelayedProbeAnswer(DelayedOperation):
     def leave(self) -> None:
         """Remove this probe from the waiters."""
         self._requests.suspected_brokers.forget(self)
-
-
-class DelayedByProbes(DelayedOperation):
-    """A request whose answer names brokers, delayed until each answered a probe or lost its connection."""
-
-    __slots__ = ("_outstanding", "_probes", "_question")
-
-    def __init__(self, question: _Question, probes: list[LivenessProbes]) -> None:
-        super().__init__(question.call, PROBE_MS_MAX)
-        self._question = question
-        self._probes = probes
-        self._outstanding = {each.node_id: None for each in probes}
-        for each in probes:
-            each.send(self)
-
-    def on_probed(self, node_id: NodeId, *, lives: bool) -> None:  # noqa: ARG002
-        """One broker answered, or lost its connection."""
-        self._outstanding.pop(node_id, None)
-        if not self._outstanding:
-            self._question.requests.purgatory.complete(self)
-
-    def is_done(self) -> bool:
-        """Whether no probe is outstanding."""
-        return not self._outstanding
-
-    def answer(self) -> Outcome:
-        """Answer from the current state."""
-        return self._question.decide()
-
-    def on_expiration(self) -> Outcome:
-        """A connected broker is silent: answer from the current state."""
-        return self._question.decide()
-
-    def leave(self) -> None:
-        """Remove this request from the probes."""
-        for each in self._probes:
-            each.forget(self)

@@ -94,7 +94,7 @@ class Purgatory:
             self._context.timers.arm(self, self._armed_ms, self._expire_due)
 
     def _delay(self, operation: DelayedOperation) -> None:
-        operation.finished = False  # a fetch that reads from the device waits again
+        operation.finished = False  # it may wait again: a fetch for the device, a request for leaders for probes
         operation.call.delayed = operation
         due_ms = self._timeouts.add(operation, self.now_ms)
         if due_ms < self._armed_ms:
