@@ -24,6 +24,7 @@ from yak.broker.delayed_leader_requests import LeaderRequests
 from yak.broker.fetches import Fetches
 from yak.broker.large_requests import LargeRequests
 from yak.broker.purgatory import Purgatory
+from yak.broker.topic_creation import TopicCreation
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image
 from yak.cluster.image_log import ImageLog
@@ -133,6 +134,9 @@ class Broker:
         self.replica_bound = ReplicaBound(self.context)
         self.expected_followers = ExpectedFollowers(
             self.context, parts.expected_followers, parts.followers_timeout_ms, self.purgatory.complete
+        )
+        self.topic_creation = TopicCreation(
+            self.context, parts.rng, self.expected_followers, self.replica_bound, self.full_brokers
         )
         self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.rng.uuid4)
         self._make_metadata(parts)

@@ -3,53 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Final
 
+from yak.broker.call import DelayedOperation
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
+from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import NodeId
+from yak.lifecycle.expected_followers import ExpectedFollowers
 from yak.limits import PARTITIONS_PER_REQUEST_MAX
 from yak.ports.metadata_store import StoreRequest
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
-    from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
+from yak.ports.random_source import RandomSource
+from yak.replication.replica_bound import ReplicaBound
 
 DEFAULT_LOG = "yak"
 """The default topic of clients that name none. It has a single partition, so that its records have one order."""
 _OFFSETS_TOPIC_FACTOR: Final = "offsets.topic.replication.factor"
-
-
-def replication_factor(broker: Broker, new: NewTopic) -> int:
-    """The replication factor that a topic requests, or the default."""
-    if new.assignments:
-        return max(len(replicas) for replicas in new.assignments.values())
-    return broker.config.default_replication_factor if new.replication_factor == -1 else new.replication_factor
-
-
-def plan_topic(broker: Broker, new: NewTopic, full: Collection[NodeId]) -> TopicPlan:
-    """Plan a requested topic, checked against the image, with no replica on the brokers in `full` (`full_brokers`).
-
-    Raises PeerError.
-    """
-    config = broker.config
-    broker.expected_followers.check(replication_factor(broker, new))
-    try:
-        plan = plan_create_topic(
-            broker.image,
-            new,
-            broker.rng.uuid4(),
-            defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
-            validate_config=validate_topic_config,
-            full=full,
-        )
-    except PeerError as error:
-        raise broker.expected_followers.explain(error) from None
-    broker.replica_bound.check(plan.requests)
-    return plan
 
 
 def refuse_many_partitions(new_partitions: Iterable[int]) -> None:
@@ -67,46 +40,85 @@ def named_twice(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, count in Counter(names).items() if count > 1)
 
 
-def send_plan(
-    broker: Broker, waiting: DelayedMetadataChanges[Any], name: str, requests: Sequence[StoreRequest]
-) -> None:
-    """Send the requests that create a topic or partitions, and count their replicas; a refusal becomes the result."""
-    if waiting.change(name, requests):
-        broker.replica_bound.count(requests)
+class TopicCreation:
+    """Plans topics and partitions, and sends their plans."""
 
+    def __init__(
+        self,
+        context: Context,
+        rng: RandomSource,
+        expected_followers: ExpectedFollowers[DelayedOperation],
+        replica_bound: ReplicaBound,
+        full_brokers: Callable[[], frozenset[NodeId]],
+    ) -> None:
+        self._context, self._rng, self._full_brokers = context, rng, full_brokers
+        self._expected_followers, self._replica_bound = expected_followers, replica_bound
 
-def plan_auto_creation(broker: Broker, name: str) -> Sequence[StoreRequest]:
-    """The requests that create a topic which a client only named. Raises PeerError."""
-    if name == OFFSETS_TOPIC:
-        return plan_offsets_topic(broker)
-    new = NewTopic(name, num_partitions=1 if name == DEFAULT_LOG else -1)
-    return plan_topic(broker, new, broker.full_brokers()).requests
+    def replication_factor(self, new: NewTopic) -> int:
+        """The replication factor that a topic requests, or the default."""
+        if new.assignments:
+            return max(len(replicas) for replicas in new.assignments.values())
+        default = self._context.config.default_replication_factor
+        return default if new.replication_factor == -1 else new.replication_factor
 
+    def plan(self, new: NewTopic, full: Collection[NodeId]) -> TopicPlan:
+        """Plan a requested topic, checked against the image, with no replica on the brokers in `full` (`full_brokers`).
 
-def plan_offsets_topic(broker: Broker) -> Sequence[StoreRequest]:
-    """The requests that create `__consumer_offsets`. Raises PeerError, also while expected followers are missing.
+        Raises PeerError.
+        """
+        config = self._context.config
+        self._expected_followers.check(self.replication_factor(new))
+        try:
+            plan = plan_create_topic(
+                self._context.image,
+                new,
+                self._rng.uuid4(),
+                defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
+                validate_config=validate_topic_config,
+                full=full,
+            )
+        except PeerError as error:
+            raise self._expected_followers.explain(error) from None
+        self._replica_bound.check(plan.requests)
+        return plan
 
-    The topic has `offsets.topic.replication.factor` replicas. If that is not set, a smaller cluster gets fewer, so that
-    a single broker serves groups. The factor is then at least the number of registered brokers, down ones included, and
-    `default.replication.factor`: a broker that is briefly down, or starts later, costs no replica for good.
-    """
-    config = broker.config
-    replication_factor = config.offsets_topic_replication_factor
-    if _OFFSETS_TOPIC_FACTOR not in config.static:
-        replication_factor = min(replication_factor, max(len(broker.image.brokers), config.default_replication_factor))
-    broker.expected_followers.check(config.offsets_topic_replication_factor)
-    return plan_create_topic(
-        broker.image,
-        NewTopic(
-            OFFSETS_TOPIC,
-            num_partitions=config.offsets_topic_num_partitions,
-            replication_factor=max(1, replication_factor),
-            configs={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config.offsets_topic_segment_bytes),
-            },
-        ),
-        broker.rng.uuid4(),
-        full=broker.full_brokers(),
-    ).requests
+    def send(self, waiting: DelayedMetadataChanges[Any], name: str, requests: Sequence[StoreRequest]) -> None:
+        """Send the requests that create a topic or partitions, and count their replicas; a refusal is the result."""
+        if waiting.change(name, requests):
+            self._replica_bound.count(requests)
+
+    def plan_automatic(self, name: str) -> Sequence[StoreRequest]:
+        """The requests that create a topic which a client only named. Raises PeerError."""
+        if name == OFFSETS_TOPIC:
+            return self.plan_offsets_topic()
+        new = NewTopic(name, num_partitions=1 if name == DEFAULT_LOG else -1)
+        return self.plan(new, self._full_brokers()).requests
+
+    def plan_offsets_topic(self) -> Sequence[StoreRequest]:
+        """The requests that create `__consumer_offsets`. Raises PeerError, also while expected followers are missing.
+
+        The topic has `offsets.topic.replication.factor` replicas. If that is not set, a smaller cluster gets fewer, so
+        that a single broker serves groups. The factor is then at least the number of registered brokers, down ones
+        included, and `default.replication.factor`: a broker that is briefly down, or starts later, costs no replica for
+        good.
+        """
+        config, image = self._context.config, self._context.image
+        replication_factor = config.offsets_topic_replication_factor
+        if _OFFSETS_TOPIC_FACTOR not in config.static:
+            replication_factor = min(replication_factor, max(len(image.brokers), config.default_replication_factor))
+        self._expected_followers.check(config.offsets_topic_replication_factor)
+        return plan_create_topic(
+            image,
+            NewTopic(
+                OFFSETS_TOPIC,
+                num_partitions=config.offsets_topic_num_partitions,
+                replication_factor=max(1, replication_factor),
+                configs={
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": str(config.offsets_topic_segment_bytes),
+                },
+            ),
+            self._rng.uuid4(),
+            full=self._full_brokers(),
+        ).requests

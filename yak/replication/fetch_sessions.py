@@ -141,11 +141,7 @@ class FollowerItem(FetchItem):
         self.topic_key = id_bytes(topic_id)
         self.index = index
         self.partition: Partition | None = None
-        self.fetch_offset = 0
-        self.last_fetched_epoch = -1
-        self.current_leader_epoch = -1
-        self.log_start_offset = -1
-        self.max_bytes = 0
+        self.log_start_offset: Offset = -1
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
         self.is_fresh = True

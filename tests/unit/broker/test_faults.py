@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.broker.topic_creation import plan_auto_creation
 from yak.cluster.topic_changes import plan_delete_topic
 from yak.core import events
 from yak.ids import TopicPartition
@@ -194,7 +193,7 @@ def replace_topic(rig: Rig, name: str, old_id) -> None:
     rig.run_for(20)  # or the simulated network may bring the second change first
     topics = {key: topic for key, topic in broker.image.topics.items() if topic.topic_id != old_id}
     seen, broker.context.image = broker.context.image, replace(broker.image, topics=topics)
-    requests = plan_auto_creation(broker, name)
+    requests = broker.topic_creation.plan_automatic(name)
     broker.context.image = seen
     broker.metadata.begin_own(requests, lambda _error, _values: None)
     node.post(events.TurnEnd())

@@ -15,6 +15,7 @@ WAIT_MS = 1_500
 def expect(rig, *addresses):
     broker = rig.node.broker
     broker.expected_followers = ExpectedFollowers(broker.context, addresses, WAIT_MS, broker.purgatory.complete)
+    broker.topic_creation._expected_followers = broker.expected_followers
     rig.ask(18, 0)
 
 
@@ -111,9 +112,7 @@ def test_a_client_that_leaves_is_forgotten(rig):
 
 
 def test_more_partitions_of_a_replicated_topic_wait_too(rig):
-    rig.node.broker.expected_followers = ExpectedFollowers(
-        rig.node.broker.context, (), WAIT_MS, rig.node.broker.purgatory.complete
-    )
+    expect(rig)
     join(rig, 2)
     assert answered(rig, create(rig, "orders")) == (0, None)
     expect(rig, "host-2:9092", "host-3:9092")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
-from yak.broker.topic_creation import named_twice, refuse_many_partitions, send_plan
+from yak.broker.topic_creation import named_twice, refuse_many_partitions
 from yak.cluster.topic_changes import plan_create_partitions
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
@@ -75,7 +75,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             waiting.results[topic.name] = broker.expected_followers.explain(error)
             continue
         if not request.validate_only:
-            send_plan(broker, waiting, topic.name, requests)
+            broker.topic_creation.send(waiting, topic.name, requests)
     return build(waiting.results) if waiting.is_done() else Later(waiting)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
-from yak.broker.topic_creation import named_twice, plan_topic, refuse_many_partitions, replication_factor, send_plan
+from yak.broker.topic_creation import named_twice, refuse_many_partitions
 from yak.cluster.topic_changes import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
 from yak.errors import ErrorCode, PeerError
@@ -44,7 +44,7 @@ def _timeout_ms(call: Call) -> int:
 
 def _is_replicated(broker: Broker, asked: Any) -> bool:
     try:
-        return replication_factor(broker, _new_topic(asked)) > 1
+        return broker.topic_creation.replication_factor(_new_topic(asked)) > 1
     except PeerError:
         return False
 
@@ -70,13 +70,13 @@ def _create(broker: Broker, call: Call) -> Outcome:
                 raise refusal
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
-            plan = plan_topic(broker, _new_topic(topic), full)
+            plan = broker.topic_creation.plan(_new_topic(topic), full)
         except PeerError as error:
             waiting.refuse(topic.name, error)
             continue
         plans[topic.name] = plan
         if not request.validate_only:
-            send_plan(broker, waiting, topic.name, plan.requests)
+            broker.topic_creation.send(waiting, topic.name, plan.requests)
     return build(waiting.results) if waiting.is_done() else Later(waiting)
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
-from yak.broker.topic_creation import plan_offsets_topic
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
@@ -55,7 +54,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _CREATE_TIMEOUT_MS, made)
     try:
-        waiting.change(OFFSETS_TOPIC, plan_offsets_topic(broker))
+        waiting.change(OFFSETS_TOPIC, broker.topic_creation.plan_offsets_topic())
     except PeerError as refusal:
         waiting.results[OFFSETS_TOPIC] = refusal
     return made(waiting.results) if waiting.is_done() else Later(waiting)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
-from yak.broker.topic_creation import plan_auto_creation, send_plan
 from yak.errors import ErrorCode, PeerError
 from yak.lifecycle.liveness import is_serving, serving_brokers
 from yak.limits import SLICE_ELEMENTS, TOPICS_PER_CREATE_MAX
@@ -104,7 +103,7 @@ def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[
         absent = [name for name in named if name not in broker.image.topics]
         for name in absent[:TOPICS_PER_CREATE_MAX]:
             try:
-                send_plan(broker, waiting, name, plan_auto_creation(broker, name))
+                broker.topic_creation.send(waiting, name, broker.topic_creation.plan_automatic(name))
             except PeerError as refusal:
                 waiting.refuse(name, refusal)
         too_many = PeerError(ErrorCode.policy_violation, f"one request creates at most {TOPICS_PER_CREATE_MAX} topics")
