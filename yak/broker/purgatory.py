@@ -5,21 +5,16 @@ An operation completes when the partition or component that it waits for says so
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from yak.broker.call import Call, DelayedOperation, Later, Now, Outcome, Prebuilt
-from yak.config.log_config import NEVER
 from yak.core.context import Context
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
     from yak.broker.connections import Connection
-
-QUEUES_MAX = 64
-"""Distinct time-out values; beyond them values are rounded up, so that a client cannot create many."""
-
 
 Action: TypeAlias = Callable[["Connection", DelayedOperation], None]
 Serve: TypeAlias = Callable[["Connection", DelayedOperation, Action], None]
@@ -32,14 +27,14 @@ class Purgatory:
     def __init__(self, context: Context, serve: Serve, answer_late: Callable[[Call, Answer], None]) -> None:
         self._context, self._serve, self._answer_late = context, serve, answer_late
         """`serve` runs an action for one request; `answer_late` encodes and sends a delayed answer."""
-        self._timeouts = Timeouts()
-        self._armed_ms = NEVER
-        """When the timer is due: at the earliest time-out or before, since no completed operation disarms it."""
+        self._delayed: dict[DelayedOperation, int] = {}
+        """Each operation and its number, which is the key of its timer: a stale timer keeps no operation in memory."""
+        self._last_number = 0
         self.advanced: dict[Partition, None] = {}
         """Partitions that advanced in this turn: their operations are checked at its end."""
 
     def __len__(self) -> int:
-        return len(self._timeouts)
+        return len(self._delayed)
 
     @property
     def now_ms(self) -> int:
@@ -84,32 +79,29 @@ class Purgatory:
             for partition in advanced:
                 partition.complete_waiters()
 
-    def _expire_due(self) -> None:
-        for operation in self._timeouts.take_expired(self.now_ms):
-            if not operation.finished:
-                self._remove(operation)
-                self._serve(operation.call.connection, operation, self._expire)
-        self._armed_ms = self._timeouts.next_due()
-        if self._armed_ms < NEVER:
-            self._context.timers.arm(self, self._armed_ms, self._expire_due)
+    def _expire(self, operation: DelayedOperation) -> None:
+        self._remove(operation)
+        self._serve(operation.call.connection, operation, self._answer_expired)
 
     def _delay(self, operation: DelayedOperation) -> None:
         operation.finished = False  # it may wait again: a fetch for the device, a request for leaders for probes
         operation.call.delayed = operation
-        due_ms = self._timeouts.add(operation, self.now_ms)
-        if due_ms < self._armed_ms:
-            self._armed_ms = due_ms
-            self._context.timers.arm(self, due_ms, self._expire_due)
+        self._last_number = number = self._last_number + 1
+        self._delayed[operation] = number
+        due_ms = self.now_ms + max(0, operation.timeout_ms)
+        self._context.timers.arm(number, due_ms, partial(self._expire, operation))
 
     def _remove(self, operation: DelayedOperation) -> None:
         operation.finished = True
-        self._timeouts.remove(operation)
         operation.call.delayed = None
+        number = self._delayed.pop(operation, None)
+        if number is not None:
+            self._context.timers.disarm(number)
 
     def _answer(self, _connection: Connection, operation: DelayedOperation) -> None:
         self._give(operation, operation.answer)
 
-    def _expire(self, _connection: Connection, operation: DelayedOperation) -> None:
+    def _answer_expired(self, _connection: Connection, operation: DelayedOperation) -> None:
         self._give(operation, operation.on_expiration)
 
     def _leave(self, _connection: Connection, operation: DelayedOperation) -> None:
@@ -129,61 +121,3 @@ class Purgatory:
             self._delay(outcome.operation)
         else:
             self._answer_late(call, outcome)
-
-
-class Timeouts:
-    """Delayed operations by expiry time: one ordered queue for each time-out value.
-
-    Operations with the same time-out expire in order of arrival, so no heap is needed. A heap with lazy deletion kept
-    tens of megabytes of finished operations behind one live entry.
-    """
-
-    def __init__(self) -> None:
-        self._queues: dict[int, OrderedDict[DelayedOperation, int]] = {}
-
-    def add(self, operation: DelayedOperation, now_ms: int) -> int:
-        """Start the time-out of an operation, which may be rounded up by an eighth; returns when it expires."""
-        timeout_ms = max(0, operation.timeout_ms)
-        queue = self._queues.get(timeout_ms)
-        if queue is None:
-            if len(self._queues) >= QUEUES_MAX:
-                timeout_ms = _round_up(timeout_ms)
-            queue = self._queues.setdefault(timeout_ms, OrderedDict())
-        operation.timeout_ms = timeout_ms
-        due_ms = queue[operation] = now_ms + timeout_ms
-        return due_ms
-
-    def remove(self, operation: DelayedOperation) -> None:
-        """Cancel the time-out of an operation; does nothing when there is none."""
-        queue = self._queues.get(operation.timeout_ms)
-        if queue is not None and queue.pop(operation, None) is not None and not queue:
-            del self._queues[operation.timeout_ms]
-
-    def next_due(self) -> int:
-        """The earliest expiry in ms; NEVER when nothing waits."""
-        return min((queue[next(iter(queue))] for queue in self._queues.values()), default=NEVER)
-
-    def take_expired(self, now_ms: int) -> list[DelayedOperation]:
-        """Remove and return all expired operations, earliest first."""
-        expired: list[tuple[int, DelayedOperation]] = []
-        for timeout_ms in list(self._queues):
-            queue = self._queues[timeout_ms]
-            while queue:
-                operation = next(iter(queue))
-                due_ms = queue[operation]
-                if due_ms > now_ms:
-                    break
-                del queue[operation]
-                expired.append((due_ms, operation))
-            if not queue:
-                del self._queues[timeout_ms]
-        expired.sort(key=lambda item: item[0])
-        return [operation for _due_ms, operation in expired]
-
-    def __len__(self) -> int:
-        return sum(len(queue) for queue in self._queues.values())
-
-
-def _round_up(timeout_ms: int) -> int:
-    step = 1 << max(0, timeout_ms.bit_length() - 4)
-    return -(-timeout_ms // step) * step
