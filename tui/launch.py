@@ -25,7 +25,7 @@ def live_source(
     local = find_local(bootstrap, data_dirs) if data_dirs else None
     http = {}
     if local is not None:
-        http = {each.node_id: each.http_address for each in local.look().brokers if each.http_address}
+        http = {each.node_id: each.http_address for each in local.status().brokers if each.http_address}
     return LiveSource(bootstrap, title=title or settings.context, http=http, local=local, token=token or settings.token)
 
 

@@ -25,7 +25,7 @@ class FakeControl:
         self.done: list[str] = []
         self.refuse: YakError | None = None
 
-    def look(self) -> ClusterStatus:
+    def status(self) -> ClusterStatus:
         brokers = tuple(
             BrokerStatus(node, "leader", None if state == "dead" else 100 + node, f"127.0.0.1:{9091 + node}", state)  # type: ignore[arg-type]
             for node, state in self.states.items()
@@ -34,9 +34,6 @@ class FakeControl:
 
     def redis_pid(self) -> int | None:
         return 99 if self.redis else None
-
-    def status(self) -> dict[int, str]:
-        return self.states
 
     def command(self, words: str) -> str:
         return f"yak {words}"

@@ -237,7 +237,7 @@ def test_a_topic_that_is_not_there_is_created_only_when_that_is_wanted():
         assert "no topic nosuch" in app.screen.query_one(MessageForm).border_title
         await pilot.press("S")
         await until(pilot, lambda: isinstance(app.screen, FormDialog))
-        assert "yak topics create nosuch --partitions 3" in str(app.screen.query_one("#form-command", Static).content)
+        assert "yak topics create nosuch -p 3" in str(app.screen.query_one("#form-command", Static).content)
         await pilot.press("escape")
         await pilot.pause(0.2)
         assert len(sends.runs) == 1

@@ -31,7 +31,7 @@ class Broken:
         self.done = []
         self.states = {1: "running", 2: "running", 3: "dead"}
 
-    def look(self):
+    def status(self):
         brokers = tuple(BrokerStatus(node, "leader", None, "", state) for node, state in self.states.items())
         return ClusterStatus("id", self.data_dir, "redis://x", None, "", brokers)
 

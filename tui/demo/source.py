@@ -7,7 +7,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from yak.errors import YakError
 from yak.tui.demo.run import DemoRun
 from yak.tui.demo.state import DemoState
-from yak.tui.source.base import Event, LocalControl
+from yak.tui.source.base import Event
 from yak.tui.source.live import LiveSource
 from yak.tui.source.local_control import LocalClusterControl
 
@@ -26,7 +26,7 @@ class DemoSource:
     def __init__(self, run: DemoRun) -> None:
         self._run = run
         self._live: LiveSource | None = None
-        self.local: LocalControl | None = LocalClusterControl(run.data_dir)
+        self.local: LocalClusterControl | None = LocalClusterControl(run.data_dir)
 
     @property
     def demo(self) -> DemoState:

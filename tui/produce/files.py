@@ -21,6 +21,7 @@ from yak.client.metadata import Topic
 from yak.client.produce import Failed, Outgoing, RecordSender
 from yak.client.rejects import Rejects, rejects_path
 from yak.errors import UsageError, YakError
+from yak.tui.produce.run import Feed
 
 UPLOADS: Final = "YAK_UI_UPLOADS"
 """The directory of uploads in browser mode."""
@@ -254,7 +255,7 @@ def rows_settled(path: str, topic: str) -> int:
             return 0
 
 
-class FileFeed:
+class FileFeed(Feed):
     """The rows of a CSV file, starting at `skip`."""
 
     def __init__(self, path: str, topic: str, mapping: CsvMapping, encoding: str, *, skip: int = 0) -> None:

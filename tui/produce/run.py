@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from yak.client.admin import Admin
 from yak.client.bench.histogram import Histogram
@@ -18,7 +18,7 @@ from yak.client.metadata import Topic
 from yak.client.produce import Acknowledged, Failed, Outgoing, RecordSender, Tally, open_producer, producer_settings
 from yak.client.produce_target import require_target
 from yak.client.record_template import RecordTemplate
-from yak.errors import YakError
+from yak.errors import UsageError, YakError
 
 ACKS: Final = ("all", "1", "0")
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -185,20 +185,23 @@ LATE_S_MAX: Final = 1.0
 DROP_WAIT_S: Final = 1.0
 
 
-class Feed(Protocol):
-    """A run's source of records. Its methods are called in the run's thread."""
+class Feed:
+    """A run's source of records. Its methods are called in the run's thread; what a feed does not define does nothing."""
 
     def open(self, topic: Topic) -> None:
         """Prepare. Raises YakError."""
 
     def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
         """Each message and its number."""
+        raise NotImplementedError
 
     def acknowledged(self, number: int) -> None:
         """The record is written."""
 
     def failed(self, failure: Failed) -> str:
         """The record is not written, or its state is unknown. Returns why the run should end, or an empty text."""
+        del failure
+        return ""
 
     def moment(self, sender: RecordSender) -> None:
         """Called from time to time."""
@@ -346,7 +349,7 @@ def warm(servers: str, producers: Producers) -> None:
     producers.warm(servers)
 
 
-class MadeFeed:
+class MadeFeed(Feed):
     """Records from a template. A failed record does not end the run: the next one may succeed."""
 
     def __init__(self, plan: Plan, template: RecordTemplate, *, seed: int | None = None) -> None:
@@ -354,28 +357,23 @@ class MadeFeed:
         partition = -1 if plan.partition is None else plan.partition
         self._records = template.records(now_ms, seed=seed, partition=partition)
 
-    def open(self, topic: Topic) -> None:
-        """Nothing to prepare."""
-
     def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
         """Generate the records. Other feeds use the sender to settle records themselves."""
         del sender
         numbers = count() if self._count is None else range(self._count)
         yield from zip(numbers, self._records, strict=False)
 
-    def acknowledged(self, number: int) -> None:
-        """Nothing: the run counts it."""
 
-    def failed(self, failure: Failed) -> str:
-        """Nothing: the run counts it, and goes on."""
-        del failure
-        return ""
-
-    def moment(self, sender: RecordSender) -> None:
-        """Nothing to save."""
-
-    def close(self, sender: RecordSender | None, is_complete: bool) -> None:
-        """Nothing to close."""
+def parse_rate(text: str, what: str) -> float | None:
+    """A number of `what` per second; None for an empty text: as fast as possible. Raises UsageError."""
+    plain = text.replace(" ", "")
+    try:
+        rate = float(plain) if plain else None
+    except ValueError:
+        rate = -1.0
+    if rate is not None and not 0.001 <= rate <= 1e9:
+        raise UsageError("usage", f'"{plain}" is not a rate', why=f"{what} in a second; empty: as many as go")
+    return rate
 
 
 def now_ms() -> int:

@@ -11,7 +11,7 @@ from textual import work
 from yak.errors import YakError
 from yak.tui.rows.failover import REDIS, Process, Processes, stake_of
 from yak.tui.screens.base import YakScreen
-from yak.tui.source.base import LocalControl
+from yak.tui.source.local_control import LocalClusterControl
 from yak.tui.state.picture import Picture
 
 End = Literal["kill", "pause", "restart"]
@@ -42,7 +42,7 @@ class ControlsBrokers(YakScreen):
         return self.chosen_process()
 
     @property
-    def control(self) -> LocalControl | None:
+    def control(self) -> LocalClusterControl | None:
         """The control of local processes; None if the brokers are not ours."""
         return self.app.source.local
 
@@ -58,7 +58,7 @@ class ControlsBrokers(YakScreen):
         if control is None:
             return None
         try:
-            status = await asyncio.to_thread(control.look)
+            status = await asyncio.to_thread(control.status)
             redis_pid = await asyncio.to_thread(control.redis_pid)
         except YakError:
             return None
@@ -92,7 +92,7 @@ class ControlsBrokers(YakScreen):
             words, title, yes = kill_words(action, node, self.picture, processes)
             command = control.command(f"node {action} {node}")
             if await self.confirmed(title, words, command=command, yes=yes):
-                done = {"kill": control.kill, "pause": control.pause, "restart": control.restart}[action]
+                done: Callable[[int], object] = getattr(control, action)
                 await self.act(action, node, command, partial(done, node))
 
     async def act(self, action: End, node: int, command: str, done: Callable[[], object]) -> bool:
@@ -150,7 +150,7 @@ class Remedy:
     action: Callable[[], object]
 
 
-def heal_plan(chosen: str | None, processes: Processes, control: LocalControl) -> list[Remedy]:
+def heal_plan(chosen: str | None, processes: Processes, control: LocalClusterControl) -> list[Remedy]:
     """Repairs for the chosen broker if it is down, else for all. A stopped Redis comes first: brokers need it."""
     plan: list[Remedy] = []
     if processes.redis_running is False:
@@ -160,6 +160,7 @@ def heal_plan(chosen: str | None, processes: Processes, control: LocalControl) -
     broken = [node for node, each in sorted(processes.brokers.items()) if each.state in ("paused", "dead", "stopped")]
     if chosen is not None and chosen != REDIS and int(chosen) in broken:
         broken = [int(chosen)]
+    action: Callable[[int], object]
     for node in broken:
         if processes.brokers[node].state == "paused":
             words, command, action = f"Broker {node} goes on.", f"resume {node}", control.resume

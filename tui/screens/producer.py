@@ -1,6 +1,7 @@
 """Sends records: one, many with placeholders, or the rows of a CSV file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
@@ -26,7 +27,7 @@ from yak.tui.produce.form import (
     samples,
     shown_command,
 )
-from yak.tui.produce.run import ACKS, CODECS, Account, MadeFeed, Plan, Producers, Run, send, warm
+from yak.tui.produce.run import ACKS, CODECS, Account, MadeFeed, Plan, Producers, Run, parse_rate, send, warm
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.sending import account_lines, account_title
 from yak.tui.screens.base import FileUploaded, YakScreen
@@ -278,8 +279,7 @@ class ProducerScreen(YakScreen):
         if isinstance(what, Draft):
             form = self.query_one(MessageForm)
             how = form.form()
-            filled = Form.of(what)
-            form.fill(_with_how(filled, how))
+            form.fill(replace(Form.of(what), acks=how.acks, compression=how.compression))
             self.query_one("#form-value", TextArea).focus()
         elif isinstance(what, str):
             self.query_one("#form-topic", Input).value = what
@@ -406,28 +406,43 @@ class ProducerScreen(YakScreen):
 
     @work(group="send")
     async def start(self, plan: Plan, message: RecordTemplate) -> None:
-        """Send. If the topic does not exist, offer to create it, then send."""
-        command = produce_command(plan, message)
-        run = self._run = self.running = Run(plan, MadeFeed(plan, message), producers=self._producers)
+        """Send records of a template."""
+
+        def made() -> Run:
+            self._run = Run(plan, MadeFeed(plan, message), producers=self._producers)
+            return self._run
+
+        account = await self.execute(made, produce_command(plan, message), self._outcome)
+        if self.is_attached:
+            self._paint_account()
+        if account is not None:
+            self._tell_outcome(account)
+
+    async def execute(self, made: Callable[[], Run], command: str, outcome: Callable[[Account], str]) -> Account | None:
+        """Make a run and wait for it; None if it could not begin. If the topic does not exist, offer to create it."""
+        run = self.running = made()
         try:
             account = await self.app.source.kafka(send, run)
         except YakError as error:
             self.cli(command, f"not sent: {error.message}")
             if error.code != "unknown-topic":
                 self.app.show_error(error)
-                return
-            self.running = None
-            if await ask_to_create(self.app, plan.topic):
-                self.start(plan, message)
-            return
+                return None
+        else:
+            self.cli(command, outcome(account))
+            return account
         finally:
             run.drop()  # for an app that ends during the run; otherwise it does nothing
             if self.running is run:
                 self.running = None
-            if self.is_attached:
-                self._paint_account()
-        self.cli(command, outcome(account, self.look.number))
-        self._tell_outcome(account)
+        if await ask_to_create(self.app, run.plan.topic):
+            return await self.execute(made, command, outcome)
+        return None
+
+    def _outcome(self, account: Account) -> str:
+        number = self.look.number
+        words = f"{number(account.acknowledged)} of {number(account.sent)} acknowledged"
+        return words + (f", {number(account.failed)} failed" if account.failed else "")
 
     def _tell_outcome(self, account: Account) -> None:
         if account.first_failure is not None:
@@ -447,31 +462,12 @@ class ProducerScreen(YakScreen):
             field.cursor_location = (problem.line - 1, problem.column - 1)
 
 
-def outcome(account: Account, number: object) -> str:
-    """The run's result, for the activity."""
-    write = number if callable(number) else str
-    words = f"{write(account.acknowledged)} of {write(account.sent)} acknowledged"
-    return words + (f", {write(account.failed)} failed" if account.failed else "")
-
-
 def _how_often(values: Mapping[str, str]) -> tuple[int | None, float | None]:
     """Count and rate. Raises UsageError."""
-    count, rate = values["count"].replace(" ", ""), values["rate"].replace(" ", "")
+    count = values["count"].replace(" ", "")
     if count and not (count.isascii() and count.isdigit() and 0 < int(count) < 10**12):
-        raise UsageError("usage", f'"{count}" is not a number of messages', why="1 or more; empty: until stopped")
-    try:
-        speed = float(rate) if rate else None
-    except ValueError:
-        speed = -1.0
-    if speed is not None and not 0.001 <= speed <= 1e9:
-        raise UsageError("usage", f'"{rate}" is not a rate', why="messages in a second; empty: as many as go")
-    return (int(count) if count else None), speed
-
-
-def _with_how(form: Form, how: Form) -> Form:
-    from dataclasses import replace
-
-    return replace(form, acks=how.acks, compression=how.compression)
+        raise UsageError("usage", f'"{count}" is not a number of records', why="1 or more; empty: until stopped")
+    return (int(count) if count else None), parse_rate(values["rate"], "records")
 
 
 def _sample_words(form: Form, now_ms: int) -> str:

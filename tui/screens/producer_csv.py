@@ -14,12 +14,13 @@ from textual.widgets import Button, Input, Label, Select, Static
 
 from yak.client.csv_files import ENCODINGS
 from yak.client.inputs import JSON_OF_CHOSEN, JSON_OF_OTHERS, CsvMapping
-from yak.errors import UsageError, YakError
+from yak.errors import YakError
 from yak.tui.produce.files import FileFeed, FilePlan, checkpoint_path, count_rows, look_at, prepare
 from yak.tui.produce.form import shown_command, upload_command
-from yak.tui.produce.run import ACKS, CODECS, Account, Plan, Producers, Run, send
+from yak.tui.produce.run import ACKS, CODECS, Account, Plan, Producers, Run, parse_rate
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.sending import PREVIEW_COLUMNS, account_title, file_words, judgement, preview_rows, upload_lines
+from yak.tui.screens.topics import create_command, whole_number
 from yak.tui.widgets.dialogs import Field, FormDialog
 from yak.tui.widgets.file_picker import FilePicker
 from yak.tui.widgets.frame import Lines, Panel, plain_title
@@ -57,44 +58,27 @@ class _Topics(Suggester):
 
 async def ask_to_create(app: "YakApp", topic: str) -> bool:
     """Ask, and create the topic; returns whether it was created. Shows the cluster's error. Call it from a worker."""
+
+    def body(given: Mapping[str, str]) -> dict[str, Any]:
+        numbers = {name: whole_number(text, name) for name, text in given.items() if text}
+        return {"name": topic, **numbers}
+
     values = await app.push_screen_wait(
         FormDialog(
             f'Create topic "{topic}"?',
             [
                 Field("partitions", "Partitions", "3", "empty: the broker's default"),
-                Field("replicas", "Replicas", "", "empty: the broker's default"),
+                Field("replication_factor", "Replicas", "", "empty: the broker's default"),
             ],
-            words="It does not exist. It is created, and then the messages are sent.",
-            command=lambda given: _command(topic, given),
+            words="It does not exist. It is created, and then the records are sent.",
+            command=lambda given: create_command(body(given)),
             yes="Create and send",
         )
     )
-    if values is None:
+    screen = app.screen_below()
+    if values is None or screen is None:
         return False
-    body: dict[str, object] = {"name": topic}
-    if values["partitions"]:
-        body["partitions"] = int(values["partitions"])
-    if values["replicas"]:
-        body["replication_factor"] = int(values["replicas"])
-    try:
-        await app.source.ask("POST", "/topics", body=body)
-    except YakError as error:
-        app.note_command(_command(topic, values), f"refused: {error.message}")
-        app.show_error(error)
-        return False
-    app.note_command(_command(topic, values), "created")
-    return True
-
-
-def _command(topic: str, values: Mapping[str, str]) -> str:
-    """Raises UsageError for an invalid number."""
-    words = ["yak topics create", topic]
-    for name, flag in (("partitions", "--partitions"), ("replicas", "--replication-factor")):
-        text = values[name]
-        if text and not (text.isascii() and text.isdigit() and 0 < int(text) <= 100_000):
-            raise UsageError("usage", f'"{text}" is not a number of {name}')
-        words += [flag, text] if text else []
-    return " ".join(words)
+    return await screen.carry_out(create_command(body(values)), app.source.ask("POST", "/topics", body=body(values)))
 
 
 NONE = ""
@@ -419,13 +403,7 @@ class CsvPane(Vertical):
     def _how(self, values: Mapping[str, str]) -> Plan:
         """The plan from the form. Raises UsageError."""
         acks, codec = self.form.how
-        text = values["rate"]
-        try:
-            rate = float(text) if text else None
-        except ValueError:
-            rate = -1.0
-        if rate is not None and not 0.001 <= rate <= 1e9:
-            raise UsageError("usage", f'"{text}" is not a rate', why="rows in a second; empty: as many as go")
+        rate = parse_rate(values["rate"], "rows")
         return Plan(self.form.topic, acks=acks, compression=codec, count=None, rate=rate)
 
     def _command_of(self, values: Mapping[str, str]) -> str:
@@ -439,34 +417,22 @@ class CsvPane(Vertical):
 
     @work(group="send")
     async def start(self, file: FilePlan, plan: Plan, skip: int) -> None:
-        """Send the file. If the topic does not exist, offer to create it first."""
+        """Send the file."""
         path, encoding = file.look.path, file.look.encoding
-        self._feed = FileFeed(path, plan.topic, file.mapping, encoding, skip=skip)
-        self._total = self._lines
-        run = self.run = self.producer.running = Run(plan, self._feed, producers=self._producers)
         command = upload_command(plan, path, file.mapping, encoding, checkpoint_path(path, plan.topic))
-        self._show_plan()
-        is_again = False
-        try:
-            account = await self.app.source.kafka(send, run)
-            self.app.note_command(command, self._outcome(account))
-            if account.first_failure is not None and account.state == "failed":
-                self.app.show_error(account.first_failure.error)
-        except YakError as error:
-            if error.code == "unknown-topic":
-                self.producer.running = None
-                is_again = await ask_to_create(self.app, plan.topic)
-            else:
-                self.app.note_command(command, f"not sent: {error.message}")
-                self.app.show_error(error)
-        finally:
-            run.drop()  # for an app that ends during the run; otherwise it does nothing
-            if self.producer.running is run:
-                self.producer.running = None
-            if self.is_attached:
-                self.look_at_file(is_new=False)
-        if is_again:
-            self.start(file, plan, skip)
+
+        def made() -> Run:
+            self._feed = FileFeed(path, plan.topic, file.mapping, encoding, skip=skip)
+            self._total = self._lines
+            self.run = Run(plan, self._feed, producers=self._producers)
+            self.call_later(self._show_plan)
+            return self.run
+
+        account = await self.producer.execute(made, command, self._outcome)
+        if account is not None and account.first_failure is not None and account.state == "failed":
+            self.app.show_error(account.first_failure.error)
+        if self.is_attached:
+            self.look_at_file(is_new=False)
 
     def _outcome(self, account: Account) -> str:
         number = self.app.look.number

@@ -1,9 +1,10 @@
 """The interface between the screens and a cluster: requests, events, and control of local processes."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from yak.local.status import ClusterStatus
+if TYPE_CHECKING:
+    from yak.tui.source.local_control import LocalClusterControl
 
 Event = dict[str, Any]
 """An event of `/api/events`, as JSON. The source adds three kinds:
@@ -17,51 +18,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class LocalControl(Protocol):
-    """Control of the processes of a `yak up` cluster. All methods block (call them in a thread) and raise YakError."""
-
-    data_dir: str
-
-    def look(self) -> ClusterStatus:
-        """Brokers with role, pid and state, and whether Redis runs (None: it is not ours)."""
-
-    def redis_pid(self) -> int | None:
-        """The process of our Redis server; None if it does not run, or is not ours."""
-
-    def command(self, words: str) -> str:
-        """`yak WORDS` with the options that select this cluster."""
-
-    def status(self) -> Mapping[int, str]:
-        """By node: running, starting, paused, stopped, dead."""
-
-    def kill(self, node_id: int) -> None:
-        """`kill -9`."""
-
-    def pause(self, node_id: int) -> None:
-        """SIGSTOP: pause the broker."""
-
-    def resume(self, node_id: int) -> None:
-        """SIGCONT: resume the broker."""
-
-    def restart(self, node_id: int) -> None:
-        """Stop the broker in order if it runs, then start it."""
-
-    def add(self) -> int:
-        """Start one more broker; returns its node id."""
-
-    def stop_redis(self) -> None:
-        """`kill -9` the metadata store."""
-
-    def start_redis(self) -> None:
-        """Start the metadata store on its existing data."""
-
-
 class ClusterSource(Protocol):
     """One cluster."""
 
     title: str
     """The context's name, or the address."""
-    local: LocalControl | None
+    local: "LocalClusterControl | None"
     """None if the brokers do not run on this machine, under `yak up`."""
 
     @property

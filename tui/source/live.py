@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 from urllib.parse import quote
 
 from yak.errors import Unreachable, YakError
-from yak.tui.source.base import Event, LocalControl
+from yak.tui.source.base import Event
 
 if TYPE_CHECKING:
     import httpx
+
+    from yak.tui.source.local_control import LocalClusterControl
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,7 +36,7 @@ class LiveSource:
         *,
         title: str = "",
         http: Mapping[int, str] | None = None,
-        local: LocalControl | None = None,
+        local: "LocalClusterControl | None" = None,
         token: str = "",
         rates: str = "1s",
     ) -> None:

@@ -4,11 +4,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlencode
 
 from yak.errors import YakError
-from yak.tui.source.base import Event, LocalControl
+from yak.tui.source.base import Event
+
+if TYPE_CHECKING:
+    from yak.tui.source.local_control import LocalClusterControl
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,7 +32,7 @@ class RecordedSource:
         *,
         title: str = "local",
         calls: Mapping[str, Any] | None = None,
-        local: LocalControl | None = None,
+        local: "LocalClusterControl | None" = None,
     ) -> None:
         self.title = title
         self.local = local
