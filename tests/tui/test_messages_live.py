@@ -234,7 +234,8 @@ def test_all_about_a_message_is_beside_it(live, new_topic):
         await until(pilot, lambda: '"n": 42' in pane.text, "its value")
         assert screen.focused is pane
         assert "source = web" in pane.text
-        await pilot.press("G", "k", "k", "enter")
+        opening = pane.text.split("\n").index("  {")
+        await pilot.press("g", *["j"] * opening, "enter")
         await until(pilot, lambda: "{ … 1 }" in pane.text, "folded")
         await pilot.press("J", "J")
         await until(pilot, lambda: "00000000  7b 22 6e 22" in pane.text, "hex")

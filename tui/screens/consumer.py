@@ -11,7 +11,6 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Static
 
-from yak.client.filters import parse_filter
 from yak.client.offset_spec import END
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
@@ -20,21 +19,13 @@ from yak.tui.messages.detail import DetailLine, View, detail_lines
 from yak.tui.messages.reader import Reader
 from yak.tui.messages.store import Merged, Store
 from yak.tui.messages.subscription import (
-    FILTER_HINT,
-    FROM_HINT,
-    GROUP_HINT,
-    TO_HINT,
     Seek,
     Subscription,
     fields_of,
-    filter_parts,
-    parse_topics,
-    subscription_of,
-    time_parser,
 )
-from yak.tui.rows.records import empty_words, record_columns, tile_title, tile_words
-from yak.tui.screens.messages import FILTER_PAUSE_S, SHARED_KEYS, MessageGrid, ReadingScreen
-from yak.tui.widgets.dialogs import Field, FormDialog, TextDialog
+from yak.tui.rows.records import empty_words, tile_title, tile_words
+from yak.tui.screens.messages import SHARED_KEYS, MessageGrid, ReadingScreen
+from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
 
@@ -103,13 +94,8 @@ class Tile(Panel):
         if drawn != self._drawn:
             self._drawn = drawn
             with_topic = len(wanted.choices) > 1
-            self.grid.records.freeze(reader.store, look, now_ms, view=view, with_topic=with_topic)
-            self.grid.show(
-                record_columns(look, with_topic=with_topic, is_narrow=True),
-                self.grid.records,
-                empty=empty_words(status, counts, wanted, reader.filter_text, look),
-                is_wide=look.is_wide,
-            )
+            empty = empty_words(status, counts, wanted, reader.filter_text, look)
+            self.grid.show_records(reader.store, look, now_ms, view, with_topic=with_topic, empty=empty, is_narrow=True)
         width = self.size.width - 6
         self.entitle(
             tile_title(self.letter, wanted, width),
@@ -125,6 +111,7 @@ _NOTHING = (
 )
 
 
+_GROUP_WORDS = "With a group its members share the partitions; From counts only where it committed nothing yet."
 _STYLES: Mapping[str, str] = {
     "good": "$success",
     "warn": "$warning",
@@ -140,6 +127,7 @@ class ConsumerScreen(ReadingScreen):
 
     TITLE_WORDS = "consumer"
     CLI_TWIN = "yak consume TOPIC --group GROUP"
+    SEEK = Seek(END)
     BINDINGS = keys(
         "consumer.add", "consumer.merge", "consumer.commit", "consumer.close", "consumer.seek", *SHARED_KEYS
     )
@@ -205,27 +193,12 @@ class ConsumerScreen(ReadingScreen):
         super().on_mount()
         self._arrange()
 
-    def on_screen_suspend(self) -> None:
-        """Pause the tiles that may rest, if the screen is hidden."""
-        self.call_later(self._rest_unless_seen)
-
-    def _rest_unless_seen(self) -> None:
-        if self.app.screen_below() is not self:
-            for tile in self.tiles:
-                tile.rest(is_seen=False)
-
-    def on_screen_resume(self) -> None:
-        super().on_screen_resume()
+    def rest(self, *, is_seen: bool) -> None:
         for tile in self.tiles:
-            tile.rest(is_seen=True)
+            tile.rest(is_seen)
 
-    def opened(self, what: object) -> None:
-        """Add a tile, for topics as typed after `:consumer` or a subscription."""
-        try:
-            wanted = what if isinstance(what, Subscription) else Subscription(parse_topics(str(what)), Seek(END))
-            self.add(wanted)
-        except YakError as error:
-            self.app.show_error(error)
+    def read(self, wanted: Subscription, filter_text: str = "") -> None:
+        self.add(wanted, filter_text)
 
     def add(self, wanted: Subscription, filter_text: str = "") -> None:
         """Add a tile. Raises UsageError `too-many`."""
@@ -272,13 +245,8 @@ class ConsumerScreen(ReadingScreen):
         if drawn != self._merged_drawn:
             self._merged_drawn = drawn
             merged = Merged([tile.reader.store for tile in tiles])
-            grid.records.freeze(merged, look, now_ms, view=self.view, with_topic=True)
-            grid.show(
-                record_columns(look, with_topic=True),
-                grid.records,
-                empty="No message came yet in any of the subscriptions.",
-                is_wide=look.is_wide,
-            )
+            empty = "No message came yet in any of the subscriptions."
+            grid.show_records(merged, look, now_ms, self.view, with_topic=True, empty=empty)
         rate = sum(tile.reader.status.rate for tile in tiles)
         lag = sum(tile.reader.status.behind or 0 for tile in tiles)
         self.query_one("#merged-panel", Panel).entitle(
@@ -298,40 +266,26 @@ class ConsumerScreen(ReadingScreen):
             tile.pause(is_paused)
         return True
 
-    def set_filter(self, text: str) -> None:
-        """Apply the filter typed after `/` to the focused tile, or to all merged ones. Raises UsageError."""
-        for part in filter_parts(text):
-            parse_filter(part)
-        if text:
-            self.last_filter = text
+    def filter_setter(self, text: str) -> Callable[[], None]:
+        """A function for the focused tile, or for all merged ones."""
         tiles = self.tiles if self._is_merged else [tile for tile in [self.tile] if tile is not None]
-        self._typed = text
-        self.set_timer(FILTER_PAUSE_S, lambda: self._apply_filter(tiles, text))
 
-    def _apply_filter(self, tiles: list[Tile], text: str) -> None:
-        if self._typed == text:
-            for tile in tiles:
+        def apply() -> None:
+            for tile in tiles if self._typed == text else ():
                 if tile.reader.filter_text != text:
                     tile.reader.set_filter(text)
 
-    _typed = ""
+        return apply
 
     def filter_words(self) -> str:
         tile = self.tile
         return tile.reader.filter_text if tile is not None else ""
 
-    def go_back(self) -> bool:
-        if self.maximized is not None:
-            self.minimize()
-        elif self.filter_words():
-            self.set_filter("")
-        elif self.marks:
-            self.action_unmark()
-        elif self._is_merged:
+    def unmerge(self) -> bool:
+        if self._is_merged:
             self.action_merge()
-        else:
-            return False
-        return True
+            return True
+        return False
 
     def action_merge(self) -> None:
         self._is_merged = not self._is_merged
@@ -350,7 +304,7 @@ class ConsumerScreen(ReadingScreen):
             except YakError as error:
                 self.app.show_error(error)
 
-        self._ask("Add a subscription", fields, "", begin)
+        self.ask_subscription("Add a subscription", fields, "", begin, words=_GROUP_WORDS, with_group=True)
 
     def action_seek(self) -> None:
         tile = self.tile
@@ -362,32 +316,11 @@ class ConsumerScreen(ReadingScreen):
             tile.read(wanted, filter_text)
             self.cli(wanted.command(filter_text))
 
-        self._ask(f"Subscription {tile.letter}", fields_of(tile.reader.wanted), tile.reader.filter_text, begin)
-
-    def _ask(
-        self, title: str, given: Mapping[str, str], filter_text: str, begin: Callable[[Subscription, str], None]
-    ) -> None:
-        parse_time = time_parser(self.app.now_ms(), self.look.zone)
-        is_readonly = self.app.is_readonly
-        fields = [
-            Field("topics", "Topics", given["topics"], "orders, payments:0,2", is_needed=True),
-            Field("group", "Group", given["group"], GROUP_HINT),
-            Field("from", "From", given["from"], FROM_HINT),
-            Field("to", "To", given["to"], TO_HINT),
-            Field("filter", "Filter", filter_text, FILTER_HINT),
-            Field("committed", "only what transactions committed", given["committed"], is_check=True),
-        ]
-
-        def wanted(values: Mapping[str, str]) -> Subscription:
-            return subscription_of(values, parse_time, is_readonly=is_readonly)
-
-        def done(values: Mapping[str, str] | None) -> None:
-            if values is not None:
-                begin(wanted(values), values["filter"].strip())
-
-        words = "With a group its members share the partitions; From counts only where it committed nothing yet."
-        command = lambda values: wanted(values).command(values["filter"])  # noqa: E731
-        self.app.push_screen(FormDialog(title, fields, command=command, words=words, yes="Read"), done)
+        known = tile.reader
+        self.ask_subscription(
+            f"Subscription {tile.letter}", fields_of(known.wanted), known.filter_text, begin,
+            words=_GROUP_WORDS, with_group=True,
+        )  # fmt: skip
 
     @work(exclusive=True, group="commit")
     async def action_commit(self) -> None:

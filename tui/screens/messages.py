@@ -5,7 +5,7 @@ import gc
 import io
 import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
 from textual import events, on, work
@@ -17,6 +17,7 @@ from yak.client.offset_spec import END
 from yak.client.received import Received
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
+from yak.tui.look import Look
 from yak.tui.messages.detail import VIEWS, View
 from yak.tui.messages.export import (
     CHOICES,
@@ -34,7 +35,9 @@ from yak.tui.messages.export import (
 from yak.tui.messages.reader import Limits, Reader
 from yak.tui.messages.store import Kept, Merged, Store, find
 from yak.tui.messages.subscription import (
+    FILTER_HINT,
     FROM_HINT,
+    GROUP_HINT,
     TO_HINT,
     Choice,
     Seek,
@@ -77,6 +80,22 @@ class MessageGrid(Grid):
         self.move_to(0)
         self.is_following = follows
 
+    def show_records(
+        self,
+        records: Store | Merged,
+        look: Look,
+        now_ms: int,
+        view: View,
+        *,
+        with_topic: bool,
+        empty: str,
+        is_narrow: bool = False,
+    ) -> None:
+        """Show the records that there are now."""
+        self.records.freeze(records, look, now_ms, view=view, with_topic=with_topic)
+        columns = record_columns(look, with_topic=with_topic, is_narrow=is_narrow)
+        self.show(columns, self.records, empty=empty, is_wide=look.is_wide)
+
     def _put_cursor(self, index: int) -> None:
         super()._put_cursor(index)
         if self.follows and self.row_count and index >= self.row_count - 1:
@@ -109,6 +128,7 @@ class ReadingScreen(YakScreen):
 
     AUTO_FOCUS: ClassVar[str] = "MessageGrid"
     view: View = "auto"
+    _typed = ""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,8 +140,7 @@ class ReadingScreen(YakScreen):
         """Draw with a timer of its own: records arrive without a change of the picture."""
         super().on_mount()
         # These objects live as long as the app. Reading triggers many collections; walking through all objects each
-        # time
-        # would delay keys by a tenth of a second.
+        # time would delay keys by a tenth of a second.
         gc.freeze()
         self.set_interval(1 / self.app.settings.fps, self._tick)
 
@@ -129,7 +148,103 @@ class ReadingScreen(YakScreen):
         if self.app.screen_below() is self and not self.app.is_frozen:
             self.paint(self.app.now_ms())
 
+    def on_screen_suspend(self) -> None:
+        """Pause reading if another screen is shown. A dialog over this one does not count."""
+        self.call_later(lambda: None if self.app.screen_below() is self else self.rest(is_seen=False))
+
+    def on_screen_resume(self) -> None:
+        super().on_screen_resume()
+        self.rest(is_seen=True)
+
+    def set_filter(self, text: str) -> None:
+        """Apply the filter typed after `/`, once typing pauses. Raises UsageError."""
+        for part in filter_parts(text):
+            parse_filter(part)
+        if text:
+            self.last_filter = text
+        self._typed = text
+        self.set_timer(FILTER_PAUSE_S, self.filter_setter(text))
+
+    def go_back(self) -> bool:
+        """Undo the zoom, the pane, the filter, the marks, the merged list, in this order."""
+        if self.maximized is not None:
+            self.minimize()
+        elif self.close_pane():
+            pass
+        elif self.filter_words():
+            self.set_filter("")
+        elif self.marks:
+            self.action_unmark()
+        else:
+            return self.unmerge()
+        return True
+
+    def opened(self, what: object) -> None:
+        """Read topics, as typed after `:messages` or `:consumer`, or a subscription."""
+        try:
+            self.read(what if isinstance(what, Subscription) else Subscription(parse_topics(str(what)), self.SEEK))
+        except YakError as error:
+            self.app.show_error(error)
+
+    def ask_subscription(
+        self,
+        title: str,
+        given: Mapping[str, str],
+        filter_text: str,
+        begin: Callable[[Subscription, str], None],
+        *,
+        words: str,
+        with_group: bool,
+    ) -> None:
+        """Ask what to read, and from which position; then call `begin` with that and the filter."""
+        parse_time = time_parser(self.app.now_ms(), self.look.zone)
+        is_readonly = self.app.is_readonly
+        group = Field("group", "Group", given.get("group", ""), GROUP_HINT)
+        fields = [
+            Field("topics", "Topics", given["topics"], "orders, payments:0,2", is_needed=True),
+            *([group] if with_group else []),
+            Field("from", "From", given["from"], FROM_HINT),
+            Field("to", "To", given["to"], TO_HINT),
+            *([Field("filter", "Filter", filter_text, FILTER_HINT)] if with_group else []),
+            Field("committed", "only what transactions committed", given.get("committed", "false"), is_check=True),
+        ]
+
+        def wanted(values: Mapping[str, str]) -> Subscription:
+            return subscription_of(values, parse_time, is_readonly=is_readonly)
+
+        def command(values: Mapping[str, str]) -> str:
+            return wanted(values).command(values.get("filter", filter_text))
+
+        def done(values: Mapping[str, str] | None) -> None:
+            if values is not None:
+                begin(wanted(values), values.get("filter", filter_text).strip())
+
+        self.app.push_screen(FormDialog(title, fields, command=command, words=words, yes="Read"), done)
+
     # for subclasses
+
+    SEEK: ClassVar[Seek]
+    """Where the reading of topics begins that are named without a position."""
+
+    def read(self, wanted: Subscription, filter_text: str = "") -> None:
+        """Begin a reading. Raises UsageError."""
+        raise NotImplementedError
+
+    def rest(self, *, is_seen: bool) -> None:
+        """Pause reading while the screen is hidden."""
+        raise NotImplementedError
+
+    def filter_setter(self, text: str) -> Callable[[], None]:
+        """A function that applies a filter, unless another one was typed meanwhile (`_typed`)."""
+        raise NotImplementedError
+
+    def close_pane(self) -> bool:
+        """Close a pane beside the list; False if none is open."""
+        return False
+
+    def unmerge(self) -> bool:
+        """Leave the merged list; False if it is not shown."""
+        return False
 
     def grid_in_use(self) -> MessageGrid | None:
         """The list that keys act on."""
@@ -329,6 +444,7 @@ class MessagesScreen(ReadingScreen):
 
     TITLE_WORDS = "messages"
     CLI_TWIN = "yak consume TOPIC --tail 100"
+    SEEK = Seek(END, None, LAST_AT_FIRST)
     BINDINGS = keys("messages.seek", "records.detail", *SHARED_KEYS, "messages.more", "messages.consume")
     EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = (
         ("offset", "partition@offset: the place of a record in its partition. It never changes and is given only once."),
@@ -381,17 +497,6 @@ class MessagesScreen(ReadingScreen):
 
     # reading
 
-    def opened(self, what: object) -> None:
-        """Read topics, as typed after `:messages`, or a subscription."""
-        try:
-            wanted = what if isinstance(what, Subscription) else Subscription(
-                parse_topics(str(what)), Seek(END, None, LAST_AT_FIRST)
-            )  # fmt: skip
-        except YakError as error:
-            self.app.show_error(error)
-            return
-        self.read(wanted)
-
     def read(self, wanted: Subscription, filter_text: str = "") -> None:
         """Replace the present reading."""
         self._close()
@@ -415,18 +520,9 @@ class MessagesScreen(ReadingScreen):
     def on_unmount(self) -> None:
         self._close()
 
-    def on_screen_suspend(self) -> None:
-        """Pause reading if another screen is shown. A dialog over this one does not count."""
-        self.call_later(self._rest_unless_seen)
-
-    def _rest_unless_seen(self) -> None:
-        if self.reader is not None and self.app.screen_below() is not self:
-            self.reader.pause()
-
-    def on_screen_resume(self) -> None:
-        super().on_screen_resume()
+    def rest(self, *, is_seen: bool) -> None:
         if self.reader is not None and not self._is_paused:
-            self.reader.pause(False)
+            self.reader.pause(not is_seen)
 
     def hold(self) -> bool:
         """Pause or resume reading (space)."""
@@ -436,37 +532,25 @@ class MessagesScreen(ReadingScreen):
         self.reader.pause(self._is_paused)
         return True
 
-    def set_filter(self, text: str) -> None:
-        """Apply the filter typed after `/`, once typing pauses. Raises UsageError."""
-        for part in filter_parts(text):
-            parse_filter(part)
-        if text == self._filter:
-            return
+    def filter_setter(self, text: str) -> Callable[[], None]:
+        """A function for the reading. The list shows the filter at once."""
         self._filter = text
-        if text:
-            self.last_filter = text
-        self.set_timer(FILTER_PAUSE_S, lambda: self._apply_filter(text))
 
-    def _apply_filter(self, text: str) -> None:
-        if self.reader is not None and self._filter == text and self.reader.filter_text != text:
-            self.reader.set_filter(text)
-            self.paint(self.app.now_ms())
+        def apply() -> None:
+            if self.reader is not None and self._filter == text and self.reader.filter_text != text:
+                self.reader.set_filter(text)
+                self.paint(self.app.now_ms())
+
+        return apply
 
     def filter_words(self) -> str:
         return self._filter
 
-    def go_back(self) -> bool:
-        if self.maximized is not None:
-            self.minimize()
-        elif self._is_pane_open:
+    def close_pane(self) -> bool:
+        if self._is_pane_open:
             self.action_detail()
-        elif self._filter:
-            self.set_filter("")
-        elif self.marks:
-            self.action_unmark()
-        else:
-            return False
-        return True
+            return True
+        return False
 
     # drawing
 
@@ -490,13 +574,11 @@ class MessagesScreen(ReadingScreen):
         if drawn != self._drawn:
             self._drawn = drawn
             with_topic = len(reader.wanted.choices) > 1
-            grid.records.freeze(reader.store, look, now_ms, view=self.view, with_topic=with_topic)
-            grid.show(
-                record_columns(look, with_topic=with_topic, is_narrow=self._is_pane_open),
-                grid.records,
-                empty=empty_words(status, counts, reader.wanted, self._filter, look),
-                is_wide=look.is_wide,
-            )
+            empty = empty_words(status, counts, reader.wanted, self._filter, look)
+            grid.show_records(
+                reader.store, look, now_ms, self.view,
+                with_topic=with_topic, empty=empty, is_narrow=self._is_pane_open,
+            )  # fmt: skip
         seek = f"group {reader.wanted.group}" if reader.wanted.group else reader.wanted.seek.words
         self.query_one("#records-panel", Panel).entitle(
             f"{reader.wanted.title}: {seek}", "/ filter  v mark  n next hit"
@@ -532,7 +614,7 @@ class MessagesScreen(ReadingScreen):
         if self.reader is None:
             topic = self.grid_in_use().cursor_key
             if topic is not None:
-                self.read(Subscription((Choice(topic),), Seek(END, None, LAST_AT_FIRST)))
+                self.read(Subscription((Choice(topic),), self.SEEK))
             return
         if not self._is_pane_open:
             self.action_detail()
@@ -563,26 +645,8 @@ class MessagesScreen(ReadingScreen):
     def action_seek(self) -> None:
         known = self.reader.wanted if self.reader is not None else None
         values = fields_of(known) if known is not None else {"topics": "", "from": f"last {LAST_AT_FIRST}", "to": ""}
-        fields = [
-            Field("topics", "Topics", values["topics"], "orders, payments:0,2", is_needed=True),
-            Field("from", "From", values["from"], FROM_HINT),
-            Field("to", "To", values["to"], TO_HINT),
-            Field("committed", "only what transactions committed", values.get("committed", "false"), is_check=True),
-        ]
-        parse_time = time_parser(self.app.now_ms(), self.look.zone)
-
-        def wanted(given: Mapping[str, str]) -> Subscription:
-            return subscription_of(given, parse_time, is_readonly=True)
-
-        def begin(given: Mapping[str, str] | None) -> None:
-            if given is not None:
-                self.read(wanted(given), self._filter)
-
-        words = "Nobody is disturbed by this, and nothing is committed."
-        dialog = FormDialog(
-            "Read messages", fields, command=lambda given: wanted(given).command(self._filter), words=words, yes="Read"
-        )
-        self.app.push_screen(dialog, begin)
+        words = "No other reader is affected, and nothing is committed."
+        self.ask_subscription("Read messages", values, self._filter, self.read, words=words, with_group=False)
 
     def action_more(self) -> None:
         """Resume a reading that stopped because its buffer was full."""
