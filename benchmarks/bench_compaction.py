@@ -20,7 +20,7 @@ from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
 from yak.server.disk import RealDisk
 from yak.storage.batch_filter import readable_records
-from yak.storage.compaction import Compaction, Replacement, cleanable
+from yak.storage.compaction import Compaction, CompactionResult, Replacement, cleanable
 from yak.storage.log_store import LogStore
 
 ROWS = ((100, "none"), (100, "lz4"), (1000, "none"), (1000, "zstd"))
@@ -46,8 +46,9 @@ def batches(total_bytes: int, value_bytes: int, codec: str) -> list[bytes]:
 
 def measure(directory: str, total_bytes: int, value_bytes: int, codec: str) -> None:
     """Fill a log, compact it once, and print what that took."""
+    disk = RealDisk()
     config = LogConfig(cleanup_policy="compact", segment_bytes=64 << 20)
-    store = LogStore.open(RealDisk(), [directory], 1, uuid.uuid4, 0, lambda _topic: config)
+    store = LogStore.open(disk, [directory], 1, uuid.uuid4, 0, lambda _topic: config)
     log = store.create(TopicPartition("bench", 0), uuid.uuid4(), config)
     records = uncompressed = 0
     for batch in batches(total_bytes, value_bytes, codec):
@@ -61,23 +62,21 @@ def measure(directory: str, total_bytes: int, value_bytes: int, codec: str) -> N
     longest = 0.0
     started = time.perf_counter()
     used = time.process_time()
-    work = compaction.work()
     pieces = 0
-    while True:
+    done = None
+    while not isinstance(done, CompactionResult):
         piece = time.perf_counter()
-        done = next(work, ())
+        done = compaction.next_piece(disk)
         longest = max(longest, time.perf_counter() - piece)
         pieces += 1
-        if done == ():
-            break
         if isinstance(done, Replacement):
-            log.replace_segments(done.replaced, done.cleaned)()
+            log.replace_segments(done.replaced, done.cleaned).run(disk)
     used = time.process_time() - used
     took = time.perf_counter() - started
     print(
         f"{value_bytes:5} B {codec:5} {uncompressed / 1e6:6.0f} MB {records:9} records: {uncompressed / 1e6 / used:6.1f} MB/s of processor time, "
         f"{uncompressed / 1e6 / took:6.1f} MB/s; {pieces} pieces, the longest {longest * 1e3:.1f} ms; "
-        f"{compaction.result.bytes_after / 1e6:.0f} MB left"
+        f"{done.bytes_after / 1e6:.0f} MB left"
     )
 
 
