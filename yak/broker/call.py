@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from yak.ports.disk import Part
 
@@ -118,6 +118,16 @@ Slices: TypeAlias = Generator[None, None, Outcome]
 
 
 Handler: TypeAlias = Callable[["Broker", Call], Outcome]
+
+
+class Api(NamedTuple):
+    """One of several related APIs in a file, with the names that a file of one API has."""
+
+    KEY: int
+    NAME: str
+    VERSIONS: range
+    ABSENT: tuple[str, ...]
+    handle: Handler
 
 
 @dataclass(frozen=True, slots=True)

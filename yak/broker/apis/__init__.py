@@ -1,7 +1,8 @@
 """The Kafka APIs that this broker serves: one file each, and the one table that names them all.
 
 The table drives dispatch, the ApiVersions answer, and `docs/kafka-apis.md`. To add an API: write its file (KEY, NAME,
-VERSIONS, ABSENT, handle; and `slices` if its requests may have many elements), and name it in APIS.
+VERSIONS, ABSENT, handle; and `slices` if its requests may have many elements), and name it in APIS. A few lines of a
+related API go into the same file, whose APIS then lists an `Api` for each.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from types import ModuleType
 from typing import Any
 
 from yak.broker.apis import (
+    acls,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
+    client_quotas,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_partitions,
@@ -23,6 +26,7 @@ from yak.broker.apis import (
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_delegation_token,
     describe_groups,
     describe_log_dirs,
     describe_producers,
@@ -47,11 +51,13 @@ from yak.broker.apis import (
     sasl_authenticate,
     sasl_handshake,
     sync_group,
+    transactions,
     unregister_broker,
+    user_scram_credentials,
 )
-from yak.broker.call import ApiTable
+from yak.broker.call import Api, ApiTable
 
-APIS: tuple[ModuleType, ...] = (
+APIS: tuple[ModuleType | Api, ...] = (
     produce,
     fetch,
     list_offsets,
@@ -72,32 +78,40 @@ APIS: tuple[ModuleType, ...] = (
     delete_records,
     init_producer_id,
     offset_for_leader_epoch,
+    *acls.APIS,
     describe_configs,
     alter_configs,
     describe_log_dirs,
     create_partitions,
     sasl_authenticate,
+    describe_delegation_token,
     delete_groups,
     elect_leaders,
     incremental_alter_configs,
     alter_partition_reassignments,
     list_partition_reassignments,
     offset_delete,
+    *client_quotas.APIS,
+    *user_scram_credentials.APIS,
     describe_cluster,
     describe_producers,
     unregister_broker,
+    *transactions.APIS,
     consumer_group_heartbeat,
     consumer_group_describe,
     describe_topic_partitions,
 )
-TABLE: dict[int, ModuleType] = {api.KEY: api for api in APIS}
+TABLE: dict[int, ModuleType | Api] = {api.KEY: api for api in APIS}
 assert len(TABLE) == len(APIS), "two modules have the same API key"
 
 DISPATCH: dict[tuple[int, int], Callable[[Any, Any], Any]] = {
     (api.KEY, version): api.handle for api in APIS for version in api.VERSIONS
 }
 SLICED: dict[tuple[int, int], Callable[[Any, Any], Generator[None, None, Any]]] = {
-    (api.KEY, version): api.slices for api in APIS if hasattr(api, "slices") for version in api.VERSIONS
+    (api.KEY, version): api.slices
+    for api in APIS
+    if isinstance(api, ModuleType) and hasattr(api, "slices")
+    for version in api.VERSIONS
 }
 """Handlers that yield every few hundred elements of a large request (`yak.broker.large_requests`)."""
 NAMES: dict[int, str] = {api.KEY: api.NAME for api in APIS}
