@@ -23,7 +23,7 @@ from yak.broker.counters import Counters
 from yak.broker.delayed_leader_requests import LeaderRequests
 from yak.broker.fetches import Fetches
 from yak.broker.large_requests import LargeRequests
-from yak.broker.purgatory import Purgatory
+from yak.broker.purgatory import Answer, Purgatory
 from yak.broker.topic_creation import TopicCreation
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image
@@ -64,6 +64,7 @@ from yak.partitions.maintenance import Maintenance
 from yak.partitions.metadata_loader import MetadataLoader
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
+from yak.ports.disk import Part
 from yak.ports.metadata_store import TailedRecord
 from yak.ports.random_source import RandomSource
 from yak.protocol.codec import decode_request, encode_response, read_request_header
@@ -633,18 +634,18 @@ class Broker:
             return
         self.answer_late(call, outcome)
 
-    def answer_late(self, call: Call, outcome: Outcome) -> None:
+    def answer_late(self, call: Call, outcome: Answer) -> None:
         """Encode an answer that was delayed, and send it after the earlier answers of its connection."""
         self.counters.waited.append((call.api_key, call.came_ns))
         call.parts = [] if outcome is None else self._encode(call, outcome)
         call.connection.release_answers(self._effects)
 
-    def _encode(self, call: Call, outcome: Now | Prebuilt | Any) -> list[Any]:
+    def _encode(self, call: Call, outcome: Now | Prebuilt) -> list[Part]:
         if type(outcome) is Prebuilt:
             return outcome.parts
         assert type(outcome) is Now
         self.counters.note_errors(call.api_key, outcome.fields)
-        return encode_response(call.api_key, call.version, call.correlation_id, outcome.fields)
+        return [*encode_response(call.api_key, call.version, call.correlation_id, outcome.fields)]
 
     def _on_opened(self, event: events.ConnectionOpened) -> None:
         self.connections[event.connection_id] = Connection(

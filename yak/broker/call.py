@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from yak.ports.disk import Part
 
@@ -61,6 +61,7 @@ class Call:
         self.delayed: DelayedOperation | None = None
 
 
+@final
 @dataclass(slots=True)
 class Now:
     """The answer, to be encoded for the call's version."""
@@ -68,6 +69,7 @@ class Now:
     fields: Fields
 
 
+@final
 @dataclass(slots=True)
 class Prebuilt:
     """The encoded answer, with its length prefix and header."""
@@ -105,6 +107,7 @@ class DelayedOperation:
         """Remove this request from every component that refers to it."""
 
 
+@final
 @dataclass(slots=True)
 class Later:
     """The answer is delayed: `operation` gives it."""

@@ -207,23 +207,26 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
         """The partition, with its log, if this broker may serve it in the reader's leader epoch. Raises PeerError."""
         raise NotImplementedError
 
-    def _position(self, partition: Partition, log: Log, item: Item) -> FetchPartitionAnswer | None:
+    def _position(self, partition: Partition, item: Item) -> FetchPartitionAnswer | None:
         """The answer without records where the reader must go elsewhere or truncate first. Raises PeerError."""
         raise NotImplementedError
 
     def _read(
-        self, partition: Partition, log: Log, item: Item, reading: FetchRead[Item], room: int
+        self, partition: Partition, item: Item, reading: FetchRead[Item], room: int
     ) -> FetchPartitionAnswer | None:
         """The records from the fetch offset on, at most `room` bytes; None for no answer. Raises PeerError."""
         raise NotImplementedError
 
-    def look(self, item: Item, reading: FetchRead[Item], room: int) -> FetchPartitionAnswer | None:
-        """The answer for one partition; None when the reader has everything."""
+    def read_partition(
+        self, item: Item, reading: FetchRead[Item], room: int, partition: Partition | None = None
+    ) -> FetchPartitionAnswer | None:
+        """The answer for one partition; None when the reader has everything. A `partition` is readable for certain."""
         try:
-            partition = self._readable(item)
-            log = partition.log
-            assert log is not None
-            return self._position(partition, log, item) or self._read(partition, log, item, reading, room)
+            answer = None
+            if partition is None:
+                partition = self._readable(item)
+                answer = self._position(partition, item)
+            return answer or self._read(partition, item, reading, room)
         except PeerError as error:
             error_code = error.error_code
         except LogDirectoryFailure as failure:
@@ -412,7 +415,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
                 if read_bytes * 2 >= max_bytes > 0 and self._slice(reading, partition, item):
                     continue
                 if not 0 < max_bytes <= read_bytes:
-                    self._read_carefully(reading, item)
+                    self._read_carefully(reading, item, partition)
                     continue
             # nothing new, true for most partitions of a large fetch; or no room
             answers.append(
@@ -439,8 +442,10 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         reading.bytes_count += len(part)
         return True
 
-    def _read_carefully(self, reading: FetchRead[ConsumerItem], item: ConsumerItem) -> None:
-        answer = self.look(item, reading, self._max_bytes - reading.bytes_count)
+    def _read_carefully(
+        self, reading: FetchRead[ConsumerItem], item: ConsumerItem, partition: Partition | None = None
+    ) -> None:
+        answer = self.read_partition(item, reading, self._max_bytes - reading.bytes_count, partition)
         assert answer is not None
         if answer.error_code or answer.diverging_epoch is not None or answer.preferred_read_replica >= 0:
             reading.has_error = True
@@ -470,10 +475,11 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             partition.check_leader_epoch(item.current_leader_epoch)
         return partition
 
-    def _position(self, partition: Partition, log: Log, item: ConsumerItem) -> FetchPartitionAnswer | None:
+    def _position(self, partition: Partition, item: ConsumerItem) -> FetchPartitionAnswer | None:
         if not self._rack_id and item.last_fetched_epoch < 0:
             return None
-        high_watermark = partition.high_watermark
+        log, high_watermark = partition.log, partition.high_watermark
+        assert log is not None
         answer = FetchPartitionAnswer(item.index, _NONE, high_watermark, high_watermark, log.log_start_offset)
         if self._rack_id and partition.is_leader:
             image = self._fetches.context.image
@@ -489,9 +495,10 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         return None
 
     def _read(
-        self, partition: Partition, log: Log, item: ConsumerItem, reading: FetchRead[ConsumerItem], room: int
+        self, partition: Partition, item: ConsumerItem, reading: FetchRead[ConsumerItem], room: int
     ) -> FetchPartitionAnswer:
-        high_watermark, offset = partition.high_watermark, item.fetch_offset
+        log, high_watermark, offset = partition.log, partition.high_watermark, item.fetch_offset
+        assert log is not None
         answer = FetchPartitionAnswer(item.index, _NONE, high_watermark, high_watermark, log.log_start_offset, b"")
         if offset >= high_watermark or offset < log.log_start_offset:
             if offset < log.log_start_offset or offset > log.log_end_offset:
@@ -678,7 +685,7 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
         A high watermark alone is included only beside other data, or `with_watermarks`, or when as many partitions have
         one as an answer holds: otherwise they would stay in front of partitions with records.
         """
-        session, look = self._session, self.look
+        session = self._session
         self._fetches.follower_sessions.watermark_sent(session)
         max_bytes, partitions_max = self._max_bytes, self._fetches.follower_partitions_max
         reading: FetchRead[FollowerItem] = FetchRead()
@@ -689,7 +696,7 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
             if room <= 0 and not item.is_fresh:
                 continue
             pending = len(reading.pending)
-            answer = look(item, reading, room)
+            answer = self.read_partition(item, reading, room)
             if answer is NO_ROOM:
                 continue
             if answer is None:
@@ -720,15 +727,17 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
         partition.check_leader_epoch(item.current_leader_epoch)
         return partition
 
-    def _position(self, partition: Partition, log: Log, item: FollowerItem) -> FetchPartitionAnswer | None:  # noqa: ARG002
+    def _position(self, partition: Partition, item: FollowerItem) -> FetchPartitionAnswer | None:
         if not item.is_fresh:
             return None
         return self._fetches.follower_sessions.take_progress(self._session, partition, item)
 
     def _read(
-        self, partition: Partition, log: Log, item: FollowerItem, reading: FetchRead[FollowerItem], room: int
+        self, partition: Partition, item: FollowerItem, reading: FetchRead[FollowerItem], room: int
     ) -> FetchPartitionAnswer | None:
-        high_watermark, log_start_offset = partition.high_watermark, log.log_start_offset
+        log, high_watermark = partition.log, partition.high_watermark
+        assert log is not None
+        log_start_offset = log.log_start_offset
         offset, end = item.fetch_offset, log.log_end_offset
         if (
             offset >= end

@@ -12,9 +12,9 @@ from yak.ids import NodeId, TopicPartition
 from yak.lifecycle.metadata import Metadata
 from yak.replication.partition import Partition
 
-BEAT_MS: Final = 20
+HEARTBEAT_WAIT_MS: Final = 20
 """The next heartbeat is sent within this time; clients retry after 100 ms or more."""
-ASKED_MS: Final = 10_000
+CONFIRMATION_MS: Final = 10_000
 """A confirmation requested longer ago is void, and requested again: the client of that request is gone."""
 STORE_BACK_MS = 2_000
 """A connection to the store that a local pause ended is open again within this time, if the store is up."""
@@ -67,14 +67,14 @@ class Isolation:
         """Whether the store accepted a heartbeat since the first request, and the image includes all it knew then."""
         heartbeats, now_ms = self._metadata.lifecycle.heartbeats, self._context.clock.now_ms
         asked_ms = partition.asked_beyond_ms
-        if asked_ms is not None and now_ms - asked_ms >= ASKED_MS:
+        if asked_ms is not None and now_ms - asked_ms >= CONFIRMATION_MS:
             asked_ms = None
         if asked_ms is None:
             partition.asked_beyond_ms = now_ms
         elif heartbeats.accepted_ms > asked_ms and self._context.image.offset >= heartbeats.accepted_offset:
             partition.asked_beyond_ms = None
             return True
-        self._metadata.heartbeat_by(now_ms + BEAT_MS)
+        self._metadata.heartbeat_by(now_ms + HEARTBEAT_WAIT_MS)
         return False
 
     def may_have_successor(self, partition: Partition) -> bool:

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from yak.broker.delayed_leader_requests import DECISION_MS_MAX
 from yak.lifecycle.failure_watch import PROBE_MS_MAX
 from yak.lifecycle.liveness import LISTED_MS
-from yak.partitions.isolation import BEAT_MS
+from yak.partitions.isolation import HEARTBEAT_WAIT_MS
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 
@@ -395,5 +395,5 @@ def test_fetch_beyond_the_log_end_is_out_of_range_once_a_heartbeat_confirmed_the
     for _ in range(4):  # at several phases of the regular heartbeat
         rig.run_for(700)
         assert rig.fetch("orders", 100).error_code == ErrorCode.not_leader_or_follower
-        rig.run_for(2 * BEAT_MS)
+        rig.run_for(2 * HEARTBEAT_WAIT_MS)
         assert rig.fetch("orders", 100).error_code == ErrorCode.offset_out_of_range
