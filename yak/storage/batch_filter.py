@@ -7,7 +7,6 @@ offset delta of a batch never change, and so the producer's sequences do not eit
 
 import struct
 from collections.abc import Collection
-from functools import partial
 from typing import NamedTuple
 
 from yak.errors import ProtocolViolation
@@ -135,12 +134,12 @@ def _rebuilt(header: BatchHeader, left: _Left, horizon_ms: int | None) -> bytes:
     """The batch with these records only, in its codec; `horizon_ms`, if any, becomes its base timestamp."""
     attributes, max_timestamp = header.attributes, header.max_timestamp
     records = bytes(left.records)
-    kept = partial(spans, records, left.records_count, header.last_offset_delta)
+    kept = list(spans(records, left.records_count, header.last_offset_delta))
     if not attributes & TIMESTAMP_TYPE_BIT and header.base_timestamp != NO_TIMESTAMP:
-        max_timestamp = header.base_timestamp + max(timestamp_delta(records, span) for span in kept())
+        max_timestamp = header.base_timestamp + max(timestamp_delta(records, span) for span in kept)
     if horizon_ms is not None:
         by_ms = header.base_timestamp - horizon_ms
-        records = b"".join([moved_timestamp(records, span, by_ms) for span in kept()])
+        records = b"".join([moved_timestamp(records, span, by_ms) for span in kept])
         attributes |= DELETE_HORIZON_BIT
         header = header._replace(base_timestamp=horizon_ms)
     changed = header._replace(attributes=attributes, max_timestamp=max_timestamp, records_count=left.records_count)

@@ -265,12 +265,11 @@ class Compaction:
 
     def _take_keys(self, header: BatchHeader, batch: Buffer, start: Offset) -> bool:
         """Put the keys of a batch into the map; False when the map is full."""
-        offsets = self._offsets
-        for span in self._records(header, batch):
-            offset = header.base_offset + span.offset_delta
-            if offset < start or span.key is None:
-                continue
-            if not offsets.put(span.key, offset):
+        offsets, base_offset = self._offsets, header.base_offset
+        put = offsets.put
+        for _start, _stop, offset_delta, key, _has_value in self._records(header, batch):
+            offset = base_offset + offset_delta
+            if offset >= start and key is not None and not put(key, offset):
                 offsets.latest_offset = offset - 1
                 return False
         offsets.latest_offset = max(offsets.latest_offset, header.last_offset)
