@@ -64,11 +64,11 @@ def failover(
     idempotence, and all clients look for a new leader within 5 to 20 ms. Returns 4 if an acknowledged record is lost,
     duplicated or reordered.
     """
-    from yak.commands.demo_view import Terminal, play
+    from yak.commands.demo_view import play
     from yak.local.demo.failover import FailoverScenario
 
     settings = _settings(duration, data_dir, fast=fast, keep=keep, brokers=brokers)
-    return play(g, FailoverScenario(settings, Terminal(g)))
+    return play(g, FailoverScenario, settings)
 
 
 @demo.command(
@@ -105,12 +105,12 @@ def groups(
     Returns 4 if a record was not read, a committed record was read again, or a commit was lost. Records that were read
     but not committed are read again; the demo counts them.
     """
-    from yak.commands.demo_view import Terminal, play
+    from yak.commands.demo_view import play
     from yak.local.demo.groups import GroupsScenario
 
     session_ms = _session_ms(session_timeout, fast=fast)
     settings = _settings(duration, data_dir, fast=fast, keep=keep, session_timeout_ms=session_ms)
-    return play(g, GroupsScenario(settings, Terminal(g)))
+    return play(g, GroupsScenario, settings)
 
 
 @demo.command("member", examples=("yak demo member --group g --topic t --name m -b localhost:9092",), hidden=True)
@@ -185,8 +185,7 @@ def spark(
     code = hand_over()
     if code is not None:
         return code
-    with SparkTerminal(g) as terminal:
-        return play(g, SparkScenario(settings, terminal))
+    return play(g, SparkScenario, settings, SparkTerminal)
 
 
 @demo.command("restart", examples=("yak demo restart", "yak demo restart --fast", "yak demo restart -o json"))
@@ -199,11 +198,11 @@ def restart(
     keep: Keep = False,
 ) -> int | None:
     """Kill and restart the only broker without losing a record."""
-    from yak.commands.demo_view import Terminal, play
+    from yak.commands.demo_view import play
     from yak.local.demo.restart import RestartScenario
 
     settings = _settings(duration, data_dir, fast=fast, keep=keep, kill=not no_kill)
-    return play(g, RestartScenario(settings, Terminal(g)))
+    return play(g, RestartScenario, settings)
 
 
 def _settings(

@@ -1,7 +1,6 @@
 """The live panel of `yak demo spark` below its steps, on a terminal."""
 
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from yak.commands.demo_view import Terminal
@@ -35,7 +34,7 @@ class SparkTerminal(Terminal):
             self._view.start()
         return self
 
-    def __exit__(self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._view is not None:
             self._view.stop()
 

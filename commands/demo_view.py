@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from yak.commands.options import Globals
-from yak.local.demo.scenario import Reporter, Result, Row, Scenario
+from yak.local.demo.scenario import Reporter, Result, Row, Scenario, Settings
 
 if TYPE_CHECKING:
     from yak.local.failover import Failover
@@ -18,6 +18,12 @@ class Terminal(Reporter):
         self._out = g.out
         self._live = g.out.stderr.isatty() and not g.quiet and not os.environ.get("CI")
         self._counting = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End a display of its own."""
 
     def step(self, number: int, steps: int, title: str) -> None:
         """Report the start of a step."""
@@ -60,11 +66,12 @@ class Terminal(Reporter):
             self._counting = False
 
 
-def play(g: Globals, scenario: Scenario) -> int | None:
+def play(g: Globals, scenario: type[Scenario], settings: Settings, terminal: type[Terminal] = Terminal) -> int | None:
     """Run a demo and print its result in the chosen format; return 4 when a guarantee did not hold."""
     g.out.note(scenario.SUMMARY)
     g.out.note("")
-    result = scenario.run()
+    with terminal(g) as shown:
+        result = scenario(settings, shown).run()
     show_result(g, result)
     return None if result.holds else 4
 

@@ -26,12 +26,13 @@ class MetricsLoad(LibrdkafkaLoad):
         self.sent = Sent()
         self._failed: list[str] = []
 
-    def finish(self, timeout_seconds: float) -> None:
-        """Stop sending and wait for outstanding records. Raises YakError (`demo-client`) when a record failed."""
-        left = self.flush(timeout_seconds)
+    def finish(self, timeout_seconds: float) -> int:
+        """Stop sending and wait for records in flight. Raises YakError (`demo-client`) when a record failed."""
+        left = super().finish(timeout_seconds)
         if self._failed or left:
             why = self._failed[0] if self._failed else f"{left} were not acknowledged in {timeout_seconds:.0f} s"
             raise YakError("demo-client", "records were not acknowledged", why=why)
+        return left
 
     def send(self, number: int) -> None:  # noqa: ARG002 - each round has a sample of all metrics
         """Send one sample of each metric."""

@@ -169,7 +169,7 @@ class SparkScenario(Scenario):
         records = self.results.records
         notes = [
             ", ".join(f"{words} {sums[name]}" for name, words in _SUMS.items() if words),
-            f"results read {records}: a window is written anew when it changes, and after a crash",
+            f"results read {records}: a window is written again when it changes, and after a crash",
             f"first results {first_ms / 1000:.1f} s after Spark's start, {second_ms / 1000:.1f} s after the second",
             f"the whole demo {(self.times['total_ms'] or 0.0) / 1000:.0f} s",
         ]

@@ -13,7 +13,6 @@ from yak.commands.main import run
 from yak.local import processes
 from yak.local.demo import groups
 from yak.local.demo.group_member import MemberProcess, MemberSettings
-from yak.local.demo.group_view import PartitionCounts
 from yak.sim.history_checker.history import Event, History, Poll
 
 
@@ -70,7 +69,7 @@ def test_a_message_that_no_member_read_and_one_read_after_its_commit_are_exit_co
     missing: list[Poll] = []
     repeated: list[Poll] = []
 
-    def forged(history: History, events: list[Event], names: tuple[str, ...]) -> list[PartitionCounts]:
+    def forged(history: History, events: list[Event], names: tuple[str, ...]) -> list[dict[str, Any]]:
         reads = [each for each in events if isinstance(each, Poll) and each.runs[0].partition == names[0]]
         missing.append(reads[3])
         repeated.append(replace(reads[5], ended=time.monotonic()))

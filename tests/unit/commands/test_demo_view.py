@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from yak.commands.demo_view import Terminal, aligned
+from yak.commands.demo_view import Terminal, aligned, play
 from yak.commands.isr_view import BAD
+from yak.local.demo.scenario import Result, Settings
 
 
 class Out:
@@ -54,6 +55,29 @@ def test_step_has_its_number_and_the_number_of_steps(terminal):
 def test_commands_are_aligned_with_what_they_do():
     lines = aligned([("yak up -d", "start"), ("yak down", "")])
     assert lines[-2:] == [f"{'yak up -d':<37} start", "yak down"]
+
+
+@pytest.mark.parametrize(("holds", "code"), [(True, None), (False, 4)])
+def test_live_display_ends_before_the_report(monkeypatch, holds, code):
+    happened = []
+
+    class Display(Terminal):
+        def __exit__(self, *_):
+            happened.append("display ended")
+
+    class Demo:
+        SUMMARY = "What it shows."
+
+        def __init__(self, _settings, reporter):
+            assert isinstance(reporter, Display)
+
+        def run(self):
+            happened.append("ran")
+            return Result(holds, "", [], [], [], {})
+
+    monkeypatch.setattr("yak.commands.demo_view.show_result", lambda _g, _result: happened.append("reported"))
+    assert play(SimpleNamespace(out=Out(), quiet=False), Demo, Settings(1.0), Display) == code
+    assert happened == ["ran", "display ended", "reported"]
 
 
 @pytest.mark.parametrize(

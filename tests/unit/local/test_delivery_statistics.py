@@ -105,7 +105,7 @@ def test_nothing_is_kept_of_what_both_sides_have_told() -> None:
         statistics.note_acknowledged(HERE, number, number, 0.0)
         statistics.note_read(HERE, number, number)
     kept = statistics._partitions[HERE]
-    assert (kept.waiting, kept.unconfirmed, kept.holes, kept.lost) == ({}, {}, set(), set())
+    assert (kept.waiting, kept.unconfirmed, kept.holes) == ({}, {}, set())
 
 
 @given(st.lists(st.integers(0, 12), max_size=20), st.sets(st.integers(0, 12)), st.data())

@@ -5,7 +5,6 @@ is both acknowledged and read is counted and forgotten, so memory is bounded by 
 history the counts equal those of `delivery.deliveries` once everything has been read.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -75,7 +74,16 @@ class _Partition:
     """Acknowledged, and not read: the offset, and the time of the acknowledgement."""
     unconfirmed: dict[int, Offset] = field(default_factory=dict)
     """Read, and not acknowledged."""
-    lost: set[int] = field(default_factory=set)
+
+    @property
+    def lost(self) -> int:
+        """How many acknowledged records the reader has passed; such a record may still arrive."""
+        return len(self.holes & self.waiting.keys())
+
+    @property
+    def waiting_since(self) -> float | None:
+        """When the oldest record that is not lost was acknowledged: a partition's acknowledgements come in order."""
+        return next((since for number, (_, since) in self.waiting.items() if number not in self.holes), None)
 
 
 class DeliveryStatistics:
@@ -91,9 +99,6 @@ class DeliveryStatistics:
         counts.acknowledged += 1
         if number in known.unconfirmed:
             self._compare_offsets(offset, known.unconfirmed.pop(number))
-        elif number in known.holes:
-            known.lost.add(number)
-            known.waiting[number] = (offset, now_ms)
         else:
             known.waiting[number] = (offset, now_ms)
 
@@ -114,12 +119,11 @@ class DeliveryStatistics:
         known.next_offset = offset + 1
         counts.read += 1
         if number >= known.next_number:
-            self._skip_to(known, number)
+            known.holes.update(range(known.next_number, number))
             known.next_number = number + 1
         elif number in known.holes:
             counts.reordered += 1
             known.holes.discard(number)
-            known.lost.discard(number)
         else:
             counts.duplicated += 1
             return
@@ -135,33 +139,19 @@ class DeliveryStatistics:
     def counts(self, now_ms: float) -> Counts:
         """The present sums."""
         partitions = self._partitions.values()
-        lost = sum(len(each.lost) for each in partitions)
+        lost = sum(each.lost for each in partitions)
+        since = (found for each in partitions if (found := each.waiting_since) is not None)
         return replace(
             self._counts,
             lost=lost,
             waiting=sum(len(each.waiting) for each in partitions) - lost,
             unconfirmed=self._counts.unconfirmed + sum(len(each.unconfirmed) for each in partitions),
-            oldest_waiting_ms=max(now_ms - min(_first_waiting(partitions), default=now_ms), 0.0),
+            oldest_waiting_ms=max(now_ms - min(since, default=now_ms), 0.0),
         )
 
     def _of(self, partition: TopicPartition) -> _Partition:
         return self._partitions.setdefault(partition, _Partition())
 
-    def _skip_to(self, known: _Partition, number: int) -> None:
-        """The reader is past these numbers: acknowledged ones are lost, unless they arrive later."""
-        for skipped in range(known.next_number, number):
-            known.holes.add(skipped)
-            if skipped in known.waiting:
-                known.lost.add(skipped)
-
     def _compare_offsets(self, acknowledged: Offset | None, found: Offset) -> None:
         if acknowledged is not None and acknowledged != found:
             self._counts.moved += 1
-
-
-def _first_waiting(partitions: Iterable[_Partition]) -> Iterable[float]:
-    """When each partition's oldest unread record was acknowledged: a partition's acknowledgements come in order."""
-    for each in partitions:
-        since = next((since for number, (_, since) in each.waiting.items() if number not in each.lost), None)
-        if since is not None:
-            yield since

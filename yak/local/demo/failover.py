@@ -130,7 +130,7 @@ class FailoverScenario(TopicsScenario):
         moves = plan_moves(self._states(), to=self.victim).moves
         failed = carry_out(Admin(self.bootstrap), moves, timeout_s=REQUEST_SECONDS)
         if failed:
-            raise YakError(self.ERROR, "leaderships were not handed back", why="; ".join(failed.values()))
+            raise YakError(self.ERROR, "the broker was not elected again", why="; ".join(failed.values()))
         self.say(f"done in {self.took('handed_back_ms', began):.0f} ms: yak failover --all does the same")
         self.go_on_to(1.0, at_least=AFTER_SECONDS)
         pause_ms = self._pause_ms("hand_back_pause_ms", began, began + AFTER_SECONDS)

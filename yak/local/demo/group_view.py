@@ -8,7 +8,7 @@ reader died.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from yak.ids import Offset
 from yak.local.demo.delivery import Delivery, deliveries
@@ -34,31 +34,6 @@ class Hold:
     def uncommitted(self) -> int:
         """Records that were read and that the next reader would read again."""
         return 0 if self.read_to is None else max(self.read_to - self.floor, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionCounts:
-    """The counts for one partition.
-
-    `lost`: acknowledged to the producer, and not read, or read with different content. `twice_committed`: reads of
-    records that were committed before the assignment, or by the reader itself. `twice_uncommitted`: repeated reads of
-    uncommitted records; allowed, and displayed. `unconfirmed`: read without an acknowledgement to the producer; allowed
-    too.
-    """
-
-    partition: int
-    readers: tuple[str, ...]
-    acknowledged: int
-    read: int
-    lost: int
-    twice_committed: int
-    twice_uncommitted: int
-    unconfirmed: int
-
-    @property
-    def holds(self) -> bool:
-        """Whether every record was read, and no committed record twice."""
-        return self.lost + self.twice_committed == 0
 
 
 class GroupView:
@@ -158,77 +133,74 @@ class GroupView:
         """The assignments since a moment."""
         return [hold for hold in self.holds if hold.since > moment]
 
+    def read_again(self, partition: int) -> int:
+        """The number of repeated reads."""
+        return len(self.read_times[partition]) - len(self.read[partition])
+
     def read_count(self) -> int:
         """The number of reads, repeated ones included."""
         return sum(self.read_by_member.values())
 
 
-def partition_counts(history: History, events: Sequence[Event], partitions: Sequence[str]) -> list[PartitionCounts]:
-    """The counts of each partition: sends are in the history already, the members' events are added to it."""
+def partition_counts(history: History, events: Sequence[Event], partitions: Sequence[str]) -> list[dict[str, Any]]:
+    """The counts of each partition: sends are in the history already, the members' events are added to it.
+
+    `lost`: acknowledged to the producer, and not read, or read with different content. `twice_committed`: reads of
+    records that were committed before the assignment, or by the reader itself. `twice_uncommitted`: repeated reads of
+    uncommitted records; allowed, and displayed. `unconfirmed`: read without an acknowledgement to the producer; allowed
+    too.
+    """
     view = GroupView.of(events)
     for event in events:
         history.add(event)
     for member in view.read_by_member or ("nobody",):  # a record that no member has read by now is lost
         ends = {name: max(view.read[_number(name)], default=-1) + 1 for name in partitions}
         history.add(Final(member, ends))
-    found = deliveries(history)
-    return [_counts(view, name, found.get(name, Delivery())) for name in partitions]
+    delivered, rows = deliveries(history), []
+    for name in partitions:
+        found, partition = delivered.get(name, Delivery()), _number(name)
+        again, twice_committed = view.read_again(partition), view.twice_committed[partition]
+        readers = dict.fromkeys(hold.member for hold in view.holds if hold.partition == partition)
+        rows.append(
+            {
+                "partition": partition,
+                "readers": tuple(readers),
+                "acknowledged": found.acknowledged,
+                "read": len(view.read[partition]),
+                "lost": found.lost,
+                "twice_committed": twice_committed,
+                "twice_uncommitted": max(again - twice_committed, 0),
+                "unconfirmed": found.unconfirmed,
+                "ok": found.lost + twice_committed == 0,
+            }
+        )
+    return rows
 
 
-def _counts(view: GroupView, name: str, found: Delivery) -> PartitionCounts:
-    partition = _number(name)
-    again = len(view.read_times[partition]) - len(view.read[partition])
-    return PartitionCounts(
-        partition=partition,
-        readers=tuple(dict.fromkeys(hold.member for hold in view.holds if hold.partition == partition)),
-        acknowledged=found.acknowledged,
-        read=len(view.read[partition]),
-        lost=found.lost,
-        twice_committed=view.twice_committed[partition],
-        twice_uncommitted=max(again - view.twice_committed[partition], 0),
-        unconfirmed=found.unconfirmed,
-    )
+def handovers(dead: Sequence[Hold], later: Sequence[Hold], committed: Mapping[int, Offset]) -> list[dict[str, Any]]:
+    """The first member that read each partition of a dead member, from the assignments in `later`.
 
-
-def total(parts: Sequence[PartitionCounts]) -> dict[str, int]:
-    """Each count summed over all partitions, by name."""
-    names = ("acknowledged", "read", "lost", "twice_committed", "twice_uncommitted", "unconfirmed")
-    return {name: sum(getattr(part, name) for part in parts) for name in names}
-
-
-@dataclass(frozen=True, slots=True)
-class Handover:
-    """One partition of the killed member. Offsets are of the next record; `committed` is the coordinator's own
-    value."""
-
-    partition: int
-    committed: Offset
-    read_to: Offset
-    taken_by: str
-    began_at: Offset | None
-
-    @property
-    def holds(self) -> bool:
-        """Whether the next reader started at the last commit: it skipped nothing, and read nothing that was
-        committed."""
-        return self.began_at == self.committed
-
-    @property
-    def again(self) -> int:
-        """Records that were read, not committed, and therefore read a second time."""
-        return max(self.read_to - self.committed, 0)
-
-
-def handovers(dead: Sequence[Hold], later: Sequence[Hold], committed: Mapping[int, Offset]) -> tuple[Handover, ...]:
-    """The first member that read each partition of a dead member, from the assignments in `later`."""
+    Offsets are of the next record; `committed` is the coordinator's own value. It is `ok` when the next reader started
+    there: it skipped nothing, and read nothing that was committed. `read_again`: read, and not committed.
+    """
     rows = []
     for hold in dead:
         # An assignment that a second rebalance revoked before the first read is no handover.
         after = next(each for each in later if each.partition == hold.partition and each.first_offset is not None)
         floor = committed.get(hold.partition, 0)
         read_to = hold.floor if hold.read_to is None else hold.read_to
-        rows.append(Handover(hold.partition, floor, read_to, after.member, after.first_offset))
-    return tuple(rows)
+        rows.append(
+            {
+                "partition": hold.partition,
+                "committed": floor,
+                "read_to": read_to,
+                "taken_by": after.member,
+                "began_at": after.first_offset,
+                "read_again": max(read_to - floor, 0),
+                "ok": after.first_offset == floor,
+            }
+        )
+    return rows
 
 
 def _number(name: str) -> int:

@@ -3,7 +3,6 @@
 import queue
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 from yak.client.admin import Admin
@@ -18,12 +17,9 @@ from yak.local.cluster import UpSettings
 from yak.local.demo.group_member import COMMIT_SECONDS, HEARTBEAT_MS, MemberProcess, MemberSettings
 from yak.local.demo.group_view import (
     GroupView,
-    Handover,
     Hold,
-    PartitionCounts,
     handovers,
     partition_counts,
-    total,
 )
 from yak.local.demo.load import ServerMetrics
 from yak.local.demo.scenario import FINISH_SECONDS, MIN_ISR, REQUEST_SECONDS, Reporter, Result, Scenario, Settings
@@ -44,6 +40,7 @@ AFTER_SECONDS: Final = 0.7
 """Load after each kill, once the group reads again."""
 READ_SECONDS: Final = 20.0
 """How long the group may take to read the rest at the end; unread records then count as lost."""
+_COUNTS: Final = ("acknowledged", "read", "lost", "twice_committed", "twice_uncommitted")
 _UNCOMMITTED_WANTED: Final = 5
 _UNCOMMITTED_SECONDS: Final = 1.0
 _LEAVE_SECONDS: Final = 30.0
@@ -82,9 +79,8 @@ class GroupsScenario(Scenario):
         self.members: dict[str, MemberProcess] = {}
         self.view = GroupView()
         self.events: list[Event] = []
-        self.counts: list[PartitionCounts] = []
-        self.handovers: tuple[Handover, ...] = ()
-        self.killed_member: dict[str, Any] = {}
+        self.counts: list[dict[str, Any]] = []
+        self.killed_member: dict[str, Any] = {"partitions": []}
         self.killed_coordinator: dict[str, Any] = {}
         self.commits_lost = 0
         self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -173,12 +169,14 @@ class GroupsScenario(Scenario):
         self.go_on(AFTER_SECONDS)
         stayed = [self.view.read_times[each] for each in range(PARTITIONS) if each not in mine]
         pause = worst([longest_pause(sorted(times), killed_at, read_at) for times in stayed])
-        self.handovers = handovers(dead, found, committed)
-        rows = [{**asdict(each), "read_again": each.again, "ok": each.holds} for each in self.handovers]
+        rows = handovers(dead, found, committed)
         self.killed_member = {"name": name, "pid": pid, "partitions": rows}
         self.say(f"The others had them {taken_over_ms:.0f} ms after the kill, and begin at the last")
         self.say("commit. What was read after it is read again, for nobody knows of it:")
-        self._show_handovers()
+        words = ("partition", "last commit", "was read to", "goes on with", "from", "read again")
+        self.reporter.table(
+            [dict(zip(words, each.values(), strict=False)) for each in rows], [each["ok"] for each in rows]
+        )
         if pause is not None:
             pause_ms = self.times["others_pause_ms"] = pause * 1000.0
             self.say(f"Of the other partitions none stood still for more than {pause_ms:.0f} ms")
@@ -246,15 +244,11 @@ class GroupsScenario(Scenario):
         """The result."""
         if self.settings.keep:
             self.cluster.restart(self.killed_coordinator["node_id"])
-        found, times, session_ms = total(self.counts), self.times, self.settings.session_timeout_ms
+        found = {name: sum(each[name] for each in self.counts) for name in (*_COUNTS, "unconfirmed")}
+        times, session_ms, moved = self.times, self.settings.session_timeout_ms, self.killed_member["partitions"]
         session = _seconds(session_ms)
-        holds = (
-            found["acknowledged"] > 0
-            and all(each.holds for each in self.counts)
-            and bool(self.handovers)
-            and all(each.holds for each in self.handovers)
-            and self.commits_lost == 0
-        )
+        is_ok = all(each["ok"] for each in (*self.counts, *moved)) and self.commits_lost == 0
+        holds = is_ok and found["acknowledged"] > 0 and bool(moved)
         notes = [
             f"acked {found['acknowledged']}, read {found['read']}, lost {found['lost']}, committed and read again "
             + str(found["twice_committed"]),
@@ -279,10 +273,14 @@ class GroupsScenario(Scenario):
             "min_insync_replicas": MIN_ISR,
             "killed_member": self.killed_member,
             "killed_coordinator": self.killed_coordinator,
-            "partitions": [{**asdict(each), "ok": each.holds} for each in self.counts],
+            "partitions": self.counts,
             **self.common_fields(),
         }
-        rows = [_row(each) for each in self.counts]
+        rows: list[dict[str, object]] = []
+        for each in self.counts:
+            readers = ", ".join(reader.removeprefix("member-") for reader in each["readers"])
+            counts = {name: each[name] for name in _COUNTS}
+            rows.append({"partition": each["partition"], "read_by": readers, **counts})
         promise = "every message was read, and nothing twice that was committed"
         return Result(holds, promise, rows, notes, self._next_commands(), fields)
 
@@ -371,26 +369,6 @@ class GroupsScenario(Scenario):
             read = self.view.read_by_member[name]
             rows.append({"member": name, "pid": member.pid, "partitions": words, "messages read": read})
         self.reporter.table(rows, is_good)
-
-    def _show_handovers(self) -> None:
-        rows = [
-            {
-                "partition": each.partition,
-                "last commit": each.committed,
-                "was read to": each.read_to,
-                "goes on with": each.taken_by,
-                "from": each.began_at,
-                "read again": each.again,
-            }
-            for each in self.handovers
-        ]
-        self.reporter.table(rows, [each.holds for each in self.handovers])
-
-
-def _row(found: PartitionCounts) -> dict[str, object]:
-    names = ("acknowledged", "read", "lost", "twice_committed", "twice_uncommitted")
-    readers = ", ".join(reader.removeprefix("member-") for reader in found.readers)
-    return {"partition": found.partition, "read_by": readers, **{name: getattr(found, name) for name in names}}
 
 
 def _seconds(duration_ms: int) -> str:

@@ -117,14 +117,10 @@ class LibrdkafkaLoad(Load):
         """Handle acknowledgements: `poll` returns at each of them, long before its timeout."""
         self._producer.poll(seconds)
 
-    def flush(self, timeout_seconds: float) -> int:
+    def finish(self, timeout_seconds: float) -> int:
         """Stop sending, and wait for records in flight; return the number of records not acknowledged in time."""
         self.stop(timeout_seconds)
         return int(self._producer.flush(timeout_seconds))
-
-    def finish(self, timeout_seconds: float) -> None:
-        """Stop sending, and wait for records in flight."""
-        self.flush(timeout_seconds)
 
     def abandon(self) -> None:
         """Stop at once, and drop records in flight."""

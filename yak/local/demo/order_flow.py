@@ -95,9 +95,8 @@ class OrderFlow(LibrdkafkaLoad):
 
     def settle(self, seconds: float) -> Counts:
         """Stop writing, read the rest for at most so long, and return the final counts."""
-        self.stop(seconds + 1.0)
         deadline = time.monotonic() + seconds
-        self.flush(seconds)
+        self.finish(seconds)
         while self.counts().waiting and time.monotonic() < deadline:
             time.sleep(0.02)
         self._enough_read.set()

@@ -108,8 +108,7 @@ class Scenario(ABC):
         self.times: dict[str, float | None] = dict.fromkeys(("start_ms", *self.TIMES, "total_ms"))
         self.parts: list[Part] = []
         self.bootstrap = ""
-        self.work = ""
-        """A folder for files, deleted at the end."""
+        self._work: tempfile.TemporaryDirectory[str] | None = None
         self.load_began = 0.0
         self._number = 0
 
@@ -125,19 +124,27 @@ class Scenario(ABC):
         """Run all steps. Raises YakError when a part cannot start, a client fails, or the cluster does not recover."""
         began, is_kept = time.monotonic(), False
         try:
-            with tempfile.TemporaryDirectory(prefix="yak-demo-work-", ignore_cleanup_errors=True) as self.work:
-                try:
-                    for step in self.steps():
-                        step()
-                finally:
-                    for part in self.parts:
-                        part.abandon()
+            try:
+                for step in self.steps():
+                    step()
+            finally:
+                for part in self.parts:
+                    part.abandon()
+                if self._work is not None:
+                    self._work.cleanup()
             self.took("total_ms", began)
             result = self.result()
             is_kept = self.settings.keep
             return result
         finally:
             self.clean_up(is_kept=is_kept)
+
+    @property
+    def work(self) -> str:
+        """A folder for files, deleted at the end."""
+        if self._work is None:
+            self._work = tempfile.TemporaryDirectory(prefix="yak-demo-work-", ignore_cleanup_errors=True)
+        return self._work.name
 
     def clean_up(self, *, is_kept: bool) -> None:
         """Stop the cluster, and delete it if its directory is temporary; unless it is kept."""

@@ -96,22 +96,15 @@ class TopicsScenario(Scenario):
             {"topic": each.topic, **each.counts(), "client": names[each.topic], "ok": each.holds}
             for each in self.delivered
         ]
+        rows: list[Row] = []
+        for each in self.delivered:
+            shown = {name: getattr(each, name) for name in ("topic", "acknowledged", "read", "lost", "duplicated")}
+            rows.append({**shown, "out_of_order": each.out_of_order + each.moved})
         return Result(
             bool(self.delivered) and all(each.holds for each in self.delivered),
             "every acknowledged message is there",
-            [_row(each) for each in self.delivered],
+            rows,
             [f"{counts}, out of order {wrong}", self.start_note(), *notes],
             next_commands,
             {**total.counts(), **fields, "topics": topics, **self.common_fields()},
         )
-
-
-def _row(found: Delivery) -> Row:
-    return {
-        "topic": found.topic,
-        "acknowledged": found.acknowledged,
-        "read": found.read,
-        "lost": found.lost,
-        "duplicated": found.duplicated,
-        "out_of_order": found.out_of_order + found.moved,
-    }
