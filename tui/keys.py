@@ -5,7 +5,7 @@ entry names another. No binding uses keys that browsers reserve (Ctrl+W, T, N, f
 the cluster. In text fields letters are text: `ctrl+s` sends from there too, and escape leaves the field.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -247,33 +247,25 @@ def check_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
                 why="actions are named as in yak ui's help (?)",
                 try_=("yak ui, then :keys",),
             )
-    for scope in {key.scope for key in KEYS.values()}:
-        _check_scope([key for key in KEYS.values() if key.scope == scope or key.id in EVERYWHERE], keymap)
+    for pressed, other, each in clashes(keymap):
+        if other in keymap or each in keymap:
+            raise UsageError(
+                "key-clash",
+                f'the key "{pressed}" would do two things: {other} and {each}',
+                why="[keys] of the config gives it to both, or to one that stands beside the other",
+                try_=("give one of them another key",),
+            )
     return dict(keymap)
 
 
-def _check_scope(scope: Iterable[Key], keymap: Mapping[str, str]) -> None:
-    taken: dict[str, str] = {}
-    for key in scope:
-        for pressed in _split(keymap.get(key.id, key.keys)):
-            other = taken.setdefault(pressed, key.id)
-            if other != key.id and (key.id in keymap or other in keymap):
-                raise UsageError(
-                    "key-clash",
-                    f'the key "{pressed}" would do two things: {other} and {key.id}',
-                    why="[keys] of the config gives it to both, or to one that stands beside the other",
-                    try_=("give one of them another key",),
-                )
-
-
-def clashes(scopes: Sequence[str] | None = None) -> list[tuple[str, str, str]]:
-    """Default keys that two actions of one scope share, as (key, id, id). A test checks that there are none."""
+def clashes(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Keys that two actions of one scope share, as (key, id, id). The table itself has none."""
     found: list[tuple[str, str, str]] = []
-    for scope in scopes or sorted({key.scope for key in KEYS.values()}):
+    for scope in sorted({key.scope for key in KEYS.values()}):
         taken: dict[str, str] = {}
         for key in KEYS.values():
             if key.scope == scope or key.id in EVERYWHERE:
-                for pressed in _split(key.keys):
+                for pressed in _split(keymap.get(key.id, key.keys)):
                     other = taken.setdefault(pressed, key.id)
                     if other != key.id:
                         found.append((pressed, other, key.id))

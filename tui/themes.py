@@ -1,83 +1,30 @@
 """Colour themes. Meaning never rests on colour alone, so a theme without colours works too."""
 
+from typing import Final
+
 from textual.theme import Theme
 
-YAK_DARK = Theme(
-    name="yak-dark",
-    primary="#7aa2f7",
-    secondary="#bb9af7",
-    accent="#7dcfff",
-    warning="#e0af68",
-    error="#f7768e",
-    success="#9ece6a",
-    foreground="#c8d0e0",
-    background="#16181f",
-    surface="#1b1e27",
-    panel="#262a36",
-    dark=True,
-    variables={"dim": "#8790a5", "frame": "#3a4052"},
-)
-YAK_LIGHT = Theme(
-    name="yak-light",
-    primary="#1d4fa8",
-    secondary="#6b3fa0",
-    accent="#00607a",
-    warning="#8a5200",
-    error="#b3162d",
-    success="#2c6e1f",
-    foreground="#1f2430",
-    background="#f7f7f4",
-    surface="#ffffff",
-    panel="#e6e6e0",
-    dark=False,
-    variables={"dim": "#5c6370", "frame": "#a9adb8"},
-)
-YAK_CONTRAST = Theme(
-    name="yak-contrast",
-    primary="#8cc8ff",
-    secondary="#ffb3ff",
-    accent="#7fffff",
-    warning="#ffd75f",
-    error="#ff9a9a",
-    success="#8cff8c",
-    foreground="#ffffff",
-    background="#000000",
-    surface="#000000",
-    panel="#1c1c1c",
-    dark=True,
-    variables={"dim": "#c4c4c4", "frame": "#8a8a8a"},
-)
-YAK_DEUTAN = Theme(
-    name="yak-deutan",
-    primary="#79a8ff",
-    secondary="#b6a0ff",
-    accent="#6ae4ff",
-    warning="#ffb95c",
-    error="#ff8f3f",
-    success="#6f9dff",
-    foreground="#d8dce6",
-    background="#14171f",
-    surface="#1a1e28",
-    panel="#252b38",
-    dark=True,
-    variables={"dim": "#8f98ab", "frame": "#3d465a"},
-)
-MONO = Theme(
-    name="mono",
-    primary="#d0d0d0",
-    secondary="#d0d0d0",
-    accent="#ffffff",
-    warning="#ffffff",
-    error="#ffffff",
-    success="#d0d0d0",
-    foreground="#d0d0d0",
-    background="#000000",
-    surface="#000000",
-    panel="#222222",
-    dark=True,
-    variables={"dim": "#9a9a9a", "frame": "#5a5a5a"},
-)
-THEMES = (YAK_DARK, YAK_LIGHT, YAK_CONTRAST, YAK_DEUTAN, MONO)
+_PARTS: Final = (
+    "primary", "secondary", "accent", "warning", "error", "success", "foreground", "background", "surface", "panel",
+    "dim", "frame",
+)  # fmt: skip
+_COLORS: Final = {
+    "yak-dark": "#7aa2f7 #bb9af7 #7dcfff #e0af68 #f7768e #9ece6a #c8d0e0 #16181f #1b1e27 #262a36 #8790a5 #3a4052",
+    "yak-light": "#1d4fa8 #6b3fa0 #00607a #8a5200 #b3162d #2c6e1f #1f2430 #f7f7f4 #ffffff #e6e6e0 #5c6370 #a9adb8",
+    "yak-contrast": "#8cc8ff #ffb3ff #7fffff #ffd75f #ff9a9a #8cff8c #ffffff #000000 #000000 #1c1c1c #c4c4c4 #8a8a8a",
+    "yak-deutan": "#79a8ff #b6a0ff #6ae4ff #ffb95c #ff8f3f #6f9dff #d8dce6 #14171f #1a1e28 #252b38 #8f98ab #3d465a",
+    "mono": "#d0d0d0 #d0d0d0 #ffffff #ffffff #ffffff #d0d0d0 #d0d0d0 #000000 #000000 #222222 #9a9a9a #5a5a5a",
+}
+"""The colours of each theme, in the order of the parts."""
+
+
+def _theme(name: str) -> Theme:
+    colors = dict(zip(_PARTS, _COLORS[name].split(), strict=True))
+    variables = {part: colors.pop(part) for part in ("dim", "frame")}
+    return Theme(name=name, **colors, dark=name != "yak-light", variables=variables)  # type: ignore[arg-type]
+
+
+THEMES: Final = tuple(map(_theme, _COLORS))
 NAMES = (*(theme.name for theme in THEMES), "ansi")
 """`ansi` uses the terminal's own sixteen colours."""
 

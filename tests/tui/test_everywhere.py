@@ -21,7 +21,7 @@ def run(scenario):
 
 
 def test_no_key_does_two_things():
-    assert clashes() == []
+    assert clashes({}) == []
 
 
 def test_no_key_is_one_that_browsers_keep():

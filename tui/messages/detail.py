@@ -99,7 +99,6 @@ class JsonLine:
 
     @property
     def text(self) -> str:
-        """The line as text."""
         return " " * self.indent + "".join(text for text, _ in self.spans)
 
 

@@ -181,19 +181,6 @@ class Reader:
 
         self._orders.put(order)
 
-    def reopen(self, wanted: Subscription | None = None) -> None:
-        """Read from the beginning again, or another subscription."""
-
-        def order() -> None:
-            if wanted is not None:
-                self.wanted = wanted
-            self._is_paused = False
-            self.store = self._new_store()
-            self.store.begin_filter(self._filter)
-            self._must_reopen = True
-
-        self._orders.put(order)
-
     def commit(self) -> "Future[str]":
         """Commit the records read so far for the group.
 

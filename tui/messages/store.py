@@ -122,7 +122,6 @@ class Counts:
     held_bytes: int
     dropped: int
     left_out: int
-    is_full: bool
     filtering: float | None
     """The share of the rows that a new filter has tested; None if it is complete."""
     version: int
@@ -270,7 +269,6 @@ class Store:
                 self._shown_bytes + self._hidden_bytes,
                 self._dropped,
                 self._left_out,
-                not self.has_room,
                 None if scan is None else min(scan.at / max(len(scan.rows), 1), 1.0),
                 self._version,
             )

@@ -137,13 +137,13 @@ class CsvLook:
     """Column names that occur more than once: only the last of these columns can be used."""
 
 
-def read_rows(path: str, mapping: CsvMapping, encoding: str) -> Iterator[tuple[CsvSource, TextLines, Row]]:
+def read_rows(path: str, mapping: CsvMapping, encoding: str) -> Iterator[tuple[CsvSource, Row]]:
     """The rows of a file, with their reader. Raises YakError."""
     with open_binary(path) as file:
         lines = TextLines(file, encoding, os.path.basename(path))
         source = CsvSource(lines, mapping, os.path.basename(path))
         for row in source.rows():
-            yield source, lines, row
+            yield source, row
 
 
 def find_encoding(path: str) -> str:
@@ -231,11 +231,8 @@ INVALID_DIFFERENT_RECORD: Final = -138
 class FileProgress:
     """The progress in a file, including rows of an earlier run; `rejected` counts rows of this run only."""
 
-    rows_read: int = 0
-    rows_skipped: int = 0
     settled: int = 0
     rejected: int = 0
-    bytes_read: int = 0
 
 
 def checkpoint_path(path: str, topic: str) -> str:
@@ -267,12 +264,10 @@ class FileFeed(Feed):
         self._skip = skip
         self._partitions: int | None = None
         self._columns: tuple[str, ...] = ()
-        self._lines: TextLines | None = None
         self._in_flight: dict[int, Row] = {}
         self._sender: RecordSender | None = None
         self._checkpoint: Checkpoint | None = None
         self._kept_at = 0.0
-        self._rows_read = 0
         self.progress = FileProgress()
         """Replaced as a whole; any thread may read it."""
 
@@ -286,9 +281,8 @@ class FileFeed(Feed):
     def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
         """Each valid row, numbered from the first that is not skipped."""
         self._sender = sender
-        for source, lines, row in read_rows(self.path, self._mapping, self._encoding):
-            self._columns, self._lines = source.columns, lines
-            self._rows_read = row.number + 1
+        for source, row in read_rows(self.path, self._mapping, self._encoding):
+            self._columns = source.columns
             place = row.number - self._skip
             if place < 0:
                 continue
@@ -337,11 +331,8 @@ class FileFeed(Feed):
 
     def _show(self, sender: RecordSender) -> None:
         self.progress = FileProgress(
-            rows_read=self._rows_read,
-            rows_skipped=self._skip,
             settled=self._skip + sender.prefix.length,
             rejected=self.rejects.count,
-            bytes_read=self._lines.bytes_read if self._lines is not None else 0,
         )
 
     def _keep(self, rows: int) -> None:

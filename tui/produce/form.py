@@ -183,11 +183,6 @@ class Form:
             raise Wrong(Problem(field, error.why, error.line + line - 1, error.column + shift)) from None
 
 
-def with_topic(form: Form, topic: str) -> Form:
-    """The same record for another topic."""
-    return replace(form, topic=topic)
-
-
 def samples(message: RecordTemplate, count: int, now_ms: int = SAMPLE_MS) -> list[Outgoing]:
     """The first records that would be sent, for display. The random values differ from those sent."""
     return list(islice(message.records(lambda: now_ms, seed=1), count))

@@ -47,8 +47,8 @@ SECOND_NS: Final = 1_000_000_000
 class Account:
     """The statistics at one moment. Always `sent = acknowledged + failed + waiting`.
 
-    Latency is from send to acknowledgement. Of the failed records, `not_written` are certainly not in the log,
-    `unknown` may be. `rates` and `latencies_ms` (p99) have a value per second.
+    Latency is from send to acknowledgement. Of the failed records, `unknown` may be in the
+    log. `rates` and `latencies_ms` (p99) have a value per second.
     """
 
     state: State = "connecting"
@@ -57,9 +57,7 @@ class Account:
     acknowledged: int = 0
     failed: int = 0
     waiting: int = 0
-    not_written: int = 0
     unknown: int = 0
-    value_bytes: int = 0
     reasons: tuple[tuple[str, int], ...] = ()
     first_failure: Failed | None = None
     few: tuple[Acknowledged, ...] = ()
@@ -106,9 +104,7 @@ class Counting:
             acknowledged=tally.acknowledged,
             failed=tally.failed,
             waiting=waiting,
-            not_written=tally.not_written,
             unknown=tally.unknown,
-            value_bytes=tally.value_bytes,
             reasons=tuple(tally.reasons.most_common(REASONS_SHOWN)),
             first_failure=tally.failures[0] if tally.failures else None,
             few=tuple(sorted(tally.few, key=lambda each: each.number)),

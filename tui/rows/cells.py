@@ -71,7 +71,6 @@ class RowList:
         return len(self.rows)
 
     def at(self, index: int) -> Row:
-        """The row at an index."""
         return self.rows[index]
 
     def place_of(self, key: str) -> int | None:
@@ -92,9 +91,9 @@ def changed_cells(columns: Sequence[Column], before: object, after: object) -> s
     }
 
 
-def text(value: object, tone: Tone = "", order: float | str | None = None) -> Cell:
-    """A cell for any value."""
-    return Cell(str(value), tone, order)
+def figure(words: str, value: float | None, tone: Tone = "") -> Cell:
+    """A number in words, sorted by its value; 0 and what is unknown are dim."""
+    return Cell(words, tone if value else "dim", -1 if value is None else value)
 
 
 def sorted_rows(rows: Sequence[Row], column: int, *, is_reverse: bool) -> list[Row]:

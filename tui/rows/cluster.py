@@ -1,7 +1,7 @@
 """The cluster as cells: the header, its health and rates, its brokers. Pure."""
 
 from yak.tui.look import Look, ago, span
-from yak.tui.rows.cells import Cell, Column, Row, Tone
+from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
 from yak.tui.state.picture import Broker, Picture
 
 
@@ -183,7 +183,6 @@ def broker_rows(picture: Picture, look: Look, spark: int = SPARK) -> list[Row]:
 def _broker_row(broker: Broker, counts: list[int], picture: Picture, look: Look, spark: int) -> Row:
     leads, replicas, behind = counts
     rates, serves = broker.rates, broker.is_up and broker.link != "down"
-    none: Tone = "dim"
     controller = " *" if look.is_ascii else " ◆"
     is_controller = broker.node_id == picture.controller_id
     disk = None
@@ -195,20 +194,12 @@ def _broker_row(broker: Broker, counts: list[int], picture: Picture, look: Look,
             Cell(str(broker.node_id), "strong", broker.node_id),
             Cell(broker.role + (controller if is_controller else ""), "accent" if is_controller else ""),
             broker_state_cell(broker, look, behind),
-            Cell(str(leads), "" if leads else none, leads),
-            Cell(str(replicas), "" if replicas else none, replicas),
-            Cell(str(behind), "warn" if behind else none, behind),
-            Cell(
-                look.rate(rates.messages_in) if serves else look.sign("none"),
-                "" if rates.messages_in else none,
-                rates.messages_in,
-            ),
+            figure(str(leads), leads),
+            figure(str(replicas), replicas),
+            figure(str(behind), behind, "warn"),
+            figure(look.rate(rates.messages_in) if serves else look.sign("none"), rates.messages_in),
             Cell(look.spark(list(broker.in_history)[-60:], spark) if serves else "", "accent"),
-            Cell(
-                look.rate(rates.messages_out) if serves else look.sign("none"),
-                "" if rates.messages_out else none,
-                rates.messages_out,
-            ),
+            figure(look.rate(rates.messages_out) if serves else look.sign("none"), rates.messages_out),
             Cell(look.size_rate(rates.bytes_in) if serves else look.sign("none"), order=rates.bytes_in),
             Cell(look.size(broker.memory_bytes) if serves else look.sign("none"), order=broker.memory_bytes or 0),
             Cell(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from yak.tui.demo.state import DemoState
 from yak.tui.look import Look, ago, span
-from yak.tui.rows.cells import Cell, Column, Row, Tone
+from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
 from yak.tui.rows.cluster import broker_state_cell
 from yak.tui.rows.topics import is_internal
 from yak.tui.state.drill import Action, Timeline
@@ -123,8 +123,8 @@ def _broker_row(picture: Picture, node: int, processes: Processes | None, look: 
             Cell(str(node), "strong", node),
             Cell(broker.role + mark, "accent" if is_controller else ""),
             broker_state_cell(broker, look, stake.out_of_sync),
-            Cell(str(stake.leads), "" if stake.leads else "dim", stake.leads),
-            Cell(str(stake.out_of_sync), "warn" if stake.out_of_sync else "dim", stake.out_of_sync),
+            figure(str(stake.leads), stake.leads),
+            figure(str(stake.out_of_sync), stake.out_of_sync, "warn"),
             shown,
             _pid(process.pid if process is not None else None, look),
             Cell(f"{broker.host}:{broker.port}" if broker.port else "", "dim"),

@@ -1,7 +1,7 @@
 """Consumer groups as rows: all of them, one in detail, and a reset of its offsets. Pure."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 
@@ -77,6 +77,24 @@ def _group_row(group: Group, look: Look, now_ms: int) -> Row:
             *rest,
         ),
     )
+
+
+TOPIC_GROUP_COLUMNS: Final = (
+    *(COLUMNS[number] for number in (0, 1, 3, 5, 6, 7)),
+    Column("PARTITIONS", 6, is_right=True, rank=3),
+)
+
+
+def topic_group_rows(groups: Iterable[Group], look: Look, now_ms: int) -> list[Row]:
+    """The groups that read one topic, with their lag there, ordered by name."""
+    rows = []
+    for group in sorted(groups, key=lambda each: each.name):
+        row = _group_row(group, look, now_ms)
+        count = 0 if group.said is None else len(group.said["partitions"])
+        rows.append(
+            Row(row.key, (*(row.cells[number] for number in (0, 1, 3, 5, 6, 7)), Cell(str(count), "dim", count)))
+        )
+    return rows
 
 
 def _unknown(group: Group, look: Look) -> Cell:

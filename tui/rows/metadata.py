@@ -31,7 +31,6 @@ class LogRows:
         return len(self._log)
 
     def at(self, index: int) -> Row:
-        """The row at an index."""
         return log_row(self._log, self._log.begin + index, self._look, self._now_ms)
 
     def place_of(self, key: str) -> int | None:

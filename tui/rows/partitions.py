@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from yak.tui.look import Look, short, span
-from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone
+from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.rows.topics import TopicFacts, is_internal
 from yak.tui.state.picture import Broker, Partition, Picture
 
@@ -76,7 +76,7 @@ def _partition_row(partition: Partition, facts: TopicFacts | None, min_isr: int 
             Cell(look.number(high), "", -1 if high is None else high),
             Cell(look.number(start), "dim", -1 if start is None else start),
             Cell(look.size(size), "", -1 if size is None else size),
-            Cell(look.rate(partition.rate_in), "" if partition.rate_in else "dim", partition.rate_in),
+            figure(look.rate(partition.rate_in), partition.rate_in),
             Cell(f"{look.sign(sign)} {words}", tone),
             Cell(since, tone, 0 if partition.since_ms is None else now_ms - partition.since_ms),
         ),
@@ -473,7 +473,7 @@ def replication_row(partition: Partition, picture: Picture, look: Look, now_ms: 
             Cell(str(partition.leader_epoch), "", partition.leader_epoch),
             isr_cell(partition, look),
             Cell(look.number(high), "", -1 if high is None else high),
-            Cell(look.rate(partition.rate_in), "" if partition.rate_in else "dim", partition.rate_in),
+            figure(look.rate(partition.rate_in), partition.rate_in),
             *bars,
         ),
     )
@@ -522,7 +522,6 @@ class ReplicationTable:
     def rows(
         self, picture: Picture, look: Look, now_ms: int, in_sight: Iterable[str], width: int, *, with_internal: bool
     ) -> list[Row]:
-        """All rows, for a table of this `width`."""
         known = (id(picture), picture.topics_version, with_internal)
         is_new = known != self._known
         if is_new:
@@ -558,7 +557,6 @@ class ReplicationTable:
         return None if key is None else self._by_name.get(key)
 
     def columns(self) -> Sequence[Column]:
-        """The present columns."""
         return replication_columns(self._replicas, self._width)
 
     def _make(self, name: str) -> Row:

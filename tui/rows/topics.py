@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,7 +9,7 @@ from typing import Any, Final
 from yak.client.admin import ConfigValue
 from yak.client.metadata import INTERNAL_TOPICS
 from yak.tui.look import Look, short, span
-from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone
+from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.state.picture import Partition, Picture, Rates
 
 COLUMNS: Final = (
@@ -103,11 +102,11 @@ def topic_row(name: str, partitions: Sequence[Partition], rates: Rates, facts: T
             Cell(f"{look.sign(sign)} {words}", tone, badness),
             Cell(look.number(len(partitions)), "", len(partitions)),
             Cell(str(factor), "", factor),
-            Cell(look.number(messages), "" if messages else "dim", -1 if messages is None else messages),
-            Cell(look.size(size), "" if size else "dim", -1 if size is None else size),
-            Cell(look.rate(rates.messages_in), "" if rates.messages_in else "dim", rates.messages_in),
-            Cell(look.rate(rates.messages_out), "" if rates.messages_out else "dim", rates.messages_out),
-            Cell(look.size_rate(rates.bytes_in), "" if rates.bytes_in else "dim", rates.bytes_in),
+            figure(look.number(messages), messages),
+            figure(look.size(size), size),
+            figure(look.rate(rates.messages_in), rates.messages_in),
+            figure(look.rate(rates.messages_out), rates.messages_out),
+            figure(look.size_rate(rates.bytes_in), rates.bytes_in),
             Cell(config_words(facts.configs) if facts is not None else "", "dim"),
         ),
     )
@@ -149,7 +148,6 @@ class TopicTable:
         self._rows = SlicedRows(self._make, lambda name: bare_row(name, self._look))
 
     def rows(self, picture: Picture, look: Look, in_sight: Sequence[str], *, with_internal: bool = False) -> list[Row]:
-        """All rows."""
         if picture is not self._picture or look != self._look:
             if picture is not self._picture:
                 self.facts.clear()
@@ -261,92 +259,12 @@ def chosen_config_lines(config: ConfigValue, look: Look) -> list[list[Cell]]:
     ]
 
 
-GROUP_COLUMNS: Final = (
-    Column("GROUP", 8, most=50, flex=1),
-    Column("STATE", 8, most=20, flash=True),
-    Column("MEMBERS", 3, is_right=True),
-    Column("LAG", 5, is_right=True),
-    Column("TREND", 10, rank=1),
-    Column("ETA", 5, is_right=True, rank=2),
-    Column("PARTITIONS", 6, is_right=True, rank=3),
-)
 TAIL_COLUMNS: Final = (
     Column("OFFSET", 8, is_right=True),
     Column("TIME", 10),
     Column("KEY", 4, most=24),
     Column("VALUE", 12, most=300, flex=1),
 )
-LAGS_KEPT: Final = 60
-_GROUP_STATES: Final[dict[str, tuple[str, Tone]]] = {
-    "Stable": ("good", "good"),
-    "Empty": ("down", "dim"),
-    "Dead": ("bad", "bad"),
-}
-
-
-@dataclass(slots=True)
-class Reader:
-    """A group's state on one topic; `lags` are samples of (time, records)."""
-
-    group: str
-    state: str
-    members: int
-    lag: int | None
-    partitions: int
-    lags: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=LAGS_KEPT))
-
-    @property
-    def eta_ms(self) -> float | None:
-        """The time until the lag is 0 at the rate of the last samples; None if it does not fall."""
-        if not self.lags or len(self.lags) < 2:
-            return None
-        (first_ms, first), (last_ms, last) = self.lags[max(0, len(self.lags) - 10)], self.lags[-1]
-        if last == 0 or first <= last or last_ms <= first_ms:
-            return None
-        return last * (last_ms - first_ms) / (first - last)
-
-
-def reader_of(topic: str, answer: Mapping[str, Any], known: Reader | None, now_ms: int) -> Reader | None:
-    """The reader from `/api/groups/GROUP`; None if the group does not read the topic."""
-    partitions = [each for each in answer["partitions"] if each["topic"] == topic]
-    members = [
-        each
-        for each in answer["members"]
-        if topic in (each["topics"] or ()) or any(part["topic"] == topic for part in each["assignment"] or ())
-    ]
-    if not partitions and not members:
-        return None
-    lags = [each["lag"] for each in partitions]
-    lag = sum(each for each in lags if each is not None) if any(each is not None for each in lags) else None
-    reader = Reader(answer["group"], answer["state"], len(members), lag, len(partitions))
-    if known is not None:
-        reader.lags.extend(known.lags)
-    if lag is not None:
-        reader.lags.append((now_ms, lag))
-    return reader
-
-
-def group_rows(readers: Iterable[Reader], look: Look) -> list[Row]:
-    """Rows ordered by group, which is the key."""
-    return [_group_row(each, look) for each in sorted(readers, key=lambda each: each.group)]
-
-
-def _group_row(reader: Reader, look: Look) -> Row:
-    sign, tone = _GROUP_STATES.get(reader.state, ("warn", "warn"))
-    eta = reader.eta_ms
-    trend = look.spark([lag for _, lag in reader.lags], 12)
-    return Row(
-        reader.group,
-        (
-            Cell(reader.group, "strong"),
-            Cell(f"{look.sign(sign)} {reader.state}", tone),
-            Cell(str(reader.members), "" if reader.members else "dim", reader.members),
-            Cell(look.number(reader.lag), "warn" if reader.lag else "dim", -1 if reader.lag is None else reader.lag),
-            Cell(trend, "accent"),
-            Cell(look.sign("none") if eta is None else span(eta), "dim", eta or 0),
-            Cell(str(reader.partitions), "dim", reader.partitions),
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True)

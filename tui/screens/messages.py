@@ -91,7 +91,6 @@ class MessageGrid(Grid):
         empty: str,
         is_narrow: bool = False,
     ) -> None:
-        """Show the records that there are now."""
         self.records.freeze(records, look, now_ms, view=view, with_topic=with_topic)
         columns = record_columns(look, with_topic=with_topic, is_narrow=is_narrow)
         self.show(columns, self.records, empty=empty, is_wide=look.is_wide)

@@ -286,7 +286,6 @@ class CsvPane(Vertical):
 
     @property
     def form(self) -> CsvForm:
-        """The form."""
         return self.query_one(CsvForm)
 
     # the file

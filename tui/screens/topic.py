@@ -12,14 +12,15 @@ from textual.widgets import TabbedContent, TabPane
 from yak.client.admin import ConfigValue
 from yak.errors import YakError
 from yak.tui.keys import keys
-from yak.tui.rows import activity, partitions, topics
+from yak.tui.rows import activity, groups, partitions, topics
 from yak.tui.rows.cells import Cell, packed
 from yak.tui.rows.partitions import PartitionDetail
-from yak.tui.rows.topics import Message, Reader, TopicFacts, reader_of
+from yak.tui.rows.topics import Message, TopicFacts
 from yak.tui.screens.topics import ChangesTopics, as_content
 from yak.tui.source.kafka import topic_configs
 from yak.tui.source.live import path_of
 from yak.tui.state.activity import Line
+from yak.tui.state.groups import Group, group_on_topic
 from yak.tui.state.picture import Partition
 from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.frame import Lines, Panel
@@ -51,7 +52,7 @@ class TopicAnswers:
         self._app, self.topic = app, topic
         self.facts = facts
         self.details: dict[int, PartitionDetail] = {}
-        self.readers: dict[str, Reader] | None = None
+        self.readers: dict[str, Group] | None = None
         self.groups_left_out = 0
         self.messages: dict[int, list[Message]] = {}
         self.has_tail = False
@@ -65,7 +66,6 @@ class TopicAnswers:
         self._asked_ms.clear()
 
     def configs_by_name(self) -> dict[str, ConfigValue]:
-        """The configs by name."""
         return {each.name: each for each in self.configs}
 
     async def ask(self, wanted: Iterable[str], partitions: Sequence[int]) -> bool:
@@ -130,16 +130,16 @@ class TopicAnswers:
         self.groups_left_out = max(0, len(names) - GROUPS_MAX)
         gate, known = asyncio.Semaphore(AT_ONCE), self.readers or {}
 
-        async def one(group: str) -> Reader | None:
+        async def one(group: str) -> Group | None:
             async with gate:
                 try:
                     answer = await self._app.source.ask("GET", path_of("api", "groups", group))
                 except YakError:
                     return known.get(group)  # its coordinator is moving; the request is repeated soon
-            return reader_of(self.topic, answer, known.get(group), self._app.now_ms())
+            return group_on_topic(self.topic, answer, known.get(group), self._app.now_ms())
 
         found = await asyncio.gather(*(one(name) for name in names[:GROUPS_MAX]))
-        self.readers = {each.group: each for each in found if each is not None}
+        self.readers = {each.name: each for each in found if each is not None}
 
     async def _ask_tail(self) -> None:
         partitions = self._app.picture.topics.get(self.topic, [])
@@ -300,13 +300,13 @@ class TopicView(ChangesTopics):
             self._paint_events("#events-beside", now_ms)
             if self.is_high:
                 self._paint_tail("#tail-beside", now_ms)
-                self._paint_groups("#groups-beside")
+                self._paint_groups("#groups-beside", now_ms)
         elif pane == "replicas":
             self._paint_replicas(now_ms)
         elif pane == "messages":
             self._paint_tail("#tail", now_ms)
         elif pane == "groups":
-            self._paint_groups("#groups")
+            self._paint_groups("#groups", now_ms)
         elif pane == "config":
             self._paint_configs()
         elif pane == "timeline":
@@ -386,13 +386,13 @@ class TopicView(ChangesTopics):
             if isinstance(panel, Panel):
                 panel.entitle(title, "m all of them: search, filter, copy, export")
 
-    def _paint_groups(self, where: str) -> None:
+    def _paint_groups(self, where: str, now_ms: int) -> None:
         answers, grid = self._answers, self.query_one(where, Grid)
         empty = f"No group reads {self.topic}. A group appears when a consumer commits: yak consume {self.topic} --group NAME."
         if answers.readers is None:
             empty = _error_words(answers, "groups") if "groups" in answers.errors else "asking ..."
-        rows = topics.group_rows((answers.readers or {}).values(), self.look)
-        grid.show(topics.GROUP_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        rows = groups.topic_group_rows((answers.readers or {}).values(), self.look, now_ms)
+        grid.show(groups.TOPIC_GROUP_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
         panel = grid.parent
         if isinstance(panel, Panel):
             left_out = f"{answers.groups_left_out} more groups were not asked   " if answers.groups_left_out else ""

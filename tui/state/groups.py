@@ -111,6 +111,23 @@ class Group:
         return bool(self.lag) and rate is not None and rate > 0
 
 
+def group_on_topic(topic: str, answer: Mapping[str, Any], known: Group | None, now_ms: int) -> Group | None:
+    """A group from `/api/groups/GROUP` with its partitions of one topic only; None if it does not read the topic."""
+    partitions = [each for each in answer["partitions"] if each["topic"] == topic]
+    members = [
+        each
+        for each in answer["members"]
+        if topic in (each["topics"] or ()) or any(part["topic"] == topic for part in each["assignment"] or ())
+    ]
+    if not partitions and not members:
+        return None
+    lags = [each["lag"] for each in partitions if each["lag"] is not None]
+    group = known or Group(answer["group"])
+    lag = sum(lags) if lags else None
+    group.told({**answer, "partitions": partitions, "members": members, "lag": lag}, now_ms)
+    return group
+
+
 class Groups:
     """All groups of a cluster, by name."""
 

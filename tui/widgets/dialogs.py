@@ -216,7 +216,6 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
 
     @on(Button.Pressed, "#no")
     def action_leave(self) -> None:
-        """Return None."""
         self.dismiss(None)
 
 
@@ -253,8 +252,6 @@ class ChoiceMenu(ModalScreen[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", "close"),
-        Binding("down", "move(1)", show=False),
-        Binding("up", "move(-1)", show=False),
     ]
 
     def __init__(self, title: str, choices: Sequence[tuple[str, str]]) -> None:
@@ -276,10 +273,6 @@ class ChoiceMenu(ModalScreen[str | None]):
     def choose(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option.id)
 
-    def action_move(self, by: int) -> None:
-        menu = self.query_one(OptionList)
-        menu.highlighted = ((menu.highlighted or 0) + by) % len(self._choices)
-
     def action_leave(self) -> None:
         self.dismiss(None)
 
@@ -287,7 +280,6 @@ class ChoiceMenu(ModalScreen[str | None]):
 class JumpDialog(ModalScreen[Widget | None]):
     """Returns the panel whose letter was typed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave")]
     AUTO_FOCUS = ""
 
     def __init__(self, panels: Sequence[Widget]) -> None:
@@ -303,13 +295,8 @@ class JumpDialog(ModalScreen[Widget | None]):
 
     def on_key(self, event: events.Key) -> None:
         """Choose a panel by its letter; any other key closes."""
-        if event.key == "escape":
-            return
         event.stop()
         self.dismiss(self._panels.get(event.key))
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
 
 class _Completing(Suggester):

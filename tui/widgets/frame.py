@@ -54,7 +54,6 @@ class Line(Widget):
         self._right: Sequence[Cell] = ()
 
     def show(self, left: Sequence[Cell], right: Sequence[Cell] = ()) -> None:
-        """Show these cells."""
         if (list(left), list(right)) != (list(self._left), list(self._right)):
             self._left, self._right = left, right
             self.refresh()

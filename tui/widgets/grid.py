@@ -217,13 +217,6 @@ class Grid(ScrollView, can_focus=True):
         self._lay_out(is_new_head=False)
         return len(self._rows)
 
-    def sort_by(self, column: int, *, is_reverse: bool = False) -> None:
-        """Sort by a column. Only rows given as a list can be sorted."""
-        self._rows.sort = (column, is_reverse)
-        self._rows.arrange()
-        self._keep_cursor()
-        self._lay_out(is_new_head=True)
-
     @property
     def row_count(self) -> int:
         """The number of rows after the filter."""

@@ -281,22 +281,6 @@ def test_a_cluster_that_is_not_there_yet_is_waited_for(made):
     assert reader.status.error is None
 
 
-def test_an_error_that_does_not_pass_ends_it_until_it_is_opened_again(made):
-    topics = {"orders"}
-
-    def open_(_servers, wanted, **_more):
-        missing = [choice.topic for choice in wanted.choices if choice.topic not in topics]
-        if missing:
-            raise YakError("unknown-topic", f"there is no {missing[0]}")
-        return Opened(FakeFeed(backlog(3)), ["it begins"])
-
-    reader = made(open_, Subscription((Choice("order"),), Seek(START)))
-    until(lambda: reader.status.phase == "failed")
-    reader.reopen(BROWSE)
-    until(lambda: len(offsets(reader)) == 3)
-    until(lambda: reader.status.notes == ("it begins",))
-
-
 def test_a_bug_is_told_and_not_swallowed(made):
     def open_(*_args, **_more):
         raise ZeroDivisionError("oops")

@@ -108,7 +108,6 @@ def counts(**given):
         "held_bytes": 0,
         "dropped": 0,
         "left_out": 0,
-        "is_full": False,
         "filtering": None,
         "version": 1,
     }

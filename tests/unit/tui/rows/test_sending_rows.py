@@ -79,7 +79,7 @@ def test_a_run_that_could_not_start_says_why():
 
 def uploaded(state="sending", why="", **more):
     account = Account(state, why, sent=8_300, acknowledged=8_210, waiting=90, rate=4_200, p50_ms=2, p99_ms=9, max_ms=12)
-    progress = FileProgress(rows_read=8_300, settled=8_213, **more)
+    progress = FileProgress(settled=8_213, **more)
     return account, progress
 
 

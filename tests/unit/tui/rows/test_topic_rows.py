@@ -6,23 +6,22 @@ import pytest
 
 from yak.client.admin import ConfigValue
 from yak.tui.look import Look
+from yak.tui.rows.groups import TOPIC_GROUP_COLUMNS, topic_group_rows
 from yak.tui.rows.topics import (
     COLUMNS,
     CONFIG_COLUMNS,
-    GROUP_COLUMNS,
     Message,
     TopicFacts,
     TopicTable,
     chosen_config_lines,
     config_rows,
     documentation,
-    group_rows,
     in_words,
-    reader_of,
     tail_rows,
     topic_row,
     total_words,
 )
+from yak.tui.state.groups import group_on_topic
 from yak.tui.state.picture import Partition, Picture, Rates
 
 LOOK = Look()
@@ -137,7 +136,14 @@ def group(lag=9, topic="orders", members=(), name="audit", state="Stable"):
         if lag is None
         else [{"topic": topic, "partition": 0, "lag": lag}, {"topic": topic, "partition": 1, "lag": None}]
     )
-    return {"group": name, "state": state, "members": list(members), "partitions": partitions}
+    return {
+        "group": name,
+        "type": "classic",
+        "coordinator": 1,
+        "state": state,
+        "members": list(members),
+        "partitions": partitions,
+    }
 
 
 def member(topics=None, assignment=()):
@@ -145,27 +151,24 @@ def member(topics=None, assignment=()):
 
 
 def test_a_group_counts_when_it_committed_or_reads_the_topic():
-    assert reader_of("orders", group(topic="payments"), None, 0) is None
-    assert reader_of("orders", group(lag=None), None, 0) is None
-    found = reader_of(
+    assert group_on_topic("orders", group(topic="payments"), None, 0) is None
+    assert group_on_topic("orders", group(lag=None), None, 0) is None
+    found = group_on_topic(
         "orders", group(members=[member(["orders"]), member(None, ["orders"]), member(["payments"])]), None, 0
     )
-    assert (found.members, found.lag, found.partitions) == (2, 9, 2)
-    waiting = reader_of("orders", group(lag=None, members=[member(["orders"])]), None, 0)
+    assert (found.members, found.lag, len(found.said["partitions"])) == (2, 9, 2)
+    waiting = group_on_topic("orders", group(lag=None, members=[member(["orders"])]), None, 0)
     assert (waiting.members, waiting.lag) == (1, None)
 
 
 def test_a_group_that_catches_up_says_when_it_will_be_there():
     known = None
-    for second, lag in enumerate((1_000, 900, 800)):
-        known = reader_of("orders", group(lag), known, second * 1_000)
-    assert known.eta_ms == pytest.approx(8_000)
-    (row,) = group_rows([known], LOOK)
-    found = dict(zip((column.label for column in GROUP_COLUMNS), (cell.text for cell in row.cells), strict=True))
-    assert (found["GROUP"], found["STATE"], found["LAG"], found["ETA"]) == ("audit", "✓ Stable", "800", "8.0 s")
-    assert len(found["TREND"]) == 3
-    assert reader_of("orders", group(1_200), known, 3_000).eta_ms is None
-    assert reader_of("orders", group(0), known, 3_000).eta_ms is None
+    for second, lag in ((0, 1_000), (3, 900), (6, 800)):
+        known = group_on_topic("orders", group(lag), known, second * 1_000)
+    (row,) = topic_group_rows([known], LOOK, 6_000)
+    found = dict(zip((column.label for column in TOPIC_GROUP_COLUMNS), (cell.text for cell in row.cells), strict=True))
+    assert (found["GROUP"], found["STATE"], found["LAG"], found["PARTITIONS"]) == ("audit", "● Stable", "800", "2")
+    assert found["ETA"] == "24.0 s"
 
 
 def test_messages_are_told_newest_first_whatever_is_in_them():
