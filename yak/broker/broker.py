@@ -139,11 +139,13 @@ class Broker:
         self.topic_creation = TopicCreation(
             self.context, parts.rng, self.expected_followers, self.replica_bound, self.full_brokers
         )
-        self.group_coordinator = GroupCoordinator(self.context, CoordinatorPartitions(self), parts.rng.uuid4)
         self._make_metadata(parts)
-        self.producer_ids: ProducerIds[Any] = ProducerIds(self.metadata.begin_own, self.purgatory.complete_delayed)
+        self.producer_ids: ProducerIds[Any] = ProducerIds(self.metadata.begin_own, self.purgatory.complete)
         self._make_partition_parts(parts.image_log, parts.cluster_settings.session_timeout_ms)
-        self._moved = self.high_watermark_reports.moved
+        self.coordinator_partitions = CoordinatorPartitions(
+            self.context, self.shutdown, self.leader_appends, self.offline_replicas, self.damaged_replicas
+        )
+        self.group_coordinator = GroupCoordinator(self.context, self.coordinator_partitions, parts.rng.uuid4)
         self._listeners = self._partition_listeners()
         self.local_replicas.open_all()
         self.offline_replicas.ask()
@@ -499,10 +501,7 @@ class Broker:
         Each produce and most fetches call it, so it is written out instead of being a list of listeners.
         """
         self.purgatory.advanced[partition] = None
-        moved = self._moved
-        if not moved:
-            self.high_watermark_reports.send_soon()
-        moved[partition] = None
+        self.high_watermark_reports.mark(partition)
         if partition.sessions:
             partition.mark_sessions()
         if partition.replica_sessions:

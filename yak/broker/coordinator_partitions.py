@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.coordination.runtime import KeyedRecord, Then
+from yak.core.context import Context
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import Offset
+from yak.partitions.leader_appends import LeaderAppends
+from yak.partitions.offline_replicas import OfflineReplicas
 from yak.protocol.record_writer import build_batch
+from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.log_append_info import LogAppendInfo
 from yak.replication.partition import Partition
 from yak.storage.reader import DamagedBatch
-
-if TYPE_CHECKING:
-    from yak.broker.broker import Broker
 
 _NONE = ErrorCode.none
 
@@ -40,16 +42,24 @@ class Commit:
 class CoordinatorPartitions:
     """The broker's partitions as `yak.coordination` uses them (its `LedPartitions`)."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        context: Context,
+        shutdown: ControlledShutdown,
+        leader_appends: LeaderAppends,
+        offline_replicas: OfflineReplicas,
+        damaged_replicas: DamagedReplicas,
+    ) -> None:
+        self._context, self._shutdown, self._leader_appends = context, shutdown, leader_appends
+        self._offline_replicas, self._damaged_replicas = offline_replicas, damaged_replicas
 
     def may_coordinate(self, partition: Partition) -> bool:
         """Whether this broker leads the partition, has its log, and is not stopping."""
-        return partition.is_leader and partition.log is not None and not self._broker.shutdown.is_stopping
+        return partition.is_leader and partition.log is not None and not self._shutdown.is_stopping
 
     def append(self, partition: Partition, records: Sequence[KeyedRecord]) -> LogAppendInfo:
         """Append the records in one batch, as for a producer with acks=all. Raises PeerError if nothing was written."""
-        return self._broker.leader_appends.append_own_batch(partition, build_batch(records, self._broker.wall_ms))
+        return self._leader_appends.append_own_batch(partition, build_batch(records, self._context.clock.wall_ms))
 
     def when_acknowledged(self, partition: Partition, appended: Any, then: Then) -> None:  # noqa: ARG002
         """Call `then` when the batch may be acknowledged, perhaps at once."""
@@ -70,8 +80,8 @@ class CoordinatorPartitions:
 
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take the log directory offline."""
-        self._broker.offline_replicas.directory_failed(failure)
+        self._offline_replicas.directory_failed(failure)
 
     def batch_damaged(self, partition: Partition, offset: Offset, batch: DamagedBatch) -> None:
         """Report a damaged batch: a leader resigns to a replica that has it whole."""
-        self._broker.damaged_replicas.found(partition, offset, batch)
+        self._damaged_replicas.found(partition, offset, batch)

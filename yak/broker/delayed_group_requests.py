@@ -32,7 +32,7 @@ class GroupWaiting(DelayedOperation):
         """Answer the request; only the first call counts."""
         if self.fields is None and not self.finished:
             self.fields = fields
-            self._purgatory.complete_delayed(self)
+            self._purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Whether `fields` are set."""

@@ -43,21 +43,17 @@ class Purgatory:
 
     def add(self, operation: DelayedOperation) -> None:
         """Complete an operation that is done, and delay any other."""
+        operation.call.delayed = operation
         if operation.is_done():
             self.complete(operation)
         else:
             self._delay(operation)
 
     def complete(self, operation: DelayedOperation) -> None:
-        """Complete an operation, once; a second call does nothing."""
-        if not operation.finished:
+        """Complete an operation, once. `add` completes one whose handler has not returned it yet."""
+        if operation.call.delayed is operation:
             self._remove(operation)
             self._serve(operation.call.connection, operation, self._answer)
-
-    def complete_delayed(self, operation: DelayedOperation) -> None:
-        """Complete an operation whose handler has returned it; else `add` completes it."""
-        if operation.call.delayed is operation:
-            self.complete(operation)
 
     def try_complete(self, operation: DelayedOperation) -> None:
         """Complete an operation if it can be answered now."""

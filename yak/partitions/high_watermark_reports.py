@@ -30,12 +30,8 @@ class HighWatermarkReports:
     def mark(self, partition: Partition) -> None:
         """Report the partition soon: its high watermark or a replica's log end moved."""
         if not self.moved:
-            self.send_soon()
+            self._arm(REPORT_INTERVAL_MS)
         self.moved[partition] = None
-
-    def send_soon(self) -> None:
-        """Report the moved high watermarks soon; call it before the first partition is put into `moved`."""
-        self._arm(REPORT_INTERVAL_MS)
 
     def _report(self) -> None:
         moved = list(islice(self.moved, PARTITIONS_A_REPORT))

@@ -7,7 +7,6 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.replicated import add_broker, set_partition
-from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.cluster.image import Delta
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC, read_offset_key
@@ -263,7 +262,7 @@ def test_records_of_strangers_are_left_alone() -> None:
     rig = make_rig()
     ask.commit(rig, {0: 1})
     partition = rig.node.broker.partitions[TopicPartition(OFFSETS_TOPIC, 0)]
-    CoordinatorPartitions(rig.node.broker).append(
+    rig.node.broker.coordinator_partitions.append(
         partition, [Record(b"\0\x63what", b"ever"), Record(b"", b""), Record(b"\0\1", b"\0\3")]
     )
     rig.restart()

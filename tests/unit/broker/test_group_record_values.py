@@ -11,7 +11,6 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.test_consumer_groups import begin_beat, describe, make_rig
-from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.groups.classic.records import group_key
 from yak.groups.consumer.records import (
     Change,
@@ -38,7 +37,7 @@ EXTREMES = st.sampled_from([INT32_MIN, -3, -2, -1, 0, 1, 5, INT32_MAX - 1, INT32
 def load(rig: Rig, *records: Record) -> None:
     """Write these to the group's partition, and have the coordinator read it again."""
     partition = rig.node.broker.partitions[TopicPartition(OFFSETS_TOPIC, 0)]
-    CoordinatorPartitions(rig.node.broker).append(partition, records)
+    rig.node.broker.coordinator_partitions.append(partition, records)
     rig.restart()
     rig.run_for(100)
 
