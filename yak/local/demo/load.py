@@ -55,11 +55,11 @@ class Load(ABC):
             self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
-        due, number, left = time.monotonic(), 0, 0.0
+        due, number = time.monotonic(), 0
         while not self.enough.is_set():
             self.send(number)
             number += 1
-            # Missed records are not caught up: the rate after a pause is the rate before it.
+            # At most a second is caught up: the rate after a long pause is the rate before it.
             due = max(due + 1.0 / self._per_second, time.monotonic() - 1.0)
             self.idle(0.0)
             while (left := due - time.monotonic()) > 0 and not self.enough.is_set():
