@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.config_resources import TOPIC, BrokerResource, TopicResource, resource_of
+from yak.broker.config_resources import TOPIC, Resource, resource_of
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_configs
 from yak.errors import ErrorCode, PeerError
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 _TIMEOUT_MS = 10_000
 
 
-def change_configs(
-    broker: Broker, call: Call, new_settings: Callable[[TopicResource | BrokerResource, Any], dict[str, str]]
-) -> Outcome:
+def change_configs(broker: Broker, call: Call, new_settings: Callable[[Resource, Any], dict[str, str]]) -> Outcome:
     """Answer a request: `new_settings(resource, asked)` returns all new overrides of the resource, or raises PeerError."""
     resources = call.request.resources
 

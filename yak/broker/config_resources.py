@@ -1,16 +1,17 @@
-"""The resources whose configs can be read and changed: topics, this broker, and the default of all brokers.
+"""The resources with configs: topics, brokers, their default, broker loggers, client metrics, groups.
 
 DescribeConfigs, AlterConfigs and IncrementalAlterConfigs share them: each finds a resource, has its overrides and
-inherited values, and validates new values.
+inherited values, and validates new values. Only topics and brokers can have overrides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 from yak.config.broker_configs import BROKER_CONFIGS, validate_broker_config
 from yak.config.definitions import ConfigDef
+from yak.config.group_configs import BROKER_PREFIX, CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from yak.config.topic_configs import TOPIC_CONFIGS, topic_config_value, validate_topic_config
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.topic_names import validate_topic_name
@@ -18,7 +19,7 @@ from yak.protocol.topic_names import validate_topic_name
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 """Kafka's ConfigResource.Type."""
 
 
@@ -83,10 +84,94 @@ class BrokerResource:
         return below.get(name, self._broker.config.static.get(name, BROKER_CONFIGS[name].default))
 
 
-def resource_of(broker: Broker, resource_type: int, name: str) -> TopicResource | BrokerResource:
+class BrokerLoggerResource:
+    """This broker's loggers: none of them has a level that can be read or changed here."""
+
+    table: Mapping[str, ConfigDef] = {}
+    kind = "broker logger"
+    overrides: Mapping[str, str] = {}
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        if name != str(broker.node_id):
+            raise PeerError(ErrorCode.invalid_request, f"the loggers here are those of broker {broker.node_id}")
+        self.name = name
+
+    def validate(self, name: str, value: str) -> None:
+        """Refuse the level of any logger."""
+        del value
+        raise PeerError(ErrorCode.invalid_config, f"Logger {name} does not exist!")
+
+    def inherited(self, name: str) -> str | None:
+        """Nothing."""
+        del name
+        return None
+
+
+class ClientMetricsResource:
+    """A subscription to clients' metrics: any name has Kafka's defaults, which subscribe to nothing."""
+
+    table: Mapping[str, ConfigDef] = CLIENT_METRICS_CONFIGS
+    kind = "client metrics"
+    overrides: Mapping[str, str] = {}
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        del broker
+        if not name:
+            raise PeerError(ErrorCode.invalid_request, "Client metrics subscription name must not be empty")
+        self.name = name
+
+    def validate(self, name: str, value: str) -> None:
+        """Refuse any value."""
+        del value
+        known = "this version of YAK does not collect client metrics"
+        raise PeerError(ErrorCode.invalid_request, known if name in self.table else f"unknown config {name}")
+
+    def inherited(self, name: str) -> str | None:
+        """The default."""
+        return self.table[name].default
+
+
+class GroupResource:
+    """A group's configs: those of the brokers, for any group."""
+
+    table: Mapping[str, ConfigDef] = GROUP_CONFIGS
+    kind = "group"
+    overrides: Mapping[str, str] = {}
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        if not name:
+            raise PeerError(ErrorCode.invalid_request, "Group name must not be empty")
+        self.name = name
+        self._broker = broker
+
+    def validate(self, name: str, value: str) -> None:
+        """Refuse any value."""
+        del value
+        if name not in self.table:
+            raise PeerError(ErrorCode.invalid_config, f"Unknown group config name: {name}")
+        raise PeerError(
+            ErrorCode.invalid_config, f"{name} cannot be set for one group: set {BROKER_PREFIX}{name} on the brokers"
+        )
+
+    def inherited(self, name: str) -> str | None:
+        """The brokers' value."""
+        broker_name = BROKER_PREFIX + name
+        return self._broker.config.static.get(broker_name, BROKER_CONFIGS[broker_name].default)
+
+
+Resource: TypeAlias = TopicResource | BrokerResource | BrokerLoggerResource | ClientMetricsResource | GroupResource
+_RESOURCES: Mapping[int, Callable[[Broker, str], Resource]] = {
+    TOPIC: TopicResource,
+    BROKER: BrokerResource,
+    BROKER_LOGGER: BrokerLoggerResource,
+    CLIENT_METRICS: ClientMetricsResource,
+    GROUP: GroupResource,
+}
+
+
+def resource_of(broker: Broker, resource_type: int, name: str) -> Resource:
     """The resource of a request. Raises PeerError when it does not exist."""
-    if resource_type == TOPIC:
-        return TopicResource(broker, name)
-    if resource_type == BROKER:
-        return BrokerResource(broker, name)
-    raise PeerError(ErrorCode.invalid_request, f"configs of resource type {resource_type} are not supported")
+    resource = _RESOURCES.get(resource_type)
+    if resource is None:
+        raise PeerError(ErrorCode.invalid_request, f"there are no configs of resource type {resource_type}")
+    return resource(broker, name)

@@ -102,6 +102,16 @@ def describe_default_broker(
     ]
 
 
+def describe_inherited(
+    table: Mapping[str, ConfigDef], static_broker: Mapping[str, str], names: Collection[str] | None = None
+) -> list[ConfigRow]:
+    """The configs of a resource that cannot have its own values: those of the broker, else the defaults."""
+    levels = _levels({}, {}, static_broker)
+    return [
+        _row(definition, _behind(definition.synonyms, levels), read_only=True) for definition in _chosen(table, names)
+    ]
+
+
 def _levels(
     dynamic_broker: Mapping[str, str], dynamic_default: Mapping[str, str], static: Mapping[str, str]
 ) -> list[tuple[ConfigSource, Mapping[str, str | None]]]:

@@ -30,6 +30,7 @@ from yak.broker.apis import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     elect_leaders,
     fetch,
@@ -39,6 +40,7 @@ from yak.broker.apis import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     list_partition_reassignments,
@@ -53,6 +55,7 @@ from yak.broker.apis import (
     sync_group,
     transactions,
     unregister_broker,
+    update_features,
     user_scram_credentials,
 )
 from yak.broker.call import Api, ApiTable
@@ -93,12 +96,15 @@ APIS: tuple[ModuleType | Api, ...] = (
     offset_delete,
     *client_quotas.APIS,
     *user_scram_credentials.APIS,
+    describe_quorum,
+    update_features,
     describe_cluster,
     describe_producers,
     unregister_broker,
     *transactions.APIS,
     consumer_group_heartbeat,
     consumer_group_describe,
+    list_config_resources,
     describe_topic_partitions,
 )
 TABLE: dict[int, ModuleType | Api] = {api.KEY: api for api in APIS}

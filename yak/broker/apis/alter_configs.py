@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Outcome
 from yak.broker.config_changes import change_configs
-from yak.broker.config_resources import BrokerResource, TopicResource
+from yak.broker.config_resources import BrokerLoggerResource, Resource
 from yak.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 33, "AlterConfigs", range(3)
-ABSENT: tuple[str, ...] = ()
+ABSENT = ("configs of single groups and client metrics: a value for one is refused",)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -21,7 +21,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return change_configs(broker, call, _replacement)
 
 
-def _replacement(resource: TopicResource | BrokerResource, asked: Any) -> dict[str, str]:
+def _replacement(resource: Resource, asked: Any) -> dict[str, str]:
+    if isinstance(resource, BrokerLoggerResource):
+        raise PeerError(ErrorCode.invalid_request, "AlterConfigs does not take broker loggers")
     settings: dict[str, str] = {}
     for config in asked.configs:
         if config.name in settings:

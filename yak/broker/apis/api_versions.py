@@ -1,6 +1,7 @@
 """ApiVersions (key 18, v0-4): the APIs and versions that this broker serves.
 
-v1: throttle time. v3: flexible, client software; the answer's header stays v0 (KIP-511). v4: features with minimum 0.
+v1: throttle time. v3: flexible, client software, features; the answer's header stays v0 (KIP-511). v4: features with
+minimum 0, of which there are none.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from yak.broker.apis.update_features import FEATURES
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.errors import ErrorCode
 from yak.lifecycle.failure_watch import WATCH_SOFTWARE
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 18, "ApiVersions", range(5)
-ABSENT = ("finalized features: there are none",)
+ABSENT = ("Kafka's other features, such as metadata.version and transaction.version: they are not listed",)
 
 ADVERTISED_MIN = {0: 0}
 """Produce v0 to v2 are advertised but refused: otherwise older librdkafka sends gzip uncompressed (KAFKA-18659)."""
@@ -39,13 +41,26 @@ def handle(broker: Broker, call: Call) -> Outcome:
             return Now({"error_code": ErrorCode.invalid_request, "api_keys": _ranges(None)})
         is_probe = name == WATCH_SOFTWARE and call.connection.proven is not None
         if is_probe and _OFFSET.fullmatch(version) and int(version) > broker.image.offset:
-            return broker.leader_requests.answer_probe(call, int(version), _served)
+            return broker.leader_requests.answer_probe(call, int(version), lambda: _served(broker))
         call.connection.client_software = f"{name} {version}"
-    return _served()
+    return _served(broker)
 
 
-def _served() -> Outcome:
-    return Now({"error_code": ErrorCode.none, "api_keys": _ranges(None)})
+def _served(broker: Broker) -> Outcome:
+    features = sorted(FEATURES.items())
+    return Now(
+        {
+            "error_code": ErrorCode.none,
+            "api_keys": _ranges(None),
+            "supported_features": [
+                {"name": name, "min_version": level, "max_version": level} for name, level in features
+            ],
+            "finalized_features_epoch": broker.image.offset,
+            "finalized_features": [
+                {"name": name, "max_version_level": level, "min_version_level": level} for name, level in features
+            ],
+        }
+    )
 
 
 def refuse_version(broker: Broker, call: Call) -> Outcome:

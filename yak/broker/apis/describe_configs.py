@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32, v1-4): the configs of topics and brokers, with each value's source and meaning.
+"""DescribeConfigs (key 32, v1-4): the configs of each resource, with each value's source and meaning.
 
 v1: sources and synonyms. v3: types and documentation. v4: flexible. A broker also shows the state of its metadata store
 session as read-only configs (`yak.metadata.state` and others), so that any admin client can see it.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
 from yak.broker.config_resources import BrokerResource, TopicResource, resource_of
 from yak.config.definitions import ConfigSource, ConfigType
-from yak.config.describe import ConfigRow, describe_broker, describe_default_broker, describe_topic
+from yak.config.describe import ConfigRow, describe_broker, describe_default_broker, describe_inherited, describe_topic
 from yak.errors import ErrorCode, PeerError
 from yak.limits import SLICE_ELEMENTS
 from yak.protocol.codec import encode_items
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 KEY, NAME, VERSIONS = 32, "DescribeConfigs", range(1, 5)
 ABSENT = (
-    "broker loggers, client metrics and groups as resources",
+    "configs of single groups and client metrics: the brokers' values and defaults are described, as read-only",
+    "levels of broker loggers: a broker has no loggers that can be described",
     "min.insync.replicas as DYNAMIC_DEFAULT_BROKER_CONFIG, which Kafka 4.1 stores; a broker's static value counts here",
 )
 
@@ -85,8 +86,10 @@ def _describe(broker: Broker, call: Call, asked: Any, alike: _Alike, times: int)
         resource = resource_of(broker, asked.resource_type, asked.resource_name)
         if isinstance(resource, TopicResource):
             result["configs"] = _of_topic(broker, call, resource, names, alike)
-        else:
+        elif isinstance(resource, BrokerResource):
             result["configs"] = _of_broker(broker, call, resource, names)
+        else:
+            result["configs"] = _as_fields(call, describe_inherited(resource.table, broker.config.static, names))
     except PeerError as error:
         result["error_code"], result["error_message"] = error.error_code, error.message
     return result

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Outcome
 from yak.broker.config_changes import change_configs
-from yak.broker.config_resources import BrokerResource, TopicResource
+from yak.broker.config_resources import BrokerLoggerResource, Resource
 from yak.config.incremental import Change, apply_incremental
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 44, "IncrementalAlterConfigs", range(2)
-ABSENT: tuple[str, ...] = ()
+ABSENT = ("configs of single groups, client metrics and broker loggers: a value for one is refused",)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -21,6 +21,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return change_configs(broker, call, _changed)
 
 
-def _changed(resource: TopicResource | BrokerResource, asked: Any) -> dict[str, str]:
+def _changed(resource: Resource, asked: Any) -> dict[str, str]:
+    if isinstance(resource, BrokerLoggerResource):
+        for config in asked.configs:
+            resource.validate(config.name, "")
     changes = [Change(config.name, config.config_operation, config.value) for config in asked.configs]
     return apply_incremental(resource.table, resource.overrides, changes, resource.validate, resource.inherited)

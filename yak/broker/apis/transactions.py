@@ -48,21 +48,14 @@ def describe_transactions(broker: Broker, call: Call) -> Outcome:
 def list_transactions(broker: Broker, call: Call) -> Outcome:
     """Answer with no transactions, and with the state filters that Kafka does not know either."""
     del broker
-    request = call.request
-    error_code = ErrorCode.none
-    pattern = getattr(request, "transactional_id_pattern", None)
+    pattern = getattr(call.request, "transactional_id_pattern", None)
+    unknown = [name for name in call.request.state_filters if name not in _STATES]
     try:
         if pattern:
             Expression(pattern)
     except PeerError as error:
-        error_code = error.error_code
-    return Now(
-        {
-            "error_code": error_code,
-            "unknown_state_filters": [name for name in request.state_filters if name not in _STATES],
-            "transaction_states": [],
-        }
-    )
+        return Now({"error_code": error.error_code, "unknown_state_filters": [], "transaction_states": []})
+    return Now({"error_code": ErrorCode.none, "unknown_state_filters": unknown, "transaction_states": []})
 
 
 APIS = (

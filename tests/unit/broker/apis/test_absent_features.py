@@ -1,8 +1,12 @@
 """Reads of features that YAK lacks: each gets the answer of a Kafka broker without that feature."""
 
+import datetime as dt
+
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.replicated import join, set_state
+from yak.cluster.records import BrokerState
 from yak.sim.rig import Rig
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
@@ -177,3 +181,217 @@ def test_list_transactions_returns_none_and_the_unknown_state_filters(rig, versi
 def test_list_transactions_with_a_bad_pattern_returns_invalid_regular_expression(rig, pattern, error):
     answer = rig.ask(66, 2, state_filters=[], producer_id_filters=[], transactional_id_pattern=pattern)
     assert (answer.error_code, answer.transaction_states) == (error, ())
+
+
+# ------------------------------------------------------------------------- groups, client metrics, broker loggers
+
+
+BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
+ALLOWED = {"consumer.assignment.interval.ms", "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"}
+
+
+def described_configs(rig, kind, name, names=None):
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": names}
+    (result,) = rig.ask(32, 4, resources=[resource], include_synonyms=True, include_documentation=True).results
+    return result.error_code, {row.name: row for row in result.configs}
+
+
+def test_describe_configs_of_a_group_returns_the_values_of_the_brokers():
+    rig = Rig(settings={"group.consumer.session.timeout.ms": "30000"})
+    error, rows = described_configs(rig, GROUP, "any")
+    assert (error, set(rows)) == (ErrorCode.none, ALLOWED)
+    assert all(row.read_only for row in rows.values())
+    session, heartbeat = rows["consumer.session.timeout.ms"], rows["consumer.heartbeat.interval.ms"]
+    assert [(row.value, row.config_source) for row in (session, heartbeat)] == [("30000", 4), ("5000", 5)]
+    assert session.documentation
+    assert [(row.name, row.value, row.source) for row in session.synonyms] == [
+        ("group.consumer.session.timeout.ms", "30000", 4),
+        ("group.consumer.session.timeout.ms", "45000", 5),
+    ]
+    assert set(described_configs(rig, GROUP, "any", ["consumer.session.timeout.ms", "odd"])[1]) == {session.name}
+
+
+def test_describe_configs_of_client_metrics_returns_the_defaults(rig):
+    error, rows = described_configs(rig, CLIENT_METRICS, "any")
+    assert error == ErrorCode.none
+    assert {name: (row.value, row.config_source) for name, row in rows.items()} == {
+        "interval.ms": ("300000", 5),
+        "match": ("", 5),
+        "metrics": ("", 5),
+    }
+
+
+def test_describe_configs_of_broker_loggers_returns_none(rig):
+    assert described_configs(rig, BROKER_LOGGER, "1") == (ErrorCode.none, {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(GROUP, ""), (CLIENT_METRICS, ""), (BROKER_LOGGER, ""), (BROKER_LOGGER, "2"), (BROKER_LOGGER, "x")],
+)
+def test_describe_and_alter_configs_of_a_wrong_name_return_invalid_request(rig, kind, name):
+    assert described_configs(rig, kind, name) == (ErrorCode.invalid_request, {})
+    assert altered_config(rig, kind, name, "interval.ms", "1000") == ErrorCode.invalid_request
+
+
+def altered_config(rig, kind, name, config, value, operation=0):
+    change = {"name": config, "config_operation": operation, "value": value}
+    resource = {"resource_type": kind, "resource_name": name, "configs": [change]}
+    return rig.ask(44, 1, resources=[resource], validate_only=False).responses[0].error_code
+
+
+SET, DELETE, APPEND = 0, 1, 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "config", "operation", "error"),
+    [
+        (GROUP, "g", "consumer.session.timeout.ms", SET, ErrorCode.invalid_config),
+        (GROUP, "g", "consumer.session.timeout.ms", DELETE, ErrorCode.none),
+        (GROUP, "g", "consumer.session.timeout.ms", APPEND, ErrorCode.invalid_config),
+        (GROUP, "g", "odd", SET, ErrorCode.invalid_config),
+        (CLIENT_METRICS, "m", "interval.ms", SET, ErrorCode.invalid_request),
+        (CLIENT_METRICS, "m", "metrics", APPEND, ErrorCode.invalid_request),
+        (CLIENT_METRICS, "m", "metrics", DELETE, ErrorCode.none),
+        (CLIENT_METRICS, "m", "odd", SET, ErrorCode.invalid_request),
+        (BROKER_LOGGER, "1", "yak", SET, ErrorCode.invalid_config),
+        (BROKER_LOGGER, "1", "yak", DELETE, ErrorCode.invalid_config),
+    ],
+)
+def test_incremental_alter_configs_of_a_group_metrics_or_logger_sets_nothing(rig, kind, name, config, operation, error):
+    value = None if operation == DELETE else "1000"
+    assert altered_config(rig, kind, name, config, value, operation) == error
+
+
+def test_alter_configs_of_a_group_metrics_or_logger_sets_nothing(rig):
+    wanted = [
+        (GROUP, "g", "consumer.session.timeout.ms"),
+        (CLIENT_METRICS, "m", "metrics"),
+        (BROKER_LOGGER, "1", "yak"),
+    ]
+    resources = [
+        {"resource_type": kind, "resource_name": name, "configs": [{"name": config, "value": "1000"}]}
+        for kind, name, config in wanted
+    ]
+    answer = rig.ask(33, 2, resources=resources, validate_only=False)
+    refused = ErrorCode.invalid_request
+    assert [row.error_code for row in answer.responses] == [ErrorCode.invalid_config, refused, refused]
+
+
+def listed_resources(rig, *types):
+    answer = rig.ask(74, 1, resource_types=types)
+    return answer.error_code, [(row.resource_type, row.resource_name) for row in answer.config_resources]
+
+
+def test_list_config_resources_returns_loggers_brokers_and_topics(rig):
+    rig.create_topic("orders")
+    everything = [(8, "1"), (4, "1"), (2, "orders")]
+    assert listed_resources(rig) == (ErrorCode.none, everything)
+    assert listed_resources(rig, 2, 4, 32) == (ErrorCode.none, everything[1:])
+    assert listed_resources(rig, 16) == (ErrorCode.none, [])
+    assert listed_resources(rig, 2, 99) == (ErrorCode.unsupported_version, [])
+
+
+def test_list_client_metrics_resources_returns_none(rig):
+    answer = rig.ask(74, 0)
+    assert (answer.error_code, answer.config_resources) == (ErrorCode.none, ())
+
+
+# ------------------------------------------------------------------------------------- metadata quorum, features
+
+
+def quorum(rig, *asked, version=2):
+    topics = [{"topic_name": name, "partitions": [{"partition_index": index}]} for name, index in asked]
+    answer = rig.ask(55, version, topics=topics)
+    assert answer.error_code == ErrorCode.none
+    return answer
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_describe_quorum_returns_the_controller_as_leader_and_only_voter(rig, version):
+    answer = quorum(rig, ("__cluster_metadata", 0), version=version)
+    image = rig.node.broker.image
+    (partition,) = answer.topics[0].partitions
+    assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, 1, image.controller_epoch)
+    assert partition.high_watermark == image.offset + 1
+    assert [(row.replica_id, row.log_end_offset) for row in partition.current_voters] == [(1, image.offset + 1)]
+    assert partition.observers == ()
+    if version == 2:
+        (node,) = answer.nodes
+        registered = image.brokers[1]
+        assert [(row.host, row.port) for row in node.listeners] == [(registered.host, registered.port)]
+
+
+def test_describe_quorum_lists_the_other_live_brokers_as_observers(rig):
+    join(rig, 2)
+    join(rig, 3)
+    set_state(rig, 3, BrokerState.FENCED)
+    (partition,) = quorum(rig, ("__cluster_metadata", 0)).topics[0].partitions
+    assert [(row.replica_id, row.log_end_offset, row.last_fetch_timestamp) for row in partition.observers] == [
+        (2, -1, -1)
+    ]
+
+
+def test_describe_quorum_of_another_partition_returns_unknown_topic_or_partition(rig):
+    for asked in ([("orders", 0)], [("__cluster_metadata", 1)], [("__cluster_metadata", 0), ("orders", 0)]):
+        errors = [part.error_code for topic in quorum(rig, *asked).topics for part in topic.partitions]
+        assert errors == [ErrorCode.unknown_topic_or_partition] * len(asked)
+
+
+def test_describe_quorum_without_controller_returns_not_leader_or_follower(rig):
+    set_state(rig, 1, BrokerState.FENCED)
+    (partition,) = quorum(rig, ("__cluster_metadata", 0)).topics[0].partitions
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.not_leader_or_follower, -1)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_api_versions_lists_finalized_features(rig, version):
+    answer = rig.ask(18, version, client_software_name="test", client_software_version="1.0")
+    assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
+        "eligible.leader.replicas.version": (1, 1),
+        "group.version": (1, 1),
+    }
+    assert {row.name: row.max_version_level for row in answer.finalized_features} == {
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+    }
+    assert answer.finalized_features_epoch == rig.node.broker.image.offset
+
+
+def updated_features(rig, *updates, version=2):
+    rows = [
+        {
+            "feature": name,
+            "max_version_level": level,
+            **({"upgrade_type": kind} if version else {"allow_downgrade": True}),
+        }
+        for name, level, kind in updates
+    ]
+    more = {"validate_only": False} if version else {}
+    return rig.ask(57, version, timeout=dt.timedelta(seconds=5), feature_updates=rows, **more)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_update_features_to_the_present_level_succeeds(rig, version):
+    answer = updated_features(rig, ("group.version", 1, 1), version=version)
+    assert answer.error_code == ErrorCode.none
+    if version < 2:
+        assert [(row.feature, row.error_code) for row in answer.results] == [("group.version", ErrorCode.none)]
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        ("group.version", 0, 2),
+        ("group.version", 2, 1),
+        ("group.version", -1, 3),
+        ("group.version", 1, 0),
+        ("group.version", 1, 4),
+        ("metadata.version", 30, 1),
+        ("odd", 0, 1),
+    ],
+)
+def test_update_features_to_another_level_returns_invalid_update_version(rig, update):
+    answer = updated_features(rig, ("group.version", 1, 1), update, version=1)
+    assert (answer.error_code, answer.results) == (ErrorCode.invalid_update_version, ())
+    assert f"for feature {update[0]}" in answer.error_message

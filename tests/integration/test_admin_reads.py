@@ -1,0 +1,120 @@
+"""Admin clients that probe for features that YAK lacks get an answer, not an unsupported API."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+from kafka.admin import KafkaAdminClient
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "benchmarks"))
+
+from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
+
+PATIENCE_SECONDS = 20.0
+SESSION_MS = 31_000
+
+
+@pytest.fixture(scope="module")
+def bootstrap(borrowed_broker: Any) -> Iterator[str]:
+    with borrowed_broker() as broker:
+        yield broker.start(group_consumer_session_timeout_ms=SESSION_MS).bootstrap
+
+
+@pytest.fixture
+def librdkafka(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture
+def kafka_python(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+    yield client
+    client.close()
+
+
+def error_of(future: Any) -> str:
+    with pytest.raises(KafkaException) as refused:
+        future.result(PATIENCE_SECONDS)
+    name: str = refused.value.args[0].name()
+    return name
+
+
+def test_librdkafka_is_told_that_acls_are_disabled(librdkafka: AdminClient) -> None:
+    topic = (ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, "User:ann", "*")
+    rule = (AclOperation.READ, AclPermissionType.ALLOW)
+    (created,) = librdkafka.create_acls([AclBinding(*topic, *rule)]).values()
+    (deleted,) = librdkafka.delete_acls([AclBindingFilter(*topic, *rule)]).values()
+    described = librdkafka.describe_acls(AclBindingFilter(*topic, *rule))
+    assert [error_of(future) for future in (created, deleted)] == ["SECURITY_DISABLED"] * 2
+    assert described.result(PATIENCE_SECONDS) == []  # this client drops the error, also Apache Kafka's
+
+
+def test_librdkafka_finds_no_scram_users(librdkafka: AdminClient) -> None:
+    assert librdkafka.describe_user_scram_credentials().result(PATIENCE_SECONDS) == {}
+    (ann,) = librdkafka.describe_user_scram_credentials(["ann"]).values()
+    assert error_of(ann) == "RESOURCE_NOT_FOUND"
+
+
+def test_librdkafka_reads_the_configs_of_a_group(librdkafka: AdminClient) -> None:
+    resource = ConfigResource(ConfigResource.Type.GROUP, "any")
+    (described,) = librdkafka.describe_configs([resource]).values()
+    assert described.result(PATIENCE_SECONDS)["consumer.session.timeout.ms"].value == str(SESSION_MS)
+
+
+def test_kafka_python_reads_quorum_features_transactions_and_resources(kafka_python: KafkaAdminClient) -> None:
+    quorum = kafka_python.describe_metadata_quorum()["topics"][0]["partitions"][0]
+    (voter,) = quorum["current_voters"]
+    assert (quorum["leader_id"], voter["replica_id"], quorum["observers"]) == (1, 1, [])
+    assert voter["log_end_offset"] == quorum["high_watermark"] > 0
+    assert kafka_python.describe_features()["group.version"]["finalized"] == (1, 1)
+    assert kafka_python.list_transactions() == {1: []}
+    assert kafka_python.list_config_resources()["broker"] == ["1"]
+
+
+TOOLS = "org.apache.kafka.tools"
+CONFIGS = ("kafka.admin.ConfigCommand", "--describe", "--entity-type")
+
+
+@pytest.mark.jvm
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ([f"{TOOLS}.FeatureCommand", "describe"], "Feature: group.version"),
+        ([f"{TOOLS}.MetadataQuorumCommand", "describe", "--status"], "MaxFollowerLag:         0"),
+        ([f"{TOOLS}.AclCommand", "--list"], "SecurityDisabledException"),
+        ([f"{TOOLS}.TransactionsCommand", "list"], "TransactionalId"),
+        ([*CONFIGS, "groups", "--entity-name", "any", "--all"], f"consumer.session.timeout.ms={SESSION_MS}"),
+        ([*CONFIGS, "users"], ""),
+        ([*CONFIGS, "broker-loggers", "--entity-name", "1"], "Dynamic configs for broker-logger 1"),
+        ([*CONFIGS, "client-metrics"], ""),
+    ],
+)
+def test_kafkas_tools_find_no_unsupported_api(bootstrap: str, command: list[str], expected: str) -> None:
+    try:
+        java_version()
+        libs = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    name, *arguments = command
+    tool = ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", name]
+    done = subprocess.run(
+        [*tool, "--bootstrap-server", bootstrap, *arguments], capture_output=True, text=True, timeout=100
+    )
+    out = done.stdout + done.stderr
+    assert expected in out, out[-2000:]
+    assert "UnsupportedVersion" not in out, out[-2000:]
