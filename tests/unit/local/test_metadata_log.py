@@ -34,7 +34,7 @@ RECORDS = [
 def copy(tmp_path):
     disk = RealDisk()
     log, _ = ImageLog.open(disk, str(tmp_path / METADATA_FOLDER))
-    log.append(RECORDS)()
+    log.append(RECORDS).run(disk)
     log.close()
     return CopySource(str(tmp_path))
 
