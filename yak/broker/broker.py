@@ -190,7 +190,7 @@ class Broker:
         self.metadata_loader = MetadataLoader(
             self.context, image_log, self.log_store, self.local_replicas, self.offline_replicas, self
         )
-        self.flusher = Flusher(self.context, self.offline_replicas, self.partition_changed)
+        self.flusher = Flusher(self.context, self.partitions, self.offline_replicas, self.partition_changed)
         self.isr_changes = IsrChanges(self.context, self.partitions, lifecycle, begin_change, self.advanced)
         self.follower_sessions = FollowerSessions(
             self.context,

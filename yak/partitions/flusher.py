@@ -7,14 +7,17 @@ for the next flush. A failed sync takes the log directory offline and is never r
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
 from yak.core.context import Context
 from yak.errors import LogDirectoryFailure
+from yak.ids import TopicPartition
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
+from yak.storage.flush import FlushPlan
 
 NO_ROOM_PAUSE_MS: Final = 1_000
 """Pause between two flushes of a log whose leader epoch file found no room on the disk."""
@@ -23,8 +26,15 @@ NO_ROOM_PAUSE_MS: Final = 1_000
 class Flusher:
     """The partitions to flush at the end of the turn, or by a deadline."""
 
-    def __init__(self, context: Context, offline_replicas: OfflineReplicas, emit: EmitPartitionEvent) -> None:
-        self._context, self._offline_replicas, self._emit = context, offline_replicas, emit
+    def __init__(
+        self,
+        context: Context,
+        partitions: Mapping[TopicPartition, Partition],
+        offline_replicas: OfflineReplicas,
+        emit: EmitPartitionEvent,
+    ) -> None:
+        self._context, self._partitions = context, partitions
+        self._offline_replicas, self._emit = offline_replicas, emit
         self._is_stopped = False
         self._wanted: dict[Partition, bool] = {}
         self._due_by_interval: dict[int, OrderedDict[Partition, int]] = {}
@@ -78,13 +88,19 @@ class Flusher:
         partition.flush_running = True
         partition.flush_wanted = False
 
-        def done(result: Any, error: BaseException | None) -> None:  # noqa: ARG001
+        def done(missing: Any, error: BaseException | None) -> None:
             partition.flush_running = False
             if partition.log is not log:
+                self._rewrite_epochs(partition.topic_partition, plan)
                 if partition.flush_wanted:
                     # requested for the log that took this one's place
                     self._start(partition, all_of_it=True)
                 return
+            if error is None:
+                try:
+                    log.flushed(plan, missing, self._context.clock.now_ms)
+                except LogDirectoryFailure as failure:
+                    error = failure
             if isinstance(error, LogDirectoryFailure) and self._offline_replicas.is_full(error):
                 # the records are synced, but the leader epoch file is not written: another flush writes it
                 log.epochs.dirty = log.names_changed = True
@@ -93,8 +109,7 @@ class Flusher:
             if error is not None:
                 self._failed(log.directory, error)
                 return
-            log.flushed(plan, self._context.clock.now_ms)
-            if plan.covers_closed:
+            if plan.closed:
                 self._emit(partition, PartitionEvent.CLOSED_SEGMENTS_FLUSHED)
             if partition.is_leader:
                 partition.advance_high_watermark()
@@ -106,6 +121,13 @@ class Flusher:
                 self._start(partition, all_of_it=partition.flush_wanted)
 
         self._context.jobs.run("flush", plan, done)
+
+    def _rewrite_epochs(self, topic_partition: TopicPartition, plan: FlushPlan) -> None:
+        """A late flush of a deleted log may have written its epochs into the folder of the next log of that name."""
+        heir = self._partitions.get(topic_partition)
+        if plan.epochs is not None and heir is not None and heir.log is not None and heir.log.path == plan.path:
+            heir.log.epochs.dirty = True
+            self.want(heir)
 
     def _failed(self, directory: str, error: BaseException) -> None:
         if isinstance(error, LogDirectoryFailure):

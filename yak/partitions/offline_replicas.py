@@ -241,11 +241,10 @@ class OfflineReplicas:
         if log.config.flush_messages == 1 and log.unflushed_messages:
             plan = log.flush_plan()
             try:
-                plan.run(self._log_store.disk)
+                log.flushed(plan, plan.run(self._log_store.disk), self._context.clock.now_ms)
             except LogDirectoryFailure as failure:
                 self.directory_failed(failure)
                 return None
-            log.flushed(plan, self._context.clock.now_ms)
         return log
 
 

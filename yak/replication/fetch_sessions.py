@@ -174,11 +174,11 @@ class FollowerItem(FetchItem):
         """Where the follower truncates, if its log diverges before the fetch offset; else None."""
         end = log.log_end_offset
         if self.last_fetched_epoch < 0:
-            return DivergingEpoch(log.latest_epoch, end) if self.fetch_offset > end else None
+            return DivergingEpoch(log.epochs.latest, end) if self.fetch_offset > end else None
         diverging = super().diverging_epoch(log)
         if diverging is not None and diverging.epoch < 0:
             # A later epoch than any of ours: the records of a leader that lost an unclean election.
-            return DivergingEpoch(log.latest_epoch, end)
+            return DivergingEpoch(log.epochs.latest, end)
         return diverging
 
 

@@ -260,12 +260,14 @@ class Truncations:
         def synced(result: Any, error: BaseException | None) -> None:
             if error is not None:
                 raise error
-            for truncation, plan, failure in zip(truncations, plans, result, strict=True):
+            for truncation, plan, missing in zip(truncations, plans, result, strict=True):
                 if truncation.partition.log is truncation.log:
-                    if isinstance(failure, LogDirectoryFailure):
+                    try:
+                        if isinstance(missing, LogDirectoryFailure):
+                            raise missing
+                        truncation.log.truncation_synced(plan, missing)
+                    except LogDirectoryFailure as failure:
                         self._failures.directory_failed(failure)
-                    else:
-                        truncation.log.truncation_synced(plan)
                 self._end(truncation)
 
         self._context.jobs.run("cut", Together(tuple(plans)), synced)

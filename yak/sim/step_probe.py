@@ -29,6 +29,10 @@ EXCEPTIONS: Final[dict[tuple[str, str], str]] = {
         "sync",
         "partitions.offline_replicas:OfflineReplicas.flushed",
     ): "a log found again with flush.messages=1 must be durable",
+    (
+        "read",
+        "partitions.offline_replicas:OfflineReplicas.flushed",
+    ): "and its leader epoch file is written into a folder that is known to be its own",
     ("remove", "storage.log_directory:LogDirectory.forget_lowered"): "one file for each directory and checkpoint",
 }
 """(call, function of the product on its stack) -> why the step still makes it."""

@@ -5,15 +5,20 @@ A failed fsync is never retried, because the page may be marked clean and its da
 
 from __future__ import annotations
 
+import errno
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from yak.errors import LogDirectoryFailure
 from yak.ids import Offset
+from yak.ports.disk import Disk
+from yak.storage.checkpoints import BadCheckpoint, parse_partition_metadata
 from yak.storage.names import (
     LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
+    PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     offset_name,
@@ -21,72 +26,68 @@ from yak.storage.names import (
 from yak.storage.producer_state import ProducerSnapshotEntry, format_snapshot
 from yak.storage.segment import IndexUnreadable, Segment
 
-if TYPE_CHECKING:
-    from yak.ports.disk import Disk
-    from yak.storage.log import Log
 
-
+@dataclass(frozen=True, slots=True)
 class FlushPlan:
-    """Files to sync so that everything below `up_to_offset` is durable."""
+    """A plan to sync the files of a log, so that everything below `up_to_offset` is durable.
 
-    __slots__ = ("_active", "_closed", "_directory", "_dropped_snapshots", "_epochs", "_log", "_snapshots", "_sync_names", "active_base_offset", "covers_closed", "generation",
-                 "up_to_offset")  # fmt: skip
+    It shares the segments with the step, and only syncs their files. A segment that is renamed or removed meanwhile keeps
+    its open file. `path` may be the folder of another topic's log by then, whose files stay as they are.
+    """
 
-    def __init__(
-        self,
-        log: Log,
-        up_to_offset: Offset,
-        closed: list[Segment],
-        active: Segment | None,
-        epochs: bytes | None,
-        snapshots: list[Offset],
-        dropped_snapshots: list[Offset],
-        *,
-        sync_names: bool,
-    ) -> None:
-        self.up_to_offset = up_to_offset
-        self.generation = log.generation
-        self.active_base_offset = log.active.base_offset
-        self.covers_closed = bool(closed)
-        self._directory = log.directory
-        self._log = log
-        self._closed = closed
-        self._active = active
-        self._epochs = epochs
-        self._snapshots = snapshots
-        self._dropped_snapshots = dropped_snapshots
-        self._sync_names = sync_names
+    directory: str
+    path: str
+    topic_id: uuid.UUID
+    generation: int
+    up_to_offset: Offset
+    active_base_offset: Offset
+    closed: tuple[Segment, ...] = ()
+    active: Segment | None = None
+    """None: only the closed segments are synced."""
+    epochs: bytes | None = None
+    """The leader epoch file, if it changed."""
+    snapshots: tuple[Offset, ...] = ()
+    dropped_snapshots: tuple[Offset, ...] = ()
+    sync_names: bool = False
 
-    def run(self, disk: Disk) -> None:
-        """Sync. Raises LogDirectoryFailure."""
+    def run(self, disk: Disk) -> tuple[Segment, ...]:
+        """Sync; returns the segments that have no file, for `Log.flushed`. Raises LogDirectoryFailure."""
         try:
-            for segment in self._closed:
-                self._sync_records(segment)
-                sync_if_exists(disk, segment.path(OFFSET_INDEX_SUFFIX))
-                sync_if_exists(disk, segment.path(TIME_INDEX_SUFFIX))
-            if self._active is not None:
-                self._sync_records(self._active)
-            # read late: a deleted topic's folder was renamed, and its old path may belong to a new log of that name
-            path = self._log.path
-            for offset in self._snapshots:
-                sync_if_exists(disk, f"{path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
-            for offset in self._dropped_snapshots:
-                # after a truncation it may be one that was written again: the start then reads an older one
-                disk.remove(f"{path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
-            if self._epochs is not None:
-                disk.write_file(f"{path}/{LEADER_EPOCH_CHECKPOINT}", self._epochs)
-            if self._sync_names:
-                disk.sync_directory(path)
+            missing = [segment for segment in self.closed if not self._sync_closed(disk, segment)]
+            if self.active is not None and not _sync_records(self.active):
+                missing.append(self.active)
+            for offset in self.snapshots:
+                sync_if_exists(disk, f"{self.path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
+            has_changes = self.dropped_snapshots or self.epochs is not None
+            if has_changes and topic_of_folder(disk, self.path) in (self.topic_id, None):
+                self._change_files(disk)
+            if self.sync_names:
+                disk.sync_directory(self.path)
         except OSError as error:
-            raise LogDirectoryFailure(self._directory, error) from error
+            raise LogDirectoryFailure(self.directory, error) from error
+        return tuple(missing)
 
-    def _sync_records(self, segment: Segment) -> None:
-        """Sync a segment, unless retention removed it in the meantime: then it need not be durable."""
-        try:
-            segment.open().sync()
-        except FileNotFoundError:
-            if segment in self._log.segments:
-                raise
+    def _sync_closed(self, disk: Disk, segment: Segment) -> bool:
+        has_records = _sync_records(segment)
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            sync_if_exists(disk, segment.path(suffix))
+        return has_records
+
+    def _change_files(self, disk: Disk) -> None:
+        for offset in self.dropped_snapshots:
+            # after a truncation it may be one that was written again: the start then reads an older one
+            disk.remove(f"{self.path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
+        if self.epochs is not None:
+            disk.write_file(f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", self.epochs)
+
+
+def _sync_records(segment: Segment) -> bool:
+    """Sync a segment's records; False if it has no file. The step knows whether retention or a truncation removed it."""
+    try:
+        segment.open().sync()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,8 @@ class LogClose:
         except IndexUnreadable:
             # an index of an impossible size: the next start rebuilds it
             self.active.reset_indexes()
-        self.flush.run(disk)
+        if missing := self.flush.run(disk):
+            raise FileNotFoundError(errno.ENOENT, "a segment is gone", missing[0].path(LOG_SUFFIX))
         for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             sync_if_exists(disk, self.active.path(suffix))
         epoch_file = f"{self.path}/{LEADER_EPOCH_CHECKPOINT}"
@@ -131,3 +133,11 @@ def sync_if_exists(disk: Disk, path: str) -> None:
         disk.open(path).sync()
     except FileNotFoundError:
         return
+
+
+def topic_of_folder(disk: Disk, folder: str) -> uuid.UUID | None:
+    """The topic of the log in a folder, whose name may be that of a later log by now; None if it is not known."""
+    try:
+        return parse_partition_metadata(disk.read_file(f"{folder}/{PARTITION_METADATA}"))
+    except (FileNotFoundError, BadCheckpoint):
+        return None

@@ -9,6 +9,7 @@ next append: a power loss must not bring old records back behind new ones.
 """
 
 import bisect
+import errno
 import struct
 import uuid
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ from yak.storage.epoch_cache import EpochCache
 from yak.storage.flush import FlushPlan, LogClose
 from yak.storage.names import (
     DELETED_SUFFIX,
+    LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
@@ -140,11 +142,6 @@ class Log:
         return f"Log({self.topic_partition}, [{self.log_start_offset}, {self.log_end_offset}))"
 
     @property
-    def latest_epoch(self) -> LeaderEpoch:
-        """Last leader epoch in the log; -1 when there is none."""
-        return self.epochs.latest
-
-    @property
     def unflushed_messages(self) -> int:
         """Records that a power loss could lose."""
         return self.log_end_offset - self.recovery_point
@@ -225,7 +222,7 @@ class Log:
             self.sync_truncation()
         run_start = 0
         run: list[tuple[int, BatchHeader]] = []
-        expected, epoch = self.log_end_offset, self.latest_epoch
+        expected, epoch = self.log_end_offset, self.epochs.latest
         stop = 0
         refusal: str | None = None
         for position, header in iterate_headers(view):
@@ -707,19 +704,28 @@ class Log:
 
     def truncation_sync_plan(self) -> FlushPlan:
         """The files to sync before the next append to a truncated log."""
-        return FlushPlan(self, self.log_end_offset, [], self.unsynced_truncation, None, [], [], sync_names=True)
+        return FlushPlan(
+            directory=self.directory,
+            path=self.path,
+            topic_id=self.topic_id,
+            generation=self.generation,
+            up_to_offset=self.log_end_offset,
+            active_base_offset=self.active.base_offset,
+            active=self.unsynced_truncation,
+            sync_names=True,
+        )
 
-    def truncation_synced(self, plan: FlushPlan) -> None:
-        """Allow appends after a plan's `run` returned, unless the log was truncated again."""
+    def truncation_synced(self, plan: FlushPlan, missing: Sequence[Segment]) -> None:
+        """Allow appends after a plan returned `missing`, if the log was not truncated again. Raises LogDirectoryFailure."""
+        self._check_missing(missing)
         if plan.generation == self.generation:
             self.unsynced_truncation = None
             self._set_roll_limits()
 
     def sync_truncation(self) -> None:
-        """Sync the truncation now, for an append before the job's sync or for a clean stop. Raises LogDirectoryFailure."""
+        """Sync the truncation now, for an append before the job's sync. Raises LogDirectoryFailure."""
         plan = self.truncation_sync_plan()
-        plan.run(self.disk)
-        self.truncation_synced(plan)
+        self.truncation_synced(plan, plan.run(self.disk))
 
     def _truncation_point(self, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
         """(segment to truncate, position in it, resulting log end offset). Raises LogDirectoryFailure, DamagedLog."""
@@ -838,21 +844,26 @@ class Log:
         epochs = self.epochs.to_bytes() if self.epochs.dirty else None
         self.epochs.dirty = False
         plan = FlushPlan(
-            self,
-            self.log_end_offset if include_active else self.active.base_offset,
-            unsynced,
-            self.active if include_active and self.active.size else None,
-            epochs,
-            [offset for offset in self.snapshot_offsets if self.recovery_point < offset],
-            self._dropped_snapshots,
+            directory=self.directory,
+            path=self.path,
+            topic_id=self.topic_id,
+            generation=self.generation,
+            up_to_offset=self.log_end_offset if include_active else self.active.base_offset,
+            active_base_offset=self.active.base_offset,
+            closed=tuple(unsynced),
+            active=self.active if include_active and self.active.size else None,
+            epochs=epochs,
+            snapshots=tuple(offset for offset in self.snapshot_offsets if self.recovery_point < offset),
+            dropped_snapshots=tuple(self._dropped_snapshots),
             sync_names=self.names_changed,
         )
         self._dropped_snapshots = []
         self.names_changed = False
         return plan
 
-    def flushed(self, plan: FlushPlan, now_ms: int | None = None) -> None:
-        """Move the recovery point after a plan's `run` returned."""
+    def flushed(self, plan: FlushPlan, missing: Sequence[Segment], now_ms: int | None = None) -> None:
+        """Move the recovery point after a plan's `run` returned `missing`. Raises LogDirectoryFailure."""
+        self._check_missing(missing)
         if plan.generation != self.generation:
             return
         self.recovery_point = max(self.recovery_point, min(plan.up_to_offset, self.log_end_offset))
@@ -860,6 +871,12 @@ class Log:
             self.has_rolled = False
         if now_ms is not None:
             self.last_flush_ms = now_ms
+
+    def _check_missing(self, missing: Sequence[Segment]) -> None:
+        """A segment without a file need not be durable if retention or a truncation removed it from the log."""
+        for segment in missing:
+            if segment in self.segments:
+                raise LogDirectoryFailure(self.directory, OSError(errno.ENOENT, "is gone", segment.path(LOG_SUFFIX)))
 
     def close_plan(self) -> LogClose | None:
         """The plan to close the log at a clean stop; None when all of it is synced."""

@@ -20,10 +20,9 @@ from yak.storage.checkpoints import (
     id_to_text,
     parse_clean_shutdown,
     parse_offsets,
-    parse_partition_metadata,
     parse_properties,
 )
-from yak.storage.flush import LogClose
+from yak.storage.flush import LogClose, topic_of_folder
 from yak.storage.names import (
     BOOT_MARK,
     CLEAN_SHUTDOWN,
@@ -96,7 +95,8 @@ class DirectoryCheckpoint:
                 disk.write_file(path, data)
                 written[name] = data
             for folder, topic_id in sorted(self.marked):
-                _remove_mark(disk, folder, topic_id)
+                if topic_of_folder(disk, folder) == topic_id:
+                    disk.remove(f"{folder}/{NEW_LOG_MARK}")
         except OSError as error:
             return CheckpointResult(written, LogDirectoryFailure(self.path, error))
         return CheckpointResult(written, None)
@@ -145,17 +145,6 @@ class FolderRemoval:
             disk.sync_directory(self.directory)
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
-
-
-def _remove_mark(disk: Disk, folder: str, topic_id: uuid.UUID) -> None:
-    """Remove a `NEW_LOG_MARK`, unless the folder belongs to a log of another topic by now."""
-    path = f"{folder}/{PARTITION_METADATA}"
-    try:
-        is_same = disk.exists(path) and parse_partition_metadata(disk.read_file(path)) == topic_id
-    except (FileNotFoundError, BadCheckpoint):
-        return
-    if is_same:
-        disk.remove(f"{folder}/{NEW_LOG_MARK}")
 
 
 class LogDirectory:

@@ -149,8 +149,7 @@ class Bench:
 
     def flush(self) -> None:
         plan = self.log.flush_plan()
-        plan.run(self.disk)
-        self.log.flushed(plan)
+        self.log.flushed(plan, plan.run(self.disk))
 
     def truncate(self, offset: int) -> int:
         """Truncate the log as a follower does: the lowered recovery point is synced before, the truncation right after."""

@@ -193,7 +193,7 @@ class CompactionMachine(RuleBasedStateMachine):
         end = self.log.log_end_offset
         self.model = {offset: pair for offset, pair in self.model.items() if offset < end}
         self.sequence = {offset: number for offset, number in self.sequence.items() if offset < end}
-        self.epoch = max(self.epoch, self.log.latest_epoch)
+        self.epoch = max(self.epoch, self.log.epochs.latest)
 
     @invariant()
     def what_is_there_was_appended_there_and_nothing_above_the_compacted_part_is_missing(self):

@@ -26,7 +26,7 @@ def test_a_batch_gets_the_logs_end_and_the_leaders_epoch_and_nothing_else_change
     assert (first[1].base_offset, first[1].partition_leader_epoch) == (0, 4)
     assert (second[1].base_offset, second[1].partition_leader_epoch) == (2, 5)
     assert bench.content("00000000000000000000.log")[second[0] + 16 :] == batch[16:]
-    assert (bench.log.log_end_offset, bench.log.latest_epoch) == (3, 5)
+    assert (bench.log.log_end_offset, bench.log.epochs.latest) == (3, 5)
     assert bench.log.epochs.entries == [(4, 0), (5, 2)]
 
 

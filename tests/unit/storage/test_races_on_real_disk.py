@@ -45,8 +45,7 @@ def test_a_flush_that_runs_after_retention_took_its_segment_fails_nothing(store,
     log = filled(store, build)
     plan = log.flush_plan()
     log.remove_segments(list(log.segments)).run(log.disk)
-    plan.run(log.disk)
-    log.flushed(plan)
+    log.flushed(plan, plan.run(log.disk))
     assert log.recovery_point == log.log_end_offset == 3
 
 
@@ -55,8 +54,9 @@ def test_a_flush_misses_a_segment_that_nobody_took(store, build, disk, tmp_path)
     plan = log.flush_plan()
     disk.pool.close_all()
     (tmp_path / "t-0" / "00000000000000000000.log").unlink()
+    missing = plan.run(log.disk)
     with pytest.raises(LogDirectoryFailure):
-        plan.run(log.disk)
+        log.flushed(plan, missing)
 
 
 def test_a_late_flush_of_a_deleted_topic_leaves_its_heir_alone(store, build, tmp_path):
@@ -80,8 +80,7 @@ def test_who_reads_a_replaced_segment_reads_on_until_its_files_are_removed(store
     batch = build([b"last"], keys=[b"last"])
     log.append(read_header(batch), batch, 0, 0)
     plan = log.flush_plan()
-    plan.run(log.disk)
-    log.flushed(plan)
+    log.flushed(plan, plan.run(log.disk))
     old = log.segments[0]
     whole = old.open().read(old.size, 0)
     cold = PendingRead(log, log.plan_read(500, 50_000, 1001, at_least_one=True))

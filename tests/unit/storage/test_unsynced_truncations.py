@@ -75,13 +75,12 @@ def test_append_as_follower_syncs_a_truncation_first(bench, build):
 def test_sync_of_an_earlier_truncation_does_not_count_for_a_later_one(bench):
     bench.log.truncate_to(4)
     plan = bench.log.truncation_sync_plan()
-    plan.run(bench.disk)
+    missing = plan.run(bench.disk)
     bench.log.truncate_to(3)
-    bench.log.truncation_synced(plan)
+    bench.log.truncation_synced(plan, missing)
     assert bench.log.unsynced_truncation is not None
     plan = bench.log.truncation_sync_plan()
-    plan.run(bench.disk)
-    bench.log.truncation_synced(plan)
+    bench.log.truncation_synced(plan, plan.run(bench.disk))
     assert bench.log.unsynced_truncation is None
 
 

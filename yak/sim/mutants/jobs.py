@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from yak.ports.disk import Disk
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
 from yak.replication.truncation import Truncation, Truncations
 from yak.sim.mutants.mutant import Mutant, Swaps
+from yak.storage import flush
 from yak.storage.flush import FlushPlan
+from yak.storage.log import Log
+from yak.storage.segment import Segment
 
 
 def _flush_counts_later_appends(swaps: Swaps) -> None:
-    real = FlushPlan.run
+    real = Log.flushed
 
-    def run(self: FlushPlan, disk: Disk) -> None:
-        covers_all = self._log.active is self._active
-        real(self, disk)
-        if covers_all:
-            self.up_to_offset = self._log.log_end_offset
+    def flushed(self: Log, plan: FlushPlan, missing: Sequence[Segment], now_ms: int | None = None) -> None:
+        if plan.active is self.active:
+            plan = replace(plan, up_to_offset=self.log_end_offset)
+        real(self, plan, missing, now_ms)
 
-    swaps.put(FlushPlan, "run", run)
+    swaps.put(Log, "flushed", flushed)
+
+
+def _flush_forgives_a_failed_sync(swaps: Swaps) -> None:
+    real = flush._sync_records  # noqa: SLF001
+
+    def sync(segment: Segment) -> bool:
+        with suppress(OSError):
+            return real(segment)
+        return True
+
+    swaps.put(flush, "_sync_records", sync)
 
 
 def _truncation_keeps_recovery_point(swaps: Swaps) -> None:
@@ -40,6 +56,14 @@ MUTANTS = (
         200,
         1,
         ("power",),
+    ),
+    Mutant(
+        "flush-forgives-a-failed-sync",
+        "a flush forgives nothing but the file of a segment that left the log",
+        _flush_forgives_a_failed_sync,
+        50,
+        1,
+        ("disk",),
     ),
     Mutant(
         "truncation-keeps-recovery-point",

@@ -13,6 +13,7 @@ from yak.sim.checks import strong_isr
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
+from yak.storage.segment import Segment
 
 
 def _watermark_of_own_log(swaps: Swaps) -> None:
@@ -75,11 +76,11 @@ def _follow_blindly(swaps: Swaps) -> None:
 def _sync_again(swaps: Swaps) -> None:
     real = FlushPlan.run
 
-    def run_twice(self: FlushPlan, disk: Disk) -> None:
+    def run_twice(self: FlushPlan, disk: Disk) -> tuple[Segment, ...]:
         try:
-            real(self, disk)
+            return real(self, disk)
         except LogDirectoryFailure:
-            real(self, disk)
+            return real(self, disk)
 
     swaps.put(FlushPlan, "run", run_twice)
 
