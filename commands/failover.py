@@ -8,7 +8,6 @@ from yak.commands.app import CONNECTION, WHAT, command
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.errors import UsageError, YakError
-from yak.ids import TopicPartition
 
 if TYPE_CHECKING:
     from yak.client.replica_offsets import ClusterReplicas
@@ -53,8 +52,8 @@ def failover(
     ] = False,
     probe: Annotated[
         bool | None,
-        typer.Option("--probe/--no-probe", help="Write test records to tell the first acknowledged write; "
-                     "usual with --kill and --controller.", rich_help_panel=WHAT, show_default=False),
+        typer.Option("--probe/--no-probe", help="Write test records to tell the first acknowledged write: with --kill and "
+                     "--controller, the default, to a topic of their own; else to the first moved partition.", rich_help_panel=WHAT, show_default=False),
     ] = None,
     data_dir: Annotated[
         str | None,
@@ -79,7 +78,7 @@ def failover(
 
         found = read_metadata(servers, timeout_s=g.timeout_ms / 1000)
         node = _node_to_end(found, _selected(found, topic, from_), topic, from_, controller=controller)
-        return _end(g, LocalCluster(local.data_dir), found, node, topic, hard=kill, probe=probe is not False)
+        return _end(g, LocalCluster(local.data_dir), found, node, hard=kill, probe=probe is not False)
     found = read_metadata(servers, timeout_s=g.timeout_ms / 1000)
     selected = _selected(found, topic, from_)
     if to is not None and to not in found.brokers:
@@ -96,7 +95,9 @@ def _check_together(
         return UsageError("usage", what, why=why, try_=("yak failover --help",))
 
     if controller and (topic or all_ or to is not None or from_ is not None):
-        raise refuse("--controller goes alone or with --kill", "the office is not a partition; who takes it is open")
+        raise refuse(
+            "--controller goes alone or with --kill", "it moves no partition, and the brokers elect the next controller"
+        )
     if topic and all_:
         raise refuse(f"{topic} and --all exclude each other", "both say which partitions")
     if kill and (to is not None or all_):
@@ -179,7 +180,6 @@ def _end(
     cluster: "LocalCluster",
     found: "ClusterReplicas",
     node: int,
-    topic: str | None,
     *,
     hard: bool,
     probe: bool,
@@ -189,22 +189,15 @@ def _end(
     from yak.local.failover import end_and_watch, led_by
 
     led = led_by(found.partitions, node)
-    probed = None
-    if probe:
-        own = [each for each in led if not each.topic.startswith("__") and topic in (None, each.topic, _key(each))]
-        probed = own[0] if own else None
+    probe = probe and bool(led)
     what = "kill -9" if hard else "stop and start"
     office = ", the controller" if found.controller_id == node else ""
-    records = f" (and write test records to {probed})" if probed else ""
+    records = " (and write test records to a topic of their own)" if probe else ""
     g.confirm(f"{what} broker {node}{office}, which leads {len(led)} partitions with another replica{records}?")
 
-    result = end_and_watch(cluster, node, hard=hard, probed=probed)
+    result = end_and_watch(cluster, node, hard=hard, probe=probe)
     show_end(g, result, hard=hard, data_dir=cluster.data_dir)
     return 1 if led and result.timeline.elected_ms is None else 0
-
-
-def _key(partition: TopicPartition) -> str:
-    return f"{partition.topic}:{partition.partition}"
 
 
 def _move(

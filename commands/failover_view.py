@@ -49,7 +49,7 @@ def probe_lines(result: "Failover") -> list[str]:
         "no write came through" if result.pause_ms is None else f"writes stood still for {_ms(result.pause_ms)} at most"
     )
     errors = f"{counted(len(result.errors), 'error')}" + (f": {result.errors[0]}" if result.errors else "")
-    return [f"{result.probed}: {pause}; {result.acknowledged} test records acknowledged, {errors}"]
+    return [f"test topic with the same leader: {pause}; {result.acknowledged} records acknowledged, {errors}"]
 
 
 def timeline_lines(timeline: "Timeline", begin: str, *, out: str = "fenced") -> list[str]:

@@ -115,6 +115,7 @@ def test_a_broker_is_relieved_of_all_it_leads_and_gets_it_back(whole: LocalClust
 
 
 def test_the_controller_is_killed_and_the_time_line_told(whole: LocalCluster, yak: Any) -> None:
+    before = [each.high_watermark for each in partitions(whole)]
     ran = yak.run("failover", "--controller", "--kill", "--yes", "--data-dir", whole.data_dir, "-o", "json")
     assert ran.code == 0, ran.err
     told = ran.json
@@ -123,6 +124,9 @@ def test_the_controller_is_killed_and_the_time_line_told(whole: LocalCluster, ya
     assert all(value is not None for value in steps.values()), steps
     assert 0 < steps["fenced_ms"] <= steps["elected_ms"] <= steps["first_ack_ms"] + 5
     assert told["probe"]["errors"] == 0
+    assert told["probe"]["topic"].startswith("__yak_failover_probe-")
+    wait(lambda: read_metadata(whole.status().bootstrap, timeout_s=5).of_topic(told["probe"]["topic"]) == ())
+    assert [each.high_watermark for each in partitions(whole)] == before, "test records went to the user's topic"
     node = told["node"]
     checked = yak.run("isr", "--check", "--data-dir", whole.data_dir)
     assert checked.code == 4

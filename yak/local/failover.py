@@ -5,7 +5,8 @@ The metadata records and the brokers' logs give the cluster's view; a write prob
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from yak.client.admin import Admin
 from yak.client.leadership import Move, carry_out
 from yak.client.replica_offsets import read_metadata
 from yak.client.replication import PartitionReplicas
+from yak.errors import YakError
 from yak.ids import NodeId, TopicPartition
 from yak.local.cluster import LocalCluster
 from yak.local.failover_timeline import Timeline, add_records, detection_ms, is_complete, last_elected_ms, tenths
@@ -25,6 +27,7 @@ WATCH_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 0.3
 """How long writes go on before and after, so that a pause is measurable."""
 _POLL_SECONDS: Final = 0.01
+PROBE_TOPIC: Final = "__yak_failover_probe"
 _NAMES_KEY: Final = "{y}:tn"
 
 
@@ -132,16 +135,31 @@ def led_by(partitions: Sequence[PartitionReplicas], node_id: NodeId) -> tuple[To
     )
 
 
+@contextmanager
+def _probe_topic(servers: str, like: PartitionReplicas) -> Iterator[TopicPartition]:
+    """A topic for test records with a partition's leader, in-sync replicas and min.insync.replicas; deleted at the end."""
+    admin = Admin(servers)
+    name = f"{PROBE_TOPIC}-{uuid.uuid4().hex[:8]}"
+    replicas = [like.leader, *(node for node in like.isr if node != like.leader)]
+    admin.create_topic(name, assignment=[replicas], configs={"min.insync.replicas": str(like.min_isr)})
+    try:
+        yield TopicPartition(name, 0)
+    finally:
+        with suppress(YakError):
+            admin.delete_topics([name])
+
+
 def end_and_watch(
     cluster: LocalCluster,
     node_id: NodeId,
     *,
     hard: bool = True,
-    probed: TopicPartition | None = None,
+    probe: bool = False,
     on_ended: Callable[[Failover], None] = lambda _failover: None,
 ) -> Failover:
     """Kill a broker of a local cluster, or restart it in an orderly way, and measure until writes succeed again.
 
+    With `probe`, test records go to a topic of their own, which that broker leads and which is deleted at the end.
     Calls `on_ended` once the broker has ended or restarted. Raises YakError.
     """
     status = cluster.status()
@@ -149,13 +167,19 @@ def end_and_watch(
     found = read_metadata(status.bootstrap, timeout_s=5.0)
     led = led_by(found.partitions, node_id)
     pid = next((each.pid for each in status.brokers if each.node_id == node_id), None)
-    result = Failover(node_id, pid, found.controller_id == node_id, led, Timeline(), probed)
-    watch = RecordWatch(status.redis_url)
+    result = Failover(node_id, pid, found.controller_id == node_id, led, Timeline())
     logs = LogFollower({name: path for name, path in cluster.log_paths().items() if name.startswith("node-")})
-    probe = WriteProbe(status.bootstrap, probed) if probed is not None else None
-    try:
-        if probe is not None:
-            probe.start()
+    with ExitStack() as stack:
+        writes = None
+        if probe and led:
+            like = next(each for each in found.partitions if (each.topic, each.partition) == led[0])
+            result.probed = stack.enter_context(_probe_topic(status.bootstrap, like))
+            writes = WriteProbe(status.bootstrap, result.probed)
+            stack.callback(_stop, result, writes)
+        watch = RecordWatch(status.redis_url)
+        stack.callback(watch.close)
+        if writes is not None:
+            writes.start()
             time.sleep(STEADY_SECONDS)
         began_ms, result.began_s = time.time() * 1000.0, time.monotonic()
         if hard:
@@ -165,16 +189,16 @@ def end_and_watch(
         result.ended_s = time.monotonic()
         on_ended(result)
         _watch_records(result, watch, began_ms)
-        if probe is not None:
+        if writes is not None:
             moved_s = result.began_s + (result.timeline.elected_ms or 0.0) / 1000.0
-            _watch_probe(result, probe, since_s=result.ended_s if hard else moved_s)
+            _watch_probe(result, writes, since_s=result.ended_s if hard else moved_s)
         lines = [line for name, line in _all_new_lines(logs) if name != f"node-{node_id}"]
         result.timeline.detected_ms = detection_ms(lines, began_ms=began_ms, node=node_id)
-    finally:
-        if probe is not None:
-            result.acknowledged, result.errors = probe.stop(), tuple(probe.errors)
-        watch.close()
     return result
+
+
+def _stop(result: Failover, probe: WriteProbe) -> None:
+    result.acknowledged, result.errors = probe.stop(), tuple(probe.errors)
 
 
 def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> None:

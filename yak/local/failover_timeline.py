@@ -43,7 +43,7 @@ class Timeline:
         named = (
             ("detected", self.detected_ms),
             ("fenced", self.fenced_ms),
-            ("controller's office taken", self.controller_ms),
+            ("controller elected", self.controller_ms),
             ("elected", self.elected_ms),
             ("first acknowledged write", self.first_ack_ms),
         )
