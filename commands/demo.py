@@ -152,10 +152,10 @@ def cluster(
     import sys
 
     from yak.local.demo.scenario import Settings
-    from yak.tui.demo.keeper import Keeper
+    from yak.tui.demo.supervisor import Supervisor
 
     settings = Settings(0.0, brokers=brokers, keep=keep, data_dir=data_dir)
-    return Keeper(settings, sys.stdin.fileno(), sys.stdout.buffer).supervise()
+    return Supervisor(settings, sys.stdin.fileno(), sys.stdout.buffer).supervise()
 
 
 @demo.command(

@@ -90,7 +90,7 @@ def test_when_the_screen_is_killed_its_demo_goes_too(folder: str, number: int):
     wait_until(lambda: nothing_is_left(folder), "everything to be gone")
 
 
-def test_when_the_keeper_is_killed_the_screen_says_so_and_cleans_up(demo: DemoRun, folder: str):
+def test_killed_supervisor_is_reported_by_the_screen_which_cleans_up(demo: DemoRun, folder: str):
     demo.start()
     wait_until(counted(demo, 10), "the first records")
     assert demo.pid is not None

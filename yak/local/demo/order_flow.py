@@ -23,7 +23,7 @@ HEADER: Final = "yak-demo"
 """The record's number in its partition, in decimal."""
 GROUP: Final = "billing"
 MEMBERS: Final = 2
-PAUSE_TOLD_MS: Final = 40.0
+PAUSE_REPORTED_MS: Final = 40.0
 """Pauses are reported from here on: several times a normal acknowledgement latency."""
 _CUSTOMERS: Final = 200
 _CITIES: Final = ("Oslo", "Lima", "Kyoto", "Accra", "Porto", "Quito", "Hanoi", "Tunis")
@@ -138,7 +138,7 @@ class OrderFlow(LibrdkafkaLoad):
             known = offset if offset is not None and offset >= 0 else None
             self._statistics.note_acknowledged(partition, number, known, now_ms)
             before_ms, self._last_ack_ms[partition] = self._last_ack_ms[partition], now_ms
-        if now_ms - before_ms >= PAUSE_TOLD_MS:
+        if now_ms - before_ms >= PAUSE_REPORTED_MS:
             self._on_pause(Pause(f"{partition.topic}-{partition.partition}", before_ms, now_ms))
 
     def on_refused(self, topic: str, error: Any) -> None:

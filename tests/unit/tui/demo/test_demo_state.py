@@ -1,4 +1,4 @@
-"""What the keeper tells, folded."""
+"""The state of the demo by the lines of its supervisor."""
 
 from dataclasses import asdict
 

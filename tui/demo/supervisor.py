@@ -62,7 +62,7 @@ class _Ended(BaseException):
     """The screen is gone or ending: clean up."""
 
 
-class Keeper(Scenario):
+class Supervisor(Scenario):
     """One run of the demo, in the main thread: the load goes on until the screen ends."""
 
     ERROR = "demo-ended"
