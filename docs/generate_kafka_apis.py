@@ -26,6 +26,10 @@ An API that is not in the first table is not offered to clients. Message formats
 | --- | --- | --- | --- | --- |
 """
 
+TELEMETRY = """
+Apache Kafka advertises GetTelemetrySubscriptions and PushTelemetry only with a receiver of client metrics. YAK has none, so clients push nothing.
+"""
+
 
 def span(versions: range) -> str:
     """`range(3, 14)` is `3 to 13`."""
@@ -55,7 +59,7 @@ def page() -> str:
         text += f"\nApiVersions names {TABLE[key].NAME} from version {first} on, as Apache Kafka 4 does for older librdkafka (KAFKA-18659); "
         text += f"versions below {TABLE[key].VERSIONS[0]} are refused all the same.\n"
     missing = [f"{kafka_name(key)} ({key})" for key in sorted(api_key_map) if key not in TABLE]
-    return f"{text}\n## Not there\n\n{', '.join(missing)}.\n"
+    return f"{text}\n## Not there\n\n{', '.join(missing)}.\n{TELEMETRY}"
 
 
 def main(argv: list[str]) -> int:

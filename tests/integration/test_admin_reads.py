@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from kafka.admin import KafkaAdminClient
+from kafka.errors import LogDirNotFoundError, NoError
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -84,6 +85,19 @@ def test_kafka_python_reads_quorum_features_transactions_and_resources(kafka_pyt
     assert kafka_python.describe_features()["group.version"]["finalized"] == (1, 1)
     assert kafka_python.list_transactions() == {1: []}
     assert kafka_python.list_config_resources()["broker"] == ["1"]
+
+
+def test_kafka_python_leaves_a_replica_in_the_log_directory_that_it_is_in(
+    kafka_python: KafkaAdminClient, unique_topic: str
+) -> None:
+    kafka_python.create_topics({unique_topic: {"num_partitions": 1, "replication_factor": 1}})
+    kafka_python.wait_for_topics([unique_topic])
+    (described,) = kafka_python.describe_log_dirs()
+    (directory,) = described["log_dirs"]
+    (error,) = kafka_python.alter_replica_log_dirs({(unique_topic, 0, 1): directory["log_dir"]}).values()
+    assert error is NoError
+    (error,) = kafka_python.alter_replica_log_dirs({(unique_topic, 0, 1): "/nowhere"}).values()
+    assert error is LogDirNotFoundError
 
 
 TOOLS = "org.apache.kafka.tools"

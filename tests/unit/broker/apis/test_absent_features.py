@@ -395,3 +395,47 @@ def test_update_features_to_another_level_returns_invalid_update_version(rig, up
     answer = updated_features(rig, ("group.version", 1, 1), update, version=1)
     assert (answer.error_code, answer.results) == (ErrorCode.invalid_update_version, ())
     assert f"for feature {update[0]}" in answer.error_message
+
+
+# --------------------------------------------------------------------------------------- moves between log directories
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_alter_replica_log_dirs_succeeds_only_where_the_replica_is_already(version):
+    rig = Rig(directories=("/data", "/more"))
+    join(rig, 2)
+    rig.create_topic("orders", partitions=2)
+    there = rig.node.broker.partitions["orders", 0].log.directory
+    (other,) = {"/data", "/more"} - {there}
+
+    def moved(path, topic, index):
+        dirs = [{"path": path, "topics": [{"name": topic, "partitions": [index]}]}]
+        (result,) = rig.ask(34, version, dirs=dirs).results
+        (row,) = result.partitions
+        assert (result.topic_name, row.partition_index) == (topic, index)
+        return row.error_code
+
+    assert moved(there, "orders", 0) == ErrorCode.none
+    assert moved(other, "orders", 0) == ErrorCode.unsupported_version
+    assert rig.node.broker.partitions["orders", 0].log.directory == there
+    assert moved("/nowhere", "orders", 0) == ErrorCode.log_dir_not_found
+    assert moved(there, "orders", 7) == ErrorCode.unknown_topic_or_partition
+    assert moved(there, "nowhere", 0) == ErrorCode.unknown_topic_or_partition
+    assert moved(there, "a/b", 0) == ErrorCode.invalid_topic_exception
+    topic = {"name": "elsewhere", "num_partitions": -1, "replication_factor": -1, "configs": []}
+    assignments = [{"partition_index": 0, "broker_ids": [2]}]
+    more = {"timeout": dt.timedelta(seconds=5), "validate_only": False}
+    created = rig.ask(19, 5, topics=[{**topic, "assignments": assignments}], **more)
+    assert created.topics[0].error_code == ErrorCode.none
+    assert moved(there, "elsewhere", 0) == ErrorCode.replica_not_available
+
+
+def test_alter_replica_log_dirs_to_a_failed_directory_returns_storage_error():
+    rig = Rig(directories=("/data", "/more"))
+    rig.create_topic("orders", partitions=2)
+    broker = rig.node.broker
+    held = {broker.partitions["orders", index].log.directory: index for index in (0, 1)}
+    broker.log_store.directory_failed("/more", OSError(5, "Input/output error"))
+    topics = [{"name": "orders", "partitions": [held["/data"]]}]
+    (result,) = rig.ask(34, 2, dirs=[{"path": "/more", "topics": topics}]).results
+    assert result.partitions[0].error_code == ErrorCode.kafka_storage_error

@@ -1,0 +1,52 @@
+"""AlterReplicaLogDirs (key 34, v1-2): moves of replicas between the log directories of this broker. v2: flexible.
+
+A replica that is in the directory already succeeds, as in Kafka (`ReplicaManager.alterReplicaLogDirs`). A move to
+another directory is refused: the answer has no room for a message, so the code is that of a feature that is absent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, Now, Outcome
+from yak.errors import ErrorCode, PeerError
+from yak.ids import TopicPartition
+from yak.protocol.topic_names import validate_topic_name
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 34, "AlterReplicaLogDirs", range(1, 3)
+ABSENT = ("moves to another log directory: UNSUPPORTED_VERSION for the partition",)
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Answer for each partition; of a partition named for several directories the last one counts, as in Kafka."""
+    wanted = {
+        TopicPartition(topic.name, index): asked.path
+        for asked in call.request.dirs
+        for topic in asked.topics
+        for index in topic.partitions
+    }
+    results: dict[str, list[dict[str, int]]] = {}
+    for topic_partition, path in wanted.items():
+        results.setdefault(topic_partition.topic, []).append(
+            {"partition_index": topic_partition.partition, "error_code": _outcome(broker, topic_partition, path)}
+        )
+    return Now({"results": [{"topic_name": topic, "partitions": rows} for topic, rows in results.items()]})
+
+
+def _outcome(broker: Broker, topic_partition: TopicPartition, path: str) -> ErrorCode:
+    try:
+        validate_topic_name(topic_partition.topic)
+        directory = next((found for found in broker.log_store.directories if found.path == path), None)
+        if directory is None:
+            return ErrorCode.log_dir_not_found
+        if directory.failure is not None:
+            return ErrorCode.kafka_storage_error
+        log = broker.replica_of(topic_partition).log
+    except PeerError as error:
+        is_elsewhere = error.error_code == ErrorCode.not_leader_or_follower
+        return ErrorCode.replica_not_available if is_elsewhere else error.error_code
+    assert log is not None
+    return ErrorCode.none if log.directory == path else ErrorCode.unsupported_version
