@@ -1,6 +1,6 @@
 """The base classes of all screens."""
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,11 +14,11 @@ from textual.widgets import Static, TabbedContent
 
 from yak.errors import YakError
 from yak.tui.keys import change_actions
-from yak.tui.rows.cells import Cell
+from yak.tui.rows.cells import Cell, Column, Row, Rows
 from yak.tui.rows.cluster import header
 from yak.tui.source.base import ClusterSource
 from yak.tui.widgets.dialogs import ConfirmDialog
-from yak.tui.widgets.frame import KeyBar, Line, Place, Rail
+from yak.tui.widgets.frame import KeyBar, Line, Panel, Place, Rail
 from yak.tui.widgets.grid import Grid
 
 if TYPE_CHECKING:
@@ -144,6 +144,14 @@ class YakScreen(Screen[None]):
         if self.app.is_readonly and action in change_actions():
             return False
         return super().check_action(action, parameters)
+
+    def show_table(self, id_: str, columns: Sequence[Column], rows: Sequence[Row] | Rows, empty: str = "") -> None:
+        """Show rows in a table, or the text `empty`, with the columns that the user wants to see."""
+        self.query_one(id_, Grid).show(columns, rows, empty=empty, is_wide=self.look.is_wide)
+
+    def entitle(self, id_: str, title: str, subtitle: str = "") -> None:
+        """Set the titles of a panel."""
+        self.query_one(id_, Panel).entitle(title, subtitle)
 
     # actions of every screen
 

@@ -249,7 +249,8 @@ class ConsumerScreen(ReadingScreen):
             grid.show_records(merged, look, now_ms, self.view, with_topic=True, empty=empty)
         rate = sum(tile.reader.status.rate for tile in tiles)
         lag = sum(tile.reader.status.behind or 0 for tile in tiles)
-        self.query_one("#merged-panel", Panel).entitle(
+        self.entitle(
+            "#merged-panel",
             ", ".join(f"{tile.letter} {tile.reader.wanted.title}" for tile in tiles),
             f"{look.number(len(grid.records))} messages  {look.rate(rate)}  lag {look.number(lag)}",
         )

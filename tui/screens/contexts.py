@@ -55,7 +55,7 @@ class ContextsScreen(AskingScreen):
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here has a time
         contexts = self.app.settings.contexts
         rows = context_rows(contexts, self.app.context_name, self._answers, self.look)
-        self.query_one("#contexts", Grid).show(COLUMNS, rows, empty=_NONE, is_wide=self.look.is_wide)
+        self.show_table("#contexts", COLUMNS, rows, _NONE)
         where = self.app.settings.config_file
         self.query_one(Panel).entitle(
             f"Contexts: {len(contexts)}" + (f" in {_short(where)}" if where else ""), self.trouble_words() or _HINT

@@ -49,11 +49,11 @@ class DashboardScreen(YakScreen):
     def paint(self, now_ms: int) -> None:
         picture, look = self.picture, self.look
         empty = "" if picture.is_loaded else "waiting for the cluster to say what there is ..."
-        self.query_one("#brokers", Grid).show(
+        self.show_table(
+            "#brokers",
             cluster.BROKER_COLUMNS,
             cluster.broker_rows(picture, look, cluster.SPARK + max(0, self.app.size.width - BROAD) // 3),
-            empty=empty,
-            is_wide=look.is_wide,
+            empty,
         )
         if self.is_broad:
             self.query_one("#busiest", Grid).show(topics.BUSIEST_COLUMNS, topics.busiest_rows(picture, look))

@@ -15,8 +15,7 @@ from yak.tui.keys import keys
 from yak.tui.rows import failover as rows
 from yak.tui.rows.cluster import broker_words
 from yak.tui.screens.processes import ControlsBrokers, End
-from yak.tui.state.drill import FIRST_SIGNS, Drill, Timeline
-from yak.tui.state.drills import Drills
+from yak.tui.state.drills import FIRST_SIGNS, Drill, Drills, Timeline
 from yak.tui.widgets.dialogs import Field, FormDialog, TextDialog
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
@@ -80,8 +79,8 @@ class FailoverScreen(ControlsBrokers):
         picture, look = self.picture, self.look
         brokers = rows.broker_rows(picture, self.processes, look)
         empty = "" if picture.is_loaded else "waiting for the brokers ..."
-        self.query_one("#brokers", Grid).show(rows.COLUMNS, brokers, empty=empty, is_wide=look.is_wide)
-        self.query_one("#failover-brokers", Panel).entitle("Brokers", self._what_works())
+        self.show_table("#brokers", rows.COLUMNS, brokers, empty)
+        self.entitle("#failover-brokers", "Brokers", self._what_works())
         found = self._timelines(now_ms)
         self._paint_timeline(found, now_ms)
         self.query_one("#failover-drills", Grid).show(

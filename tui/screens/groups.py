@@ -306,19 +306,15 @@ class GroupScreen(GroupChangesScreen):
     def paint(self, now_ms: int) -> None:
         look, said = self.look, self.group.said
         self.query_one("#summary", Lines).show(summary(self.group, look, now_ms))
-        self.query_one("#group-head", Panel).entitle(f"Group {self.group.name}", self.trouble_words())
+        self.entitle("#group-head", f"Group {self.group.name}", self.trouble_words())
         members = [] if said is None else member_rows(said, look)
         partitions = [] if said is None else partition_rows(said, self.unread, look, now_ms)
         waiting = self.trouble_words() or "asking the coordinator ..."
-        self.query_one("#members", Grid).show(
-            MEMBER_COLUMNS, members, empty=waiting if said is None else _NOBODY, is_wide=look.is_wide
-        )
-        self.query_one("#partitions", Grid).show(
-            PARTITION_COLUMNS, partitions, empty=waiting if said is None else _NOTHING, is_wide=look.is_wide
-        )
-        self.query_one("#group-members", Panel).entitle(f"Members: {len(members)}")
+        self.show_table("#members", MEMBER_COLUMNS, members, waiting if said is None else _NOBODY)
+        self.show_table("#partitions", PARTITION_COLUMNS, partitions, waiting if said is None else _NOTHING)
+        self.entitle("#group-members", f"Members: {len(members)}")
         hint = "reading the first unread records ..." if self._is_reading else self._hint()
-        self.query_one("#group-partitions", Panel).entitle(f"Partitions: {len(partitions)}", hint)
+        self.entitle("#group-partitions", f"Partitions: {len(partitions)}", hint)
 
     def _hint(self) -> str:
         if self._unread_trouble is not None:
@@ -420,9 +416,9 @@ class GroupsScreen(GroupChangesScreen):
     def paint(self, now_ms: int) -> None:
         empty = _NONE if self.groups.is_listed else self.trouble_words() or "asking the brokers for their groups ..."
         rows = group_rows(self.groups, self.look, now_ms)
-        self.query_one("#groups", Grid).show(COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        self.show_table("#groups", COLUMNS, rows, empty)
         hint = self.trouble_words() or silent_words(self.groups) or _HINT
-        self.query_one("#groups-panel", Panel).entitle(list_title(self.groups, self.look), hint)
+        self.entitle("#groups-panel", list_title(self.groups, self.look), hint)
         self._paint_below(now_ms)
 
     @on(Grid.Moved, "#groups")
@@ -438,7 +434,7 @@ class GroupsScreen(GroupChangesScreen):
         empty = "" if not name or said is None else "Nothing is committed, and no member has a partition."
         columns = [column for column in PARTITION_COLUMNS if column.label != "AGE"]
         without_age = [Row(row.key, tuple(c for n, c in enumerate(row.cells) if n != AGE)) for row in rows]
-        self.query_one("#below", Grid).show(columns, without_age, empty=empty, is_wide=self.look.is_wide)
+        self.show_table("#below", columns, without_age, empty)
         below.entitle(
             f"Partitions of {name}" if name else "Partitions", "enter on the group: members, ages" if name else ""
         )

@@ -579,9 +579,7 @@ class MessagesScreen(ReadingScreen):
                 with_topic=with_topic, empty=empty, is_narrow=self._is_pane_open,
             )  # fmt: skip
         seek = f"group {reader.wanted.group}" if reader.wanted.group else reader.wanted.seek.words
-        self.query_one("#records-panel", Panel).entitle(
-            f"{reader.wanted.title}: {seek}", "/ filter  v mark  n next hit"
-        )
+        self.entitle("#records-panel", f"{reader.wanted.title}: {seek}", "/ filter  v mark  n next hit")
         left = status_cells(status, counts, reader.wanted, self._filter, look)
         self.query_one("#records-status", Line).show(left, self._right_cells())
         if self._is_pane_open:
@@ -600,9 +598,7 @@ class MessagesScreen(ReadingScreen):
         rows = topic_choice_rows(self.picture, self.look)
         empty = "No topics yet. Topics hold messages. :topics makes one; so does :sample, with messages in it."
         grid.show(TOPIC_CHOICE_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
-        self.query_one("#records-panel", Panel).entitle(
-            "Messages of which topic?", "enter read it  o several, or from where"
-        )
+        self.entitle("#records-panel", "Messages of which topic?", "enter read it  o several, or from where")
         self.query_one("#records-status", Line).show([])
 
     # the pane
@@ -635,8 +631,8 @@ class MessagesScreen(ReadingScreen):
     def _paint_pane(self, now_ms: int) -> None:
         record: Kept | None = self.record_in_use()
         self._pane.show(record, self.look, now_ms, self.view)
-        self.query_one("#record-panel", Panel).entitle(
-            record.id if record is not None else "Message", "enter fold  J view  y copy  esc close"
+        self.entitle(
+            "#record-panel", record.id if record is not None else "Message", "enter fold  J view  y copy  esc close"
         )
 
     # keys

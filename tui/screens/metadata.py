@@ -164,7 +164,7 @@ class MetadataScreen(AskingScreen):
         title = f"Metadata log: record {look.number(offset)} of {look.number(log.end)}, {live}{of_copy}"
         if grid.filter_text:
             title = f"Metadata log: {grid.row_count} of {look.number(len(log.records))} read match {grid.filter_text}"
-        self.query_one("#metadata-log", Panel).entitle(title, self.trouble_words() or _HINT)
+        self.entitle("#metadata-log", title, self.trouble_words() or _HINT)
 
     def _show_record(self) -> None:
         offset = self._offset()
@@ -174,7 +174,7 @@ class MetadataScreen(AskingScreen):
         self.query_one("#record-json", Static).update(
             JSON(self._json(offset)[:_JSON_MAX]) if self._fits(offset) else ""
         )
-        self.query_one("#metadata-record", Panel).entitle(f"Record {offset}")
+        self.entitle("#metadata-record", f"Record {offset}")
 
     def _fits(self, offset: int) -> bool:
         return len(self._json(offset)) <= _JSON_MAX

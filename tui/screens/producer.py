@@ -266,7 +266,7 @@ class ProducerScreen(YakScreen):
         account = self._run.account if self._run is not None else None
         lines = self.query_one("#account", Lines)
         lines.show(account_lines(account, self.look, lines.size.width or 74))
-        self.query_one("#account-panel", Panel).entitle(account_title(account, self.look))
+        self.entitle("#account-panel", account_title(account, self.look))
         self.query_one("#stop", Button).disabled = not self.is_running_one
 
     @property

@@ -6,7 +6,7 @@ from textual.containers import Container
 
 from yak.tui.keys import keys
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.elections import election_lines
+from yak.tui.rows.failover import election_lines
 from yak.tui.rows.partitions import ReplicationTable, badness
 from yak.tui.rows.topics import is_internal
 from yak.tui.screens.processes import ControlsBrokers
@@ -70,9 +70,7 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
         title = (
             f"Replication: {look.number(self._table.count_well)} of {look.number(self._table.count)} partitions in sync"
         )
-        self.query_one("#replication-table", Panel).entitle(
-            title, "only what is not well: o shows all" if self._only_problems else ""
-        )
+        self.entitle("#replication-table", title, "only what is not well: o shows all" if self._only_problems else "")
         self._paint_failovers(now_ms)
 
     def _paint_failovers(self, now_ms: int) -> None:

@@ -321,7 +321,7 @@ class TopicView(ChangesTopics):
         columns = partitions.partition_columns(grid.size.width or 78)
         grid.show(columns, rows, empty=empty, is_wide=self.look.is_wide)
         title = partitions.partitions_title(self.topic, found, answers.facts, self._min_isr(), self.look)
-        self.query_one("#topic-partitions", Panel).entitle(title, "" if self.is_roomy else "enter its replicas")
+        self.entitle("#topic-partitions", title, "" if self.is_roomy else "enter its replicas")
         if self._wanted_partition is not None and rows:
             grid.move_to(str(self._wanted_partition))
             self._wanted_partition = None
@@ -337,7 +337,7 @@ class TopicView(ChangesTopics):
             return
         detail = self._answers.details.get(partition.partition)
         rows = partitions.replica_rows(partition, detail, self.picture.brokers, look, now_ms)
-        self.query_one("#replicas-beside", Grid).show(partitions.REPLICA_COLUMNS, rows, is_wide=look.is_wide)
+        self.show_table("#replicas-beside", partitions.REPLICA_COLUMNS, rows)
         self._paint_meaning("#meaning-beside", "#topic-replicas-beside", partition)
 
     def _paint_replicas(self, now_ms: int) -> None:
@@ -404,8 +404,8 @@ class TopicView(ChangesTopics):
         empty = _error_words(answers, "configs") if "configs" in answers.errors else "asking ..."
         grid.show(topics.CONFIG_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
         own = sum(each.source == "topic" for each in answers.configs)
-        self.query_one("#topic-configs", Panel).entitle(
-            f"Configs: {own} set for {self.topic}, {len(rows)} in all", "enter or E changes it"
+        self.entitle(
+            "#topic-configs", f"Configs: {own} set for {self.topic}, {len(rows)} in all", "enter or E changes it"
         )
         config = self._config()
         if config is not None:

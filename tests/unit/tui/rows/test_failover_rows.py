@@ -19,7 +19,7 @@ from yak.tui.rows.failover import (
 )
 from yak.tui.screens.failover import move_body, move_command
 from yak.tui.screens.processes import heal_plan, kill_words
-from yak.tui.state.drill import Drill, Moved, Timeline
+from yak.tui.state.drills import Drill, Moved, Timeline
 from yak.tui.state.picture import Broker, Partition, Picture
 
 LOOK = Look()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from yak.tui.look import Look
 from yak.tui.rows import partitions
 from yak.tui.rows.cells import packed
-from yak.tui.rows.elections import election_lines, moves
+from yak.tui.rows.failover import election_lines, failover_moves
 from yak.tui.rows.partitions import ReplicationTable, badness, bar_width, replication_columns
 from yak.tui.rows.topics import TopicFacts
 from yak.tui.state.elections import Elections, Failover
@@ -342,7 +342,7 @@ def test_the_newest_failovers_are_shown_whole():
 
 def test_as_many_moves_are_named_as_there_is_room_for():
     made = Failover(0, 2, moved={f"orders-{number}": (2, 3, 1) for number in range(20)})
-    found = moves(made, ASCII, 76)
+    found = failover_moves(made, ASCII, 76)
     assert len(found) <= 76
     assert found.endswith("and 18 more")
 

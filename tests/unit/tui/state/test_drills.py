@@ -4,8 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from yak.local.demo.delivery_statistics import Pause
-from yak.tui.state.drill import Drill, Timeline, timeline
-from yak.tui.state.drills import Drills
+from yak.tui.state.drills import Drill, Drills, Timeline, timeline
 from yak.tui.state.picture import Partition, Picture
 
 T0 = 1_000_000
