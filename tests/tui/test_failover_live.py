@@ -21,7 +21,7 @@ async def until(pilot: Any, what: Callable[[], object]) -> None:
 
 
 def cells(app: Any, key: str) -> list[str]:
-    rows = broker_rows(app.picture, app.screen_below()._processes, app.look)
+    rows = broker_rows(app.picture, app.screen_below().processes, app.look)
     return next(([cell.text for cell in row.cells] for row in rows if row.key == key), [])
 
 

@@ -17,9 +17,9 @@ from yak.tui.state.picture import Picture
 End = Literal["kill", "pause", "restart"]
 _LOCAL_ACTIONS: Final = ("kill", "pause", "heal", "restart", "add")
 _AFTER: Final[dict[End, str]] = {
-    "kill": "It ends at once ({pid}), as in a crash. U starts it again on its data.",
-    "pause": "It answers nothing ({pid}), with all its connections open. U resumes it.",
-    "restart": "It hands over what it leads, ends ({pid}), and is started again.",
+    "kill": "It ends at once{pid}, as in a crash. U starts it again on its data.",
+    "pause": "It answers nothing{pid}, with all its connections open. U resumes it.",
+    "restart": "It hands over what it leads, ends{pid}, and is started again.",
 }
 _REDIS: Final = (
     "It ends at once, as in a crash; what it holds is on its disk. Records flow on without it, only changes of topics "
@@ -32,6 +32,7 @@ class ControlsBrokers(YakScreen):
 
     NO_PROCESS = "put the cursor on a broker"
     processes: Processes | None = None
+    """As they were seen last; None on screens that do not show them."""
 
     def chosen_process(self) -> str | None:
         """The node id under the cursor, or `redis`."""
@@ -79,8 +80,7 @@ class ControlsBrokers(YakScreen):
 
     async def end(self, action: End, chosen: str | None) -> None:
         """Kill, pause or restart a process, if the user agrees."""
-        control = self.control
-        processes = await self.look_at_processes()
+        control, processes = self.control, self.processes  # known already: the question must open before the next key
         if chosen is None or control is None or (chosen == REDIS and (action != "kill" or processes is None)):
             self.app.notice(self.NO_PROCESS)
         elif chosen == REDIS and processes is not None:
@@ -103,7 +103,7 @@ class ControlsBrokers(YakScreen):
     @work(group="drill")
     async def action_heal(self) -> None:
         """Repair the chosen process if it is down, else all that are."""
-        control, processes = self.control, await self.look_at_processes()
+        control, processes = self.control, self.processes or await self.look_at_processes()
         if control is None or processes is None:
             return
         plan = heal_plan(self.process_to_resume(), processes, control)
@@ -130,7 +130,7 @@ def kill_words(action: End, node: int, picture: Picture, processes: Processes | 
     """Text, title, and the label of yes."""
     stake = stake_of(picture, node)
     process = processes.brokers.get(node) if processes is not None else None
-    pid = f"process {process.pid}" if process is not None and process.pid is not None else "no process"
+    pid = "" if process is None else " (no process)" if process.pid is None else f" (process {process.pid})"
     words = f"It leads {stake.leads} of {len(picture.partitions)} partitions. "
     if node == picture.controller_id:
         words += "It is the controller: another broker is elected. "
