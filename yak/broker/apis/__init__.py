@@ -1,8 +1,8 @@
-"""The Kafka APIs that this broker serves: one file each, and the one table that names them all.
+"""The Kafka APIs that this broker serves: the one table that names them all, and a file for each.
 
 The table drives dispatch, the ApiVersions answer, and `docs/kafka-apis.md`. To add an API: write its file (KEY, NAME,
-VERSIONS, ABSENT, handle; and `slices` if its requests may have many elements), and name it in APIS. A few lines of a
-related API go into the same file, whose APIS then lists an `Api` for each.
+VERSIONS, ABSENT, handle; and `slices` if its requests may have many elements), and name it in APIS. Related
+APIs of a few lines share a file, whose APIS has an `Api` for each.
 """
 
 from __future__ import annotations

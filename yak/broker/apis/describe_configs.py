@@ -14,7 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
-from yak.broker.config_resources import BrokerResource, TopicResource, resource_of
+from yak.broker.config_resources import BrokerResource, Resource, TopicResource, resource_of
 from yak.config.definitions import ConfigSource, ConfigType
 from yak.config.describe import ConfigRow, describe_broker, describe_default_broker, describe_inherited, describe_topic
 from yak.errors import ErrorCode, PeerError
@@ -37,7 +37,7 @@ _LONG_STRINGS_VERSION = 4
 """Before v4 a string has at most 32,767 bytes, too few for the epochs of a few thousand partitions."""
 _ROWS = ("results", "configs")
 _Alike: TypeAlias = dict[Any, EncodedItems]
-"""Encoded rows by a topic's overrides and the requested names."""
+"""Encoded rows by a topic's overrides, or another resource's kind, and the requested names."""
 _PARTITION_EPOCHS = "yak.partition.epochs"
 _DAMAGED_OFFSETS = "yak.damaged.offsets"
 _VIEWS = {
@@ -89,7 +89,7 @@ def _describe(broker: Broker, call: Call, asked: Any, alike: _Alike, times: int)
         elif isinstance(resource, BrokerResource):
             result["configs"] = _of_broker(broker, call, resource, names)
         else:
-            result["configs"] = _as_fields(call, describe_inherited(resource.table, broker.config.static, names))
+            result["configs"] = _inherited(broker, call, resource, names, alike)
     except PeerError as error:
         result["error_code"], result["error_message"] = error.error_code, error.message
     return result
@@ -125,6 +125,15 @@ def _of_broker(broker: Broker, call: Call, resource: BrokerResource, names: Any)
     own = image.broker_configs.get(broker.node_id, {})
     rows = describe_broker(own, image.default_broker_configs, broker.config.static, names)
     return _as_fields(call, rows) + _views(broker, names, documented=_is_documented(call))
+
+
+def _inherited(broker: Broker, call: Call, resource: Resource, names: Any, alike: _Alike) -> EncodedItems:
+    """The encoded rows of a resource without its own values: all of a kind have the same."""
+    key = (resource.kind, names)
+    if key not in alike:
+        rows = describe_inherited(resource.table, broker.config.static, names)
+        alike[key] = encode_items(KEY, call.version, _ROWS, _as_fields(call, rows))
+    return alike[key]
 
 
 def _as_fields(call: Call, rows: list[ConfigRow]) -> list[Fields]:

@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.replicated import join, set_state
 from yak.cluster.records import BrokerState
+from yak.config.describe import describe_inherited
 from yak.sim.rig import Rig
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
@@ -209,6 +210,26 @@ def test_describe_configs_of_a_group_returns_the_values_of_the_brokers():
         ("group.consumer.session.timeout.ms", "45000", 5),
     ]
     assert set(described_configs(rig, GROUP, "any", ["consumer.session.timeout.ms", "odd"])[1]) == {session.name}
+
+
+def test_describe_configs_of_several_groups_describes_them_once(rig, monkeypatch):
+    described = []
+
+    def counted(table, *arguments):
+        described.append(len(table))
+        return describe_inherited(table, *arguments)
+
+    monkeypatch.setattr("yak.broker.apis.describe_configs.describe_inherited", counted)
+    resources = [
+        {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+        for kind, name in [(GROUP, "a"), (GROUP, "b"), (CLIENT_METRICS, "b")]
+    ]
+    answer = rig.ask(32, 4, resources=resources, include_synonyms=True, include_documentation=True)
+    first, second, metrics = answer.results
+    assert described == [3, 3]
+    assert first.configs == second.configs
+    assert {row.name for row in first.configs} == ALLOWED
+    assert {row.name for row in metrics.configs} == {"interval.ms", "match", "metrics"}
 
 
 def test_describe_configs_of_client_metrics_returns_the_defaults(rig):
