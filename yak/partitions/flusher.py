@@ -124,10 +124,10 @@ class Flusher:
 
     def _rewrite_epochs(self, topic_partition: TopicPartition, plan: FlushPlan) -> None:
         """A late flush of a deleted log may have written its epochs into the folder of the next log of that name."""
-        heir = self._partitions.get(topic_partition)
-        if plan.epochs is not None and heir is not None and heir.log is not None and heir.log.path == plan.path:
-            heir.log.epochs.dirty = True
-            self.want(heir)
+        next_ = self._partitions.get(topic_partition)
+        if plan.epochs is not None and next_ is not None and next_.log is not None and next_.log.path == plan.path:
+            next_.log.epochs.dirty = True
+            self.want(next_)
 
     def _failed(self, directory: str, error: BaseException) -> None:
         if isinstance(error, LogDirectoryFailure):

@@ -91,11 +91,6 @@ class Replacement(NamedTuple):
     replaced: list[Segment]
     cleaned: Segment
 
-    def discard(self) -> None:
-        """Remove the files of the cleaned segment, if it replaced nothing. Raises OSError."""
-        if self.cleaned.aside == CLEANED_SUFFIX:
-            self.cleaned.remove_files()
-
 
 @dataclass(slots=True)
 class CompactionResult:
@@ -439,8 +434,8 @@ class CompactionDiscard:
     def run(self, disk: Disk) -> None:  # noqa: ARG002
         """Remove the files. Raises OSError."""
         self.compaction.close()
-        if self.replacement is not None:
-            self.replacement.discard()
+        if self.replacement is not None and self.replacement.cleaned.aside == CLEANED_SUFFIX:
+            self.replacement.cleaned.remove_files()
 
 
 def _read_whole(file: File, position: FilePosition, size: FilePosition) -> bytes:

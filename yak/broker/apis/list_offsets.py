@@ -14,7 +14,7 @@ predecessor committed; until it does, a client gets OFFSET_NOT_AVAILABLE instead
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
 from yak.core.jobs import Together
@@ -22,10 +22,12 @@ from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolat
 from yak.ids import Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
 from yak.replication.partition import Partition
+from yak.storage.reader import MaxTimestampSearch, TimestampSearch
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
+Search: TypeAlias = TimestampSearch | MaxTimestampSearch
 KEY, NAME, VERSIONS = 2, "ListOffsets", range(1, 12)
 ABSENT = ("tiered storage: its offsets are -1",)
 
@@ -45,7 +47,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def slices(broker: Broker, call: Call) -> Slices:
     """Answer the partitions in slices; one job at the end searches those that need the disk."""
     topics: list[Fields] = []
-    searches: list[tuple[Fields, Partition, Any]] = []
+    searches: list[tuple[Fields, Partition, Search]] = []
     times = Counter(
         TopicPartition(topic.name, asked.partition_index) for topic in call.request.topics for asked in topic.partitions
     )
@@ -91,8 +93,8 @@ def _hosted(broker: Broker, topic_partition: TopicPartition) -> Partition:
     return partition
 
 
-def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked: Any, answer: Fields) -> Any:
-    """Fill in an answer that needs no disk read, or return the search for the job. Raises PeerError."""
+def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked: Any, answer: Fields) -> Search | None:
+    """Fill in an answer that needs no disk read, or return the search for a job. Raises PeerError."""
     timestamp = asked.timestamp
     if timestamp < 0 and call.version < _VERSION_OF.get(timestamp, VERSIONS.stop):
         raise PeerError(ErrorCode.unsupported_version, f"timestamp {timestamp} has no meaning in this version")
@@ -136,7 +138,7 @@ class OffsetSearch(DelayedOperation):
     __slots__ = ("_error", "_fields", "_found", "_is_found", "_searches")
 
     def __init__(
-        self, broker: Broker, call: Call, fields: Fields, searches: list[tuple[Fields, Partition, Any]]
+        self, broker: Broker, call: Call, fields: Fields, searches: list[tuple[Fields, Partition, Search]]
     ) -> None:
         super().__init__(call, _TIMEOUT_MS)
         self._fields = fields
