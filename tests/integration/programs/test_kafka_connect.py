@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -15,11 +14,7 @@ import pytest
 from yak.local import ports
 from yak.testing.cluster import Cluster
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.append(str(ROOT / "benchmarks"))
-
-from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
-
+Wait = Callable[..., None]
 pytestmark = [pytest.mark.jvm, pytest.mark.thorough, pytest.mark.timeout(400)]
 SETTINGS = """\
 bootstrap.servers={bootstrap}
@@ -40,19 +35,19 @@ listeners=http://127.0.0.1:{port}
 class Worker:
     """One Connect worker; its port stays the same over a kill and a start."""
 
-    def __init__(self, folder: Path, libs: Path, bootstrap: str) -> None:
+    def __init__(self, folder: Path, java: list[str], libs: Path, bootstrap: str, wait_until: Wait) -> None:
+        self._wait_until = wait_until
         self._log = folder / "connect.log"
         self.port = ports.find_free("127.0.0.1")
         settings = folder / "worker.properties"
         settings.write_text(SETTINGS.format(bootstrap=bootstrap, libs=libs, port=self.port))
-        main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        self._command = ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", main, str(settings)]
+        self._command = [*java, "org.apache.kafka.connect.cli.ConnectDistributed", str(settings)]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        wait_until(lambda: self.get("/connectors") is not None, 120, self.said)
+        self._wait_until(lambda: self.get("/connectors") is not None, 120, self.said)
 
     def kill(self) -> None:
         assert self._process is not None
@@ -81,21 +76,9 @@ class Worker:
             assert answer.status == 201
 
 
-def wait_until(holds: Callable[[], bool], seconds: float, said: Callable[[], str]) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, said()
-        time.sleep(0.2)
-
-
 @pytest.fixture
-def worker(yak_cluster: Cluster, tmp_path: Path) -> Iterator[Worker]:
-    try:
-        java_version()
-        libs = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
-    except Missing as missing:
-        pytest.skip(str(missing))
-    found = Worker(tmp_path, libs, yak_cluster.bootstrap)
+def worker(yak_cluster: Cluster, tmp_path: Path, java: list[str], libs: Path, wait_until: Wait) -> Iterator[Worker]:
+    found = Worker(tmp_path, java, libs, yak_cluster.bootstrap, wait_until)
     found.start()
     try:
         yield found
@@ -105,7 +88,7 @@ def worker(yak_cluster: Cluster, tmp_path: Path) -> Iterator[Worker]:
 
 @pytest.mark.yak(brokers=3)
 def test_connect_copies_every_line_once_through_a_killed_broker_and_a_killed_worker(
-    yak_cluster: Cluster, worker: Worker, tmp_path: Path
+    yak_cluster: Cluster, worker: Worker, tmp_path: Path, wait_until: Wait
 ) -> None:
     lines, copied = tmp_path / "in.txt", tmp_path / "out.txt"
 
