@@ -175,11 +175,15 @@ HIGH = 38
 _EVENTS_MAX = 500
 
 
-class TopicView(ChangesTopics):
+class TopicScreen(ChangesTopics):
     """A topic. In a small window each panel is a tab; in a larger one the replicas stand below the partitions."""
 
     TITLE_WORDS = "topic"
     CLI_TWIN = "yak topics describe TOPIC, yak isr TOPIC"
+    BINDINGS = keys(
+        "topics.browse", "topics.produce", "topics.alter", "partitions.move", "topics.delete", "topics.copy",
+        "partitions.before", "partitions.next",
+    )  # fmt: skip
     EXPLAINED = (
         ("HW", "The high watermark: every record below it is on all replicas in sync. Readers see no further; what is below it survives the loss of the leader."),
         ("LEO, log end", "The offset that the next record gets, on each replica. The leader's is first; followers copy up to it."),
@@ -436,29 +440,7 @@ class TopicView(ChangesTopics):
         key = self.query_one("#configs", Grid).cursor_key
         return None if key is None else self._answers.configs_by_name().get(key)
 
-
-def is_about(line: Line, topic: str, partition: int | None = None) -> bool:
-    """Whether an event or a user's action concerns a topic, or one of its partitions."""
-    event = line.event
-    if line.kind == "you":
-        return partition is None and topic in str(event.get("command", "")).replace(":", " ").split()
-    if topic not in (event.get("topic"), event.get("resource_name") if event.get("resource_type") == "topic" else None):
-        return False
-    return partition is None or event.get("partition") == partition
-
-
-def _error_words(answers: TopicAnswers, name: str) -> str:
-    error = answers.errors[name]
-    return f"{error.message}. {error.why}"
-
-
-class TopicScreen(TopicView):
-    """A topic and its keys' actions."""
-
-    BINDINGS = keys(
-        "topics.browse", "topics.produce", "topics.alter", "partitions.move", "topics.delete", "topics.copy",
-        "partitions.before", "partitions.next",
-    )  # fmt: skip
+    # navigation and changes
 
     @on(TabbedContent.TabActivated, "#topic-tabs")
     def tab_turned(self, event: TabbedContent.TabActivated) -> None:
@@ -567,3 +549,18 @@ class TopicScreen(TopicView):
     def deleted(self, topic: str) -> None:
         if self.app.screen is self and topic == self.topic:
             self.app.pop_screen()
+
+
+def is_about(line: Line, topic: str, partition: int | None = None) -> bool:
+    """Whether an event or a user's action concerns a topic, or one of its partitions."""
+    event = line.event
+    if line.kind == "you":
+        return partition is None and topic in str(event.get("command", "")).replace(":", " ").split()
+    if topic not in (event.get("topic"), event.get("resource_name") if event.get("resource_type") == "topic" else None):
+        return False
+    return partition is None or event.get("partition") == partition
+
+
+def _error_words(answers: TopicAnswers, name: str) -> str:
+    error = answers.errors[name]
+    return f"{error.message}. {error.why}"
