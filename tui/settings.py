@@ -2,6 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+UPLOADS: Final = "YAK_UI_UPLOADS"
+"""The environment's name for the directory of uploads in browser mode."""
 
 
 @dataclass(frozen=True, slots=True)

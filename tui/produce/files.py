@@ -22,9 +22,8 @@ from yak.client.produce import Failed, Outgoing, RecordSender
 from yak.client.rejects import Rejects, rejects_path
 from yak.errors import UsageError, YakError
 from yak.tui.produce.run import Feed
+from yak.tui.settings import UPLOADS
 
-UPLOADS: Final = "YAK_UI_UPLOADS"
-"""The directory of uploads in browser mode."""
 ENTRIES_MAX: Final = 2_000
 CSV_ENDINGS: Final = (".csv", ".tsv", ".txt")
 

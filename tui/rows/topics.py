@@ -4,13 +4,15 @@ import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from yak.client.admin import ConfigValue
 from yak.client.metadata import INTERNAL_TOPICS
 from yak.tui.look import Look, short, span
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.state.picture import Partition, Picture, Rates
+
+if TYPE_CHECKING:
+    from yak.client.admin import ConfigValue
 
 COLUMNS: Final = (
     Column("TOPIC", 12, most=80, flex=1),
@@ -194,7 +196,7 @@ CONFIG_COLUMNS: Final = (
 _NEVER: Final = 2**63 - 1
 
 
-def config_rows(configs: Iterable[ConfigValue], look: Look) -> list[Row]:
+def config_rows(configs: "Iterable[ConfigValue]", look: Look) -> list[Row]:
     """Configs set for the topic first, then by name."""
     from yak.config.topic_config_table import TOPIC_CONFIGS
 
@@ -245,7 +247,7 @@ def in_words(name: str, value: str | None, look: Look) -> str:
     return value
 
 
-def chosen_config_lines(config: ConfigValue, look: Look) -> list[list[Cell]]:
+def chosen_config_lines(config: "ConfigValue", look: Look) -> list[list[Cell]]:
     """The config under the cursor in two lines."""
     changes = "read-only" if config.is_read_only else "E changes it"
     return [

@@ -19,7 +19,7 @@ import textual_serve
 from aiohttp import web
 
 from yak.limits import UI_MESSAGE_BYTES_MAX
-from yak.tui.produce.files import UPLOADS
+from yak.tui.settings import UPLOADS
 from yak.tui.web.guard import Guard
 from yak.tui.web.options import PORT, TOKEN_VARIABLE, WebOptions, address_of, bind
 from yak.tui.web.session import Sessions

@@ -15,8 +15,9 @@ from textual.events import AppBlur, AppFocus, Paste, Resize
 from textual.widgets import Button, Label
 
 from yak.errors import UsageError
-from yak.tui.produce.files import UPLOADS, list_directory
+from yak.tui.produce.files import list_directory
 from yak.tui.screens.base import FileUploaded
+from yak.tui.settings import UPLOADS
 
 PLACES = {"meadow": "green grass grows", "river": "cold water runs", "stable": "warm hay lies"}
 
