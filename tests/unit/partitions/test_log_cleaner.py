@@ -12,6 +12,7 @@ import pytest
 
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
+from yak.ports.disk import Disk
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import CODECS, HEADER_BYTES, compute_crc, iterate_headers, read_header, with_records
 from yak.protocol.record_walk import walk_records
@@ -19,7 +20,7 @@ from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import record_batch
-from yak.storage.compaction import CleanedSegment
+from yak.storage.compaction import CleanedSegment, CompactionDiscard, CompactionPiece
 
 TOPIC = "ledger"
 """What clients may write to internal topics is not of interest here: any topic may be compacted in these tests."""
@@ -167,6 +168,33 @@ def test_a_topic_that_is_deleted_meanwhile_takes_the_round_with_it() -> None:
     rig.run_for(10_000)
     assert len(consumed(rig.fetch, 60)) < 30
     assert not [notice for notice in rig.node.notices if notice.level == "error"]
+
+
+def test_next_round_begins_after_the_files_of_a_discarded_one_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    real_run, real_discard = CompactionPiece.run, CompactionDiscard.run
+
+    def run(self: CompactionPiece, disk: Disk) -> object:
+        seen.append(self.compaction)
+        return real_run(self, disk)
+
+    def discard(self: CompactionDiscard, disk: Disk) -> None:
+        seen.append("discarded")
+        real_discard(self, disk)
+
+    monkeypatch.setattr(CompactionPiece, "run", run)
+    monkeypatch.setattr(CompactionDiscard, "run", discard)
+    rig = compacted_rig()
+    commit(rig, range(60))
+    run_until_compacting(rig)
+    rig.node.jobs.delays_us = {"delete": 20_000_000}
+    rig.ask(20, 5, topic_names=(TOPIC,), timeout=dt.timedelta(seconds=1))
+    rig.create_topic(TOPIC, **COMPACTED)
+    commit(rig, range(60))
+    rig.run_for(60_000)
+    discarded = seen.index("discarded")
+    assert all(each is seen[0] for each in seen[:discarded])
+    assert seen[discarded + 1] is not seen[0]
 
 
 def test_a_full_disk_puts_it_off_and_the_directory_stays_online(monkeypatch: pytest.MonkeyPatch) -> None:
