@@ -82,16 +82,6 @@ class Cluster:
         """A broker by its id."""
         return self.nodes[node_id - 1]
 
-    def set_topic_config(self, topic: str, name: str, value: str) -> None:
-        """Set a topic config that no client of this version may set, by a store call that bypasses the brokers' rules."""
-        node_id, broker = next(iter(self.store.state.brokers.items()))
-        arguments = {"node_id": node_id, "broker_epoch": broker["broker_epoch"]}
-        arguments |= {"resource_type": "topic", "resource_name": topic, "changes": [[name, value]], "replace": False}
-        request = StoreRequest("alter_configs", arguments)
-        outcome = self.store.call(request, self.world.now_ms)
-        assert outcome.code == "OK", outcome
-        self._called(request, outcome)
-
     def stop_store(self) -> None:
         """End the store's process. Its data survives."""
         self.world.say("the metadata store goes down")

@@ -31,7 +31,9 @@ class TopicPlan(NamedTuple):
     def configs(self) -> dict[str, str]:
         """The configs for CreateTopics."""
         configs = {"min.insync.replicas": str(self.min_isr), "segment.bytes": "4096"}
-        configs |= dict(self.retention or ()) | dict(self.compaction or ())
+        configs |= dict(self.retention or ())
+        if self.compaction is not None:
+            configs |= {"cleanup.policy": "compact", **dict(self.compaction)}
         return configs | {"flush.messages": "1"} if self.is_flushed else configs
 
     @property

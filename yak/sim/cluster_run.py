@@ -153,8 +153,6 @@ class ClusterRun:
         self.world.run(self._all_are_ready, check=_nothing, events_max=EVENTS_MAX)
         self.admin.make_topics()
         self.world.run(lambda: self.admin.topics_are_made, check=_nothing, events_max=EVENTS_MAX)
-        if COMPACT in self.plans:
-            self.cluster.set_topic_config(COMPACT, "cleanup.policy", "compact")
         self._start_clients()
         self.groups.start()
         if not self.spec.leaves_out(ADMIN):

@@ -11,9 +11,8 @@ TRANSLATED = re.compile(
     re.IGNORECASE,
 )
 """Each with its replacement in Kafka's terms: again, the client, no broker, repair, leaders, external broker, ..."""
-REWRITTEN_LATER = {"simulation.md"}
 PAGES = [
-    *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in REWRITTEN_LATER),
+    *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "commands" / "error_help.toml",

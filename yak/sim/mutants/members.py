@@ -132,7 +132,7 @@ MUTANTS = (
     ),
     Mutant(
         "session-expired-by-an-outage",
-        "an outage of the store fences nobody",
+        "no broker is fenced by an outage",
         _hold_an_outage_against_all,
         60,
         faults=("outage",),
