@@ -9,7 +9,9 @@ import re
 import pytest
 
 import yak
-from yak.core.jobs import Jobs
+from tests.unit.plans import Calls
+from yak.core.jobs import Jobs, Together
+from yak.sim.disk import SimDisk
 
 ROOMS = ("broker", "coordination", "groups", "partitions", "lifecycle", "replication", "core", "cluster", "storage")
 OF_THE_STEP = {"Any", "Broker", "Callable", "Context", "Jobs", "Log", "LogDirectory", "LogStore", "Partition", "object"}
@@ -50,3 +52,20 @@ def test_field_of_a_plan_is_nothing_that_only_the_step_may_change(plan):
     for field in dataclasses.fields(plan):
         annotation = field.type if isinstance(field.type, str) else str(field.type)
         assert not OF_THE_STEP & set(re.findall(r"\w+", annotation)), f"{plan.__qualname__}.{field.name}: {annotation}"
+
+
+def fail_with(error):
+    def fail():
+        raise error
+
+    return Calls(fail)
+
+
+def test_plan_that_fails_on_purpose_leaves_the_results_of_the_others():
+    error = OSError(5, "EIO")
+    assert Together((Calls(lambda: 1), fail_with(error), Calls(lambda: 2))).run(SimDisk()) == [1, error, 2]
+
+
+def test_bug_in_one_plan_fails_the_job():
+    with pytest.raises(ZeroDivisionError):
+        Together((Calls(lambda: 1), fail_with(ZeroDivisionError()))).run(SimDisk())
