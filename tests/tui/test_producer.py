@@ -125,6 +125,8 @@ def test_json_is_judged_as_it_is_typed_and_what_is_wrong_is_not_sent():
         problem = app.screen.query_one(MessageForm).problem
         assert (problem.line, problem.column) == (2, 6)
         assert app.screen.query_one("#send", Button).disabled
+        *_, background, color = app.screen.query_one("#send", Button).colors
+        assert abs(color.brightness - background.brightness) > 0.4, "a disabled button can be read"
         await pilot.press("S")
         await pilot.pause()
         assert not sends.runs
