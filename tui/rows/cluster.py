@@ -109,25 +109,16 @@ def _health_row(key: str, name: str, words: str, is_good: bool, tone: str = "goo
 def rate_lines(picture: Picture, look: Look, width: int, now_ms: int) -> list[list[Cell]]:
     """Rates of the last minute, and the number of ISR changes, for a small panel."""
     room = max(4, width - 18)
-    total = picture.rates()
+    total, minute = picture.rates(), list(picture.rate_history)[-60:]
     changes = sum(now_ms - each < 300_000 for each in picture.isr_changes_ms)
+    lines = [
+        (f"in    {look.rate(total.messages_in):>9}", [each.messages_in for each in minute], "accent"),
+        (f"out   {look.rate(total.messages_out):>9}", [each.messages_out for each in minute], "accent"),
+        (f"in  {look.size_rate(total.bytes_in):>11}", [each.bytes_in for each in minute], "dim"),
+        (f"out {look.size_rate(total.bytes_out):>11}", [each.bytes_out for each in minute], "dim"),
+    ]
     return [
-        [
-            Cell(f"in    {look.rate(total.messages_in):>9}"),
-            Cell(look.spark(list(picture.messages_in)[-60:], room), "accent"),
-        ],
-        [
-            Cell(f"out   {look.rate(total.messages_out):>9}"),
-            Cell(look.spark(list(picture.messages_out)[-60:], room), "accent"),
-        ],
-        [
-            Cell(f"in  {look.size_rate(total.bytes_in):>11}"),
-            Cell(look.spark(list(picture.bytes_in)[-60:], room), "dim"),
-        ],
-        [
-            Cell(f"out {look.size_rate(total.bytes_out):>11}"),
-            Cell(look.spark(list(picture.bytes_out)[-60:], room), "dim"),
-        ],
+        *([Cell(words), Cell(look.spark(values, room), tone)] for words, values, tone in lines),  # type: ignore[arg-type]
         [Cell(f"ISR changes {changes} in 5 min", "warn" if changes else "dim")],
     ]
 

@@ -143,10 +143,7 @@ class Picture:
         tries."""
         self.activity = Activity()
         self.elections = Elections()
-        self.messages_in: deque[float] = deque(maxlen=RATES_KEPT)
-        self.messages_out: deque[float] = deque(maxlen=RATES_KEPT)
-        self.bytes_in: deque[float] = deque(maxlen=RATES_KEPT)
-        self.bytes_out: deque[float] = deque(maxlen=RATES_KEPT)
+        self.rate_history: deque[Rates] = deque(maxlen=RATES_KEPT)
         self.isr_changes_ms: deque[int] = deque(maxlen=1_000)
         self.is_loaded = False
         self.heard_ms: int | None = None
@@ -295,11 +292,7 @@ class Picture:
     def _sample(self, now_ms: int) -> None:
         """Add the sum of the brokers' latest rates to the history, once per second."""
         self._sampled_ms = now_ms
-        total = self.rates()
-        self.messages_in.append(total.messages_in)
-        self.messages_out.append(total.messages_out)
-        self.bytes_in.append(total.bytes_in)
-        self.bytes_out.append(total.bytes_out)
+        self.rate_history.append(self.rates())
         for partition in self.partitions.values():
             partition.rate_in = _rate(partition.seen_high_watermarks, now_ms)
 
