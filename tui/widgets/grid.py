@@ -136,9 +136,35 @@ class GridRows:
 
 
 FLASH_S = 0.4
+_ALL = 1 << 30
 
 
-class Grid(ScrollView, can_focus=True):
+class WithCursor(ScrollView, can_focus=True):
+    """Lines with a cursor, which `action_cursor` moves by some lines, at most to the first or the last one."""
+
+    def action_cursor(self, by: int) -> None:
+        raise NotImplementedError
+
+    def action_page(self, direction: int) -> None:
+        """Move by half a page."""
+        self.action_cursor(direction * max(1, (self.size.height - 1) // 2))
+
+    def action_top(self) -> None:
+        self.action_cursor(-_ALL)
+
+    def action_bottom(self) -> None:
+        self.action_cursor(_ALL)
+
+    def reveal(self, index: int, head: int = 0) -> None:
+        """Scroll until a line is in sight, below `head` lines that do not scroll."""
+        top, height = self.scroll_offset.y, max(1, self.size.height - head)
+        if index < top:
+            self.scroll_to(y=index, animate=False, immediate=True)
+        elif index >= top + height:
+            self.scroll_to(y=index - height + 1, animate=False, immediate=True)
+
+
+class Grid(WithCursor):
     """A table with a cursor. `show()` gives it rows; the cursor stays on its row by key."""
 
     COMPONENT_CLASSES = {
@@ -422,11 +448,7 @@ class Grid(ScrollView, can_focus=True):
         if not self._rows.put_cursor(index):
             return
         index = self._rows.cursor
-        top, height = self.scroll_offset.y, max(1, self.size.height - self._top)
-        if index < top:
-            self.scroll_to(y=index, animate=False, immediate=True)
-        elif index >= top + height:
-            self.scroll_to(y=index - height + 1, animate=False, immediate=True)
+        self.reveal(index, self._top)
         self._refresh_changed()
         self.post_message(self.Moved(self, self.cursor_row))
 
@@ -435,16 +457,6 @@ class Grid(ScrollView, can_focus=True):
             self._put_cursor(self._rows.cursor + by)
         else:
             self.scroll_relative(y=by, animate=False)
-
-    def action_page(self, direction: int) -> None:
-        self.action_cursor(direction * max(1, (self.size.height - 1) // 2))
-
-    def action_top(self) -> None:
-        """Go to the first row."""
-        self._put_cursor(0)
-
-    def action_bottom(self) -> None:
-        self._put_cursor(len(self._rows) - 1)
 
     def action_across(self, by: int) -> None:
         self.scroll_relative(x=by, animate=False)

@@ -6,7 +6,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events, on, work
 from textual.geometry import Size
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from yak.plain_text import one_line
@@ -15,12 +14,13 @@ from yak.tui.look import Look
 from yak.tui.messages.detail import BIG_BYTES, DetailLine, View, detail_lines, wrapped
 from yak.tui.messages.store import Kept
 from yak.tui.widgets.frame import TONES, tone_style
+from yak.tui.widgets.grid import WithCursor
 
 LOW = 16
 """Lines of a pane below which the value comes before the less important facts."""
 
 
-class RecordPane(ScrollView, can_focus=True):
+class RecordPane(WithCursor):
     """Shows a record. Enter folds the element under the cursor, or loads the rest of a large value."""
 
     COMPONENT_CLASSES = {*TONES}
@@ -136,25 +136,11 @@ class RecordPane(ScrollView, can_focus=True):
 
     def _put_cursor(self, index: int) -> None:
         self._cursor = min(max(index, 0), max(0, len(self._lines) - 1))
-        top, height = self.scroll_offset.y, max(1, self.size.height)
-        if self._cursor < top:
-            self.scroll_to(y=self._cursor, animate=False, immediate=True)
-        elif self._cursor >= top + height:
-            self.scroll_to(y=self._cursor - height + 1, animate=False, immediate=True)
+        self.reveal(self._cursor)
         self.refresh()
 
     def action_cursor(self, by: int) -> None:
         self._put_cursor(self._cursor + by)
-
-    def action_page(self, direction: int) -> None:
-        self._put_cursor(self._cursor + direction * max(1, self.size.height // 2))
-
-    def action_top(self) -> None:
-        """Go to the first line."""
-        self._put_cursor(0)
-
-    def action_bottom(self) -> None:
-        self._put_cursor(len(self._lines) - 1)
 
     def action_open(self) -> None:
         if not self._lines:
