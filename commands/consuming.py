@@ -1,9 +1,10 @@
 """Implements `yak consume`: finds partitions and offsets, reads, filters, prints, and reports why it stopped."""
 
 import re
+import select
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from yak.commands import interrupts
 from yak.commands.producing import DEFAULT_TOPIC, ensure_topic
@@ -258,6 +259,16 @@ def _windows(
     return windows
 
 
+def is_closed(stream: TextIO) -> bool:
+    """Whether the other end of a pipe was closed: a write would fail."""
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)
+    except (OSError, ValueError):  # not a file, as in tests
+        return False
+    return any(found & select.POLLERR for _file, found in poll.poll(0))
+
+
 class Reading:
     """The read loop of one `yak consume`, with its counters."""
 
@@ -287,6 +298,7 @@ class Reading:
         self._last_record = self._started
         self._stats_at = self._started
         self._why = ""
+        self._has_told = False
 
     def run(self) -> int:
         """Read until a stop condition holds; return the exit code. Raises NothingInTime."""
@@ -295,6 +307,7 @@ class Reading:
             for record in self._reader.records(more=self._more):
                 if record is None:
                     self._printer.flush()
+                    self._wait()
                 else:
                     self._take(record)
                 self._tell_stats()
@@ -321,6 +334,15 @@ class Reading:
                 try_=("--from-beginning", "a longer --timeout-ms"),
             )
         return code
+
+    def _wait(self) -> None:
+        """No record is there: say so once on a terminal, and end when the reader of a pipe is gone."""
+        out = self._g.out
+        if is_closed(out.stdout):
+            raise BrokenPipeError
+        if not self._has_told and not self._request.exit_at_end and out.stderr.isatty():
+            self._has_told = True
+            out.note("waiting for records; Ctrl+C ends")
 
     def _end(self) -> None:
         """Called after the last record is written; does nothing without a group."""

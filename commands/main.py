@@ -7,7 +7,7 @@ for a bug.
 
 import os
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
     from yak.commands.app import CommandGroup, Leaf
@@ -206,9 +206,21 @@ def _translate(error: Exception) -> "YakError":
     return YakError("internal", "yak has a bug", why=words, try_=("report it with its traceback",))
 
 
+_PLAIN: Final = {
+    "Input should be a valid integer.*": "it is not a whole number",
+    "Input should be a valid number.*": "it is not a number",
+    "Input should be (less|greater) than or equal to (.*)": r"the limit is \2",
+}
+"""Phrases of the library that parses options, and those for a user."""
+
+
 def _sentence(text: str) -> str:
     """Typer's message on one line, without full stop, with a lower-case first letter."""
+    import re
+
     line = " ".join(text.split()).rstrip(".")
+    for typers, plain in _PLAIN.items():
+        line = re.sub(typers, plain, line)
     return line[:1].lower() + line[1:]
 
 

@@ -346,11 +346,11 @@ def find_zone(name: str) -> tzinfo:
 
 
 def wants_color(settings: Settings) -> bool:
-    """Follow NO_COLOR and FORCE_COLOR (no-color.org, force-color.org); otherwise whether stderr is a terminal."""
+    """Follow NO_COLOR and FORCE_COLOR (no-color.org, force-color.org); otherwise whether stdout and stderr are terminals."""
     import sys
 
     if settings.environment.get("NO_COLOR"):
         return False
     if settings.environment.get("FORCE_COLOR"):
         return True
-    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"

@@ -149,7 +149,7 @@ def from_kafka(error: Any, what: str, *, try_: tuple[str, ...] = ()) -> YakError
         kind = KafkaUsage
     else:
         kind = KafkaFailure
-    failure = kind(slug, what, why=reason(error), try_=try_ or _TRY.get(slug, ("yak doctor",)))
+    failure = kind(slug, what, why=reason(error), try_=try_ or _TRY.get(slug, (f"yak help {slug}",)))
     failure.kafka_code = int(error.code())
     return failure
 

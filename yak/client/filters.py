@@ -6,7 +6,7 @@
     v:.total > 10                a JSON path of the value compared: > >= < <= == != ~   (k: works too)
     !…                           not
 
-A record must match all filters of a command.
+A record must match all filters of a command. Up to three letters before a colon that are none of these are refused.
 """
 
 import json
@@ -20,6 +20,7 @@ from yak.errors import UsageError
 Filter: TypeAlias = Callable[[Received], bool]
 _COMPARED = re.compile(r"(\.[^\s=<>!~]*|\.)\s*(>=|<=|==|!=|=|>|<|~)\s*(.+)", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(-?\d+)\]|\.(?=\[)")
+_UNKNOWN_KIND = re.compile(r"[a-z]{1,3}:")
 _MISSING = object()
 
 
@@ -31,12 +32,14 @@ def parse_filter(text: str) -> Filter:
     kind, colon, rest = text.partition(":")
     if colon and kind in ("k", "key", "v", "value"):
         take = _key if kind[0] == "k" else _value
-        if rest.startswith("."):
-            return _path_filter(take, rest, text)
+        if rest.lstrip().startswith("."):
+            return _path_filter(take, rest.lstrip(), text)
         holds = _text_test(rest, text)
         return lambda record: holds(take(record))
     if colon and kind in ("h", "header"):
         return _header_filter(rest, text)
+    if _UNKNOWN_KIND.match(text):
+        raise _bad(text, f'"{kind}" is none of k, v and h; to find this text, write v:{text}')
     holds = _text_test(text, text)
     return lambda record: holds(record.key) or holds(record.value)
 

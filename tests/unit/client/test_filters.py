@@ -17,7 +17,7 @@ RECORD = Received(
         "k:u1", "k:~^u\\d$", "v:EUR", "EUR", "u1", "!k:u2", "h:source", "h:source=we", "h:source=~^web$", "h:empty",
         "v:.total > 10", "v:.total>=12", "v:.total==12", "v:.total = 12", "v:.total != 13", "v:.cur == EUR",
         "v:.cur == 'EUR'", 'v:.cur == "EUR"', "v:.cur ~ ^E", "v:.n > 6", "v:.lines[0].sku == a", "v:.none == null",
-        "v:.lines", "!v:.missing", "v:.lines[-1].sku == a", "value:EUR", "v:.cur > ABC",
+        "v:.lines", "v: .total > 10", "!v:.missing", "v:.lines[-1].sku == a", "value:EUR", "v:.cur > ABC",
     ],
 )  # fmt: skip
 def test_filters_that_hold(text):
@@ -42,7 +42,9 @@ def test_a_value_that_is_no_json_or_nothing_has_no_paths():
         assert not parse_filter("k:x")(record)
 
 
-@pytest.mark.parametrize("text", ["k:~(", "h:", "h:=x", "v:.a >", "v:..a == 1", "v:.a[x] == 1", "v:.a ~ ("])
+@pytest.mark.parametrize(
+    "text", ["k:~(", "h:", "h:=x", "v:.a >", "v:..a == 1", "v:.a[x] == 1", "v:.a ~ (", "v: .total >", "zz:u1", "kk:u1"]
+)
 def test_what_is_no_filter_is_refused(text):
     with pytest.raises(UsageError) as caught:
         parse_filter(text)

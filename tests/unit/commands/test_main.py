@@ -199,3 +199,18 @@ def test_shell_completion_offers_commands(yak):
     ran = subprocess.run([*PYTHON], capture_output=True, text=True, env=environment)
     assert "topics" in ran.stdout
     assert ran.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("consume", "--max-messages", "abc"), "'-n': it is not a whole number"),
+        (("up", "--brokers", "99999"), "'--brokers': the limit is 64"),
+        (("ui", "--fps", "x"), "'--fps': it is not a number"),
+    ],
+)
+def test_a_wrong_number_is_refused_without_the_librarys_words(yak, words, said):
+    ran = yak(*words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert "Input should" not in ran.err

@@ -1,8 +1,11 @@
 import io
 import json
+import sys
+from unittest.mock import Mock
 
 import pytest
 
+from yak.commands.options import wants_color
 from yak.commands.output import Output, error_document, error_lines
 from yak.errors import YakError
 
@@ -73,3 +76,11 @@ def test_a_progress_line_is_only_for_terminals(monkeypatch):
     with Output(stderr=stream).progress("sending", 10) as bar:
         bar.update(5)
     assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize(("out", "err", "expected"), [(True, True, True), (False, True, False), (True, False, False)])
+def test_colours_need_a_terminal_on_both_streams(monkeypatch, out, err, expected):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", Mock(isatty=lambda: out))
+    monkeypatch.setattr(sys, "stderr", Mock(isatty=lambda: err))
+    assert wants_color(Mock(environment={})) is expected

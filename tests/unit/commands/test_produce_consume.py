@@ -2,6 +2,10 @@
 
 import csv
 import json
+import os
+import pty
+import subprocess
+import sys
 import time
 
 import pytest
@@ -308,3 +312,20 @@ def test_bytes_that_are_no_text_are_shown_as_hex(yak, topic, tmp_path):
     assert yak("consume", topic, "--from-beginning", "-e").out == "hex:ff01\n"
     assert yak("produce", topic, "--null-value", "", "-k", "k", "-m", "", "-q").code == 0
     assert "null" in yak("consume", topic, "--from-beginning", "-e").out.split()
+
+
+def test_consume_says_that_it_waits_and_ends_when_its_reader_is_gone(topic):
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "yak.commands", "consume", topic, "--from-beginning"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as consuming:
+        os.close(theirs)
+        try:
+            said = ""
+            while "waiting for records; Ctrl+C ends" not in said:
+                said += os.read(ours, 4096).decode()
+            assert consuming.stdout is not None
+            consuming.stdout.close()
+            assert consuming.wait(20) == 0
+        finally:
+            consuming.kill()
+            os.close(ours)

@@ -77,6 +77,8 @@ def test_a_stored_value_that_means_nothing_counts_as_not_set():
     ("name", "value", "words"),
     [
         ("retention.secs", "5", "Unknown config name"),
+        ("retention.mss", "5", "Unknown config name: retention.mss; the closest is retention.ms"),
+        ("z" * 30_000, "5", "Unknown config name"),
         ("retention.ms", "soon", "whole number"),
         ("retention.ms", "-2", "below -1"),
         ("retention.ms", None, "Null"),
