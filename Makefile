@@ -79,6 +79,11 @@ test-all: lint  ## all tests, Spark's kills and tutorial among them, 6,000 seeds
 	$(BIN)/yak sim run --brokers 3 --seed 10001 --seeds 5000
 	$(BIN)/yak sim run --seed 10001 --seeds 1000
 	$(BIN)/yak sim mutants
+	$(BIN)/python tests/kafka/run.py
+
+.PHONY: kafka-tests
+kafka-tests: setup  ## Apache Kafka's own tests against YAK; ARGS="CLASS ..." (needs a JDK, mvn)
+	$(BIN)/python tests/kafka/run.py $(ARGS)
 
 .PHONY: sim
 sim: setup  ## simulate SEEDS=200 clusters of three brokers and of one, on all cores

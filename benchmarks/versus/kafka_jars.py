@@ -64,23 +64,27 @@ def java_version() -> str:
 
 
 def kafka_jars(cache: Path, version: str) -> Path:
-    """The folder with Kafka's jars, fetched with Maven unless it is already complete.
+    """The folder with Kafka's jars, as `fetched_jars`."""
+    return fetched_jars(cache / version, POM.format(version=version), f"Kafka {version}")
+
+
+def fetched_jars(folder: Path, pom: str, what: str) -> Path:
+    """The folder with the jars that a POM depends on, fetched with Maven unless it is already complete.
 
     Raises Missing where there is no Maven or Maven Central cannot be reached, Refused where that does not have it.
     """
-    libs = cache / version / "libs"
-    wanted = POM.format(version=version)
-    complete = cache / version / "complete.xml"
-    if complete.exists() and complete.read_text() == wanted:
+    libs, complete = folder / "libs", folder / "complete.xml"
+    if complete.exists() and complete.read_text() == pom:
         return libs
     if shutil.which("mvn") is None:
-        raise Missing("Maven (mvn) is not on PATH: it fetches Apache Kafka from Maven Central")
-    libs.mkdir(parents=True, exist_ok=True)
-    pom = cache / version / "pom.xml"
-    pom.write_text(wanted)
+        raise Missing(f"Maven (mvn) is not on PATH: it fetches {what} from Maven Central")
+    shutil.rmtree(libs, ignore_errors=True)
+    libs.mkdir(parents=True)
+    begun = folder / "pom.xml"
+    begun.write_text(pom)
     copy = ["dependency:copy-dependencies", f"-DoutputDirectory={libs.resolve()}", "-DincludeScope=runtime"]
-    done = subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *copy], capture_output=True, text=True, check=False)
+    done = subprocess.run(["mvn", "-q", "-B", "-f", str(begun), *copy], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise not_fetched(f"Kafka {version}", done.stdout + done.stderr)
-    pom.rename(complete)
+        raise not_fetched(what, done.stdout + done.stderr)
+    begun.rename(complete)
     return libs

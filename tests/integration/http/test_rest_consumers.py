@@ -54,7 +54,10 @@ class RestConsumer:
 
     def read_until(self, count: int) -> list[dict]:
         found: list[dict] = []
-        wait_until(lambda: found.extend(self.read()) or len(found) >= count, f"{count} records")
+        try:
+            wait_until(lambda: found.extend(self.read()) or len(found) >= count, f"{count} records")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; read so far: {found}; assigned: {self.assigned()}") from error
         assert len(found) == count
         return found
 

@@ -1,0 +1,224 @@
+"""Clusters of YAK for Apache Kafka's own tests, lent over a socket to the Java classes beside this file.
+
+One connection is one request: a line of JSON, `{"do": "lend", ...}`, and a line with the answer, or `{"error": "..."}`.
+
+    lend    brokers, configs, broker_configs   -> cluster, cluster_id, addresses {node id: host:port}, dropped
+    give    cluster, is_dirty                  a clean cluster goes back into the pool, any other ends
+    stop    cluster, node                      stop one broker in order (SIGTERM)
+    start   cluster, node                      start it again on its data and port
+
+Kafka's test kit numbers brokers from 0 and lets each of them lead, so these brokers are started by `yak serve` and not by
+`yak up`.
+"""
+
+import contextlib
+import json
+import shutil
+import socketserver
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka.admin import AdminClient
+
+from yak.config.broker_configs import BROKER_CONFIGS
+from yak.config.definitions import validate
+from yak.errors import PeerError, YakError
+from yak.local import processes
+from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker
+from yak.testing.workspace import Workspace
+
+IDLE_MAX: Final = 2
+"""Clusters kept for a later test that asks for the same."""
+STOP_SECONDS: Final = 20.0
+_ADMIN_SECONDS: Final = 8.0
+KAFKAS_DEFAULTS: Final = {"default.replication.factor": "1", "min.insync.replicas": "1", "num.partitions": "1"}
+"""Where a new YAK cluster differs from Kafka's test kit."""
+
+
+class Cluster:
+    """Broker processes with one store. `addresses` by node id; a broker keeps its port over restarts."""
+
+    def __init__(self, workspace: Workspace, key: str, brokers: int, configs: Mapping[int, Mapping[str, str]]) -> None:
+        self.key = key
+        self.is_dirty = False
+        self._workspace = workspace
+        self._folder = Path(workspace.new_folder())
+        self._folder.mkdir()
+        self._store_url = workspace.lend_database()
+        workspace.wait_for_server()
+        self._configs = configs
+        self._running: dict[int, ReadyBroker] = {}
+        self.addresses: dict[int, str] = {}
+        starting = [self._begin(node, 0) for node in range(brokers)]
+        for each in starting:
+            self._add(each.wait_ready())
+        self.cluster_id = self._admin().list_topics(timeout=_ADMIN_SECONDS).cluster_id
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of the running brokers."""
+        return ",".join(broker.address for broker in self._running.values())
+
+    def stop(self, node: int) -> None:
+        """Stop a broker in order."""
+        self.is_dirty = True
+        broker = self._running.pop(node, None)
+        if broker is not None:
+            processes.stop(broker.process, patience_seconds=STOP_SECONDS)
+
+    def start(self, node: int) -> None:
+        """Start a stopped broker."""
+        if node not in self._running:
+            self._add(self._begin(node, int(self.addresses[node].rpartition(":")[2])).wait_ready())
+
+    def end(self) -> None:
+        """Kill the brokers and delete their data."""
+        for broker in self._running.values():
+            processes.kill(broker.process)
+        self._running.clear()
+        self._workspace.give_back_database(self._store_url)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def empty(self) -> bool:
+        """Delete all topics and groups; False when something is left."""
+        admin = self._admin()
+        with contextlib.suppress(Exception):
+            groups = [group.group_id for group in admin.list_consumer_groups().result(_ADMIN_SECONDS).valid]
+            topics = [topic for topic in admin.list_topics(timeout=_ADMIN_SECONDS).topics if not topic.startswith("__")]
+            for future in (*_each(admin.delete_consumer_groups, groups), *_each(admin.delete_topics, topics)):
+                future.result(_ADMIN_SECONDS)
+            return all(topic.startswith("__") for topic in admin.list_topics(timeout=_ADMIN_SECONDS).topics)
+        return False
+
+    def _begin(self, node: int, port: int) -> StartingBroker:
+        spec = BrokerSpec(
+            node,
+            "127.0.0.1",
+            port,
+            str(self._folder / f"node-{node}"),
+            self._store_url,
+            tuple(f"{name}={value}" for name, value in self._configs[node].items()),
+        )
+        name = str(self._folder / f"node-{node}")
+        return StartingBroker(spec, log_path=f"{name}.log", ready_file=f"{name}.ready.json")
+
+    def _add(self, broker: ReadyBroker) -> None:
+        self._running[broker.node_id] = broker
+        self.addresses[broker.node_id] = broker.address
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+
+def _each(delete: Any, names: list[str]) -> Iterator[Any]:
+    return iter(delete(names).values()) if names else iter(())
+
+
+class Pool:
+    """All clusters of one run."""
+
+    def __init__(self) -> None:
+        self._workspace = Workspace()
+        self._lent: dict[int, Cluster] = {}
+        self._idle: list[Cluster] = []
+        self._number = 0
+
+    def lend(
+        self, brokers: int, configs: Mapping[str, str], broker_configs: Mapping[str, Mapping[str, str]]
+    ) -> dict[str, object]:
+        """A cluster without topics and groups, and the configs that YAK refuses."""
+        key = json.dumps([brokers, configs, broker_configs], sort_keys=True)
+        cluster = next((each for each in self._idle if each.key == key), None)
+        if cluster is not None:
+            self._idle.remove(cluster)
+        dropped: set[str] = set()
+        by_node = {
+            node: _accepted(KAFKAS_DEFAULTS | dict(configs) | dict(broker_configs.get(str(node), {})), dropped)
+            for node in range(brokers)
+        }
+        cluster = cluster or Cluster(self._workspace, key, brokers, by_node)
+        self._number += 1
+        self._lent[self._number] = cluster
+        return {
+            "cluster": self._number,
+            "cluster_id": cluster.cluster_id,
+            "addresses": {str(node): address for node, address in cluster.addresses.items()},
+            "dropped": sorted(dropped),
+        }
+
+    def give(self, cluster: int, is_dirty: bool) -> dict[str, object]:
+        """Take a cluster back."""
+        given = self._lent.pop(cluster)
+        if is_dirty or given.is_dirty or not given.empty():
+            given.end()
+        else:
+            self._idle.append(given)
+            while len(self._idle) > IDLE_MAX:
+                self._idle.pop(0).end()
+        return {}
+
+    def stop(self, cluster: int, node: int) -> dict[str, object]:
+        """Stop a broker."""
+        self._lent[cluster].stop(node)
+        return {}
+
+    def start(self, cluster: int, node: int) -> dict[str, object]:
+        """Start a broker."""
+        self._lent[cluster].start(node)
+        return {}
+
+    def take_back_all(self) -> None:
+        """End what a test's process did not give back."""
+        for cluster in self._lent.values():
+            cluster.end()
+        self._lent.clear()
+
+    def close(self) -> None:
+        """End everything."""
+        self.take_back_all()
+        for cluster in self._idle:
+            cluster.end()
+        self._idle.clear()
+        self._workspace.close()
+
+
+def _accepted(configs: Mapping[str, str], dropped: set[str]) -> dict[str, str]:
+    """The configs that YAK knows; the others go to `dropped`."""
+    accepted = {}
+    for name, value in configs.items():
+        try:
+            validate(BROKER_CONFIGS, name, value)
+            accepted[name] = value
+        except (PeerError, YakError) as error:
+            dropped.add(f"{name}={value}: {error}")
+    return accepted
+
+
+@contextlib.contextmanager
+def serving(pool: Pool) -> Iterator[int]:
+    """Answer requests on a free port of 127.0.0.1, which is yielded. One request at a time."""
+    lock = threading.Lock()
+
+    class Request(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            asked = json.loads(self.rfile.readline())
+            what = asked.pop("do")
+            answer: dict[str, object]
+            try:
+                with lock:
+                    answer = {"lend": pool.lend, "give": pool.give, "stop": pool.stop, "start": pool.start}[what](
+                        **asked
+                    )
+            except Exception as error:
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            self.wfile.write(json.dumps(answer).encode() + b"\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Request) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()

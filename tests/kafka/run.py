@@ -1,0 +1,185 @@
+"""`make kafka-tests`: run Apache Kafka's published integration tests against YAK.
+
+    python tests/kafka/run.py [--suite NAME] [CLASS[#METHOD] ...]
+
+Without a class all suites run, each class in a JVM of its own, and docs/kafka-tests.md is written anew. Results are kept in
+build/kafka-tests, a file a class; `--page` writes the page from them without running anything.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+HERE: Final = ROOT / "tests/kafka"
+sys.path[:0] = [str(HERE), str(ROOT / "benchmarks")]
+
+from clusters import Pool, serving  # noqa: E402
+from results import ClassResults, Kind, Known, page, read_results  # noqa: E402
+from suites import SUITES, VERSION, Suite, classes, pom  # noqa: E402
+from versus.kafka_jars import Missing, fetched_jars, java_version  # noqa: E402
+
+BUILD: Final = ROOT / "build/kafka-tests"
+PAGE: Final = ROOT / "docs/kafka-tests.md"
+KNOWN: Final = HERE / "known_failures.toml"
+IDLE_SECONDS: Final = 300
+"""A JVM that finishes no test for so long is ended."""
+_POLL_SECONDS: Final = 0.5
+_TEST_TIMEOUT: Final = "240 s"
+
+
+def build(libs: Path) -> Path:
+    """Compile the stand-ins; returns their folder. Raises Missing without a Java compiler."""
+    if shutil.which("javac") is None:
+        raise Missing("javac is not on PATH: a JDK compiles the classes that stand in for Kafka's")
+    out = BUILD / "classes"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    sources = sorted(map(str, (HERE / "java").rglob("*.java")))
+    subprocess.run(
+        [
+            "javac",
+            "-nowarn",
+            "-Xlint:-deprecation",
+            "-XDignore.symbol.file",
+            "-d",
+            str(out),
+            "-cp",
+            f"{libs}/*",
+            *sources,
+        ],
+        check=True,
+    )
+    shutil.copytree(HERE / "java/META-INF", out / "META-INF")
+    return out
+
+
+def run_class(name: str, method: str, class_path: str, port: int) -> ClassResults:
+    """Run one class, or one method of it, in a JVM."""
+    results, output = BUILD / f"{name}.jsonl", BUILD / f"{name}.log"
+    results.unlink(missing_ok=True)
+    selected = f"--select-method={name}#{method}" if method else f"--select-class={name}"
+    command = [
+        *(
+            "java",
+            "-Xmx1G",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            f"-Dyak.pool={port}",
+            f"-Dyak.results={results}",
+        ),
+        *("-cp", class_path, "org.junit.platform.console.ConsoleLauncher", "execute", selected),
+        *("--details=none", "--disable-banner", "--config=junit.jupiter.extensions.autodetection.enabled=true"),
+        f"--config=junit.jupiter.execution.timeout.default={_TEST_TIMEOUT}",
+    ]
+    folder = BUILD / "work"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    with output.open("w") as log:
+        jvm = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, cwd=folder, env=os.environ | {"TMPDIR": str(folder)}
+        )
+        try:
+            hung = not _wait(jvm, results)
+        finally:
+            jvm.kill()
+            jvm.wait()
+    if hung:
+        _add(results, name, f"ended after {IDLE_SECONDS} s in which no test finished")
+    elif not results.exists():
+        _add(results, name, f"no test ran; see {output.relative_to(ROOT)}")
+    return read_results(name, results)
+
+
+def _wait(jvm: subprocess.Popen[bytes], results: Path) -> bool:
+    """Wait until the JVM ends; False when it hangs."""
+    size, since = -1, time.monotonic()
+    while jvm.poll() is None:
+        now = results.stat().st_size if results.exists() else 0
+        if now != size:
+            size, since = now, time.monotonic()
+        if time.monotonic() - since > IDLE_SECONDS:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _add(results: Path, name: str, reason: str) -> None:
+    with results.open("a") as file:
+        file.write(f'{{"class": "{name}", "name": "{name}", "status": "failed", "reason": "{reason}", "took_ms": 0}}\n')
+
+
+def chosen(suites: Sequence[Suite], words: Sequence[str], libs: Path) -> list[tuple[str, str]]:
+    """(class, method) of what is to run; the method is empty for all of a class. Exits with 2 for an unknown class."""
+    available = {name.rpartition(".")[2]: name for suite in suites for name in classes(suite, libs)}
+    left_out = {name for suite in suites for name in suite.left_out}
+    if not words:
+        return [(name, "") for simple, name in available.items() if simple not in left_out]
+    asked = [word.partition("#")[::2] for word in words]
+    unknown = [name for name, _ in asked if name not in available]
+    if unknown:
+        sys.exit(f"error: no such test class: {', '.join(unknown)}")
+    return [(available[name], method) for name, method in asked]
+
+
+def write_page(libs: Path, known: Known) -> None:
+    """Write the page from the kept results; classes that never ran are missing from it."""
+    found = {}
+    for suite in SUITES:
+        paths = [(name, BUILD / f"{name}.jsonl") for name in classes(suite, libs)]
+        found[suite.name] = [read_results(name, path) for name, path in paths if path.exists()]
+    left_out = {name: why for suite in SUITES for name, why in suite.left_out.items()}
+    PAGE.write_text(page(found, left_out, known, VERSION))
+    print(f"wrote {PAGE.relative_to(ROOT)}")
+
+
+def main() -> int:
+    """0 when nothing surprises, 1 when something does, 2 for a wrong word. Without Java or Maven: a reason and 0."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suite", choices=[suite.name for suite in SUITES], help="only this suite")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    parser.add_argument("words", nargs="*", metavar="CLASS[#METHOD]")
+    asked = parser.parse_args()
+    try:
+        java_version()
+        libs = fetched_jars(BUILD / VERSION, pom(), f"the tests of Kafka {VERSION}")
+        stand_ins = build(libs)
+    except Missing as missing:
+        print(f"skipped: {missing}")
+        return 0
+    known = Known.read(KNOWN)
+    if asked.page:
+        write_page(libs, known)
+        return 0
+    suites = [suite for suite in SUITES if asked.suite in {None, suite.name}]
+    work = chosen(suites, asked.words, libs)
+    ran = []
+    pool = Pool()
+    try:
+        with serving(pool) as port:
+            for number, (name, method) in enumerate(work, start=1):
+                began = time.monotonic()
+                each = run_class(name, method, f"{stand_ins}:{libs}/*", port)
+                pool.take_back_all()
+                ran.append(each)
+                counts = ", ".join(f"{each.counts[kind]} {kind}" for kind in Kind if each.counts[kind])
+                print(f"[{number}/{len(work)}] {each.name}: {counts} in {time.monotonic() - began:.0f} s", flush=True)
+                for test, reason in each.failures().items():
+                    print(f"    {test}: {known.why(test) or reason}", flush=True)
+    finally:
+        pool.close()
+    if not asked.words and asked.suite is None:
+        write_page(libs, known)
+    surprises = known.surprises(ran)
+    print(*(["", "Not as known_failures.toml says:"] if surprises else []), *surprises, sep="\n")
+    return 1 if surprises else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Which of Apache Kafka's published tests run, and where they come from."""
+
+import zipfile
+from pathlib import Path
+from typing import Final, NamedTuple
+
+VERSION: Final = "4.3.1"
+"""Kafka 4.4.0 publishes no kafka-clients-integration-tests."""
+_JUNIT: Final = "1.13.1"
+_TESTED: Final = (
+    "kafka-clients-integration-tests",
+    "kafka-streams-integration-tests",
+    "connect-runtime",
+    "connect-mirror",
+    "kafka-streams",
+)
+_TEST_JARS: Final = (*_TESTED, "kafka-clients", "kafka_2.13", "kafka-server-common", "kafka-group-coordinator")
+_JARS: Final = (
+    *("kafka_2.13", "kafka-tools", "kafka-streams", "connect-runtime", "connect-mirror"),
+    *("kafka-test-common-runtime", "kafka-test-common-internal-api"),
+)
+
+
+class Suite(NamedTuple):
+    """The test classes of one jar. `package` is their folder in it; `left_out` has the classes that say nothing here."""
+
+    name: str
+    jar: str
+    package: str
+    left_out: dict[str, str]
+
+
+_SHARE = "share groups (KIP-932), which YAK does not have"
+_SECURITY = "needs authentication or an authorizer, which YAK does not have yet"
+_INSIDE = "looks into the broker's process"
+SUITES: Final = (
+    Suite(
+        "clients",
+        "kafka-clients-integration-tests",
+        "org/apache/kafka/",
+        {
+            "ShareConsumerTest": _SHARE,
+            "ShareConsumerRackAwareTest": _SHARE,
+            "GroupAuthorizerIntegrationTest": _SECURITY,
+            "DescribeAuthorizedOperationsTest": _SECURITY,
+            "SaslPlainPlaintextConsumerTest": _SECURITY,
+            "CustomQuotaCallbackTest": "loads a Java class into the broker",
+            "AdminClientWithPoliciesIntegrationTest": "loads a Java class into the broker",
+            "CreateTopicsRequestWithPolicyTest": "loads a Java class into the broker",
+            "ConsumerWithLegacyMessageFormatIntegrationTest": _INSIDE
+            + ": it writes records of message formats 0 and 1 into its log",
+        },
+    ),
+    Suite("streams", "kafka-streams-integration-tests", "org/apache/kafka/streams/integration/", {}),
+    Suite("connect", "connect-runtime", "org/apache/kafka/connect/integration/", {}),
+    Suite(
+        "mirror",
+        "connect-mirror",
+        "org/apache/kafka/connect/mirror/integration/",
+        {"MirrorConnectorsIntegrationSSLTest": _SECURITY},
+    ),
+)
+
+
+def pom() -> str:
+    """The dependencies of all suites, for Maven."""
+    wanted = [
+        *(f"{_dependency('org.apache.kafka', name, VERSION)}</dependency>" for name in _JARS),
+        *(
+            f"{_dependency('org.apache.kafka', name, VERSION)}<classifier>test</classifier></dependency>"
+            for name in _TEST_JARS
+        ),
+        f"{_dependency('org.junit.platform', 'junit-platform-console', _JUNIT)}</dependency>",
+    ]
+    return f"""\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>yak</groupId><artifactId>kafka-tests</artifactId><version>1</version>
+  <dependencies>
+    {(chr(10) + "    ").join(wanted)}
+  </dependencies>
+</project>
+"""
+
+
+def _dependency(group: str, artifact: str, version: str) -> str:
+    return f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
+
+
+def classes(suite: Suite, libs: Path) -> list[str]:
+    """The names of the suite's test classes, with their packages; sorted."""
+    with zipfile.ZipFile(libs / f"{suite.jar}-{VERSION}-test.jar") as jar:
+        paths = [name.removesuffix(".class") for name in jar.namelist() if name.endswith("Test.class")]
+    return sorted(path.replace("/", ".") for path in paths if path.startswith(suite.package) and "$" not in path)
