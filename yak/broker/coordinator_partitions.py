@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from yak.broker.controlled_shutdown import ControlledShutdown
-from yak.coordination.runtime import KeyedRecord, Then
+from yak.coordination.runtime import KeyedRecord, Producer, Then
 from yak.core.context import Context
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import Offset
 from yak.partitions.leader_appends import LeaderAppends
 from yak.partitions.offline_replicas import OfflineReplicas
+from yak.protocol.record_batch import TRANSACTIONAL_BIT
 from yak.protocol.record_writer import build_batch
 from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.log_append_info import LogAppendInfo
@@ -57,9 +58,21 @@ class CoordinatorPartitions:
         """Whether this broker leads the partition, has its log, and is not stopping."""
         return partition.is_leader and partition.log is not None and not self._shutdown.is_stopping
 
-    def append(self, partition: Partition, records: Sequence[KeyedRecord]) -> LogAppendInfo:
-        """Append the records in one batch, as for a producer with acks=all. Raises PeerError if nothing was written."""
-        return self._leader_appends.append_own_batch(partition, build_batch(records, self._context.clock.wall_ms))
+    def append(
+        self, partition: Partition, records: Sequence[KeyedRecord], producer: Producer | None = None
+    ) -> LogAppendInfo:
+        """Append the records in one batch, as for a producer with acks=all. Raises PeerError if nothing was written.
+
+        With a `producer` the batch is part of its transaction. It has no sequence, as in Kafka.
+        """
+        now_ms = self._context.clock.wall_ms
+        if producer is None:
+            batch = build_batch(records, now_ms)
+        else:
+            batch = build_batch(
+                records, now_ms, producer_id=producer[0], producer_epoch=producer[1], attributes=TRANSACTIONAL_BIT
+            )
+        return self._leader_appends.append_own_batch(partition, batch)
 
     def when_acknowledged(self, partition: Partition, appended: Any, then: Then) -> None:  # noqa: ARG002
         """Call `then` when the batch may be acknowledged, perhaps at once."""

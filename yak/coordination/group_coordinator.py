@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from yak.coordination.consumer_groups import ConsumerGroups
 from yak.coordination.offset_expiry import OffsetExpiry
-from yak.coordination.runtime import Coordinated, CoordinatorRuntime, LedPartitions, Then
+from yak.coordination.runtime import Coordinated, CoordinatorRuntime, LedPartitions, Producer, Then
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
@@ -21,10 +21,10 @@ from yak.groups.classic.records import group_record
 from yak.groups.classic.states import ClassicState
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.group import Group
-from yak.groups.offsets import OFFSETS_TOPIC
+from yak.groups.offsets import OFFSETS_TOPIC, Committed, offset_record
 from yak.groups.record import Record
 from yak.groups.shard import Shard
-from yak.ids import Offset
+from yak.ids import Offset, ProducerId
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.replication.partition import Partition
 
@@ -73,6 +73,10 @@ class GroupCoordinator:
         """Start the sessions of the groups that were read."""
         context, shard = self._context, coordinated.shard
         now_ms = context.clock.now_ms
+        for producer_id, is_commit in shard.late_markers:
+            for group in shard.end_transaction(producer_id, is_commit=is_commit):
+                shard.drop_if_void(group)
+        shard.late_markers.clear()
         end_offset = shard.forgotten_end = coordinated.partition.log_end_offset
         for group in shard.groups.values():
             # the records read may not be committed yet
@@ -98,6 +102,19 @@ class GroupCoordinator:
                 unreadable=shard.unreadable,
                 took_ms=now_ms - coordinated.started_ms,
             )
+
+    def transaction_ended(self, partition: Partition, producer_id: ProducerId, *, is_commit: bool) -> None:
+        """Commit or drop the offsets of a producer's transaction: its marker was appended to this partition."""
+        coordinated = self.runtime.coordinated.get(partition.topic_partition.partition)
+        if coordinated is None or coordinated.partition is not partition:
+            return
+        if coordinated.is_loading:
+            # the loader ends where the log ended when it began
+            coordinated.shard.late_markers.append((producer_id, is_commit))
+            return
+        for group in coordinated.shard.end_transaction(producer_id, is_commit=is_commit):
+            group.uncommitted_end = partition.log_end_offset
+            coordinated.shard.drop_if_void(group)
 
     def resigned(self, coordinated: GroupsPartition) -> None:
         """Drop the partition's groups; waiting requests get NOT_COORDINATOR."""
@@ -157,6 +174,27 @@ class GroupCoordinator:
             replay()
 
         self.runtime.append(coordinated, records, appended, then)
+
+    def commit(
+        self,
+        coordinated: GroupsPartition,
+        group: Group,
+        offsets: Sequence[tuple[str, int, Committed]],
+        then: Then,
+        producer: Producer | None = None,
+    ) -> None:
+        """Append a group's offsets, in the transaction of a `producer` if there is one; `then` as for `append`."""
+        producer_id = None if producer is None else producer[0]
+
+        def appended(end_offset: Offset) -> None:
+            group.uncommitted_end = end_offset
+            for record_offset, (topic, index, committed) in enumerate(offsets, end_offset - len(offsets)):
+                placed = committed._replace(record_offset=record_offset)
+                coordinated.shard.put_offset(group, topic, index, placed, producer_id)
+
+        records = [offset_record(group.group_id, *each) for each in offsets]
+        self.runtime.append(coordinated, records, appended, then, producer)
+        coordinated.shard.drop_if_void(group)
 
     def when_committed(self, coordinated: GroupsPartition, group_id: str, then: Then) -> None:
         """Call `then` when all records behind a group's state are committed."""

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from yak.core.context import Context
 from yak.errors import LogDirectoryFailure
-from yak.ids import Offset
+from yak.ids import Offset, ProducerId
 from yak.protocol.record_batch import Buffer, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.replication.partition import Partition
@@ -20,13 +20,18 @@ from yak.storage.reader import DamagedBatch, ReadPlan
 CHUNK_BYTES: Final = 128 * 1024
 RECORDS_A_SLICE: Final = 400
 RETRY_MS: Final = 1_000
+_ABORT, _COMMIT = b"\0\0\0\0", b"\0\0\0\1"
+"""The keys of the markers that end a transaction: version and type (ControlRecordType.java)."""
 
 
 class Shard(Protocol):
     """The state of one partition, as it is loaded."""
 
-    def gather(self, key: bytes | None, value: bytes | None) -> None:
-        """Collect one record of the log, in log order."""
+    def gather(self, key: bytes | None, value: bytes | None, offset: Offset, producer_id: ProducerId | None) -> None:
+        """Collect one record of the log, in log order; `producer_id` if it is part of a transaction."""
+
+    def gather_marker(self, producer_id: ProducerId, *, is_commit: bool) -> None:
+        """Collect the marker that ends the producer's transaction."""
 
     def restore(self) -> Iterator[None]:
         """Decode the last record of each key, one a step."""
@@ -126,11 +131,15 @@ class CoordinatorLoader:
             # compaction left nothing up to the end, where the log was truncated
             self._offset = self._end
             return
-        gather = self._shard.gather
+        shard = self._shard
         for position, header in iterate_headers(data):
+            producer_id = header.producer_id if header.is_transactional else None
+            for record in walk_records(memoryview(data)[position : position + header.size_bytes]):
+                if not header.is_control:
+                    shard.gather(record.key, record.value, record.offset, producer_id)
+                elif record.key in (_ABORT, _COMMIT):
+                    shard.gather_marker(header.producer_id, is_commit=record.key == _COMMIT)
             if not header.is_control:
-                for record in walk_records(memoryview(data)[position : position + header.size_bytes]):
-                    gather(record.key, record.value)
                 self._records += header.records_count
             self._offset = header.next_offset
 

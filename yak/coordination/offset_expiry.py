@@ -3,7 +3,8 @@
 The rules are KIP-211's (ClassicGroup.offsetExpirationCondition). For an empty group, retention runs from when its last
 member left. For a group that never had members, and for a topic that no member consumes, it runs from the commit.
 Offsets of a deleted topic are removed at once, or in the next round. A topic that a restored image lacks may come back,
-since its logs are kept: its offsets expire like any others.
+since its logs are kept: its offsets expire like any others. No offset expires while a transaction has another offset of
+the partition, and no group while it has one at all (OffsetMetadataManager.cleanupExpiredOffsets).
 """
 
 from __future__ import annotations
@@ -55,16 +56,17 @@ class OffsetExpiry:
         removed = frozenset(names)
         for coordinated in self._coordinator.runtime.loaded_partitions():
             for group in list(coordinated.shard.groups.values()):
-                topics = group.offsets.topics
-                places = [(name, index) for name in topics if name in removed for index in topics[name]]
+                places = [place for place in group.offsets.partitions() if place[0] in removed]
                 if places:
                     self._remove(coordinated, group, places)
 
     def _expire(self, coordinated: GroupsPartition, group: Group) -> None:
         expired = [
-            (topic, index) for topic, index, committed in group.offsets if self._is_expired(group, topic, committed)
+            (topic, index)
+            for topic, index, committed in group.offsets
+            if self._is_expired(group, topic, committed) and not group.offsets.has_pending(topic, index)
         ]
-        is_over = not group.has_members and not group.members.pending
+        is_over = not (group.has_members or group.members.pending or group.offsets.pending)
         if is_over and len(expired) == sum(1 for _ in group.offsets):
             self._remove_group(coordinated, group)
         elif expired:
@@ -83,7 +85,7 @@ class OffsetExpiry:
 
             def replay(some: list[tuple[str, int]] = some) -> None:
                 for topic, index in some:
-                    group.offsets.put(topic, index, None)
+                    group.offsets.remove(topic, index)
                 self._context.notice("info", "offsets-expired", group=group.group_id, offsets=len(some))
 
             records = [offset_record(group.group_id, topic, index, None) for topic, index in some]

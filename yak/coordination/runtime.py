@@ -17,13 +17,15 @@ from yak.core.context import Context
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
-from yak.ids import Offset
+from yak.ids import Offset, ProducerId
 from yak.replication.partition import Partition
 
 Then: TypeAlias = Callable[[ErrorCode], None]
 """Called once: with NONE when the records are committed, else with the error that the client gets."""
 KeyedRecord: TypeAlias = tuple[bytes, bytes | None]
 """A key and its value; a value of None is a tombstone."""
+Producer: TypeAlias = tuple[ProducerId, int]
+"""A producer's id and epoch: its transaction gets the records."""
 
 
 class Appended(Protocol):
@@ -40,7 +42,9 @@ class LedPartitions(PartitionReader, Protocol):
     def may_coordinate(self, partition: Partition) -> bool:
         """Whether this broker leads the partition, has its log, and is not stopping."""
 
-    def append(self, partition: Partition, records: Sequence[KeyedRecord]) -> Appended:
+    def append(
+        self, partition: Partition, records: Sequence[KeyedRecord], producer: Producer | None = None
+    ) -> Appended:
         """Append the records in one batch, as for a producer with acks=all. Raises PeerError if nothing was written."""
 
     def when_acknowledged(self, partition: Partition, appended: Appended, then: Then) -> None:
@@ -157,17 +161,19 @@ class CoordinatorRuntime(Generic[S]):
         records: Sequence[KeyedRecord],
         replay: Callable[[Offset], None],
         then: Then,
+        producer: Producer | None = None,
     ) -> None:
         """Append records, `replay` them into memory with the log end offset behind them, and call `then`.
 
-        If nothing could be written, `then` gets the error and `replay` is not called.
+        With a `producer` they are part of its transaction. If nothing could be written, `then` gets the error and
+        `replay` is not called.
         """
         partition = coordinated.partition
         if self.coordinated.get(partition.topic_partition.partition) is not coordinated:
             then(ErrorCode.not_coordinator)
             return
         try:
-            appended = self._partitions.append(partition, records)
+            appended = self._partitions.append(partition, records, producer)
         except PeerError as error:
             then(_as_coordinator(error.error_code))
             return

@@ -62,8 +62,8 @@ class Group:
         return self.members.protocol_type is None if self.consumer is None else self.consumer.epoch == 0
 
     def forgetting(self) -> list[Record]:
-        """The tombstones of the group and of all its committed offsets."""
-        records = [offset_record(self.group_id, topic, index, None) for topic, index, _ in self.offsets]
+        """The tombstones of the group and of all its committed and pending offsets."""
+        records = [offset_record(self.group_id, *place, None) for place in self.offsets.partitions()]
         if self.consumer is not None:
             return records + self.consumer.tombstones()
         return records + self.forgetting_classic()
@@ -83,9 +83,26 @@ class Group:
     ) -> None:
         """Raise PeerError unless this member may commit offsets."""
         if self.consumer is not None:
-            self.consumer.check_commit(member_id, instance_id, generation, api_version=api_version)
+            self.consumer.check_commit(
+                member_id, instance_id, generation, is_transactional=False, api_version=api_version
+            )
         else:
             checks.check_commit(self.members, member_id, instance_id, generation, now_ms)
+
+    def check_transactional_commit(self, member_id: str, instance_id: str | None, generation: int) -> None:
+        """Raise PeerError unless a producer may commit offsets in a transaction for this member.
+
+        Producers do not know STALE_MEMBER_EPOCH (OffsetMetadataManager.validateTransactionalOffsetCommit).
+        """
+        if self.consumer is None:
+            checks.check_transactional_commit(self.members, member_id, instance_id, generation)
+            return
+        try:
+            self.consumer.check_commit(member_id, instance_id, generation, is_transactional=True, api_version=0)
+        except PeerError as error:
+            if error.error_code == ErrorCode.stale_member_epoch:
+                raise PeerError(ErrorCode.illegal_generation, error.message) from None
+            raise
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Raise PeerError unless this member may fetch offsets. A classic group lets every client fetch them."""

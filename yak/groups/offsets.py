@@ -1,4 +1,4 @@
-"""The committed offsets of a group, one for each partition, and their records.
+"""The committed offsets of a group, one for each partition, those of open transactions, and the records of both.
 
 Key version 1 is (group, topic, partition). YAK writes value version 3; versions 1 and 2 have no leader epoch. (Kafka's
 OffsetCommitKey.json and OffsetCommitValue.json.)
@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from yak.groups.fields import BadGroupRecord, Reader, Writer
 from yak.groups.record import Record
-from yak.ids import LeaderEpoch, Offset
+from yak.ids import LeaderEpoch, Offset, ProducerId
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 """The leader of a group's partition of this topic is the group's coordinator (`yak.core.placement`)."""
 KEY_VERSION: Final = 1
-_OLD_KEY_VERSION: Final = 0
+_KEY_VERSIONS: Final = (0, KEY_VERSION)
 _VALUE_VERSION: Final = 3
 _EXPIRING_VALUE_VERSION: Final = 1
 NO_EXPIRY: Final = -1
@@ -25,7 +25,8 @@ NO_EXPIRY: Final = -1
 class Committed(NamedTuple):
     """A committed offset. `leader_epoch` is -1 when the client did not send one.
 
-    `expire_ms` is the expiry time when the client set one (OffsetCommit v2 to v4), else NO_EXPIRY.
+    `expire_ms` is the expiry time when the client set one (OffsetCommit v2 to v4), else NO_EXPIRY. `record_offset` is
+    where its record is in the log.
     """
 
     offset: Offset
@@ -33,6 +34,7 @@ class Committed(NamedTuple):
     metadata: str
     commit_ms: int
     expire_ms: int = NO_EXPIRY
+    record_offset: Offset = -1
 
 
 def offset_record(group_id: str, topic: str, partition: int, committed: Committed | None) -> Record:
@@ -49,6 +51,11 @@ def offset_record(group_id: str, topic: str, partition: int, committed: Committe
     return Record(key, value.int64(committed.commit_ms).int64(committed.expire_ms).done())
 
 
+def is_offset_key(key: bytes) -> bool:
+    """Whether the record of this key is a committed offset."""
+    return int.from_bytes(key[:2], "big") in _KEY_VERSIONS and len(key) > 1
+
+
 def read_offset_key(key: bytes) -> tuple[str, str, int]:
     """(group, topic, partition). Raises BadGroupRecord, also for a negative partition."""
     reader = Reader(key)
@@ -56,8 +63,8 @@ def read_offset_key(key: bytes) -> tuple[str, str, int]:
     return reader.text(), reader.text(), reader.int32(least=0)
 
 
-def read_offset_value(value: bytes) -> Committed:
-    """The committed offset in a record's value. Raises BadGroupRecord, also for an unknown version."""
+def read_offset_value(value: bytes, record_offset: Offset = -1) -> Committed:
+    """The committed offset in the value of the record at `record_offset`. Raises BadGroupRecord, also for an unknown version."""
     reader = Reader(value)
     version = reader.int16()
     if not 0 <= version <= _VALUE_VERSION:
@@ -66,33 +73,68 @@ def read_offset_value(value: bytes) -> Committed:
     leader_epoch = reader.int32() if version == _VALUE_VERSION else -1
     metadata, commit_ms = reader.text(), reader.int64()
     expire_ms = reader.int64() if version == _EXPIRING_VALUE_VERSION else NO_EXPIRY
-    return Committed(offset, leader_epoch, metadata, commit_ms, expire_ms)
+    return Committed(offset, leader_epoch, metadata, commit_ms, expire_ms, record_offset)
 
 
 class Offsets:
-    """The committed offsets of one group, by topic and partition."""
+    """The committed offsets of one group, by topic and partition.
 
-    __slots__ = ("topics",)
+    An offset that a producer commits in a transaction is pending until the marker that ends the transaction. Then it
+    replaces the committed offset, unless that has a later record (OffsetMetadataManager.java).
+    """
+
+    __slots__ = ("pending", "topics")
 
     def __init__(self) -> None:
         self.topics: dict[str, dict[int, Committed]] = {}
+        self.pending: dict[ProducerId, dict[tuple[str, int], Committed]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.topics)
+        return bool(self.topics or self.pending)
 
     def get(self, topic: str, partition: int) -> Committed | None:
         """The committed offset of a partition."""
         partitions = self.topics.get(topic)
         return None if partitions is None else partitions.get(partition)
 
-    def put(self, topic: str, partition: int, committed: Committed | None) -> None:
-        """Store an offset; None removes it."""
-        if committed is not None:
-            self.topics.setdefault(topic, {})[partition] = committed
-            return
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether the partition has a committed or a pending offset."""
+        return self.get(topic, partition) is not None or self.has_pending(topic, partition)
+
+    def put(self, topic: str, partition: int, committed: Committed) -> None:
+        """Store a committed offset."""
+        self.topics.setdefault(topic, {})[partition] = committed
+
+    def put_pending(self, producer_id: ProducerId, topic: str, partition: int, committed: Committed) -> None:
+        """Store an offset of the producer's open transaction."""
+        self.pending.setdefault(producer_id, {})[topic, partition] = committed
+
+    def has_pending(self, topic: str, partition: int) -> bool:
+        """Whether an open transaction has an offset of the partition."""
+        return any((topic, partition) in offsets for offsets in self.pending.values())
+
+    def end_transaction(self, producer_id: ProducerId, *, is_commit: bool) -> None:
+        """Commit or drop the pending offsets of a producer."""
+        for (topic, partition), offset in self.pending.pop(producer_id, {}).items():
+            committed = self.get(topic, partition)
+            if is_commit and (committed is None or committed.record_offset < offset.record_offset):
+                self.put(topic, partition, offset)
+
+    def remove(self, topic: str, partition: int) -> None:
+        """Remove the committed and the pending offsets of a partition, as its tombstone does."""
         partitions = self.topics.get(topic)
         if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
             del self.topics[topic]
+        for producer_id, offsets in list(self.pending.items()):
+            if offsets.pop((topic, partition), None) is not None and not offsets:
+                del self.pending[producer_id]
+
+    def partitions(self) -> dict[tuple[str, int], None]:
+        """The partitions with a committed or a pending offset."""
+        found: dict[tuple[str, int], None] = {(topic, partition): None for topic, partition, _ in self}
+        for offsets in self.pending.values():
+            found.update(dict.fromkeys(offsets))
+        return found
 
     def __iter__(self) -> Iterator[tuple[str, int, Committed]]:
         for topic, partitions in self.topics.items():

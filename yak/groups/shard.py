@@ -1,7 +1,8 @@
 """One partition of `__consumer_offsets`: its groups, and how they are loaded from its records.
 
 When a coordinator starts, only the last record of each key counts. `gather` first collects the records by key, as
-bytes. `restore` then decodes the remaining records. Both work a few records at a time.
+bytes. `restore` then decodes the remaining records. Both work a few records at a time. Offsets of a transaction are
+collected by producer, until the marker that ends the transaction.
 """
 
 from __future__ import annotations
@@ -16,25 +17,39 @@ from yak.groups.consumer.records import KINDS, decode
 from yak.groups.consumer.wire import UnreadableRecord
 from yak.groups.fields import BadGroupRecord, Reader
 from yak.groups.group import Group
-from yak.groups.offsets import KEY_VERSION as OFFSET_KEY_VERSION
-from yak.groups.offsets import read_offset_key, read_offset_value
+from yak.groups.offsets import Committed, is_offset_key, read_offset_key, read_offset_value
 from yak.groups.record import Record
-from yak.ids import Offset
+from yak.ids import Offset, ProducerId
 
-_OFFSET_KEYS: Final = (0, OFFSET_KEY_VERSION)
 _KEY_BYTES_SHOWN: Final = 80
 
 
 class Shard:
     """The groups of one partition."""
 
-    __slots__ = ("_make", "first_refusal", "forgotten_end", "gathered", "groups", "unreadable")
+    __slots__ = (
+        "_make",
+        "first_refusal",
+        "forgotten_end",
+        "gathered",
+        "gathered_pending",
+        "groups",
+        "late_markers",
+        "transactions",
+        "unreadable",
+    )
 
     def __init__(self, make: Callable[[str], ClassicGroup]) -> None:
         self._make = make
         self.groups: dict[str, Group] = {}
-        self.gathered: dict[bytes, bytes] = {}
-        """Values by key, until `restore` has decoded them."""
+        self.transactions: dict[ProducerId, dict[str, None]] = {}
+        """The groups with offsets in each producer's open transaction."""
+        self.gathered: dict[bytes, tuple[bytes, Offset]] = {}
+        """Values and record offsets by key, until `restore` has decoded them."""
+        self.gathered_pending: dict[ProducerId, dict[bytes, tuple[bytes, Offset]]] = {}
+        """The same of each producer's open transaction."""
+        self.late_markers: list[tuple[ProducerId, bool]] = []
+        """The markers that were appended since loading began: (producer, whether it is a commit)."""
         self.forgotten_end: Offset = 0
         """The end offset of the last record of removed groups: until it is committed, these groups may reappear."""
         self.unreadable = 0
@@ -65,23 +80,61 @@ class Shard:
         group = self.groups.get(group_id)
         return self.forgotten_end if group is None else group.uncommitted_end
 
+    # --------------------------------------------------------------------------------------------------- offsets
+
+    def put_offset(
+        self, group: Group, topic: str, partition: int, committed: Committed, producer_id: ProducerId | None
+    ) -> None:
+        """Store an offset: of the producer's open transaction, or committed at once without a producer."""
+        if producer_id is None:
+            group.offsets.put(topic, partition, committed)
+        else:
+            group.offsets.put_pending(producer_id, topic, partition, committed)
+            self.transactions.setdefault(producer_id, {})[group.group_id] = None
+
+    def end_transaction(self, producer_id: ProducerId, *, is_commit: bool) -> list[Group]:
+        """Commit or drop the pending offsets of a producer; returns the groups that had some."""
+        found = [self.groups.get(group_id) for group_id in self.transactions.pop(producer_id, ())]
+        groups = [group for group in found if group is not None]
+        for group in groups:
+            group.offsets.end_transaction(producer_id, is_commit=is_commit)
+        return groups
+
     # --------------------------------------------------------------------------------------------------- loading
 
-    def gather(self, key: bytes | None, value: bytes | None) -> None:
-        """Collect one record of the log, in log order."""
+    def gather(self, key: bytes | None, value: bytes | None, offset: Offset, producer_id: ProducerId | None) -> None:
+        """Collect one record of the log, in log order; `producer_id` if it is part of a transaction."""
         if key is None:
             self._refuse("a record without a key")
         elif value is None:
             self.gathered.pop(key, None)
+            for pending in self.gathered_pending.values():
+                pending.pop(key, None)
+        elif producer_id is None or not is_offset_key(key):
+            self.gathered[key] = value, offset
         else:
-            self.gathered[key] = value
+            self.gathered_pending.setdefault(producer_id, {})[key] = value, offset
+
+    def gather_marker(self, producer_id: ProducerId, *, is_commit: bool) -> None:
+        """Collect the marker that ends the producer's transaction."""
+        for key, entry in self.gathered_pending.pop(producer_id, {}).items():
+            if is_commit and (key not in self.gathered or self.gathered[key][1] < entry[1]):
+                self.gathered[key] = entry
 
     def restore(self) -> Iterator[None]:
         """Decode the gathered records, one a step. Sessions start after the last one (`ClassicGroup.arm`)."""
         gathered, self.gathered = self.gathered, {}
-        for key, value in gathered.items():
+        yield from self._restore_all(gathered, None)
+        pending, self.gathered_pending = self.gathered_pending, {}
+        for producer_id, entries in pending.items():
+            yield from self._restore_all(entries, producer_id)
+
+    def _restore_all(
+        self, entries: dict[bytes, tuple[bytes, Offset]], producer_id: ProducerId | None
+    ) -> Iterator[None]:
+        for key, (value, offset) in entries.items():
             try:
-                self._restore(key, value)
+                self._restore(key, value, offset, producer_id)
             except (BadGroupRecord, UnreadableRecord) as error:
                 self._refuse(f"{error} (key {key[:_KEY_BYTES_SHOWN]!r})")
             yield
@@ -90,12 +143,12 @@ class Shard:
         self.unreadable += 1
         self.first_refusal = self.first_refusal or why
 
-    def _restore(self, key: bytes, value: bytes) -> None:
+    def _restore(self, key: bytes, value: bytes, offset: Offset, producer_id: ProducerId | None) -> None:
         version = Reader(key).int16()
-        if version in _OFFSET_KEYS:
+        if is_offset_key(key):
             group_id, topic, partition = read_offset_key(key)
-            committed = read_offset_value(value)
-            self.ensure(group_id).offsets.put(topic, partition, committed)
+            committed = read_offset_value(value, offset)
+            self.put_offset(self.ensure(group_id), topic, partition, committed, producer_id)
         elif version == classic_records.KEY_VERSION:
             group_id = classic_records.read_group_key(key)
             stored = classic_records.read_group_value(value)

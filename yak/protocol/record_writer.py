@@ -32,6 +32,7 @@ def build_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = _NO_EPOCH,
     base_sequence: int = NO_SEQUENCE,
+    attributes: int = 0,
 ) -> bytes:
     """One batch of at least one (key, value) record, all with the same timestamp; base offset 0.
 
@@ -49,7 +50,7 @@ def build_batch(
         -1,
         MAGIC_V2,
         0,
-        0,
+        attributes,
         len(records) - 1,
         timestamp_ms,
         timestamp_ms,

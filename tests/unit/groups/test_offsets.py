@@ -70,6 +70,51 @@ def test_offsets_are_kept_by_topic_and_partition_and_forgotten_without_a_trace()
     assert offsets.get("t", 1) is two
     assert offsets.get("u", 0) is None
     for index in (0, 1, 1, 7):
-        offsets.put("t", index, None)
+        offsets.remove("t", index)
     assert not offsets
     assert offsets.topics == {}
+
+
+def at(record_offset: int) -> Committed:
+    return Committed(record_offset * 10, 0, "", 0, record_offset=record_offset)
+
+
+def test_pending_offset_is_committed_or_dropped_at_the_marker() -> None:
+    offsets = Offsets()
+    offsets.put("t", 0, at(1))
+    offsets.put_pending(7, "t", 0, at(2))
+    offsets.put_pending(7, "t", 1, at(3))
+    offsets.put_pending(8, "t", 2, at(4))
+    assert list(offsets) == [("t", 0, at(1))]
+    assert [offsets.has_pending("t", index) for index in range(4)] == [True, True, True, False]
+    assert list(offsets.partitions()) == [("t", 0), ("t", 1), ("t", 2)]
+    offsets.end_transaction(7, is_commit=True)
+    assert list(offsets) == [("t", 0, at(2)), ("t", 1, at(3))]
+    offsets.end_transaction(8, is_commit=False)
+    assert not offsets.has("t", 2)
+    offsets.end_transaction(9, is_commit=True)
+    assert list(offsets) == [("t", 0, at(2)), ("t", 1, at(3))]
+    assert offsets.pending == {}
+
+
+def test_committed_offset_with_a_later_record_stays_when_the_transaction_commits() -> None:
+    offsets = Offsets()
+    offsets.put_pending(7, "t", 0, at(1))
+    offsets.put_pending(8, "t", 0, at(2))
+    offsets.put("t", 0, at(3))
+    offsets.end_transaction(8, is_commit=True)
+    offsets.end_transaction(7, is_commit=True)
+    assert list(offsets) == [("t", 0, at(3))]
+
+
+def test_tombstone_removes_pending_offsets_of_all_producers() -> None:
+    offsets = Offsets()
+    offsets.put_pending(7, "t", 0, at(1))
+    offsets.put_pending(8, "t", 0, at(2))
+    offsets.put_pending(8, "t", 1, at(3))
+    assert offsets
+    offsets.remove("t", 0)
+    assert list(offsets.pending) == [8]
+    offsets.end_transaction(7, is_commit=True)
+    offsets.end_transaction(8, is_commit=True)
+    assert list(offsets) == [("t", 1, at(3))]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
-from yak.groups.offsets import NO_EXPIRY, Committed, offset_record
+from yak.groups.offsets import NO_EXPIRY, Committed
 from yak.limits import GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _GROUP_UNKNOWN_VERSION = 9
 _BY_ID_VERSION = 10
 _MS = dt.timedelta(milliseconds=1)
 
-_Place = tuple[str, int, Committed]
+Place = tuple[str, int, Committed]
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -39,8 +39,13 @@ def handle(broker: Broker, call: Call) -> Outcome:
         coordinated, group = _group_of(broker, call)
     except PeerError as refusal:
         return Now(_all(call, refusal.error_code))
-    places: list[_Place] = []
-    answers = [_checked(broker, call, topic, places) for topic in request.topics]
+    places: list[Place] = []
+    by_id = call.version >= _BY_ID_VERSION
+    expire_ms = NO_EXPIRY
+    if call.version <= _LAST_RETENTION_VERSION:
+        retention_ms = request.retention_time // _MS
+        expire_ms = broker.wall_ms + retention_ms if retention_ms >= 0 else NO_EXPIRY
+    answers = [check_topic(broker, topic, places, by_id=by_id, expire_ms=expire_ms) for topic in request.topics]
     fields: Fields = {"topics": answers}
     if not places:
         coordinated.shard.drop_if_void(group)
@@ -49,19 +54,13 @@ def handle(broker: Broker, call: Call) -> Outcome:
         broker.purgatory,
         call,
         broker.config.offsets_commit_timeout_ms,
-        lambda: _failed(fields, ErrorCode.coordinator_not_available),
+        lambda: with_error(fields, ErrorCode.coordinator_not_available),
     )
 
-    def replay() -> None:
-        for place in places:
-            group.offsets.put(*place)
-
     def then(error_code: ErrorCode) -> None:
-        waiting.complete(fields if error_code == ErrorCode.none else _failed(fields, error_code))
+        waiting.complete(with_error(fields, error_code))
 
-    records = [offset_record(group.group_id, *place) for place in places]
-    broker.group_coordinator.append(coordinated, group, records, replay, then)
-    coordinated.shard.drop_if_void(group)
+    broker.group_coordinator.commit(coordinated, group, places, then)
     return Later(waiting)
 
 
@@ -87,14 +86,12 @@ def _group_of(broker: Broker, call: Call) -> tuple[GroupsPartition, Group]:
     return coordinated, group
 
 
-def _checked(broker: Broker, call: Call, topic: Any, places: list[_Place]) -> Fields:
-    by_id = call.version >= _BY_ID_VERSION
+def check_topic(
+    broker: Broker, topic: Any, places: list[Place], *, by_id: bool = False, expire_ms: int = NO_EXPIRY
+) -> Fields:
+    """Add the offsets that can be stored to `places`; returns the topic's answer, with an error for each other."""
     name = broker.topic_name(topic.topic_id) if by_id else topic.name
     info = None if name is None else broker.image.topics.get(name)
-    expire_ms = NO_EXPIRY
-    if call.version <= _LAST_RETENTION_VERSION:
-        retention_ms = call.request.retention_time // _MS
-        expire_ms = broker.wall_ms + retention_ms if retention_ms >= 0 else NO_EXPIRY
     answers = []
     for asked in topic.partitions:
         metadata = asked.committed_metadata or ""
@@ -119,14 +116,11 @@ def _is_too_long(metadata: str, limit: int) -> bool:
 
 
 def _topic(topic: Any, partitions: list[Fields]) -> Fields:
-    return {
-        "name": getattr(topic, "name", ""),
-        "topic_id": getattr(topic, "topic_id", None),
-        "partitions": partitions,
-    }
+    named: Fields = {"topic_id": topic.topic_id} if hasattr(topic, "topic_id") else {"name": topic.name}
+    return {**named, "partitions": partitions}
 
 
-def _failed(fields: Fields, error_code: ErrorCode) -> Fields:
+def with_error(fields: Fields, error_code: ErrorCode) -> Fields:
     """The same answer, with an error for the offsets that were to be written."""
     for topic in fields["topics"]:
         for answer in topic["partitions"]:

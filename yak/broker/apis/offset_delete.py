@@ -1,4 +1,7 @@
-"""OffsetDelete (key 47, v0): delete a group's offsets of topics that no member consumes (KIP-496)."""
+"""OffsetDelete (key 47, v0): delete a group's offsets of topics that no member consumes (KIP-496).
+
+Offsets of open transactions are deleted too (OffsetMetadataManager.deleteOffsets).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             code = ErrorCode.none
             if group.is_subscribed(topic.name):
                 code = ErrorCode.group_subscribed_to_topic
-            elif group.offsets.get(topic.name, asked.partition_index) is not None:
+            elif group.offsets.has(topic.name, asked.partition_index):
                 places.append((topic.name, asked.partition_index))
             elif known is None or not 0 <= asked.partition_index < len(known.partitions):
                 code = ErrorCode.unknown_topic_or_partition
@@ -50,7 +53,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     def replay() -> None:
         for topic, index in places:
-            group.offsets.put(topic, index, None)
+            group.offsets.remove(topic, index)
         coordinated.shard.drop_if_void(group)
 
     def then(error_code: ErrorCode) -> None:

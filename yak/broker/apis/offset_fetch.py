@@ -1,18 +1,18 @@
 """OffsetFetch (key 9, v1-10): the committed offsets of groups; -1 where there is none, also for unknown groups.
 
-v2: all topics of a group, a top-level error. v5: the leader epoch. v6: flexible. v7: only stable offsets (all are, as
-there are no transactions yet). v8: several groups. v9: members of consumer groups (KIP-848). v10: topic ids.
+v2: all topics of a group, a top-level error. v5: the leader epoch. v6: flexible. v7: only stable offsets: a partition
+with an offset in an open transaction gets UNSTABLE_OFFSET_COMMIT (KIP-447). v8: several groups. v9: members of consumer
+groups (KIP-848). v10: topic ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
-from yak.groups.offsets import Committed
+from yak.groups.offsets import Committed, Offsets
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -26,6 +26,7 @@ _TOP_LEVEL_ERROR_VERSION = 2
 _SEVERAL_GROUPS_VERSION = 8
 _BY_ID_VERSION = 10
 _NOTHING = Committed(-1, -1, "", 0)
+_NO_OFFSETS = Offsets()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -101,47 +102,48 @@ def _as_fetch(error_code: ErrorCode) -> ErrorCode:
 
 
 def _group(broker: Broker, call: Call, asked: Any, refusal: ErrorCode | None) -> Fields:
-    offsets: Mapping[str, Mapping[int, Committed]] = {}
+    offsets = _NO_OFFSETS
     if refusal is None:
         try:
             group = broker.group_coordinator.of(asked.group_id, may_be_empty=True).shard.groups.get(asked.group_id)
         except PeerError as error:
             refusal = error.error_code
         else:
-            offsets = {} if group is None else group.offsets.topics
+            offsets = _NO_OFFSETS if group is None else group.offsets
     if refusal is not None and call.version >= _TOP_LEVEL_ERROR_VERSION:
         topics = []
     elif asked.topics is None:
-        topics = [_known_topic(broker, name, partitions) for name, partitions in offsets.items()]
+        topics = [_known_topic(broker, call, name, offsets) for name in offsets.topics]
     else:
         topics = [_topic(broker, call, topic, offsets, refusal) for topic in asked.topics]
     return {"error_code": refusal or ErrorCode.none, "topics": topics}
 
 
-def _known_topic(broker: Broker, name: str, partitions: Mapping[int, Committed]) -> Fields:
+def _known_topic(broker: Broker, call: Call, name: str, offsets: Offsets) -> Fields:
     info = broker.image.topics.get(name)
     return {
         "name": name,
         "topic_id": None if info is None else info.topic_id,
-        "partitions": [_partition(index, partitions[index]) for index in sorted(partitions)],
+        "partitions": [_partition(call, name, index, offsets) for index in sorted(offsets.topics[name])],
     }
 
 
-def _topic(
-    broker: Broker, call: Call, asked: Any, offsets: Mapping[str, Mapping[int, Committed]], refusal: ErrorCode | None
-) -> Fields:
+def _topic(broker: Broker, call: Call, asked: Any, offsets: Offsets, refusal: ErrorCode | None) -> Fields:
     by_id = call.version >= _BY_ID_VERSION
     name = broker.topic_name(asked.topic_id) if by_id else asked.name
     code = refusal or (ErrorCode.unknown_topic_id if name is None else ErrorCode.none)
-    partitions: Mapping[int, Committed] = {} if name is None or refusal else offsets.get(name, {})
     return {
         "name": getattr(asked, "name", ""),
         "topic_id": getattr(asked, "topic_id", None),
-        "partitions": [_partition(index, partitions.get(index, _NOTHING), code) for index in asked.partition_indexes],
+        "partitions": [_partition(call, name or "", index, offsets, code) for index in asked.partition_indexes],
     }
 
 
-def _partition(index: int, committed: Committed, error_code: ErrorCode = ErrorCode.none) -> Fields:
+def _partition(call: Call, topic: str, index: int, offsets: Offsets, error_code: ErrorCode = ErrorCode.none) -> Fields:
+    committed = offsets.get(topic, index) or _NOTHING
+    must_be_stable = error_code == ErrorCode.none and getattr(call.request, "require_stable", False)
+    if must_be_stable and offsets.has_pending(topic, index):
+        committed, error_code = _NOTHING, ErrorCode.unstable_offset_commit
     return {
         "partition_index": index,
         "committed_offset": committed.offset,

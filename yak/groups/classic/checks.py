@@ -25,6 +25,18 @@ def check_commit(group: ClassicGroup, member_id: str, instance_id: str | None, g
     group.heard_of(member, now_ms)
 
 
+def check_transactional_commit(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int) -> None:
+    """Raise PeerError unless a producer may commit offsets in a transaction: in any state of the group.
+
+    TxnOffsetCommit before v3 names no member (KIP-447). A member that is named must be one of this generation.
+    """
+    if generation < 0 and (group.state is ClassicState.EMPTY or (not member_id and instance_id is None)):
+        return
+    known_member(group, member_id, instance_id)
+    if generation != group.generation:
+        raise PeerError(ErrorCode.illegal_generation)
+
+
 def is_subscribed(group: ClassicGroup, topic: str) -> bool:
     """Whether a member consumes the topic, which protects its offsets; True when the subscriptions are unknown."""
     return bool(group.members) and (group.topics is None or topic in group.topics)

@@ -1,0 +1,161 @@
+"""A partition of `__consumer_offsets`: what a coordinator loads is what the earlier one had."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from yak.groups.classic.group import ClassicGroup, ClassicSettings
+from yak.groups.classic.records import group_key
+from yak.groups.offsets import Committed, offset_record
+from yak.groups.shard import Shard
+
+
+class Entry(NamedTuple):
+    """A record or a marker of a log; a marker has no key."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    producer_id: int | None
+    is_commit: bool = False
+
+
+SETTINGS = ClassicSettings(
+    initial_rebalance_delay_ms=0, max_size=10, min_session_timeout_ms=1, max_session_timeout_ms=1000
+)
+
+
+def make_shard() -> Shard:
+    port: Any = SimpleNamespace(wall_ms=0)
+    return Shard(lambda group_id: ClassicGroup(group_id, port, SETTINGS))
+
+
+def load(log: list[Entry]) -> Shard:
+    shard = make_shard()
+    for entry in log:
+        if entry.key is None:
+            assert entry.producer_id is not None
+            shard.gather_marker(entry.producer_id, is_commit=entry.is_commit)
+        else:
+            shard.gather(entry.key, entry.value, entry.offset, entry.producer_id)
+    for _ in shard.restore():
+        pass
+    return shard
+
+
+def state(shard: Shard) -> tuple[Any, Any]:
+    groups = {group_id: group.offsets for group_id, group in shard.groups.items() if group.offsets}
+    return (
+        {group_id: set(offsets) for group_id, offsets in groups.items()},
+        {group_id: offsets.pending for group_id, offsets in groups.items() if offsets.pending},
+    )
+
+
+class Coordinator:
+    """Keeps a shard as the group coordinator does, and the log."""
+
+    def __init__(self) -> None:
+        self.shard = make_shard()
+        self.log: list[Entry] = []
+
+    def commit(self, group_id: str, partition: int, producer_id: int | None) -> None:
+        record_offset = len(self.log)
+        committed = Committed(record_offset * 10, -1, "", 0, record_offset=record_offset)
+        self.shard.put_offset(self.shard.ensure(group_id), "t", partition, committed, producer_id)
+        record = offset_record(group_id, "t", partition, committed)
+        self.log.append(Entry(record_offset, record.key, record.value, producer_id))
+
+    def delete(self, group_id: str, partition: int) -> None:
+        group = self.shard.ensure(group_id)
+        if group.offsets.has("t", partition):
+            group.offsets.remove("t", partition)
+            self.log.append(Entry(len(self.log), offset_record(group_id, "t", partition, None).key, None, None))
+
+    def end(self, producer_id: int, *, is_commit: bool) -> None:
+        for group in self.shard.end_transaction(producer_id, is_commit=is_commit):
+            self.shard.drop_if_void(group)
+        self.log.append(Entry(len(self.log), None, None, producer_id, is_commit))
+
+
+def clean(log: list[Entry], *, without_tombstones: bool) -> list[Entry]:
+    """The log after a compaction as Kafka's: below the first open transaction, without aborted records."""
+    ends: dict[int, Entry] = {}
+    is_aborted: dict[int, bool] = {}
+    first_unstable = len(log)
+    for entry in reversed(log):
+        if entry.producer_id is not None and entry.key is None:
+            ends[entry.producer_id] = entry
+        elif entry.producer_id is not None:
+            if entry.producer_id in ends:
+                is_aborted[entry.offset] = not ends[entry.producer_id].is_commit
+            else:
+                first_unstable = entry.offset
+    last = {e.key: e.offset for e in log if e.offset < first_unstable and not is_aborted.get(e.offset, False)}
+
+    def stays(entry: Entry) -> bool:
+        if entry.offset >= first_unstable or entry.key is None:
+            return True
+        if is_aborted.get(entry.offset, False) or last[entry.key] != entry.offset:
+            return False
+        return entry.value is not None or not without_tombstones
+
+    return [entry for entry in log if stays(entry)]
+
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["commit", "commit in", "commit in", "end", "end", "abort", "delete"]),
+        st.sampled_from(["g", "g", "h"]),
+        st.integers(0, 1),
+        st.integers(1, 3),
+    ),
+    min_size=6,
+    max_size=40,
+)
+
+
+@settings(max_examples=300)
+@given(ACTIONS, st.booleans())
+def test_loaded_state_is_the_kept_state_also_after_compaction(
+    actions: list[tuple[str, str, int, int]], without_tombstones: bool
+) -> None:
+    coordinator = Coordinator()
+    for action, group_id, partition, producer_id in actions:
+        if action == "delete":
+            coordinator.delete(group_id, partition)
+        elif action in ("end", "abort"):
+            coordinator.end(producer_id, is_commit=action == "end")
+        else:
+            coordinator.commit(group_id, partition, producer_id if action == "commit in" else None)
+    kept = state(coordinator.shard)
+    loaded = load(coordinator.log)
+    assert state(loaded) == kept
+    assert state(load(clean(coordinator.log, without_tombstones=without_tombstones))) == kept
+    # an open transaction ends the same way for the coordinator that loaded it
+    for producer_id in (1, 2, 3):
+        coordinator.end(producer_id, is_commit=producer_id != 2)
+        loaded.end_transaction(producer_id, is_commit=producer_id != 2)
+    assert state(loaded) == state(coordinator.shard)
+    assert state(loaded)[1] == {}
+
+
+def test_records_of_groups_in_a_transaction_count_at_once() -> None:
+    """Only offsets wait for the marker (OffsetMetadataManager.replay)."""
+    shard = make_shard()
+    shard.gather(group_key("g"), b"value", 0, 7)
+    assert shard.gathered == {group_key("g"): (b"value", 0)}
+    assert shard.gathered_pending == {}
+
+
+def test_aborted_offsets_of_a_group_without_others_leave_no_group() -> None:
+    coordinator = Coordinator()
+    coordinator.commit("g", 0, 7)
+    assert not coordinator.shard.groups["g"].is_void
+    coordinator.end(7, is_commit=False)
+    assert coordinator.shard.groups == {}
+    assert load(coordinator.log).groups == {}
+    assert coordinator.shard.transactions == {}
