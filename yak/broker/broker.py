@@ -64,6 +64,7 @@ from yak.partitions.maintenance import Maintenance
 from yak.partitions.metadata_loader import MetadataLoader
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
+from yak.partitions.transaction_markers import TransactionMarkers
 from yak.ports.disk import Part
 from yak.ports.metadata_store import TailedRecord
 from yak.ports.random_source import RandomSource
@@ -144,6 +145,9 @@ class Broker:
         self._make_partition_parts(parts.image_log, parts.cluster_settings.session_timeout_ms)
         self.coordinator_partitions = CoordinatorPartitions(
             self.context, self.shutdown, self.leader_appends, self.offline_replicas, self.damaged_replicas
+        )
+        self.transaction_markers = TransactionMarkers(
+            self.context, self.leader_of, self.leader_appends, self.coordinator_partitions.when_acknowledged
         )
         self.group_coordinator = GroupCoordinator(self.context, self.coordinator_partitions, parts.rng.uuid4)
         self._listeners = self._partition_listeners()

@@ -1,7 +1,8 @@
 """Fetches of consumers and followers: each reads its partitions, and may wait (Kafka's DelayedFetch).
 
-Each partition of a fetch has its own error, and all share one byte limit. A consumer reads up to the high watermark,
-which is its last stable offset too: there are no transactions. A follower reads up to the log end. Its fetch offset is
+Each partition of a fetch has its own error, and all share one byte limit. A consumer reads up to the high watermark, or
+with the isolation level read_committed up to the last stable offset; it then gets the list of the aborted transactions
+too, whose records it leaves out itself. A follower reads up to the log end. Its fetch offset is
 its acknowledgement, which counts over a connection that has proven the follower's incarnation
 (`FollowerSessions.take_progress`, `yak.protocol.peer_proof`).
 
@@ -34,7 +35,14 @@ from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION,
 from yak.partitions.isolation import Isolation
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.ports.disk import Buffer
-from yak.protocol.hot import FetchPartitionAnswer, NodeEndpoint, TopicKey, fetch_response, fetch_response_in_slices
+from yak.protocol.hot import (
+    AbortedTransaction,
+    FetchPartitionAnswer,
+    NodeEndpoint,
+    TopicKey,
+    fetch_response,
+    fetch_response_in_slices,
+)
 from yak.protocol.replica_fetch import VERSION as FOLLOWER_VERSION
 from yak.protocol.versions import FETCH
 from yak.replication.damaged_replicas import DamagedReplicas
@@ -54,10 +62,19 @@ from yak.replication.recent_reads import RecentReads
 from yak.replication.replica_fetchers import PARTITIONS_A_FETCH
 from yak.replication.throttle import UNLIMITED, Throttle, is_named
 from yak.storage.log import Log
-from yak.storage.reader import SLICE_BYTES_MIN, OffsetOutOfRange, PendingRead, ReadResult, ends_with_segment
+from yak.storage.reader import (
+    SLICE_BYTES_MIN,
+    OffsetOutOfRange,
+    PendingRead,
+    ReadResult,
+    aborted_transactions,
+    ends_with_segment,
+)
 
 NO_ROOM: Final = FetchPartitionAnswer(-1)
 """More records than this answer may hold: the partition comes with the next."""
+READ_COMMITTED: Final = 1
+"""Kafka's IsolationLevel."""
 _NONE = ErrorCode.none
 _DISK_WAIT_MS = 30_000
 _SESSION_VERSION = 7
@@ -299,6 +316,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
     __slots__ = (
         "_bytes_seen",
         "_is_incremental",
+        "_is_read_committed",
         "_items",
         "_min_bytes",
         "_rack_id",
@@ -322,6 +340,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         self._session = session
         self._items = items
         self._is_incremental = is_incremental
+        self._is_read_committed = request.isolation_level == READ_COMMITTED
         count = len(session.items if is_incremental and session is not None else items)
         self._sliced_max_bytes = min(allowed, FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION * count)
         self._min_bytes = min(request.min_bytes, max_bytes)
@@ -397,6 +416,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             if (
                 partition is None
                 or partition.log is None
+                or partition.log.producers.has_transactions
                 or not partition.is_leader
                 or takes_care
                 or item.last_fetched_epoch >= 0
@@ -478,9 +498,9 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
     def _position(self, partition: Partition, item: ConsumerItem) -> FetchPartitionAnswer | None:
         if not self._rack_id and item.last_fetched_epoch < 0:
             return None
-        log, high_watermark = partition.log, partition.high_watermark
+        log = partition.log
         assert log is not None
-        answer = FetchPartitionAnswer(item.index, _NONE, high_watermark, high_watermark, log.log_start_offset)
+        answer = self._without_records(partition, item, log)
         if self._rack_id and partition.is_leader:
             image = self._fetches.context.image
             answer.preferred_read_replica = preferred_replica(image, partition, self._rack_id, item.fetch_offset)
@@ -497,10 +517,10 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
     def _read(
         self, partition: Partition, item: ConsumerItem, reading: FetchRead[ConsumerItem], room: int
     ) -> FetchPartitionAnswer:
-        log, high_watermark, offset = partition.log, partition.high_watermark, item.fetch_offset
+        log, end_offset, offset = partition.log, self._end_offset(partition), item.fetch_offset
         assert log is not None
-        answer = FetchPartitionAnswer(item.index, _NONE, high_watermark, high_watermark, log.log_start_offset, b"")
-        if offset >= high_watermark or offset < log.log_start_offset:
+        answer = self._without_records(partition, item, log)
+        if offset >= end_offset or offset < log.log_start_offset:
             if offset < log.log_start_offset or offset > log.log_end_offset:
                 if self._may_be_elsewhere(partition, log, item):
                     raise PeerError(ErrorCode.not_leader_or_follower)
@@ -511,13 +531,27 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         if size <= 0 and not at_least_one:
             return answer
         try:
-            found = log.read(offset, max(size, 0), high_watermark, at_least_one=at_least_one)
+            found = log.read(offset, max(size, 0), end_offset, at_least_one=at_least_one)
         except OffsetOutOfRange as error:
             raise PeerError(ErrorCode.offset_out_of_range, str(error)) from error
         reading.to_count.append((item, answer))
         reading.add(answer, found, size)
         answer.next_offset = log.read_end
+        if self._is_read_committed and log.producers.has_transactions:
+            read_end = end_offset if isinstance(found, PendingRead) else log.read_end
+            answer.aborted_transactions = [
+                AbortedTransaction(aborted.producer_id, aborted.first_offset)
+                for aborted in aborted_transactions(log.segments, offset, read_end)
+            ]
         return answer
+
+    def _end_offset(self, partition: Partition) -> Offset:
+        """The offset up to which this consumer reads."""
+        return partition.last_stable_offset if self._is_read_committed else partition.high_watermark
+
+    def _without_records(self, partition: Partition, item: ConsumerItem, log: Log) -> FetchPartitionAnswer:
+        high_watermark, last_stable_offset = partition.high_watermark, partition.last_stable_offset
+        return FetchPartitionAnswer(item.index, _NONE, high_watermark, last_stable_offset, log.log_start_offset, b"")
 
     def _may_be_elsewhere(self, partition: Partition, log: Log, item: ConsumerItem) -> bool:
         """Whether a consumer with an offset outside of the log must look for the leader first."""
@@ -590,7 +624,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             item.sent_log_start_offset = answer.log_start_offset
             if must_repeat:
                 session.mark_dirty(item)
-            elif item.fetch_offset >= answer.high_watermark:
+            elif item.fetch_offset >= (answer.last_stable_offset if self._is_read_committed else answer.high_watermark):
                 # only the partition marks the item from now on; it may be a new object since the session began
                 self._fetches.sessions.attach(session, item)
                 session.dirty.pop(item, None)
@@ -615,9 +649,14 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         find = self._fetches.partitions.get
         for item in self._candidates():
             partition = find(item.topic_partition)  # type: ignore[arg-type]
-            if partition is not None and _goes_on(partition, item):
+            if partition is not None and self._goes_on(partition, item):
                 return True
         return False
+
+    def _goes_on(self, partition: Partition, item: ConsumerItem) -> bool:
+        """Whether readable records continue in a later segment than the one at the client's offset."""
+        log = partition.log
+        return log is not None and ends_with_segment(log, item.fetch_offset, self._end_offset(partition))
 
     def _may_wait(self) -> bool:
         """Whether delayed fetches have room for it; a fetch with a session is in its session."""
@@ -642,7 +681,10 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         """Note that a partition has `grown_bytes` more committed bytes, or changed; complete the fetch if it has
         enough."""
         self._bytes_seen += grown_bytes
-        if self._min_bytes <= 1 or self._bytes_seen >= self._min_bytes or _goes_on(partition, item):
+        if self._is_read_committed and grown_bytes and partition.last_stable_offset <= item.fetch_offset:
+            # these bytes belong to an undecided transaction, or are behind one
+            return
+        if self._min_bytes <= 1 or self._bytes_seen >= self._min_bytes or self._goes_on(partition, item):
             self.complete()
 
     def leave(self) -> None:
@@ -828,9 +870,3 @@ def _by_topic(answers: Sequence[tuple[FetchItem, FetchPartitionAnswer]]) -> Topi
     for item, answer in answers:
         topics.setdefault(item.topic_key, []).append(answer)
     return list(topics.items())
-
-
-def _goes_on(partition: Partition, item: ConsumerItem) -> bool:
-    """Whether committed records continue in a later segment than the one at the client's offset."""
-    log = partition.log
-    return log is not None and ends_with_segment(log, item.fetch_offset, partition.high_watermark)

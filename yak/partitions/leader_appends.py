@@ -36,6 +36,7 @@ from yak.protocol.hot import ProducePartitionAnswer
 from yak.protocol.record_batch import (
     HEADER_BYTES,
     NO_PRODUCER_ID,
+    NO_SEQUENCE,
     BatchHeader,
     Buffer,
     read_header,
@@ -164,7 +165,9 @@ class LeaderAppends:
         log = partition.log
         assert log is not None
         config = log.config
-        if header.producer_id != NO_PRODUCER_ID:
+        if header.producer_id != NO_PRODUCER_ID and header.base_sequence == NO_SEQUENCE:
+            log.producers.check_epoch(header.producer_id, header.producer_epoch)
+        elif header.producer_id != NO_PRODUCER_ID:
             try:
                 duplicate = log.producers.check(header)
             except EarlierUnread:

@@ -29,10 +29,10 @@ def build_batch(
     timestamp_ms: int,
     *,
     headers: Mapping[int, Headers] | None = None,
+    attributes: int = 0,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = _NO_EPOCH,
     base_sequence: int = NO_SEQUENCE,
-    attributes: int = 0,
 ) -> bytes:
     """One batch of at least one (key, value) record, all with the same timestamp; base offset 0.
 

@@ -301,6 +301,19 @@ class Partition:
             uncommitted_bytes = uncommitted_bytes * (high_watermark - before) // (end - before)
         self.committed_bytes += uncommitted_bytes
         self.high_watermark = high_watermark
+        if self.log is not None and self.log.producers.has_transactions:
+            self.log.producers.committed(high_watermark)
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        """The offset below which every record is committed and every transaction decided (UnifiedLog.lastStableOffset)."""
+        log, high_watermark = self.log, self.high_watermark
+        if log is None or not log.producers.has_transactions:
+            return high_watermark
+        first_unstable = log.producers.first_unstable_offset(high_watermark)
+        if first_unstable is None or first_unstable >= high_watermark:
+            return high_watermark
+        return max(first_unstable, log.log_start_offset)
 
     def follow_high_watermark(self, leaders: Offset) -> bool:
         """Advance a follower's high watermark to the leader's, at most to its own log end; returns whether it moved."""

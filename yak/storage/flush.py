@@ -21,6 +21,7 @@ from yak.storage.names import (
     PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offset_name,
 )
 from yak.storage.producer_state import ProducerSnapshotEntry, format_snapshot
@@ -69,8 +70,7 @@ class FlushPlan:
 
     def _sync_closed(self, disk: Disk, segment: Segment) -> bool:
         has_records = _sync_records(segment)
-        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            sync_if_exists(disk, segment.path(suffix))
+        sync_indexes(disk, segment)
         return has_records
 
     def _change_files(self, disk: Disk) -> None:
@@ -120,11 +120,18 @@ class LogClose:
             self.active.reset_indexes()
         if missing := self.flush.run(disk):
             raise FileNotFoundError(errno.ENOENT, "a segment is gone", missing[0].path(LOG_SUFFIX))
-        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            sync_if_exists(disk, self.active.path(suffix))
+        sync_indexes(disk, self.active)
         epoch_file = f"{self.path}/{LEADER_EPOCH_CHECKPOINT}"
         if self.epochs and not disk.exists(epoch_file):
             disk.write_file(epoch_file, self.epochs)
+
+
+def sync_indexes(disk: Disk, segment: Segment) -> None:
+    """Sync the index files of a segment. Raises OSError."""
+    for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        sync_if_exists(disk, segment.path(suffix))
+    if segment.transaction_index is not None:
+        sync_if_exists(disk, segment.path(TRANSACTION_INDEX_SUFFIX))
 
 
 def sync_if_exists(disk: Disk, path: str) -> None:

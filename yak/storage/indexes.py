@@ -1,19 +1,24 @@
-"""The two index files of a segment, both sparse and ascending: Kafka's AbstractIndex, OffsetIndex and TimeIndex.
+"""The index files of a segment, all ascending: Kafka's AbstractIndex, OffsetIndex, TimeIndex and TransactionIndex.
 
 `.index` has 8-byte big-endian entries: i32 last offset of a batch minus base offset, i32 file position of that batch. A
 batch gets an entry when more than `index.interval.bytes` were written since the last indexed batch. `.timeindex` has
 12-byte entries: i64 largest timestamp so far in ms, i32 last offset of its batch minus base offset. It gets an entry
-with each entry of the offset index, and once more when the segment is closed.
+with each entry of the offset index, and once more when the segment is closed. Both are sparse.
+
+`.txnindex` has an entry of 34 bytes for each aborted transaction whose marker is in the segment: i16 version 0, i64 producer
+id, i64 first offset, i64 offset of the marker, i64 last stable offset at that time. A segment without one has no such file.
 """
 
 import struct
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from yak.ids import FilePosition, Offset
+from yak.ids import FilePosition, Offset, ProducerId
 from yak.protocol.record_batch import NO_TIMESTAMP
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
+_ABORTED_ENTRY = struct.Struct(">hqqqq")
+_ABORTED_VERSION = 0
 
 
 class AbstractIndex:
@@ -133,6 +138,59 @@ class TimeIndex(AbstractIndex):
         assert self.entries is not None
         timestamp, relative_offset = last_time_entry(self.entries)
         return timestamp, self.base_offset + relative_offset
+
+
+class AbortedTxn(NamedTuple):
+    """An aborted transaction: its producer, its first offset, the offset of its marker, and the last stable offset when the
+    marker was written."""
+
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset
+    last_stable_offset: Offset
+
+
+class TransactionIndex(AbstractIndex):
+    """The `.txnindex` file, always in memory: aborted transactions by the offset of their marker."""
+
+    __slots__ = ()
+    ENTRY_BYTES = _ABORTED_ENTRY.size
+
+    @classmethod
+    def of_file(cls, base_offset: Offset, data: bytes) -> "TransactionIndex | None":
+        """The index in a file's content; None when it cannot be the segment's."""
+        index = cls(base_offset, len(data) // cls.ENTRY_BYTES)
+        return index if index.load(data) else None
+
+    def _may_be(self, data: bytes) -> bool:
+        before = self.base_offset - 1
+        for version, _producer_id, first_offset, last_offset, _stable in _ABORTED_ENTRY.iter_unpack(data):
+            if version != _ABORTED_VERSION or last_offset <= before or first_offset > last_offset:
+                return False
+            before = last_offset
+        return True
+
+    def append(self, aborted: AbortedTxn) -> None:
+        """Add an entry; markers come in the order of their offsets."""
+        assert self.entries is not None
+        self.entries += _ABORTED_ENTRY.pack(_ABORTED_VERSION, *aborted)
+        self.count += 1
+
+    def truncate_to(self, offset: Offset) -> None:
+        """Drop the entries whose marker is at or above `offset`."""
+        assert self.entries is not None
+        self._truncate(_count_up_to(_ABORTED_ENTRY, self.entries, _MARKER_FIELD, offset - 1))
+
+    def since(self, offset: Offset) -> list[AbortedTxn]:
+        """The transactions whose marker is at or above `offset`."""
+        assert self.entries is not None
+        first = _count_up_to(_ABORTED_ENTRY, self.entries, _MARKER_FIELD, offset - 1)
+        return [
+            AbortedTxn(*entry[1:]) for entry in _ABORTED_ENTRY.iter_unpack(self.entries[first * self.ENTRY_BYTES :])
+        ]
+
+
+_MARKER_FIELD = 3
 
 
 # A thread reads the files itself and searches their bytes, so that it leaves the segment unchanged.

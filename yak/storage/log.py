@@ -21,16 +21,17 @@ from yak.config.log_config import NEVER, LogConfig
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import FilePosition, LeaderEpoch, Offset, TopicPartition
 from yak.ports.disk import Buffer, Disk, FileSlice
+from yak.protocol.control_batch import read_marker
 from yak.protocol.record_batch import (
+    CONTROL_BIT,
     HEADER_BYTES,
-    MAGIC_V2,
     NO_PRODUCER_ID,
     BatchHeader,
-    compute_crc,
     iterate_headers,
     read_header,
 )
 from yak.storage.epoch_cache import EpochCache
+from yak.storage.fetched_batch import check_fetched_batch
 from yak.storage.flush import FlushPlan, LogClose
 from yak.storage.names import (
     DELETED_SUFFIX,
@@ -135,6 +136,7 @@ class Log:
         self.cursors: dict[Offset, tuple[Segment, FilePosition]] | None = None
         """Offset -> where a read ended. Damaged bytes can make it wrong, so no read ends at it."""
         self.read_end: Offset = -1  # the offset after the last result of `read` or `slice`
+        producers.has_transactions |= any(segment.transaction_index is not None for segment in segments)
         self.roll_position = self.roll_offset = self.roll_timestamp = 0
         self._set_roll_limits()
 
@@ -199,7 +201,10 @@ class Log:
         if position > segment.index_due_position:
             self._add_index_entry(last_offset, position)
         if producer_id != NO_PRODUCER_ID:
-            self.producers.update(header, base_offset, last_offset, now_ms)
+            if header.attributes & CONTROL_BIT:
+                self._end_transaction(header, batch, base_offset, now_ms)
+            else:
+                self.producers.update(header, base_offset, last_offset, now_ms)
         tail = self.tail
         if tail is None:
             tail = self.tail = {base_offset: position}
@@ -227,7 +232,9 @@ class Log:
         refusal: str | None = None
         for position, header in iterate_headers(view):
             try:
-                self._check_fetched_batch(view, position, header, expected, epoch, epoch_max)
+                check_fetched_batch(
+                    view, position, header, expected, epoch, epoch_max, may_have_gaps=self.may_have_gaps
+                )
             except ProtocolViolation as error:
                 refusal = str(error)  # not the exception: its traceback would keep this frame, and with it the batches
                 break
@@ -269,7 +276,8 @@ class Log:
             or header.last_offset > self.roll_offset
         ):
             return False
-        self._check_fetched_batch(view, 0, header, header.base_offset, self.epochs.latest, epoch_max)
+        expected, epoch = header.base_offset, self.epochs.latest
+        check_fetched_batch(view, 0, header, expected, epoch, epoch_max, may_have_gaps=self.may_have_gaps)
         if position > segment.index_due_position:
             self._prepare_index_entry()
         try:
@@ -279,26 +287,8 @@ class Log:
         segment.size = end
         self.size_bytes += len(view)
         self.log_end_offset = header.next_offset
-        self._note_batch(header, header.base_offset, position, end, now_ms)
+        self._note_batch(header, view, position, end, now_ms)
         return True
-
-    def _check_fetched_batch(
-        self, data: Buffer, at: int, header: BatchHeader, expected: Offset, epoch: LeaderEpoch, epoch_max: LeaderEpoch
-    ) -> None:
-        if header.magic != MAGIC_V2 or header.last_offset_delta < 0:
-            raise ProtocolViolation(f"the leader sent a batch of message format {header.magic}")
-        if header.base_offset < expected:
-            raise ProtocolViolation(f"the leader sent offset {header.base_offset}, the log end offset is {expected}")
-        if header.base_offset != expected and not self.may_have_gaps:
-            raise ProtocolViolation(f"the leader skipped offsets {expected} to {header.base_offset - 1}")
-        if header.partition_leader_epoch < epoch:
-            raise ProtocolViolation(f"leader epoch {header.partition_leader_epoch} comes after {epoch}")
-        if header.partition_leader_epoch > epoch_max:
-            raise ProtocolViolation(
-                f"leader epoch {header.partition_leader_epoch} is above the leader's own epoch {epoch_max}"
-            )
-        if compute_crc(data, at, header.size_bytes) != header.crc:
-            raise ProtocolViolation(f"the CRC-32C of the batch at offset {header.base_offset} does not match its bytes")
 
     def _must_roll_behind(
         self, run: list[tuple[int, BatchHeader]], end: FilePosition, header: BatchHeader, now_ms: int
@@ -334,17 +324,18 @@ class Log:
             if header.base_offset != next_offset and self.cleaned_offset is None:
                 self.cleaned_offset = self.segments[0].base_offset
             next_offset = header.next_offset
-            self._note_batch(header, header.base_offset, at, at + header.size_bytes, now_ms)
+            batch = view[position : position + header.size_bytes]
+            self._note_batch(header, batch, at, at + header.size_bytes, now_ms)
 
     def _note_batch(
-        self, header: BatchHeader, base_offset: Offset, position: FilePosition, end: FilePosition, now_ms: int
+        self, header: BatchHeader, batch: Buffer, position: FilePosition, end: FilePosition, now_ms: int
     ) -> None:
         """Update indexes, epochs, producers and tail for a batch that is in the active segment at [position, end).
 
         Touches memory only. If the batch gets an index entry, `_prepare_index_entry` was called before it was written.
         """
         segment = self.active
-        last_offset = base_offset + header.last_offset_delta
+        base_offset, last_offset = header.base_offset, header.last_offset
         if not position:
             self._begin_segment(header.max_timestamp)
         if header.partition_leader_epoch > self.epochs.latest:
@@ -353,13 +344,22 @@ class Log:
         if position > segment.index_due_position:
             self._add_index_entry(last_offset, position)
         if header.producer_id != NO_PRODUCER_ID:
-            self.producers.update(header, base_offset, last_offset, now_ms)
+            if header.is_control:
+                self._end_transaction(header, batch, base_offset, now_ms)
+            else:
+                self.producers.update(header, base_offset, last_offset, now_ms)
         tail = self.tail
         if tail is None:
             tail = self.tail = {base_offset: position}
         tail[last_offset + 1] = end
         if len(tail) > _TAIL_MAX:
             self.tail = dict(list(tail.items())[-_TAIL_KEPT:])
+
+    def _end_transaction(self, header: BatchHeader, batch: Buffer, base_offset: Offset, now_ms: int) -> None:
+        """Note the marker that was appended; an aborted transaction gets an entry in the transaction index."""
+        completed = self.producers.update(header, base_offset, base_offset, now_ms, read_marker(batch))
+        if completed is not None and completed.is_aborted:
+            self.active.add_aborted(self.producers.aborted(completed))
 
     def _begin_segment(self, first_timestamp: int) -> None:
         """Note that the active segment got its first batch."""

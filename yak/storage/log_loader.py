@@ -9,7 +9,7 @@ from yak.ids import Offset, TopicPartition
 from yak.ports.disk import Disk
 from yak.storage.checkpoints import BadCheckpoint, parse_epochs, parse_partition_metadata
 from yak.storage.epoch_cache import EpochCache
-from yak.storage.indexes import OffsetIndex, TimeIndex, last_time_entry
+from yak.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex, last_time_entry
 from yak.storage.log import Log
 from yak.storage.names import (
     CLEANED_SUFFIX,
@@ -113,7 +113,7 @@ class LogLoader:
             self._drop_snapshots(snapshots, trusted)
             snapshots = trusted
         if recovered is None and (snapshots or any(segment.size for segment in segments)):
-            self._repair_indexes(segments)
+            self._repair_indexes(segments, snapshots)
             producers.restore(self._disk, self._path, segments, snapshots, end_offset, self._now_ms, looks_back=False)
         log = self._log(topic_id, segments, epochs, producers, snapshots, end_offset)
         log.names_changed = recovered is not None
@@ -217,7 +217,8 @@ class LogLoader:
             return segment
         segment.first_timestamp = UNKNOWN_TIMESTAMP
         if (
-            index_bytes < 0
+            not self._load_transaction_index(segment)
+            or index_bytes < 0
             or time_bytes < 0
             or index_bytes % OffsetIndex.ENTRY_BYTES
             or time_bytes % TimeIndex.ENTRY_BYTES
@@ -233,6 +234,17 @@ class LogLoader:
             segment.time_index = TimeIndex(base, time_bytes // TimeIndex.ENTRY_BYTES, timestamp)
             segment.note_timestamp(timestamp, base + relative_offset)
         return segment
+
+    def _load_transaction_index(self, segment: Segment) -> bool:
+        """Load the aborted transactions; False when the file cannot be the segment's."""
+        if not self._sizes.get(offset_name(segment.base_offset) + TRANSACTION_INDEX_SUFFIX):
+            return True
+        data = self._disk.read_file(segment.path(TRANSACTION_INDEX_SUFFIX))
+        segment.transaction_index = TransactionIndex.of_file(segment.base_offset, data)
+        if segment.transaction_index is None:
+            segment.transaction_index = TransactionIndex(segment.base_offset)
+            return False
+        return True
 
     # ---------------------------------------------------------------------------------------------- valid or not
 
@@ -257,11 +269,14 @@ class LogLoader:
             path = f"{self._path}/{PARTITION_METADATA}"
             raise DamagedLog(path, 0, held.base_offset, "it does not name the topic of these records")
 
-    def _repair_indexes(self, segments: list[Segment]) -> None:
-        """Rebuild index files that are missing or of an impossible size, though the stop was clean."""
-        for segment in segments:
+    def _repair_indexes(self, segments: list[Segment], snapshots: list[Offset]) -> None:
+        """Rebuild index files that are missing or cannot be the segment's, though the stop was clean."""
+        for index, segment in enumerate(segments):
             if segment.size and segment.offset_index.saved_count < 0:
-                trouble = rebuild_indexes(segment, self._config, allows_gaps=self._cleaned_offset is not None)
+                producers, base = ProducerState(), segment.base_offset
+                producers.restore(self._disk, self._path, segments[:index] or segments, snapshots, base, self._now_ms)
+                allows_gaps = self._cleaned_offset is not None
+                trouble = rebuild_indexes(segment, self._config, producers, allows_gaps=allows_gaps)
                 self._warnings.append(f"rebuilt the indexes of segment {segment.base_offset}")
                 if trouble:
                     self._damage.append(trouble)
@@ -276,7 +291,7 @@ class LogLoader:
         # left: the indexes of a segment that rolled right after a flush may not be on the device
         first = max(0, bisect.bisect_left(segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
         base = segments[first].base_offset
-        self._repair_indexes(segments[:first])
+        self._repair_indexes(segments[:first], snapshots)
         trusted = [offset for offset in snapshots if offset <= base]
         producers.restore(self._disk, self._path, segments[: first + 1], trusted, base, self._now_ms)
         epochs.truncate_from_end(base)

@@ -4,6 +4,9 @@ Rules: Kafka's ProducerStateEntry.java and ProducerAppendInfo.java, with the las
 difference: a producer expires by the time when this broker last appended a batch of it, not by its batches' timestamps.
 By those, a producer that writes old timestamps would expire at once.
 
+A transaction of a producer is open in this partition from its first transactional batch to its marker. The first unstable
+offset is where the oldest one begins that is open, or whose marker is not committed yet (Kafka's ProducerStateManager).
+
 The `.snapshot` file has the last batch of each producer as of an offset, byte for byte Kafka's version 1
 (ProducerSnapshot.json): i16 version, u32 CRC-32C of everything after it, i32 count, then 58 bytes per producer.
 """
@@ -11,6 +14,7 @@ The `.snapshot` file has the last batch of each producer as of an offset, byte f
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,9 +25,11 @@ from yak.errors import ErrorCode, PeerError
 from yak.ids import Offset, ProducerId
 from yak.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCERS_PER_PARTITION_MAX
 from yak.ports.disk import Disk
+from yak.protocol.control_batch import EndTransactionMarker
 from yak.protocol.record_batch import NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MAX, BatchHeader
+from yak.storage.indexes import AbortedTxn
 from yak.storage.names import SNAPSHOT_SUFFIX, offset_name
-from yak.storage.reader import DamagedBatch, floor_boundary, headers_within, scan_headers
+from yak.storage.reader import DamagedBatch, floor_boundary, marked_headers_within, scan_headers
 from yak.storage.segment import Segment
 
 _SNAPSHOT_VERSION = 1
@@ -32,6 +38,8 @@ _SNAPSHOT_COUNT = struct.Struct(">i")
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _DROPPED_SHARE = 10
 NO_OFFSET = -1
+EPOCH_BUMP_VERSION = 2
+"""The transaction version from which on each transaction ends with a higher producer epoch (KIP-890)."""
 DEFERRED_PRODUCERS_MAX = 1_000
 """Producers remembered for each partition; beyond it the oldest is dropped."""
 DEFERRED_MS = 5_000
@@ -82,6 +90,16 @@ class ProducerDescription(NamedTuple):
     current_txn_start_offset: Offset
 
 
+class CompletedTxn(NamedTuple):
+    """A transaction with a marker in the log."""
+
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset
+    """The marker's."""
+    is_aborted: bool
+
+
 class _Producer:
     __slots__ = ("batches", "coordinator_epoch", "epoch", "first_seen", "touched_ms", "txn_first_offset")
 
@@ -99,7 +117,17 @@ class _Producer:
 class ProducerState:
     """Producers by id. A partition without idempotent producers takes no memory."""
 
-    __slots__ = ("_limit", "_producers", "_waiting", "is_reading", "unread_before")
+    __slots__ = (
+        "_last_marker_offset",
+        "_limit",
+        "_open",
+        "_producers",
+        "_uncommitted",
+        "_waiting",
+        "has_transactions",
+        "is_reading",
+        "unread_before",
+    )
 
     def __init__(self, limit: int = PRODUCERS_PER_PARTITION_MAX) -> None:
         self._producers: dict[ProducerId, _Producer] | None = None
@@ -110,6 +138,14 @@ class ProducerState:
         """A job is searching them."""
         self._waiting: dict[ProducerId, None] = {}
         """Producers with a batch that is deferred until the search is done."""
+        self.has_transactions = False
+        """Whether there may be transactions in the log, open or ended."""
+        self._open: dict[ProducerId, Offset] = {}
+        """The first offset of each open transaction, in ascending order."""
+        self._uncommitted: deque[CompletedTxn] = deque()
+        """Ended transactions whose marker may be above the high watermark, in the order of the markers."""
+        self._last_marker_offset: Offset = NO_OFFSET
+        """No marker that is reflected here has a higher offset."""
 
     def __len__(self) -> int:
         return len(self._producers) if self._producers else 0
@@ -125,6 +161,11 @@ class ProducerState:
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return None
+        if producer.txn_first_offset != NO_OFFSET and not header.is_transactional:
+            raise PeerError(
+                ErrorCode.invalid_txn_state,
+                f"producer {header.producer_id} has an open transaction, and this batch is not part of it",
+            )
         if header.producer_id in self._waiting:
             # an answer to a later batch now could push the deferred one out of the remembered batches
             raise EarlierUnread
@@ -155,7 +196,46 @@ class ProducerState:
                     ErrorCode.out_of_order_sequence_number,
                     f"producer {header.producer_id} sent sequence {first_sequence}, expected {expected}",
                 )
+        elif first_sequence > 0:
+            # a marker began this epoch
+            raise PeerError(
+                ErrorCode.out_of_order_sequence_number,
+                f"producer {header.producer_id} starts epoch {producer.epoch} with sequence {first_sequence}, not 0",
+            )
         return None
+
+    def check_epoch(self, producer_id: ProducerId, producer_epoch: int) -> None:
+        """Check a coordinator's own batch, which has no sequence. Raises PeerError with INVALID_PRODUCER_EPOCH."""
+        producer = (self._producers or {}).get(producer_id)
+        if producer is not None and producer_epoch < producer.epoch:
+            raise PeerError(
+                ErrorCode.invalid_producer_epoch,
+                f"producer {producer_id} has epoch {producer_epoch}, the current epoch is {producer.epoch}",
+            )
+
+    def check_marker(
+        self, producer_id: ProducerId, producer_epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> None:
+        """Check a marker before the leader appends it (ProducerAppendInfo.checkProducerEpoch, checkCoordinatorEpoch).
+
+        From transaction version 2 on a marker has a higher epoch than its transaction, except when it is repeated. Raises
+        PeerError with INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
+        """
+        producer = (self._producers or {}).get(producer_id)
+        if producer is None:
+            return
+        bumps = transaction_version >= EPOCH_BUMP_VERSION and producer.txn_first_offset != NO_OFFSET
+        if producer_epoch < producer.epoch or (bumps and producer_epoch == producer.epoch):
+            raise PeerError(
+                ErrorCode.invalid_producer_epoch,
+                f"the marker of producer {producer_id} has epoch {producer_epoch}, the current epoch is {producer.epoch}",
+            )
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise PeerError(
+                ErrorCode.transaction_coordinator_fenced,
+                f"the marker of producer {producer_id} has coordinator epoch {coordinator_epoch},"
+                f" the current one is {producer.coordinator_epoch}",
+            )
 
     def last_sequence(self, producer_id: ProducerId, epoch: int) -> int:
         """Last sequence of the producer's newest batch in this epoch; -1 when there is none."""
@@ -178,8 +258,20 @@ class ProducerState:
                 f"{error.message}, which the leader before may have; nothing was written",
             ) from error
 
-    def update(self, header: BatchHeader, base_offset: Offset, last_offset: Offset, now_ms: int) -> None:
-        """Remember a batch that was appended at these offsets (the header's own base offset is ignored)."""
+    def update(
+        self,
+        header: BatchHeader,
+        base_offset: Offset,
+        last_offset: Offset,
+        now_ms: int,
+        marker: EndTransactionMarker | None = None,
+    ) -> CompletedTxn | None:
+        """Remember a batch that was appended at these offsets (the header's own base offset is ignored).
+
+        A control batch comes with its marker, if it has a readable one. Returns the transaction that it ends.
+        """
+        if header.is_control and marker is None:
+            return None
         producers = self._producers
         if producers is None:
             producers = self._producers = {}
@@ -193,15 +285,54 @@ class ProducerState:
             producer.batches.clear()
             producer.first_seen = NO_OFFSET
         producer.touched_ms = now_ms
-        if header.is_control:
-            producer.txn_first_offset = NO_OFFSET
-            return
-        if header.is_transactional and producer.txn_first_offset == NO_OFFSET:
-            producer.txn_first_offset = base_offset
+        if marker is not None:
+            return self._end_transaction(header.producer_id, producer, marker, last_offset)
+        if header.is_transactional:
+            self.has_transactions = True
+            if producer.txn_first_offset == NO_OFFSET:
+                producer.txn_first_offset = self._open[header.producer_id] = base_offset
+        if header.base_sequence == NO_SEQUENCE:
+            # a coordinator's batch: nobody sends it again
+            return None
         batches = producer.batches
         if len(batches) >= PRODUCER_BATCHES_REMEMBERED:
             del batches[0]
         batches.append((header.base_sequence, header.last_sequence, base_offset, last_offset, header.max_timestamp))
+        return None
+
+    def _end_transaction(
+        self, producer_id: ProducerId, producer: _Producer, marker: EndTransactionMarker, offset: Offset
+    ) -> CompletedTxn | None:
+        self.has_transactions = True
+        self._last_marker_offset = offset
+        producer.coordinator_epoch = marker.coordinator_epoch
+        first_offset, producer.txn_first_offset = producer.txn_first_offset, NO_OFFSET
+        if first_offset == NO_OFFSET:
+            return None
+        del self._open[producer_id]
+        completed = CompletedTxn(producer_id, first_offset, offset, not marker.is_commit)
+        self._uncommitted.append(completed)
+        return completed
+
+    def aborted(self, completed: CompletedTxn) -> AbortedTxn:
+        """The entry of an aborted transaction in the transaction index, made when its marker was appended."""
+        first_open = next(iter(self._open.values()), completed.last_offset + 1)
+        return AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, first_open)
+
+    def first_unstable_offset(self, high_watermark: Offset) -> Offset | None:
+        """Where the oldest transaction begins that is open, or whose marker is at or above the high watermark."""
+        self.committed(high_watermark)
+        found = next(iter(self._open.values()), None)
+        for completed in self._uncommitted:
+            if found is None or completed.first_offset < found:
+                found = completed.first_offset
+        return found
+
+    def committed(self, high_watermark: Offset) -> None:
+        """The high watermark moved: markers below it are committed."""
+        uncommitted = self._uncommitted
+        while uncommitted and uncommitted[0].last_offset < high_watermark:
+            uncommitted.popleft()
 
     def remembered_offsets(self) -> frozenset[Offset]:
         """Last offset of each batch by which a repeated one is recognised."""
@@ -226,7 +357,7 @@ class ProducerState:
     def _remember_earlier(self, header: BatchHeader) -> None:
         """Add a batch older than all known ones of its producer, which may retry it; headers come newest first."""
         producer = (self._producers or {}).get(header.producer_id)
-        if producer is None or header.is_control or header.producer_epoch != producer.epoch or not producer.batches:
+        if producer is None or header.producer_epoch != producer.epoch or not producer.batches:
             return
         first = producer.batches[0]
         if header.last_offset >= first[2] or len(producer.batches) >= PRODUCER_BATCHES_REMEMBERED:
@@ -238,9 +369,11 @@ class ProducerState:
 
     def truncate_to(self, end_offset: Offset) -> bool:
         """Forget batches at or above `end_offset`; False when the rest cannot be known without reading the log."""
+        if self._open or end_offset <= self._last_marker_offset:
+            return False
         for producer_id, producer in list((self._producers or {}).items()):
             batches = producer.batches
-            if producer.txn_first_offset != NO_OFFSET or not batches:
+            if not batches:
                 return False
             while batches and batches[-1][3] >= end_offset:
                 batches.pop()
@@ -284,11 +417,15 @@ class ProducerState:
         self._producers = None
         self.unread_before = None
         self._waiting.clear()
+        self._open.clear()
+        self._uncommitted.clear()
+        self._last_marker_offset = NO_OFFSET
 
     def _drop_oldest(self) -> None:
+        """Forget some producers without an open transaction."""
         producers = self._producers
         assert producers is not None
-        idle = sorted(producers, key=lambda producer_id: (producers[producer_id].touched_ms, producer_id))
+        idle = sorted(producers.keys() - self._open.keys(), key=lambda each: (producers[each].touched_ms, each))
         for producer_id in idle[: max(1, len(idle) // _DROPPED_SHARE)]:
             del producers[producer_id]
 
@@ -317,12 +454,19 @@ class ProducerState:
         return entries
 
     def load_snapshot(self, entries: Iterable[ProducerSnapshotEntry], now_ms: int) -> None:
-        """Replace the state by a snapshot's; its producers count as active at `now_ms`."""
-        self._producers = None
-        for entry in entries:
+        """Replace the state by a snapshot's; its producers count as active at `now_ms`.
+
+        The markers before the snapshot count as committed: the coordinator's decision behind them is.
+        """
+        self.clear()
+        for entry in sorted(entries, key=lambda entry: entry.current_txn_first_offset):
             producer = _Producer(entry.producer_epoch, NO_OFFSET, now_ms)
             producer.coordinator_epoch = entry.coordinator_epoch
             producer.txn_first_offset = entry.current_txn_first_offset
+            if producer.txn_first_offset != NO_OFFSET:
+                self._open[entry.producer_id] = producer.txn_first_offset
+            if producer.txn_first_offset != NO_OFFSET or entry.coordinator_epoch >= 0:
+                self.has_transactions = True
             if entry.last_sequence >= 0 and entry.last_offset >= 0:
                 base_offset = entry.last_offset - entry.offset_delta
                 first_sequence = (entry.last_sequence - entry.offset_delta) & SEQUENCE_MAX
@@ -365,6 +509,8 @@ class ProducerState:
             except FileNotFoundError:
                 continue
             self.load_snapshot(entries, now_ms)
+            if self.has_transactions:
+                self._last_marker_offset = offset - 1
             start = max(start, offset)
             if entries and looks_back:
                 self.earlier_read(earlier_batches(segments, start, self._epochs()))
@@ -376,9 +522,9 @@ class ProducerState:
             if following <= start or segment.base_offset >= end_offset or not segment.size:
                 continue
             try:
-                for header in headers_within(segment, start, end_offset, checks=bool(bad_snapshot)):
+                for header, marker in marked_headers_within(segment, start, end_offset, checks=bool(bad_snapshot)):
                     if header.producer_id != NO_PRODUCER_ID and header.base_offset >= start:
-                        self.update(header, header.base_offset, header.last_offset, now_ms)
+                        self.update(header, header.base_offset, header.last_offset, now_ms, marker)
             except DamagedBatch as damaged:
                 if not bad_snapshot:
                     raise
@@ -446,7 +592,9 @@ def earlier_batches(segments: Sequence[Segment], before: Offset, epochs: Mapping
         headers = [header for _, header in scan_headers(segment.open(), start, segment.size)]
         for header in reversed(headers):
             producer_id = header.producer_id
-            if header.base_offset >= before or header.producer_epoch != epochs.get(producer_id) or header.is_control:
+            if header.base_offset >= before or header.producer_epoch != epochs.get(producer_id):
+                continue
+            if header.base_sequence == NO_SEQUENCE:  # a marker, or a coordinator's batch
                 continue
             if counts[producer_id] < PRODUCER_BATCHES_REMEMBERED:
                 counts[producer_id] += 1

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from yak.errors import LogDirectoryFailure
+from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import FilePosition, LeaderEpoch, Offset
 from yak.ports.disk import Buffer, Disk, File, FileSlice
+from yak.protocol.control_batch import EndTransactionMarker, read_marker
 from yak.protocol.record_batch import (
     BATCH_LENGTH_MIN,
     HEADER_BYTES,
@@ -31,6 +32,7 @@ from yak.protocol.record_batch import (
 )
 from yak.protocol.record_walk import walk_records
 from yak.storage.indexes import (
+    AbortedTxn,
     TimeIndex,
     floor_by_offset,
     floor_by_position,
@@ -506,14 +508,20 @@ def scan_headers(file: File, position: FilePosition, limit: FilePosition) -> Ite
         position += at
 
 
-def headers_within(
+def headers_within(segment: Segment, start_offset: Offset, end_offset: Offset) -> Iterator[BatchHeader]:
+    """The headers of `marked_headers_within`."""
+    return (header for header, _marker in marked_headers_within(segment, start_offset, end_offset))
+
+
+def marked_headers_within(
     segment: Segment, start_offset: Offset, end_offset: Offset, *, checks: bool = False
-) -> Iterator[BatchHeader]:
-    """Headers of the batches from `start_offset` on, and of a few before it, up to `end_offset`.
+) -> Iterator[tuple[BatchHeader, EndTransactionMarker | None]]:
+    """Headers, and the markers of control batches, of the batches from `start_offset` on, and of a few before it, up to `end_offset`.
 
     Without a usable index it starts at the segment's first batch. Raises OSError. Raises DamagedBatch after the last
     header if the bytes after it are no batch, so that the caller does not miss producers and epochs there. With
-    `checks` it reads each batch completely, and raises DamagedBatch also for a wrong CRC.
+    `checks` it reads each batch completely, and raises DamagedBatch also for a wrong CRC. It always does so for a control
+    batch.
     """
     try:
         reached = position_of(segment, start_offset, segment.size, cached=False)
@@ -523,12 +531,38 @@ def headers_within(
     for position, header in scan_headers(file, reached, segment.size):
         if header.base_offset >= end_offset:
             return
-        if checks and compute_crc(file.read(header.size_bytes, position)) != header.crc:
-            raise DamagedBatch(file.path, position, "the CRC-32C does not match its bytes")
-        yield header
+        marker: EndTransactionMarker | None = None
+        if checks or header.is_control:
+            batch = file.read(header.size_bytes, position)
+            if compute_crc(batch) != header.crc:
+                raise DamagedBatch(file.path, position, "the CRC-32C does not match its bytes")
+            if header.is_control:
+                marker = _marker_in(file, position, batch)
+        yield header, marker
         reached = position + header.size_bytes
     if reached != segment.size:
         raise DamagedBatch(file.path, reached, "not a valid batch for this position")
+
+
+def _marker_in(file: File, position: FilePosition, batch: bytes) -> EndTransactionMarker | None:
+    try:
+        return read_marker(batch)
+    except ProtocolViolation as error:
+        raise DamagedBatch(file.path, position, str(error)) from error
+
+
+def aborted_transactions(segments: Sequence[Segment], offset: Offset, end_offset: Offset) -> list[AbortedTxn]:
+    """The aborted transactions with records or markers in [offset, end_offset) (UnifiedLog.collectAbortedTransactions)."""
+    found: list[AbortedTxn] = []
+    for segment in segments[max(0, bisect_right(segments, offset, key=_base_offset) - 1) :]:
+        if segment.transaction_index is None:
+            continue
+        for aborted in segment.transaction_index.since(offset):
+            if aborted.first_offset < end_offset:
+                found.append(aborted)
+            if aborted.last_stable_offset >= end_offset:
+                return found
+    return found
 
 
 # ----------------------------------------------------------------------------------- by timestamp (ListOffsets)

@@ -9,8 +9,10 @@ Without another replica such a log is truncated all the same.
 from dataclasses import dataclass, field
 
 from yak.config.log_config import LogConfig
+from yak.errors import ProtocolViolation
 from yak.ids import FilePosition, Offset
 from yak.ports.disk import File
+from yak.protocol.control_batch import EndTransactionMarker, read_marker
 from yak.protocol.record_batch import (
     BATCH_LENGTH_MIN,
     HEADER_BYTES,
@@ -155,7 +157,13 @@ class Recovery:
             else:
                 # a corrupt header may give a timestamp at which retention removes records too early
                 self._take_timestamp(segment, header, position)
-            self._take(segment, header, position)
+            marker: EndTransactionMarker | None = None
+            if header.is_control and not follows_damage:
+                try:
+                    marker = read_marker(chunk[at : at + need])
+                except ProtocolViolation as error:
+                    self.result.damage.append(f"{file.path} at byte {position}, offset {header.base_offset}: {error}")
+            self._take(segment, header, position, marker)
             expected = header.next_offset
             position += need
         return expected, False
@@ -197,14 +205,18 @@ class Recovery:
             segment.first_timestamp = header.max_timestamp
         segment.note_timestamp(header.max_timestamp, header.last_offset)
 
-    def _take(self, segment: Segment, header: BatchHeader, position: FilePosition) -> None:
+    def _take(
+        self, segment: Segment, header: BatchHeader, position: FilePosition, marker: EndTransactionMarker | None
+    ) -> None:
         last_offset = header.last_offset
         if position > segment.index_due_position:
             segment.add_index_entry(last_offset, position, self._config.index_interval_bytes)
         if header.partition_leader_epoch > self._epochs.latest:
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
         if header.producer_id != NO_PRODUCER_ID:
-            self._producers.update(header, header.base_offset, last_offset, self._now_ms)
+            completed = self._producers.update(header, header.base_offset, last_offset, self._now_ms, marker)
+            if completed is not None and completed.is_aborted:
+                segment.add_aborted(self._producers.aborted(completed))
         self.result.batches += 1
 
 
@@ -266,12 +278,12 @@ def _holds_a_batch(data: bytes, after: Offset) -> bool:
     return False
 
 
-def rebuild_indexes(segment: Segment, config: LogConfig, *, allows_gaps: bool = False) -> str:
-    """Rebuild the indexes of a closed segment from its batch headers; returns what is wrong with the file, or "".
+def rebuild_indexes(segment: Segment, config: LogConfig, producers: ProducerState, *, allows_gaps: bool = False) -> str:
+    """Rebuild the indexes of a closed segment from its batches; returns what is wrong with the file, or "".
 
-    Nothing is truncated: the segment is below the recovery point. Raises OSError.
+    `producers` are as of the segment's start. Nothing is truncated: the segment is below the recovery point. Raises OSError.
     """
-    recovery = Recovery(config, EpochCache(), ProducerState(), 2**63 - 1, segment.created_ms, allows_gaps=allows_gaps)
+    recovery = Recovery(config, EpochCache(), producers, 2**63 - 1, segment.created_ms, allows_gaps=allows_gaps)
     size = segment.size
     try:
         recovery.run([segment])

@@ -11,12 +11,13 @@ from yak.config.log_config import LogConfig
 from yak.ids import FilePosition, Offset
 from yak.ports.disk import Disk, DiskFull, File
 from yak.protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, read_header
-from yak.storage.indexes import AbstractIndex, OffsetIndex, TimeIndex
+from yak.storage.indexes import AbortedTxn, AbstractIndex, OffsetIndex, TimeIndex, TransactionIndex
 from yak.storage.names import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offset_name,
 )
 
@@ -47,6 +48,7 @@ class Segment:
         "offset_index",
         "size",
         "time_index",
+        "transaction_index",
     )
 
     def __init__(self, disk: Disk, folder: str, base_offset: Offset, created_ms: int) -> None:
@@ -65,6 +67,8 @@ class Segment:
         """A batch that starts after this position gets an index entry."""
         self.offset_index = OffsetIndex(base_offset)
         self.time_index = TimeIndex(base_offset)
+        self.transaction_index: TransactionIndex | None = None
+        """The aborted transactions that end here; None while there never was one."""
 
     @classmethod
     def create(cls, disk: Disk, folder: str, base_offset: Offset, config: LogConfig, now_ms: int) -> "Segment":
@@ -155,10 +159,18 @@ class Segment:
             if index.entries is None and not index.load(self.disk.read_file(self.path(suffix))):
                 raise IndexUnreadable(self.path(suffix))
 
+    def add_aborted(self, aborted: AbortedTxn) -> None:
+        """Index an aborted transaction whose marker was written here."""
+        if self.transaction_index is None:
+            self.transaction_index = TransactionIndex(self.base_offset)
+        self.transaction_index.append(aborted)
+
     def reset_indexes(self) -> None:
-        """Drop all entries of both indexes before a rebuild."""
+        """Drop the entries of all indexes before a rebuild."""
         self.offset_index.reset()
         self.time_index.reset()
+        if self.transaction_index is not None:
+            self.transaction_index.reset()
 
     def _indexes(self) -> tuple[tuple[AbstractIndex, str], ...]:
         return (self.offset_index, OFFSET_INDEX_SUFFIX), (self.time_index, TIME_INDEX_SUFFIX)
@@ -184,7 +196,7 @@ class Segment:
         self.save_indexes()
 
     def save_indexes(self) -> None:
-        """Write new index entries to both files, without a sync. Raises OSError."""
+        """Write new index entries to the files, without a sync. Raises OSError."""
         for index, suffix in self._indexes():
             if index.entries is None or index.saved_count == index.count:
                 continue
@@ -194,6 +206,15 @@ class Segment:
             else:
                 self.disk.write_file_lazily(path, bytes(index.entries))
             index.saved_count = index.count
+        aborted = self.transaction_index
+        if aborted is not None and aborted.saved_count != aborted.count:
+            assert aborted.entries is not None
+            path = self.path(TRANSACTION_INDEX_SUFFIX)
+            if aborted.count:
+                self.disk.write_file_lazily(path, bytes(aborted.entries))
+            else:
+                self.disk.remove(path)
+            aborted.saved_count = aborted.count
 
     # ------------------------------------------------------------------------------------------------- changes
 
@@ -202,6 +223,8 @@ class Segment:
         self.load_indexes()
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
+        if self.transaction_index is not None:
+            self.transaction_index.truncate_to(offset)
         self.open().truncate(position)
         self.size = position
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last()

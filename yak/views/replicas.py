@@ -108,8 +108,7 @@ def detail(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Row:
         "min_isr": min_isr,
         "is_available": not is_unavailable(info, min_isr),
         "log_start_offset": None if log is None else log.log_start_offset,
-        # without transactions every record below the high watermark is stable
-        "last_stable_offset": found["high_watermark"],
+        "last_stable_offset": None if partition is None or not leads else partition.last_stable_offset,
         "size_bytes": None if log is None else log.size_bytes,
         "segments": None if log is None else len(log.segments),
         "recovery_point": None if log is None else log.recovery_point,

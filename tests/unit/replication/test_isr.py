@@ -16,6 +16,7 @@ from yak.replication.replica import Replica
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.store_line import STORE
 from yak.storage.epoch_cache import EpochCache
+from yak.storage.producer_state import ProducerState
 
 ME, NODES = 1, (1, 2, 3)
 LAG_MS = 10_000
@@ -29,6 +30,7 @@ def fake_log(end: int = 0, **config: int) -> SimpleNamespace:
         recovery_point=0,
         assign_epoch=lambda epoch: None,
         epochs=EpochCache(),
+        producers=ProducerState(),
     )
 
 

@@ -10,6 +10,7 @@ from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
 from yak.replication.partition import Partition
 from yak.storage.epoch_cache import EpochCache
+from yak.storage.producer_state import ProducerState
 
 
 def make(*, flush_messages: int = 2**63 - 1) -> Partition:
@@ -20,6 +21,7 @@ def make(*, flush_messages: int = 2**63 - 1) -> Partition:
         recovery_point=0,
         assign_epoch=lambda epoch: None,
         epochs=EpochCache(),
+        producers=ProducerState(),
     )
     return Partition(TopicPartition("t", 0), uuid.UUID(int=1), log)  # type: ignore[arg-type]
 

@@ -58,6 +58,7 @@ from yak.broker.apis import (
     unregister_broker,
     update_features,
     user_scram_credentials,
+    write_txn_markers,
 )
 from yak.broker.call import Api, ApiTable
 
@@ -81,6 +82,7 @@ APIS: tuple[ModuleType | Api, ...] = (
     delete_topics,
     delete_records,
     init_producer_id,
+    write_txn_markers,
     offset_for_leader_epoch,
     *acls.APIS,
     describe_configs,

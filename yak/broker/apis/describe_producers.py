@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 61, "DescribeProducers", range(1)
-ABSENT = ("transactions: the start offset of one is always -1",)
+ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -52,7 +52,7 @@ def _producers(broker: Broker, topic: str, index: int) -> Fields:
                 "last_sequence": producer.last_sequence,
                 "last_timestamp": producer.last_timestamp,
                 "coordinator_epoch": producer.coordinator_epoch,
-                "current_txn_start_offset": -1,
+                "current_txn_start_offset": producer.current_txn_start_offset,
             }
             for producer in partition.log.producers.describe()
         ]

@@ -6,7 +6,8 @@ v2: isolation level. v4: leader epochs. v6: flexible. v7: max timestamp (-3). v8
 By timestamp: the first record at or after it, with that record's own timestamp; -1 and -1 if there is none
 (Kafka's UnifiedLog.fetchOffsetByTimestamp). The search reads batches from the disk, so it runs in a job.
 
-The replica id decides which records are visible. -1, a client: committed ones. A broker id, a follower: the whole log.
+The replica id decides which records are visible. -1, a client: committed ones, with read_committed those below the last
+stable offset. A broker id, a follower: the whole log.
 -2, a debugging consumer: the whole log of any replica, leader or not. A new leader does not know at once how far its
 predecessor committed; until it does, a client gets OFFSET_NOT_AVAILABLE instead of too low an end (KIP-207).
 """
@@ -17,6 +18,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
+from yak.broker.fetches import READ_COMMITTED
 from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.ids import Offset, TopicPartition
@@ -121,7 +123,10 @@ def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked:
 
 def _end(call: Call, partition: Partition) -> Offset:
     """The end offset that the requester may see."""
-    return partition.high_watermark if call.request.replica_id == _CLIENT else partition.log_end_offset
+    if call.request.replica_id != _CLIENT:
+        return partition.log_end_offset
+    is_read_committed = getattr(call.request, "isolation_level", 0) == READ_COMMITTED
+    return partition.last_stable_offset if is_read_committed else partition.high_watermark
 
 
 def _check_end(call: Call, partition: Partition) -> None:

@@ -10,8 +10,8 @@ from yak.protocol.record_batch import read_header
 from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.partition import Partition
 from yak.sim.mutants.mutant import Mutant, Swaps
+from yak.storage import fetched_batch
 from yak.storage import log as storage_log
-from yak.storage.log import Log
 from yak.storage.recovery import Recovery
 
 
@@ -42,10 +42,10 @@ def _cut_what_is_damaged(swaps: Swaps) -> None:
 
 
 def _follower_takes_any_offset(swaps: Swaps) -> None:
-    check, may_follow = Log._check_fetched_batch, Partition.may_follow  # noqa: SLF001
+    check, may_follow = fetched_batch.check_fetched_batch, Partition.may_follow
 
-    def checked(self: Log, view: Any, position: int, header: Any, _expected: int, *rest: Any) -> None:
-        check(self, view, position, header, header.base_offset, *rest)
+    def checked(view: Any, position: int, header: Any, _expected: int, *rest: Any, may_have_gaps: bool) -> None:
+        check(view, position, header, header.base_offset, *rest, may_have_gaps=may_have_gaps)
 
     def follows(*arguments: Any) -> bool:
         try:
@@ -53,7 +53,7 @@ def _follower_takes_any_offset(swaps: Swaps) -> None:
         except ProtocolViolation:
             return True
 
-    swaps.put(Log, "_check_fetched_batch", checked)
+    swaps.put(storage_log, "check_fetched_batch", checked)
     swaps.put(Partition, "may_follow", follows)
 
 

@@ -5,6 +5,7 @@ import errno
 import pytest
 
 from tests.unit.storage.compaction.rounds import MAP_BYTES, batches, compact, pieces, put, records
+from yak.protocol.record_batch import TRANSACTIONAL_BIT
 from yak.storage.compaction import Compaction, CompactionDiscard, NoRoom, Uncleanable, Unreadable, cleanable
 
 DAY = 86_400_000
@@ -83,9 +84,8 @@ def test_a_leader_epoch_that_is_not_the_logs_is_not_written_down(bench, is_dirty
     assert {header.partition_leader_epoch for header in batches(bench)} == {0, 3}
 
 
-@pytest.mark.parametrize("attributes", [0x10, 0x30])
-def test_a_log_with_transactions_is_left_alone(bench, attributes):
-    put(bench, [(b"a", b"1")], attributes=attributes, producer_id=1, producer_epoch=0, sequence=0)
+def test_a_log_with_transactions_is_left_alone(bench):
+    put(bench, [(b"a", b"1")], attributes=TRANSACTIONAL_BIT, producer_id=1, producer_epoch=0, sequence=0)
     put(bench, [(b"a", b"2")])
     bench.log.roll(0)
     before = bench.read_all()

@@ -1,0 +1,289 @@
+"""Transactions in a log under appends, markers, rolls, truncations, deletes, stops and power losses, against a list."""
+
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from tests.unit.storage.conftest import write_checkpoint
+from yak.errors import ErrorCode, PeerError
+from yak.protocol.control_batch import EndTransactionMarker, build_marker, read_marker
+from yak.protocol.record_batch import TRANSACTIONAL_BIT, read_header
+from yak.storage.indexes import AbortedTxn, TransactionIndex
+from yak.storage.reader import aborted_transactions
+
+PRODUCERS = (1, 2, 3)
+
+
+def write(
+    bench: Any, producer_id: int, sequence: int, *, epoch: int = 0, count: int = 1, transactional: bool = True
+) -> int:
+    """Append records of a producer, after the checks of a leader."""
+    batch = bench.build(
+        [b"x" * 20] * count,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        sequence=sequence,
+        attributes=TRANSACTIONAL_BIT if transactional else 0,
+    )
+    header = read_header(batch)
+    assert bench.log.producers.check(header) is None
+    return bench.log.append(header, batch, 0, 0)
+
+
+def end(bench: Any, producer_id: int, *, commit: bool, epoch: int = 0, coordinator_epoch: int = 0) -> int:
+    """Append a marker."""
+    batch = build_marker(producer_id, epoch, EndTransactionMarker(commit, coordinator_epoch), 1000)
+    return bench.log.append(read_header(batch), batch, 0, 0)
+
+
+class Written(NamedTuple):
+    """One batch of the model: `commit` is None for data."""
+
+    base: int
+    last: int
+    producer_id: int
+    sequence: int
+    commit: bool | None
+
+
+class TransactionMachine(RuleBasedStateMachine):
+    """`model` is every batch that must be in the log."""
+
+    make_bench: Any = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bench = self.make_bench(segment_bytes=700, index_interval_bytes=120, segment_ms=10**9)
+        self.model: list[Written] = []
+        self.flushed = 0
+        self.start = 0
+
+    @property
+    def log(self) -> Any:
+        return self.bench.log
+
+    def next_sequence(self, producer_id: int) -> int:
+        for each in reversed(self.model):
+            if each.producer_id == producer_id and each.commit is None:
+                return each.sequence + each.last - each.base + 1
+        return 0
+
+    @rule(producer_id=st.sampled_from(PRODUCERS), count=st.integers(1, 3))
+    def send(self, producer_id: int, count: int) -> None:
+        sequence = self.next_sequence(producer_id)
+        base = write(self.bench, producer_id, sequence, count=count)
+        self.model.append(Written(base, base + count - 1, producer_id, sequence, None))
+
+    @rule(producer_id=st.sampled_from(PRODUCERS), commit=st.booleans())
+    def finish(self, producer_id: int, commit: bool) -> None:
+        offset = end(self.bench, producer_id, commit=commit)
+        self.model.append(Written(offset, offset, producer_id, -1, commit))
+
+    @rule()
+    def roll(self) -> None:
+        self.log.roll(0)
+
+    @rule()
+    def flush(self) -> None:
+        self.bench.flush()
+        self.flushed = self.log.log_end_offset
+
+    @precondition(lambda self: self.model)
+    @rule(share=st.floats(0, 1))
+    def truncate(self, share: float) -> None:
+        offset = self.start + int((self.log.log_end_offset - self.start) * share)
+        self.bench.truncate(offset)
+        self.model = [each for each in self.model if each.last < offset]
+        self.flushed = min(self.flushed, self.log.log_end_offset)
+
+    @rule(clean=st.booleans())
+    def restart(self, clean: bool) -> None:
+        self.bench.reopen(clean=clean, checkpoint=False)
+        if clean:
+            self.flushed = self.log.log_end_offset
+
+    @rule(seed=st.integers(0, 2**16))
+    def lose_power(self, seed: int) -> None:
+        self.bench.random_source = type(self.bench.random_source)(seed)
+        self.bench.reopen(crash=True, checkpoint=False)
+        assert self.flushed <= self.log.log_end_offset
+        assert not [event for event in self.bench.store.report.events if event.level == "error"]
+        self.model = [each for each in self.model if each.last < self.log.log_end_offset]
+
+    @rule()
+    def write_checkpoint(self) -> None:
+        write_checkpoint(self.bench.store)
+
+    def expected(self) -> tuple[dict[int, int], list[AbortedTxn]]:
+        """The first offsets of the open transactions, and the aborted ones."""
+        opened: dict[int, int] = {}
+        aborted = []
+        for each in self.model:
+            if each.commit is None:
+                opened.setdefault(each.producer_id, each.base)
+                continue
+            first = opened.pop(each.producer_id, None)
+            if first is not None and not each.commit:
+                stable = min(opened.values(), default=each.base + 1)
+                aborted.append(AbortedTxn(each.producer_id, first, each.base, stable))
+        return opened, aborted
+
+    @invariant()
+    def open_and_aborted_transactions_are_those_of_the_batches(self) -> None:
+        opened, aborted = self.expected()
+        end_offset = self.log.log_end_offset
+        described = {each.producer_id: each.current_txn_start_offset for each in self.log.producers.describe()}
+        assert {producer: first for producer, first in described.items() if first >= 0} == opened
+        assert self.log.producers.first_unstable_offset(end_offset) == min(opened.values(), default=None)
+        assert aborted_transactions(self.log.segments, 0, end_offset) == aborted
+
+    @invariant()
+    def a_reader_learns_of_every_aborted_transaction_in_its_range(self) -> None:
+        _opened, aborted = self.expected()
+        end_offset = self.log.log_end_offset
+        for start in range(0, end_offset, 3):
+            for stop in (start + 1, (start + end_offset) // 2 + 1, end_offset):
+                found = aborted_transactions(self.log.segments, start, stop)
+                needed = [each for each in aborted if each.last_offset >= start and each.first_offset < stop]
+                assert found == needed
+
+
+@pytest.mark.timeout(60)
+def test_transactions_survive_whatever_happens_to_the_log(make_bench):
+    class Machine(TransactionMachine):
+        pass
+
+    Machine.make_bench = staticmethod(make_bench)
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
+
+
+def test_a_marker_is_what_kafka_writes():
+    batch = build_marker(9, 3, EndTransactionMarker(True, 7), 1000)
+    header = read_header(batch)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 3, -1)
+    assert header.is_control
+    assert header.is_transactional
+    # the record: length, attributes, two deltas, key of 4 bytes, value of 6 bytes, no headers
+    assert batch[61:] == bytes([32, 0, 0, 0, 8, 0, 0, 0, 1, 12, 0, 0, 0, 0, 0, 7, 0])
+    assert read_marker(batch) == EndTransactionMarker(True, 7)
+
+
+def test_the_first_unstable_offset_waits_for_the_markers_commit(make_bench):
+    bench = make_bench()
+    write(bench, 1, 0)
+    write(bench, 2, 0)
+    producers = bench.log.producers
+    assert producers.first_unstable_offset(2) == 0
+    end(bench, 1, commit=True)
+    assert producers.first_unstable_offset(2) == 0, "the marker at offset 2 is not committed"
+    assert producers.first_unstable_offset(3) == 1
+    end(bench, 2, commit=False)
+    assert producers.first_unstable_offset(4) is None
+
+
+def test_records_outside_of_an_open_transaction_are_refused(make_bench):
+    bench = make_bench()
+    write(bench, 1, 0)
+    with pytest.raises(PeerError) as refused:
+        write(bench, 1, 1, transactional=False)
+    assert refused.value.error_code == ErrorCode.invalid_txn_state
+    end(bench, 1, commit=True)
+    write(bench, 1, 1, transactional=False)
+
+
+def test_a_marker_with_a_higher_epoch_begins_a_new_sequence(make_bench):
+    bench = make_bench()
+    write(bench, 1, 0)
+    end(bench, 1, commit=True, epoch=1)
+    for epoch, sequence, code in (
+        (0, 1, ErrorCode.invalid_producer_epoch),
+        (1, 1, ErrorCode.out_of_order_sequence_number),
+    ):
+        with pytest.raises(PeerError) as refused:
+            write(bench, 1, sequence, epoch=epoch)
+        assert refused.value.error_code == code
+    write(bench, 1, 0, epoch=1)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "coordinator_epoch", "version", "code"),
+    [
+        (2, 5, 1, None),
+        (3, 5, 2, None),
+        (1, 5, 1, ErrorCode.invalid_producer_epoch),
+        (2, 5, 2, ErrorCode.invalid_producer_epoch),
+        (3, 4, 2, ErrorCode.transaction_coordinator_fenced),
+    ],
+)
+def test_zombies_write_no_markers(make_bench, epoch, coordinator_epoch, version, code):
+    bench = make_bench()
+    write(bench, 1, 0, epoch=2)
+    end(bench, 1, commit=True, epoch=2, coordinator_epoch=5)
+    write(bench, 1, 1, epoch=2)
+    check = bench.log.producers.check_marker
+    if code is None:
+        check(1, epoch, coordinator_epoch, version)
+        return
+    with pytest.raises(PeerError) as refused:
+        check(1, epoch, coordinator_epoch, version)
+    assert refused.value.error_code == code
+
+
+def test_a_repeated_marker_of_version_2_is_let_pass(make_bench):
+    bench = make_bench()
+    write(bench, 1, 0)
+    end(bench, 1, commit=True, epoch=1)
+    bench.log.producers.check_marker(1, 1, 0, 2)
+    end(bench, 1, commit=True, epoch=1)
+    assert bench.log.producers.first_unstable_offset(3) is None
+
+
+def test_producers_with_an_open_transaction_are_never_forgotten(make_bench):
+    bench = make_bench()
+    write(bench, 1, 0)
+    write(bench, 2, 0)
+    end(bench, 2, commit=True)
+    assert bench.log.producers.expire(10**9, 1) == 1
+    assert [each.producer_id for each in bench.log.producers.describe()] == [1]
+
+
+def test_a_transaction_index_that_cannot_be_is_built_again(make_bench):
+    bench = make_bench(segment_bytes=300)
+    write(bench, 1, 0, count=5)
+    bench.log.roll(0)
+    write(bench, 2, 0)
+    end(bench, 1, commit=False)
+    bench.log.roll(0)
+    write(bench, 3, 0)
+    before = aborted_transactions(bench.log.segments, 0, 99)
+    assert before == [AbortedTxn(1, 0, 6, 5)]
+    name = next(name for name in bench.files() if name.endswith(".txnindex"))
+    good = bench.content(name)
+    for wrong in (good[:-1], good[:2] + good[10:] + good[2:10], good + good):
+        bench.reopen(clean=True)
+        bench.disk.write_file(f"/data/{bench.partition}/{name}", wrong)
+        bench.reopen(clean=True)
+        bench.reopen(clean=True)
+        assert aborted_transactions(bench.log.segments, 0, 99) == before
+        assert bench.content(name) == good
+
+
+def test_an_index_holds_what_kafka_writes():
+    index = TransactionIndex(10)
+    index.append(AbortedTxn(1, 8, 12, 13))
+    index.append(AbortedTxn(2, 11, 20, 15))
+    assert bytes(index.entries)[:34].hex() == "0000" + "".join(f"{number:016x}" for number in (1, 8, 12, 13))
+    again = TransactionIndex.of_file(10, bytes(index.entries))
+    assert again is not None
+    assert again.since(13) == [AbortedTxn(2, 11, 20, 15)]
+    again.truncate_to(20)
+    assert again.since(0) == [AbortedTxn(1, 8, 12, 13)]
+    assert TransactionIndex.of_file(13, bytes(index.entries)) is None

@@ -1,0 +1,95 @@
+"""WriteTxnMarkers (key 27, v1-2): a transaction coordinator ends transactions in partitions that this broker leads.
+
+v2: the transaction version (KIP-890). `kafka-transactions.sh abort` sends it too. The answer waits until every marker is
+committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
+from yak.errors import ErrorCode
+from yak.ids import TopicPartition
+from yak.limits import SLICE_ELEMENTS
+from yak.partitions.transaction_markers import TxnMarker
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+KEY, NAME, VERSIONS = 27, "WriteTxnMarkers", range(1, 3)
+ABSENT: tuple[str, ...] = ()
+
+_TIMEOUT_MS = 30_000
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Append each marker, and wait for their commit."""
+    return at_once(slices(broker, call))
+
+
+def slices(broker: Broker, call: Call) -> Slices:
+    """Append the markers in slices, then wait for all of them."""
+    markers: list[Fields] = []
+    waiting = DelayedWriteTxnMarkers(broker, call, {"markers": markers})
+    passed = 0
+    for asked in call.request.markers:
+        topics: list[Fields] = []
+        markers.append({"producer_id": asked.producer_id, "topics": topics})
+        marker = TxnMarker(
+            asked.producer_id,
+            asked.producer_epoch,
+            asked.coordinator_epoch,
+            asked.transaction_result,
+            getattr(asked, "transaction_version", 0),
+        )
+        for topic in asked.topics:
+            answers: list[Fields] = []
+            topics.append({"name": topic.name, "partitions": answers})
+            for index in topic.partition_indexes:
+                answer: Fields = {"partition_index": index, "error_code": ErrorCode.request_timed_out}
+                answers.append(answer)
+                broker.transaction_markers.write(TopicPartition(topic.name, index), marker, waiting.expect(answer))
+                passed += 1
+                if passed % SLICE_ELEMENTS == 0:
+                    yield
+    return waiting.outcome()
+
+
+class DelayedWriteTxnMarkers(DelayedOperation):
+    """A delayed WriteTxnMarkers: each answer is REQUEST_TIMED_OUT until its marker is committed or refused."""
+
+    __slots__ = ("_broker", "_fields", "_missing")
+
+    def __init__(self, broker: Broker, call: Call, fields: Fields) -> None:
+        super().__init__(call, _TIMEOUT_MS)
+        self._broker, self._fields, self._missing = broker, fields, 0
+
+    def expect(self, answer: Fields) -> Callable[[ErrorCode], None]:
+        """A callback for the end of one marker."""
+        self._missing += 1
+
+        def ended(error_code: ErrorCode) -> None:
+            answer["error_code"] = error_code
+            self._missing -= 1
+            if not self._missing:
+                self._broker.purgatory.complete(self)
+
+        return ended
+
+    def outcome(self) -> Outcome:
+        """The answer, or this operation while a marker is missing."""
+        return Later(self) if self._missing else Now(self._fields)
+
+    def is_done(self) -> bool:
+        """Whether every marker is committed or refused."""
+        return not self._missing
+
+    def answer(self) -> Outcome:
+        """All markers."""
+        return Now(self._fields)
+
+    def on_expiration(self) -> Outcome:
+        """All markers; those that are not committed yet are sent again."""
+        return Now(self._fields)
