@@ -150,6 +150,7 @@ class Broker:
             self.context, self.leader_of, self.leader_appends, self.coordinator_partitions.when_acknowledged
         )
         self.group_coordinator = GroupCoordinator(self.context, self.coordinator_partitions, parts.rng.uuid4)
+        self.transaction_markers.listeners.append(self.group_coordinator.transaction_ended)
         self._listeners = self._partition_listeners()
         self.local_replicas.open_all()
         self.offline_replicas.ask()

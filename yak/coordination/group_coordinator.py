@@ -24,8 +24,9 @@ from yak.groups.group import Group
 from yak.groups.offsets import OFFSETS_TOPIC, Committed, offset_record
 from yak.groups.record import Record
 from yak.groups.shard import Shard
-from yak.ids import Offset, ProducerId
+from yak.ids import Offset
 from yak.limits import GROUP_STRING_BYTES_MAX
+from yak.partitions.transaction_markers import TxnMarker
 from yak.replication.partition import Partition
 
 GroupsPartition: TypeAlias = Coordinated[Shard]
@@ -103,16 +104,17 @@ class GroupCoordinator:
                 took_ms=now_ms - coordinated.started_ms,
             )
 
-    def transaction_ended(self, partition: Partition, producer_id: ProducerId, *, is_commit: bool) -> None:
+    @changes_state
+    def transaction_ended(self, partition: Partition, marker: TxnMarker) -> None:
         """Commit or drop the offsets of a producer's transaction: its marker was appended to this partition."""
         coordinated = self.runtime.coordinated.get(partition.topic_partition.partition)
         if coordinated is None or coordinated.partition is not partition:
             return
         if coordinated.is_loading:
             # the loader ends where the log ended when it began
-            coordinated.shard.late_markers.append((producer_id, is_commit))
+            coordinated.shard.late_markers.append((marker.producer_id, marker.is_commit))
             return
-        for group in coordinated.shard.end_transaction(producer_id, is_commit=is_commit):
+        for group in coordinated.shard.end_transaction(marker.producer_id, is_commit=marker.is_commit):
             group.uncommitted_end = partition.log_end_offset
             coordinated.shard.drop_if_void(group)
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from yak.core.context import Context
 from yak.errors import LogDirectoryFailure
 from yak.ids import Offset, ProducerId
+from yak.protocol.control_batch import read_marker
 from yak.protocol.record_batch import Buffer, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.replication.partition import Partition
@@ -20,8 +21,6 @@ from yak.storage.reader import DamagedBatch, ReadPlan
 CHUNK_BYTES: Final = 128 * 1024
 RECORDS_A_SLICE: Final = 400
 RETRY_MS: Final = 1_000
-_ABORT, _COMMIT = b"\0\0\0\0", b"\0\0\0\1"
-"""The keys of the markers that end a transaction: version and type (ControlRecordType.java)."""
 
 
 class Shard(Protocol):
@@ -133,15 +132,17 @@ class CoordinatorLoader:
             return
         shard = self._shard
         for position, header in iterate_headers(data):
-            producer_id = header.producer_id if header.is_transactional else None
-            for record in walk_records(memoryview(data)[position : position + header.size_bytes]):
-                if not header.is_control:
-                    shard.gather(record.key, record.value, record.offset, producer_id)
-                elif record.key in (_ABORT, _COMMIT):
-                    shard.gather_marker(header.producer_id, is_commit=record.key == _COMMIT)
-            if not header.is_control:
-                self._records += header.records_count
+            batch = memoryview(data)[position : position + header.size_bytes]
             self._offset = header.next_offset
+            if header.is_control:
+                marker = read_marker(batch)
+                if marker is not None:
+                    shard.gather_marker(header.producer_id, is_commit=marker.is_commit)
+                continue
+            producer_id = header.producer_id if header.is_transactional else None
+            for record in walk_records(batch):
+                shard.gather(record.key, record.value, record.offset, producer_id)
+            self._records += header.records_count
 
     def _restore(self) -> None:
         assert self._restoring is not None

@@ -1,0 +1,284 @@
+"""TxnOffsetCommit: offsets in transactions, and what every other request makes of those that are pending."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.unit.broker.groups_rig import FETCH, GroupsRig
+from tests.unit.broker.test_consumer_groups import beat
+from yak.coordination.loader import CoordinatorLoader
+from yak.core.placement import partition_of
+from yak.groups.offsets import OFFSETS_TOPIC
+
+NONE = ErrorCode.none
+UNSTABLE = ErrorCode.unstable_offset_commit
+WRITE_MARKERS, TXN_COMMIT = 27, 28
+P, Q = 4000, 4001
+
+
+class TransactionsRig(GroupsRig):
+    """Commits offsets in transactions of the producers P and Q, and ends them as a transaction coordinator does."""
+
+    def txn_commit(
+        self,
+        offsets: dict[tuple[str, int], int],
+        group: str = "g",
+        *,
+        producer: int = P,
+        epoch: int = 0,
+        version: int = 3,
+        metadata: str | None = "",
+        **member: Any,
+    ) -> dict[tuple[str, int], ErrorCode]:
+        """TxnOffsetCommit: the code of each partition."""
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for (topic, partition), offset in offsets.items():
+            one = {"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata}
+            if version >= 2:
+                one["committed_leader_epoch"] = 5
+            topics.setdefault(topic, []).append(one)
+        answer = self.ask(
+            TXN_COMMIT,
+            version,
+            transactional_id="t",
+            group_id=group,
+            producer_id=producer,
+            producer_epoch=epoch,
+            topics=[{"name": name, "partitions": each} for name, each in topics.items()],
+            **member,
+        )
+        return {(t.name, p.partition_index): ErrorCode(p.error_code) for t in answer.topics for p in t.partitions}
+
+    def code(self, group: str = "g", **member: Any) -> ErrorCode:
+        """The code of a TxnOffsetCommit of one partition."""
+        return self.txn_commit({("orders", 0): 1}, group, **member)["orders", 0]
+
+    def end(self, producer: int = P, *, is_commit: bool = True, group: str = "g") -> None:
+        """Write the marker that ends the producer's transaction in the group's partition."""
+        marker = {
+            "producer_id": producer,
+            "producer_epoch": 0,
+            "transaction_result": is_commit,
+            "topics": [{"name": OFFSETS_TOPIC, "partition_indexes": [self.partition_of(group)]}],
+            "coordinator_epoch": 0,
+        }
+        (answer,) = self.ask(WRITE_MARKERS, 1, markers=[marker]).markers
+        assert [p.error_code for t in answer.topics for p in t.partitions] == [NONE]
+
+    def partition_of(self, group: str) -> int:
+        return partition_of(group, len(self.node.broker.image.topics[OFFSETS_TOPIC].partitions))
+
+    def stable(self, *partitions: int, group: str = "g") -> list[int | ErrorCode]:
+        """OffsetFetch with require_stable: the offset of each partition, or its error."""
+        (found,) = self.fetch_groups((group, {"orders": list(partitions)}))
+        assert found.error_code == NONE
+        return [ErrorCode(p.error_code) if p.error_code else p.committed_offset for p in found.topics[0].partitions]
+
+    def unstable(self, *partitions: int, group: str = "g") -> list[int]:
+        """OffsetFetch without require_stable."""
+        asked = {"group_id": group, "topics": [{"name": "orders", "partition_indexes": list(partitions)}]}
+        (found,) = self.ask(FETCH, 8, groups=[asked], require_stable=False).groups
+        return [each.committed_offset for each in found.topics[0].partitions]
+
+    def restart_groups(self) -> None:
+        self.restart()
+        self.begin_groups()
+
+
+@pytest.fixture
+def rig() -> TransactionsRig:
+    return TransactionsRig()
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_offsets_count_when_the_transaction_commits_in_every_version(rig: TransactionsRig, version: int) -> None:
+    rig.commit({("orders", 0): 3})
+    assert rig.txn_commit({("orders", 0): 7, ("orders", 1): 8}, version=version) == {
+        ("orders", 0): NONE,
+        ("orders", 1): NONE,
+    }
+    assert rig.unstable(0, 1, 2) == [3, -1, -1]
+    assert rig.stable(0, 1, 2) == [UNSTABLE, UNSTABLE, -1]
+    rig.end()
+    assert rig.stable(0, 1, 2) == [7, 8, -1]
+    (found,) = rig.fetch_groups(("g", {"orders": [0]}))
+    assert found.topics[0].partitions[0].committed_leader_epoch == (5 if version >= 2 else -1)
+
+
+def test_offsets_of_an_aborted_transaction_are_dropped(rig: TransactionsRig) -> None:
+    rig.commit({("orders", 0): 3})
+    rig.txn_commit({("orders", 0): 7, ("orders", 1): 8})
+    rig.end(is_commit=False)
+    assert rig.stable(0, 1) == [3, -1]
+
+
+def test_fetch_of_all_offsets_lists_committed_ones_and_marks_the_unstable(rig: TransactionsRig) -> None:
+    rig.commit({("orders", 0): 3, ("orders", 3): 4})
+    rig.txn_commit({("orders", 0): 7, ("orders", 1): 8})
+    (found,) = rig.fetch_groups(("g", None))
+    assert [(p.partition_index, p.committed_offset, p.error_code) for p in found.topics[0].partitions] == [
+        (0, -1, UNSTABLE),
+        (3, 4, 0),
+    ]
+
+
+def test_transactions_of_two_producers_end_apart_and_the_later_record_wins(rig: TransactionsRig) -> None:
+    rig.txn_commit({("orders", 0): 1}, producer=P)
+    rig.txn_commit({("orders", 0): 2, ("orders", 1): 2}, producer=Q)
+    rig.end(Q)
+    assert rig.stable(0, 1) == [UNSTABLE, 2]
+    rig.end(P)
+    assert rig.stable(0, 1) == [2, 2]
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_restart_in_a_transaction_keeps_the_pending_offsets(rig: TransactionsRig, is_commit: bool) -> None:
+    rig.commit({("orders", 0): 3})
+    rig.txn_commit({("orders", 0): 7, ("orders", 1): 8})
+    rig.txn_commit({("orders", 2): 9}, producer=Q)
+    rig.commit({("orders", 1): 5})
+    rig.end(Q)
+    rig.restart_groups()
+    assert rig.stable(0, 1, 2) == [UNSTABLE, UNSTABLE, 9]
+    assert rig.unstable(0, 1) == [3, 5]
+    rig.end(is_commit=is_commit)
+    expected = [7 if is_commit else 3, 5, 9]
+    assert rig.stable(0, 1, 2) == expected
+    rig.restart_groups()
+    assert rig.stable(0, 1, 2) == expected
+
+
+def test_marker_during_loading_counts_after_it(rig: TransactionsRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.txn_commit({("orders", 0): 7})
+    rig.txn_commit({("orders", 1): 8}, producer=Q)
+    go_on = CoordinatorLoader.go_on
+    with monkeypatch.context() as patch:
+
+        def go_on_later(self: CoordinatorLoader) -> None:
+            self._context.timers.arm(self, self._context.clock.now_ms + 5_000, lambda: go_on(self))
+
+        patch.setattr(CoordinatorLoader, "go_on", go_on_later)
+        rig.restart()
+        rig.run_for(500)
+        assert rig.code() == ErrorCode.coordinator_load_in_progress
+        assert rig.code(version=1) == ErrorCode.coordinator_not_available
+        rig.end(P)
+        rig.end(Q, is_commit=False)
+    rig.begin_groups()
+    assert rig.stable(0, 1) == [7, -1]
+    for coordinated in rig.node.broker.group_coordinator.runtime.coordinated.values():
+        assert coordinated.shard.transactions == {}
+        assert coordinated.shard.late_markers == []
+
+
+def test_errors_of_partitions(rig: TransactionsRig) -> None:
+    unknown = ErrorCode.unknown_topic_or_partition
+    asked = {("orders", 0): 1, ("orders", 9): 1, ("nothing", 0): 1}
+    assert rig.txn_commit(asked) == {("orders", 0): NONE, ("orders", 9): unknown, ("nothing", 0): unknown}
+    assert rig.txn_commit({("nothing", 0): 1}, "") == {("nothing", 0): unknown}
+    assert rig.code("") == ErrorCode.invalid_group_id
+    assert rig.code(metadata="m" * 4097) == ErrorCode.offset_metadata_too_large
+
+
+def test_unknown_group_is_made_without_a_generation_only(rig: TransactionsRig) -> None:
+    assert rig.code(generation_id=0, member_id="m", group_instance_id=None) == ErrorCode.illegal_generation
+    assert rig.groups() == {}
+    assert rig.code() == NONE
+    assert rig.groups() == {"g": ("Empty", "classic", "")}
+    rig.end(is_commit=False)
+    assert rig.groups() == {}
+
+
+def test_members_of_a_classic_group(rig: TransactionsRig) -> None:
+    joined = rig.member("g", instance="i")
+    generation, member = joined.generation_id, joined.member_id
+
+    def code(generation: int, member: str, instance: str | None = None) -> ErrorCode:
+        return rig.code(generation_id=generation, member_id=member, group_instance_id=instance)
+
+    assert code(generation, member) == NONE
+    assert code(generation, member, "i") == NONE
+    assert code(generation + 1, member) == ErrorCode.illegal_generation
+    assert code(-1, member) == ErrorCode.illegal_generation
+    assert code(generation, "nobody") == ErrorCode.unknown_member_id
+    assert code(generation, "") == ErrorCode.unknown_member_id
+    assert code(generation, "other", "i") == ErrorCode.fenced_instance_id
+    assert code(generation, "other", "nothing") == ErrorCode.unknown_member_id
+    # producers before KIP-447 name no member
+    assert code(-1, "") == NONE
+    assert rig.code(version=2) == NONE
+
+
+def test_commit_while_a_rebalance_completes_is_accepted(rig: TransactionsRig) -> None:
+    """ClassicGroup.validateOffsetCommit does not look at the state for transactions."""
+    joined = rig.join()
+    member = {"generation_id": joined.generation_id, "member_id": joined.member_id, "group_instance_id": None}
+    assert rig.code(**member) == NONE
+
+
+def test_members_of_a_consumer_group(rig: TransactionsRig) -> None:
+    joined = beat(rig, "m1")
+    assert joined.error_code == NONE
+
+    def code(epoch: int, member: str) -> ErrorCode:
+        return rig.code(generation_id=epoch, member_id=member, group_instance_id=None)
+
+    assert code(joined.member_epoch, "m1") == NONE
+    assert code(joined.member_epoch + 1, "m1") == ErrorCode.illegal_generation
+    assert code(joined.member_epoch, "m2") == ErrorCode.unknown_member_id
+    assert code(-1, "") == NONE
+    assert rig.code(version=0) == NONE
+
+
+def test_older_epoch_of_the_producer_is_refused(rig: TransactionsRig) -> None:
+    assert rig.code(epoch=3) == NONE
+    assert rig.code(epoch=2) == ErrorCode.invalid_producer_epoch
+
+
+def test_deletion_of_offsets_removes_pending_ones(rig: TransactionsRig) -> None:
+    rig.commit({("orders", 0): 3})
+    rig.txn_commit({("orders", 0): 7, ("orders", 1): 8, ("orders", 2): 9})
+    assert rig.delete_offsets("g", {"orders": [0, 1]}) == (NONE, {("orders", 0): NONE, ("orders", 1): NONE})
+    assert rig.stable(0, 1, 2) == [-1, -1, UNSTABLE]
+    rig.restart_groups()
+    assert rig.stable(0, 1, 2) == [-1, -1, UNSTABLE]
+    rig.end()
+    assert rig.stable(0, 1, 2) == [-1, -1, 9]
+
+
+def test_deletion_of_a_group_removes_pending_offsets(rig: TransactionsRig) -> None:
+    rig.commit({("orders", 0): 3})
+    rig.txn_commit({("orders", 0): 7, ("orders", 1): 8})
+    assert rig.delete("g") == [NONE]
+    assert rig.groups() == {}
+    rig.restart_groups()
+    assert rig.groups() == {}
+    rig.end()
+    assert rig.groups() == {}
+    assert rig.stable(0, 1) == [-1, -1]
+
+
+def test_offsets_do_not_expire_while_a_transaction_is_open() -> None:
+    rig = TransactionsRig(offsets_retention_minutes="1", offsets_retention_check_interval_ms="1000")
+    rig.commit({("orders", 0): 3, ("orders", 1): 4})
+    rig.txn_commit({("orders", 0): 7}, "g")
+    rig.txn_commit({("orders", 0): 7}, "only-pending", producer=Q)
+    rig.run_for(90_000)
+    assert rig.unstable(0, 1) == [3, -1]
+    assert set(rig.groups()) == {"g", "only-pending"}
+    rig.end(is_commit=False)
+    rig.end(Q, is_commit=False, group="only-pending")
+    rig.run_for(3_000)
+    assert rig.groups() == {}
+
+
+def test_deletion_of_a_topic_removes_pending_offsets(rig: TransactionsRig) -> None:
+    rig.txn_commit({("orders", 0): 7})
+    rig.node.broker.group_coordinator.expiry.topics_deleted(["orders"])
+    assert rig.groups() == {}
+    rig.end()
+    rig.restart_groups()
+    assert rig.groups() == {}

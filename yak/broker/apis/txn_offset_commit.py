@@ -1,0 +1,65 @@
+"""TxnOffsetCommit (key 28, v0-5): store a group's offsets in a transaction; answered when their records are committed.
+
+The offsets are pending until the transaction coordinator ends the transaction with a marker. v2: the leader epoch. v3:
+flexible, and the member, which fences a producer whose consumer has left the generation (KIP-447). v4: the client knows
+ABORTABLE_TRANSACTION. v5: the partition of `__consumer_offsets` joins the transaction here (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yak.broker.apis.offset_commit import Place, check_topic, with_error
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.delayed_group_requests import GroupWaiting
+from yak.errors import ErrorCode, PeerError
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.coordination.runtime import Then
+
+KEY, NAME, VERSIONS = 28, "TxnOffsetCommit", range(6)
+ABSENT: tuple[str, ...] = ()
+
+_LOADING_VERSION = 2
+
+
+def handle(broker: Broker, call: Call) -> Outcome:
+    """Check each offset, then the member, and append the offsets to the producer's transaction."""
+    places: list[Place] = []
+    fields: Fields = {"topics": [check_topic(broker, topic, places) for topic in call.request.topics]}
+    if not places:
+        return Now(fields)
+    waiting = GroupWaiting(
+        broker.purgatory,
+        call,
+        broker.config.offsets_commit_timeout_ms,
+        lambda: with_error(fields, ErrorCode.coordinator_not_available),
+    )
+
+    def then(error_code: ErrorCode) -> None:
+        if error_code == ErrorCode.coordinator_load_in_progress and call.version < _LOADING_VERSION:
+            # producers before 2.0 may crash at it (KAFKA-7296)
+            error_code = ErrorCode.coordinator_not_available
+        waiting.complete(with_error(fields, error_code))
+
+    try:
+        _commit(broker, call, places, then)
+    except PeerError as refusal:
+        then(refusal.error_code)
+    return Later(waiting)
+
+
+def _commit(broker: Broker, call: Call, places: list[Place], then: Then) -> None:
+    request, coordinator = call.request, broker.group_coordinator
+    coordinated = coordinator.of(request.group_id)
+    generation = getattr(request, "generation_id", -1)
+    group = coordinated.shard.groups.get(request.group_id)
+    if group is not None:
+        member_id, instance_id = getattr(request, "member_id", ""), getattr(request, "group_instance_id", None)
+        group.check_transactional_commit(member_id, instance_id, generation)
+    elif generation >= 0:
+        raise PeerError(ErrorCode.illegal_generation)
+    else:
+        group = coordinated.shard.ensure(request.group_id)
+    coordinator.commit(coordinated, group, places, then, (request.producer_id, request.producer_epoch))
