@@ -146,7 +146,7 @@ class LogCleaner:
             self._wait(partition, log, put_off_ms)
             return None
         try:
-            scope = cleanable(log, partition.high_watermark, self._context.clock.wall_ms)
+            scope = cleanable(log, partition.last_stable_offset, self._context.clock.wall_ms)
         except LogDirectoryFailure as failure:
             self._offline_replicas.directory_failed(failure)
             return None
@@ -157,7 +157,7 @@ class LogCleaner:
         if scope.due_ms is not None:
             self._look_at(partition, max(again_ms, scope.due_ms))
         elif scope.end_offset < min(log.recovery_point, log.active.base_offset):
-            # it waits for the high watermark, whose advance is not reported here
+            # it waits for the last stable offset, whose advance is not reported here
             self._look_at(partition, again_ms)
         return None
 

@@ -1,7 +1,8 @@
 """What compaction keeps of one batch: Kafka's MemoryRecords.filterTo and the rules of its Cleaner.java.
 
 A record stays when no later record has its key. A tombstone gets a delete horizon for its batch at the first compaction
-that sees it, and is removed by the first compaction past that horizon (KIP-534). Offsets stay: the base offset and last
+that sees it, and is removed by the first compaction past that horizon (KIP-534). So does the marker of a transaction once no
+batch of it is left. Records of an aborted transaction go at once. Offsets stay: the base offset and last
 offset delta of a batch never change, and so the producer's sequences do not either.
 """
 
@@ -30,6 +31,7 @@ from yak.protocol.record_batch import (
 from yak.protocol.record_spans import moved_timestamp, spans, timestamp_delta
 from yak.protocol.record_walk import decompress
 from yak.storage.offset_map import OffsetMap
+from yak.storage.transaction_filter import TransactionFilter
 
 _EMPTY_BITS = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 """The attributes that an emptied batch keeps."""
@@ -64,10 +66,14 @@ class BatchFilter:
         now_ms: int,
         delete_retention_ms: int,
         epoch_starts: Collection[Offset] = (),
+        transactions: TransactionFilter | None = None,
     ) -> None:
         self._offsets = offsets
         self._remembered_offsets = remembered_offsets
         self._epoch_starts = epoch_starts
+        self._transactions = transactions or TransactionFilter(())
+        self.keeps_aborted = False
+        """Whether the batch that was filtered last is a marker whose transaction stays in the transaction index."""
         self.end_offset: Offset = -1
         self._now_ms = now_ms
         self._new_horizon_ms = now_ms + delete_retention_ms
@@ -77,8 +83,15 @@ class BatchFilter:
 
     def filter(self, header: BatchHeader, batch: Buffer) -> Buffer | None:
         """The batch or its remainder; the same object when nothing changes, None when nothing remains."""
+        self.keeps_aborted = False
+        if header.is_control:
+            return self._filter_marker(header, batch)
+        self._transactions.saw_records(header)
         if header.base_offset > self._offsets.latest_offset:
             return batch
+        if header.records_count and self._transactions.is_aborted(header):
+            self.dropped_records += header.records_count
+            return _emptied(header) if self._must_stay(header) else None
         if not header.records_count:
             return batch if self._must_stay(header) else None
         try:
@@ -93,6 +106,19 @@ class BatchFilter:
         if left.records_count == header.records_count and not needs_horizon:
             return batch
         return _rebuilt(header, left, self._new_horizon_ms if needs_horizon else None)
+
+    def _filter_marker(self, header: BatchHeader, batch: Buffer) -> Buffer | None:
+        has_batches = self._transactions.saw_marker(header)
+        if has_batches or header.base_offset > self._offsets.latest_offset:
+            self.keeps_aborted = True
+            return batch
+        if not header.records_count:
+            return batch if self._must_stay(header) else None
+        if header.delete_horizon_ms is None:
+            records = readable_records(header, batch)
+            return _rebuilt(header, _Left(records, header.records_count, has_tombstones=False), self._new_horizon_ms)
+        is_past = self._now_ms >= header.delete_horizon_ms
+        return None if is_past and not self._must_stay(header) else batch
 
     def _left(self, header: BatchHeader, records: bytes) -> _Left:
         base_offset = header.base_offset

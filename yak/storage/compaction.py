@@ -8,8 +8,8 @@ The segments are swapped in order, so a replaced record goes before the record t
 two swaps therefore brings no deleted record back.
 
 `cleanable` finds the part of a log that a round may clean (Kafka's LogCleanerManager.scala). The clean part went through
-an earlier round; the dirty part came after it. Compaction never touches the active segment, records at or above the high
-watermark, records not yet synced, or records younger than `min.compaction.lag.ms`.
+an earlier round; the dirty part came after it. Compaction never touches the active segment, records at or above the last
+stable offset, records not yet synced, or records younger than `min.compaction.lag.ms`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, BatchHeade
 from yak.protocol.record_spans import Span, spans
 from yak.storage.batch_filter import BatchFilter, readable_records
 from yak.storage.epoch_cache import UNKNOWN_EPOCH, EpochCache
+from yak.storage.flush import sync_indexes
 from yak.storage.indexes import OffsetIndex, TimeIndex
 from yak.storage.names import CLEANED_SUFFIX, LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from yak.storage.offset_map import OffsetMap
-from yak.storage.reader import DamagedBatch, NotCached, position_of
+from yak.storage.reader import DamagedBatch, NotCached, aborted_transactions, position_of
 from yak.storage.recovery import NO_EPOCH
 from yak.storage.segment import FILE_BYTES_MAX, RELATIVE_OFFSET_MAX, UNKNOWN_TIMESTAMP, Segment
+from yak.storage.transaction_filter import TransactionFilter
 
 if TYPE_CHECKING:
     from yak.storage.log import Log
@@ -49,7 +51,7 @@ class NoRoom(Exception):
 
 
 class Uncleanable(Exception):
-    """The log cannot be compacted: a broken structure, a transaction, or files that would be too large."""
+    """The log cannot be compacted: a broken structure, or files that would be too large."""
 
 
 class Unreadable(Exception):
@@ -152,8 +154,8 @@ class CleanedSegment:
         """Complete the indexes and sync all files; blocks on the device."""
         segment = self.segment
         segment.close_for_appends()
-        for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            self._disk.open(segment.path(suffix)).sync()
+        segment.open().sync()
+        sync_indexes(self._disk, segment)
         self._disk.sync_directory(segment.folder)
         segment.offset_index.unload()
         segment.time_index.unload()
@@ -185,6 +187,9 @@ class Compaction:
         self._epoch_starts = frozenset(start for _epoch, start in log.epochs.entries)
         self._offsets = OffsetMap(map_bytes)
         self._now_ms = now_ms
+        self._transactions = TransactionFilter(
+            aborted_transactions(log.segments, log.segments[0].base_offset, scope.end_offset)
+        )
         self._done_bytes = 0
         self.result = CompactionResult(scope.first_dirty_offset)
         self._pieces: Generator[Replacement | None, None, None] | None = None
@@ -216,7 +221,12 @@ class Compaction:
             yield None
         yield from self._read_keys()
         filter_ = BatchFilter(
-            self._offsets, remembered_offsets, self._now_ms, self._config.delete_retention_ms, self._epoch_starts
+            self._offsets,
+            remembered_offsets,
+            self._now_ms,
+            self._config.delete_retention_ms,
+            self._epoch_starts,
+            self._transactions,
         )
         result = self.result
         for group, filter_.end_offset in self._groups():
@@ -262,6 +272,9 @@ class Compaction:
         """Put the keys of a batch into the map; False when the map is full."""
         offsets, base_offset = self._offsets, header.base_offset
         put = offsets.put
+        if header.is_control or self._transactions.is_aborted(header):
+            offsets.latest_offset = max(offsets.latest_offset, header.last_offset)
+            return True
         for _start, _stop, offset_delta, key, _has_value in self._records(header, batch):
             offset = base_offset + offset_delta
             if offset >= start and key is not None and not put(key, offset):
@@ -336,6 +349,9 @@ class Compaction:
                         has_changed = True
                     if kept is not None:
                         left.append((header if kept is batch else read_header(kept), kept))
+                    aborted = self._transactions.aborted_by(header) if filter_.keeps_aborted else None
+                    if aborted is not None:
+                        new.segment.add_aborted(aborted)
                     if self._is_piece_done(len(batch)):
                         new.append(left)
                         left = []
@@ -374,9 +390,6 @@ class Compaction:
                 header = read_header(chunk, at)
                 if header.batch_length < BATCH_LENGTH_MIN or header.last_offset_delta < 0:
                     raise Uncleanable(f"{file.path} at byte {position + at} is no batch")
-                if header.is_transactional or header.is_control:
-                    # whether its records count depends on the end of its transaction
-                    raise Uncleanable(f"{file.path} at byte {position + at} belongs to a transaction")
                 if at + header.size_bytes > len(chunk):
                     break
                 if header.base_offset < expected or header.last_offset >= end_offset:
@@ -448,11 +461,11 @@ def _read_whole(file: File, position: FilePosition, size: FilePosition) -> bytes
     return chunk
 
 
-def cleanable(log: Log, high_watermark: Offset, now_ms: int) -> Cleanable:
+def cleanable(log: Log, last_stable_offset: Offset, now_ms: int) -> Cleanable:
     """The part of a log that can be cleaned now. Raises LogDirectoryFailure."""
     config = log.config
     first_dirty_offset = max(log.cleaned_offset or 0, log.segments[0].base_offset)
-    safe_offset = min(high_watermark, log.recovery_point)
+    safe_offset = min(last_stable_offset, log.recovery_point)
     end_offset = log.segments[0].base_offset
     clean_bytes = dirty_bytes = 0
     due_ms, oldest_ms = NEVER, NEVER

@@ -5,7 +5,6 @@ import errno
 import pytest
 
 from tests.unit.storage.compaction.rounds import MAP_BYTES, batches, compact, pieces, put, records
-from yak.protocol.record_batch import TRANSACTIONAL_BIT
 from yak.storage.compaction import Compaction, CompactionDiscard, NoRoom, Uncleanable, Unreadable, cleanable
 
 DAY = 86_400_000
@@ -82,17 +81,6 @@ def test_a_leader_epoch_that_is_not_the_logs_is_not_written_down(bench, is_dirty
     compact(bench)
     assert bench.read_all() != before
     assert {header.partition_leader_epoch for header in batches(bench)} == {0, 3}
-
-
-def test_a_log_with_transactions_is_left_alone(bench):
-    put(bench, [(b"a", b"1")], attributes=TRANSACTIONAL_BIT, producer_id=1, producer_epoch=0, sequence=0)
-    put(bench, [(b"a", b"2")])
-    bench.log.roll(0)
-    before = bench.read_all()
-    with pytest.raises(Uncleanable, match="transaction"):
-        compact(bench)
-    assert bench.read_all() == before
-    assert not [name for name in bench.files() if "cleaned" in name]
 
 
 def test_a_broken_structure_is_told_and_nothing_is_changed(bench):
