@@ -9,6 +9,7 @@ The map, from the ground up; imports point down only:
 - `yak.replication`: one partition's replicas: leader, epochs, ISR and high watermark
 - `yak.partitions`: the replicas on this broker and their logs: created, taken offline, removed
 - `yak.cluster`: the cluster's metadata: records, image, membership, controller decisions
+- `yak.transactions`: transactions as their coordinator keeps them, the markers that end them, and their verification
 - `yak.groups`: groups of consumers: who is in one, what it has committed, their protocols and records
 - `yak.broker`: the pure broker: `step(event, now_ms)` gives effects; one file for each Kafka API
 - `yak.server`: the Trio shell around it: sockets, threads, Redis

@@ -328,7 +328,7 @@ BAD_BATCHES: dict[str, tuple[Callable[[], bytes | None], set[ErrorCode]]] = {
     "count 0": (lambda: patched(patched(batch(), 57, ">i", 0), 23, ">i", -1), {ErrorCode.invalid_record}),
     "negative count": (lambda: patched(batch(), 57, ">i", -5), {ErrorCode.invalid_record}),
     "control batch": (lambda: patched(batch(), 21, ">h", 0x20), {ErrorCode.invalid_record}),
-    "transactional batch": (lambda: patched(batch(), 21, ">h", 0x10), {ErrorCode.invalid_txn_state}),
+    "transactional batch": (lambda: patched(batch(), 21, ">h", 0x10), {ErrorCode.invalid_record}),
     "negative offset delta": (lambda: with_records(b"\x0e\0\0\x01\x01\x02x\0"), {ErrorCode.invalid_record}),
     "repeated offset delta": (lambda: with_records(b"\x0e\0\0\0\x01\x02x\0" * 2, 2), {ErrorCode.invalid_record}),
     "varint without end": (lambda: with_records(b"\xff" * 20), {ErrorCode.invalid_record}),

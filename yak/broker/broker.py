@@ -35,6 +35,7 @@ from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.coordination.group_coordinator import GroupCoordinator
 from yak.coordination.producer_ids import ProducerIds
+from yak.coordination.transaction_coordinator import TransactionCoordinator
 from yak.core import events
 from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs
@@ -65,6 +66,7 @@ from yak.partitions.metadata_loader import MetadataLoader
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
 from yak.partitions.transaction_markers import TransactionMarkers
+from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Part
 from yak.ports.metadata_store import TailedRecord
 from yak.ports.random_source import RandomSource
@@ -80,6 +82,8 @@ from yak.replication.replica_bound import ReplicaBound
 from yak.replication.replica_fetchers import ReplicaFetchers
 from yak.replication.truncation import Truncations
 from yak.storage.log_store import LogStore
+from yak.transactions.marker_sender import MarkerSender
+from yak.transactions.verification import Verification
 
 API_VERSIONS_KEY = 18
 S = TypeVar("S", bound="memoryview | DelayedOperation")
@@ -141,7 +145,7 @@ class Broker:
             self.context, parts.rng, self.expected_followers, self.replica_bound, self.full_brokers
         )
         self._make_metadata(parts)
-        self.producer_ids: ProducerIds[Any] = ProducerIds(self.metadata.begin_own, self.purgatory.complete)
+        self.producer_ids = ProducerIds(self.metadata.begin_own)
         self._make_partition_parts(parts.image_log, parts.cluster_settings.session_timeout_ms)
         self.coordinator_partitions = CoordinatorPartitions(
             self.context, self.shutdown, self.leader_appends, self.offline_replicas, self.damaged_replicas
@@ -151,6 +155,13 @@ class Broker:
         )
         self.group_coordinator = GroupCoordinator(self.context, self.coordinator_partitions, parts.rng.uuid4)
         self.transaction_markers.listeners.append(self.group_coordinator.transaction_ended)
+        self.marker_sender = MarkerSender(self.context, self.peers, self.node_id, self.transaction_markers)
+        self.transaction_coordinator = TransactionCoordinator(
+            self.context, self.coordinator_partitions, self.producer_ids, self.marker_sender
+        )
+        self.verification = Verification(self.context, self.peers, self.node_id, self.transaction_coordinator)
+        self.leader_appends.transactional = TransactionalAppends(self.context, self.verification)
+        self.transaction_markers.listeners.append(self.leader_appends.transactional.on_marker)
         self._listeners = self._partition_listeners()
         self.local_replicas.open_all()
         self.offline_replicas.ask()
@@ -311,7 +322,11 @@ class Broker:
             return partial(Partition.fail_waiters, error_code=error_code), self.record_deletions.on_log_start
 
         replicated = (self.replica_fetchers.changed, followers.changed)
-        role = (self.group_coordinator.partition_changed, *replicated)
+        role = (
+            self.group_coordinator.partition_changed,
+            self.transaction_coordinator.partition_changed,
+            *replicated,
+        )
         gone = (log_cleaner.forget, *role, self.counters.replica_removed)
         return {
             PartitionEvent.ADDED: (self.counters.replica_added,),
@@ -355,6 +370,8 @@ class Broker:
         self.damaged_replicas.stop()
         self.offline_replicas.stop()
         self.group_coordinator.runtime.stop()
+        self.transaction_coordinator.stop()
+        self.verification.stop()
 
     def _finish_writes(self) -> None:
         self.metadata_loader.finish_slices()
@@ -369,6 +386,7 @@ class Broker:
     def image_changed(self, before: Image, delta: Delta) -> None:
         """All partitions match a new image: notify the parts that need all of it, in this order."""
         self.group_coordinator.topics_changed(delta.topics_changed)
+        self.transaction_coordinator.topics_changed(delta.topics_changed)
         deleted = self.local_replicas.deleted_topics(before, self.image, delta)
         self.group_coordinator.expiry.topics_deleted(deleted)
         if delta.brokers_changed:
@@ -378,6 +396,8 @@ class Broker:
         if delta.brokers_changed:
             self.replica_fetchers.brokers_changed(delta.brokers_changed)
             self.isr_changes.brokers_changed()
+            self.marker_sender.brokers_changed(delta.brokers_changed)
+            self.verification.brokers_changed(delta.brokers_changed)
         self.recently_fenced.image_changed(delta)
         self.failure_watch.image_changed(delta)
         self.suspected_brokers.wake()
@@ -448,7 +468,8 @@ class Broker:
     @property
     def held_bytes(self) -> int:
         """Bytes of copied requests, which the shell counts as request memory."""
-        return self.leader_appends.held_bytes + self.large_requests.held_bytes
+        appends = self.leader_appends
+        return appends.held_bytes + appends.transactional.held_bytes + self.large_requests.held_bytes
 
     @property
     def image(self) -> Image:

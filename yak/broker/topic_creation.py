@@ -1,4 +1,4 @@
-"""Topic creation, as shared by CreateTopics, auto-creation, and the first use of a group."""
+"""Topic creation, as shared by CreateTopics, auto-creation, and the first use of a group or transaction."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from yak.limits import PARTITIONS_PER_REQUEST_MAX
 from yak.ports.metadata_store import StoreRequest
 from yak.ports.random_source import RandomSource
 from yak.replication.replica_bound import ReplicaBound
+from yak.transactions.records import TRANSACTION_TOPIC
 
 DEFAULT_LOG = "yak"
 """The default topic of clients that name none. It has a single partition, so that its records have one order."""
-_OFFSETS_TOPIC_FACTOR: Final = "offsets.topic.replication.factor"
+_TRANSACTION_MIN_ISR: Final = "transaction.state.log.min.isr"
 
 
 def refuse_many_partitions(new_partitions: Iterable[int]) -> None:
@@ -89,36 +90,49 @@ class TopicCreation:
 
     def plan_automatic(self, name: str) -> Sequence[StoreRequest]:
         """The requests that create a topic which a client only named. Raises PeerError."""
-        if name == OFFSETS_TOPIC:
-            return self.plan_offsets_topic()
+        if name in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
+            return self.plan_internal_topic(name)
         new = NewTopic(name, num_partitions=1 if name == DEFAULT_LOG else -1)
         return self.plan(new, self._full_brokers()).requests
 
-    def plan_offsets_topic(self) -> Sequence[StoreRequest]:
-        """The requests that create `__consumer_offsets`. Raises PeerError, also while expected followers are missing.
+    def plan_internal_topic(self, name: str) -> Sequence[StoreRequest]:
+        """The requests that create `__consumer_offsets` or `__transaction_state`, with its configs.
 
-        The topic has `offsets.topic.replication.factor` replicas. If that is not set, a smaller cluster gets fewer, so
-        that a single broker serves groups. The factor is then at least the number of registered brokers, down ones
-        included, and `default.replication.factor`: a broker that is briefly down, or starts later, costs no replica for
-        good.
+        Raises PeerError, also while expected followers are missing. If its replication factor is not set, a smaller
+        cluster gets fewer replicas, so that a single broker serves groups and transactions. The factor is then at least
+        the number of registered brokers, down ones included, and `default.replication.factor`: a broker that is briefly
+        down, or starts later, costs no replica for good.
         """
         config, image = self._context.config, self._context.image
-        replication_factor = config.offsets_topic_replication_factor
-        if _OFFSETS_TOPIC_FACTOR not in config.static:
-            replication_factor = min(replication_factor, max(len(image.brokers), config.default_replication_factor))
-        self._expected_followers.check(config.offsets_topic_replication_factor)
+        if name == OFFSETS_TOPIC:
+            wanted, partitions = config.offsets_topic_replication_factor, config.offsets_topic_num_partitions
+            segment_bytes, setting = config.offsets_topic_segment_bytes, "offsets.topic.replication.factor"
+        else:
+            wanted = config.transaction_state_log_replication_factor
+            partitions = config.transaction_state_log_num_partitions
+            segment_bytes = config.transaction_state_log_segment_bytes
+            setting = "transaction.state.log.replication.factor"
+        replication_factor = wanted
+        if setting not in config.static:
+            replication_factor = min(wanted, max(len(image.brokers), config.default_replication_factor))
+        replication_factor = max(1, replication_factor)
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(segment_bytes),
+        }
+        if name == TRANSACTION_TOPIC:
+            # TransactionStateManager.transactionTopicConfigs
+            configs["compression.type"] = "uncompressed"
+            configs["unclean.leader.election.enable"] = "false"
+            min_isr = config.transaction_state_log_min_isr
+            if _TRANSACTION_MIN_ISR not in config.static:
+                min_isr = min(min_isr, replication_factor)
+            configs["min.insync.replicas"] = str(min_isr)
+        self._expected_followers.check(wanted)
         return plan_create_topic(
             image,
-            NewTopic(
-                OFFSETS_TOPIC,
-                num_partitions=config.offsets_topic_num_partitions,
-                replication_factor=max(1, replication_factor),
-                configs={
-                    "cleanup.policy": "compact",
-                    "compression.type": "producer",
-                    "segment.bytes": str(config.offsets_topic_segment_bytes),
-                },
-            ),
+            NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, configs=configs),
             self._rng.uuid4(),
             full=self._full_brokers(),
         ).requests

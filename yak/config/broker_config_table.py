@@ -14,7 +14,7 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Notable default
 - `group.initial.rebalance.delay.ms` is 500 (Kafka: 3,000): members of a new group on one machine or in one network join
   within that time, and each join prolongs it.
 - `offsets.topic.segment.bytes` is 16 MiB (Kafka: 100 MiB): only closed segments are compacted, and a coordinator reads
-  the rest record by record before it serves its groups.
+  the rest record by record before it serves its groups. `transaction.state.log.segment.bytes` is the same.
 - `log.cleaner.dedupe.buffer.size` is 64 MiB (Kafka: 128 MiB), and counts about 200 bytes per key (Kafka: 24).
 - `group.consumer.{min,max}.{heartbeat.interval,session.timeout}.ms` do not limit (Kafka: 5 to 15 s, 45 to 60 s): there
   are no settings per group, and tests may set small broker values.
@@ -368,6 +368,62 @@ _REPLICATION: Final = (
         "Segment size of __consumer_offsets; a smaller one shortens a coordinator's load.",
         at_least(14),
     ),
+    _static(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        _INT,
+        10_000,
+        "How often transactions that are open for too long are looked for.",
+        at_least(1),
+    ),
+    _static("transaction.max.timeout.ms", _INT, 900_000, "Longest timeout that a producer may ask for.", at_least(1)),
+    _static(
+        "transaction.partition.verification.enable",
+        _BOOLEAN,
+        "true",
+        "Whether the leader asks the coordinator before the first batch of a transaction (KIP-890).",
+    ),
+    _static(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        _INT,
+        3_600_000,
+        "How often expired transactional ids are looked for.",
+        at_least(1),
+    ),
+    _static(
+        "transaction.state.log.min.isr",
+        _INT,
+        2,
+        "min.insync.replicas of __transaction_state; lower if there are fewer brokers.",
+        at_least(1),
+    ),
+    _static(
+        "transaction.state.log.num.partitions",
+        _INT,
+        50,
+        "Partitions of __transaction_state; fixed when the topic is created.",
+        between(1, PARTITIONS_PER_TOPIC_MAX),
+    ),
+    _static(
+        "transaction.state.log.replication.factor",
+        _SHORT,
+        3,
+        "Replication factor of __transaction_state; lower if there are fewer brokers.",
+        at_least(1),
+    ),
+    _static(
+        "transaction.state.log.segment.bytes",
+        _INT,
+        16 * MIB,
+        "Segment size of __transaction_state; a smaller one shortens a coordinator's load.",
+        at_least(14),
+    ),
+    _static(
+        "transactional.id.expiration.ms",
+        _INT,
+        604_800_000,
+        "How long an idle transactional id is kept.",
+        at_least(1),
+    ),
 )
 
 
@@ -443,21 +499,6 @@ _WITHOUT_EFFECT: Final = (
     ),
     _inert("socket.receive.buffer.bytes", _INT, 102400, "Size of the socket receive buffer.", at_least(-1)),
     _inert("socket.send.buffer.bytes", _INT, 102400, "Size of the socket send buffer.", at_least(-1)),
-    _inert("transaction.max.timeout.ms", _INT, 900000, "Maximum transaction timeout.", at_least(1)),
-    _inert(
-        "transaction.partition.verification.enable",
-        _BOOLEAN,
-        "true",
-        "Whether a transactional batch is checked against its transaction.",
-    ),
-    _inert("transaction.state.log.min.isr", _INT, 2, "min.insync.replicas of __transaction_state.", at_least(1)),
-    _inert("transaction.state.log.num.partitions", _INT, 50, "Partitions of __transaction_state.", at_least(1)),
-    _inert(
-        "transaction.state.log.replication.factor", _SHORT, 3, "Replication factor of __transaction_state.", at_least(1)
-    ),
-    _inert(
-        "transactional.id.expiration.ms", _INT, 604800000, "How long an idle transactional id is kept.", at_least(1)
-    ),
 )
 
 _DEFAULTS_IN_OTHER_UNITS: Final = {

@@ -72,6 +72,15 @@ class BrokerConfig:
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_max_timeout_ms: int
+    transaction_partition_verification_enable: bool
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_segment_bytes: int
+    transactional_id_expiration_ms: int
     static: Mapping[str, str] = field(default_factory=dict)
     """The given settings, as strings: STATIC_BROKER in DescribeConfigs."""
 
@@ -147,6 +156,15 @@ _PLAIN_FIELDS: Final = (
     "offsets_topic_num_partitions",
     "offsets_topic_replication_factor",
     "offsets_topic_segment_bytes",
+    "transaction_abort_timed_out_transaction_cleanup_interval_ms",
+    "transaction_max_timeout_ms",
+    "transaction_partition_verification_enable",
+    "transaction_remove_expired_transaction_cleanup_interval_ms",
+    "transaction_state_log_min_isr",
+    "transaction_state_log_num_partitions",
+    "transaction_state_log_replication_factor",
+    "transaction_state_log_segment_bytes",
+    "transactional_id_expiration_ms",
 )
 _BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms")
 """Consumer group protocol configs with a minimum and a maximum config (Kafka's GroupCoordinatorConfig)."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import TypeAlias
 
 from yak.cluster.changes import BeginChange
 from yak.cluster.topic_changes import plan_producer_ids
@@ -18,38 +18,31 @@ REFILL_BELOW = 500
 """Ids left when the next block is requested: an outage of the store is shorter than 500 new producers."""
 
 
-class AwaitsProducerId(Protocol):
-    """A request that gets an id, or an error."""
-
-    producer_id: ProducerId
-    error: PeerError | None
-    finished: bool
-    """Whether it timed out, or its connection was closed."""
+Then: TypeAlias = Callable[[ProducerId, PeerError | None], None]
+"""Called once, with an id or with the error."""
+NO_PRODUCER_ID = -1
 
 
-W = TypeVar("W", bound=AwaitsProducerId)
+class ProducerIds:
+    """The current block, the next one, and the callbacks that wait for an id."""
 
-
-class ProducerIds(Generic[W]):
-    """The current block, the next one, and the requests that wait for an id."""
-
-    def __init__(self, begin_change: BeginChange, complete: Callable[[W], None]) -> None:
-        self._begin_change, self._complete = begin_change, complete
+    def __init__(self, begin_change: BeginChange) -> None:
+        self._begin_change = begin_change
         self._next = 0
         self._end = 0
         self._spare: tuple[int, int] | None = None
-        self._waiting: deque[W] = deque()
+        self._waiting: deque[Then] = deque()
         self._is_asking = False
 
-    def take(self, waiting: W) -> None:
-        """Assign an id to `waiting` now or when a block arrives; fail it when no block can come."""
+    def take(self, then: Then) -> None:
+        """Give an id now or when a block arrives, or the error when no block can come."""
         if self._next == self._end and self._spare is not None:
             (self._next, self._end), self._spare = self._spare, None
         if self._next < self._end:
-            waiting.producer_id = self._next
             self._next += 1
+            then(self._next - 1, None)
         else:
-            self._waiting.append(waiting)
+            self._waiting.append(then)
         self.refill()
 
     def refill(self) -> None:
@@ -73,15 +66,10 @@ class ProducerIds(Generic[W]):
         assert isinstance(end, int)
         self._spare = first, end
         waiting, self._waiting = self._waiting, deque()
-        for held in waiting:
-            if held.finished:
-                continue
-            self.take(held)
-            if held.producer_id >= 0:
-                self._complete(held)
+        for then in waiting:
+            self.take(then)
 
     def _fail(self, error: PeerError) -> None:
         waiting, self._waiting = self._waiting, deque()
-        for held in waiting:
-            held.error = error
-            self._complete(held)
+        for then in waiting:
+            then(NO_PRODUCER_ID, error)

@@ -96,7 +96,8 @@ def _check_header(header: BatchHeader, version: int, size: int) -> None:
     if attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
         if attributes & CONTROL_BIT:
             raise PeerError(ErrorCode.invalid_record, "clients may not write control batches")
-        raise PeerError(ErrorCode.invalid_txn_state, "this version of YAK does not support transactions")
+        if header.producer_id < 0:
+            raise PeerError(ErrorCode.invalid_record, "a transactional batch needs a producer id")
     if count <= 0 or count != header.last_offset_delta + 1:
         raise PeerError(
             ErrorCode.invalid_record, f"{count} records, but the last offset delta is {header.last_offset_delta}"

@@ -31,12 +31,14 @@ from yak.partitions.batch_validation import (
 from yak.partitions.flusher import Flusher
 from yak.partitions.isolation import Isolation
 from yak.partitions.offline_replicas import OfflineReplicas
+from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Disk
 from yak.protocol.hot import ProducePartitionAnswer
 from yak.protocol.record_batch import (
     HEADER_BYTES,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     Buffer,
     read_header,
@@ -74,6 +76,8 @@ class LeaderAppends:
         self._offline_replicas, self._flusher = offline_replicas, flusher
         self._appended, self._advanced = appended, advanced
         self._is_stopping = False
+        self.transactional: TransactionalAppends
+        """Set by the broker, since verification needs the coordinator, which appends here."""
         self.held_bytes = 0
         """Bytes of batches that wait for a job."""
 
@@ -85,9 +89,18 @@ class LeaderAppends:
                 partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
 
     def append(
-        self, topic: str, index: int, records: Buffer | None, version: int, acks: int, now_ms: int
+        self,
+        topic: str,
+        index: int,
+        records: Buffer | None,
+        version: int,
+        acks: int,
+        now_ms: int,
+        transactional_id: str | None = None,
+        *,
+        is_verified: bool = False,
     ) -> LogAppendInfo:
-        """Validate a client's batch as Kafka's leader does, and append it.
+        """Validate a client's batch as Kafka's leader does, and append it; one of a transaction is verified first.
 
         Raises PeerError with Kafka's error code; the batch was not appended then.
         """
@@ -104,6 +117,19 @@ class LeaderAppends:
             if error.error_code == ErrorCode.not_enough_replicas:
                 partition.deferred_sequences.defer(header, now_ms)
             raise error
+        if header.attributes & TRANSACTIONAL_BIT and not is_verified:
+            held = self.transactional.admit(
+                partition,
+                header,
+                records,
+                version,
+                transactional_id,
+                lambda kept: self.append(
+                    topic, index, kept, version, acks, self._context.clock.now_ms, is_verified=True
+                ),
+            )
+            if held is not None:
+                return held
         if partition.deferred_sequences:
             partition.deferred_sequences.check(header, log.producers, now_ms)
         if config.message_timestamp_type != "LogAppendTime":

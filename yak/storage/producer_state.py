@@ -213,6 +213,11 @@ class ProducerState:
                 f"producer {producer_id} has epoch {producer_epoch}, the current epoch is {producer.epoch}",
             )
 
+    def has_open_transaction(self, producer_id: ProducerId, producer_epoch: int) -> bool:
+        """Whether the producer has a transaction open here, in this epoch."""
+        producer = (self._producers or {}).get(producer_id)
+        return producer is not None and producer.txn_first_offset != NO_OFFSET and producer.epoch == producer_epoch
+
     def check_marker(
         self, producer_id: ProducerId, producer_epoch: int, coordinator_epoch: int, transaction_version: int
     ) -> None:

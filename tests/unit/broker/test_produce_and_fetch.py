@@ -193,7 +193,7 @@ def test_sequences_are_known_after_a_restart(how):
         (lambda batch: patched(batch, 16, ">b", 3), ErrorCode.unsupported_for_message_format),
         (lambda batch: patched(batch, 30, ">b", 1, fix_crc=False), ErrorCode.corrupt_message),
         (lambda batch: patched(batch, 21, ">h", 0x20), ErrorCode.invalid_record),
-        (lambda batch: patched(batch, 21, ">h", 0x10), ErrorCode.invalid_txn_state),
+        (lambda batch: patched(batch, 21, ">h", 0x10), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 21, ">h", 5), ErrorCode.unsupported_compression_type),
         (lambda batch: patched(batch, 23, ">i", 5), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 57, ">i", 0), ErrorCode.invalid_record),

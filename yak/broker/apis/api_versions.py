@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 18, "ApiVersions", range(5)
-ABSENT = ("Kafka's other features, such as metadata.version and transaction.version: they are not listed",)
+ABSENT = ("Kafka's other features, such as metadata.version: they are not listed",)
 
 ADVERTISED_MIN = {0: 0}
 """Produce v0 to v2 are advertised but refused: otherwise older librdkafka sends gzip uncompressed (KAFKA-18659)."""

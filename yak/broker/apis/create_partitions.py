@@ -12,6 +12,7 @@ from yak.broker.topic_creation import named_twice, refuse_many_partitions
 from yak.cluster.topic_changes import plan_create_partitions
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
+from yak.transactions.records import TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -62,8 +63,8 @@ def _grow(broker: Broker, call: Call) -> Outcome:
                 raise refusal
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
-            if topic.name == OFFSETS_TOPIC:
-                words = f"The number of partitions of {OFFSETS_TOPIC} decides where each group's offsets are stored and cannot change."
+            if topic.name in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
+                words = f"The number of partitions of {topic.name} decides where each group or transaction is stored and cannot change."
                 raise PeerError(ErrorCode.invalid_partitions, words)
             assignments = None
             if topic.assignments is not None:

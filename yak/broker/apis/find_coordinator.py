@@ -1,9 +1,8 @@
-"""FindCoordinator (key 10, v0-6): which broker coordinates a group.
+"""FindCoordinator (key 10, v0-6): which broker coordinates a group or a transactional id.
 
-v1: key types. v3: flexible. v4: several keys. The coordinator is the leader of the group's `__consumer_offsets`
-partition; the first request creates that topic. Transactional ids get TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which is
-final in every client; COORDINATOR_NOT_AVAILABLE would be retried for ever. Keys of the share coordinator, which only
-brokers look up, get INVALID_REQUEST, as from a Kafka broker without one (`KafkaApis.getCoordinator`).
+v1: key types. v3: flexible. v4: several keys. The coordinator is the leader of the key's partition of
+`__consumer_offsets` or `__transaction_state`; the first request creates that topic. Keys of the share coordinator, which
+only brokers look up, get INVALID_REQUEST, as from a Kafka broker without one (`KafkaApis.getCoordinator`).
 """
 
 from __future__ import annotations
@@ -17,58 +16,61 @@ from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.lifecycle.liveness import is_serving
 from yak.limits import GROUP_STRING_BYTES_MAX
+from yak.transactions.records import TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 10, "FindCoordinator", range(7)
-ABSENT = (
-    "transactions: a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-    "share groups: keys of the share coordinator are refused with INVALID_REQUEST",
-)
+ABSENT = ("share groups: keys of the share coordinator are refused with INVALID_REQUEST",)
 
 _SEVERAL_KEYS_VERSION = 4
-_GROUP = 0
+_GROUP, _SHARE = 0, 2
+_TOPICS = {_GROUP: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
+"""The topic of each type of keys."""
 _CREATE_TIMEOUT_MS = 10_000
-_REFUSED = {
-    1: (ErrorCode.transactional_id_authorization_failed, "this version of YAK does not support transactions"),
-    2: (ErrorCode.invalid_request, "this version of YAK does not support share groups"),
-}
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Answer with the leader of each group's partition."""
-    if getattr(call.request, "key_type", _GROUP) != _GROUP:
+    """Answer with the leader of each key's partition."""
+    name = _topic_name(call)
+    if name is None:
         return _answer(broker, call, None)
-    if OFFSETS_TOPIC in broker.image.topics:
-        return _when_decided(broker, call)
+    if name in broker.image.topics:
+        return _when_decided(broker, call, name)
 
     def made(results: dict[Any, PeerError | None]) -> Outcome:
-        refusal = results.get(OFFSETS_TOPIC)
-        if OFFSETS_TOPIC in broker.image.topics:
-            return _when_decided(broker, call)
+        refusal = results.get(name)
+        if name in broker.image.topics:
+            return _when_decided(broker, call, name)
         if refusal is not None and refusal.error_code == ErrorCode.topic_already_exists:
             # another broker created it a moment ago; the image does not have it yet
-            return Later(DelayedFindCoordinator(broker, call))
+            return Later(DelayedFindCoordinator(broker, call, name))
         return _answer(broker, call, refusal)
 
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _CREATE_TIMEOUT_MS, made)
     try:
-        waiting.change(OFFSETS_TOPIC, broker.topic_creation.plan_offsets_topic())
+        waiting.change(name, broker.topic_creation.plan_internal_topic(name))
     except PeerError as refusal:
-        waiting.results[OFFSETS_TOPIC] = refusal
+        waiting.results[name] = refusal
     return made(waiting.results) if waiting.is_done() else Later(waiting)
 
 
+def _topic_name(call: Call) -> str | None:
+    return _TOPICS.get(getattr(call.request, "key_type", _GROUP))
+
+
 class DelayedFindCoordinator(DelayedOperation):
-    """A delayed FindCoordinator: `__consumer_offsets` exists, but the image does not have it yet."""
+    """A delayed FindCoordinator: the internal topic exists, but the image does not have it yet."""
 
-    __slots__ = ("_broker",)
+    __slots__ = ("_awaiting", "_broker", "_name")
 
-    def __init__(self, broker: Broker, call: Call) -> None:
+    def __init__(self, broker: Broker, call: Call, name: str) -> None:
         super().__init__(call, _CREATE_TIMEOUT_MS)
-        self._broker = broker
-        broker.group_coordinator.awaiting_topic[self] = lambda: broker.purgatory.complete(self)
+        self._broker, self._name = broker, name
+        coordinator = broker.group_coordinator if name == OFFSETS_TOPIC else broker.transaction_coordinator
+        self._awaiting = coordinator.awaiting_topic
+        self._awaiting[self] = lambda: broker.purgatory.complete(self)
 
     def is_done(self) -> bool:
         """Never: the coordinator finishes this request."""
@@ -76,7 +78,7 @@ class DelayedFindCoordinator(DelayedOperation):
 
     def answer(self) -> Outcome:
         """Answer with the present leader."""
-        return _when_decided(self._broker, self.call)
+        return _when_decided(self._broker, self.call, self._name)
 
     def on_expiration(self) -> Outcome:
         """Answer COORDINATOR_NOT_AVAILABLE."""
@@ -84,13 +86,13 @@ class DelayedFindCoordinator(DelayedOperation):
 
     def leave(self) -> None:
         """Stop waiting for the topic."""
-        self._broker.group_coordinator.awaiting_topic.pop(self, None)
+        self._awaiting.pop(self, None)
 
 
-def _when_decided(broker: Broker, call: Call) -> Outcome:
+def _when_decided(broker: Broker, call: Call, name: str) -> Outcome:
     return broker.leader_requests.answer_when_decided(
         call,
-        lambda: [topic for topic in [broker.image.topics.get(OFFSETS_TOPIC)] if topic is not None],
+        lambda: [topic for topic in [broker.image.topics.get(name)] if topic is not None],
         lambda: _answer(broker, call, None),
     )
 
@@ -106,29 +108,29 @@ def _answer(broker: Broker, call: Call, refusal: PeerError | None) -> Outcome:
 
 def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fields:
     key_type = getattr(call.request, "key_type", _GROUP)
-    if key_type in _REFUSED:
-        return _refused(*_REFUSED[key_type])
-    if key_type != _GROUP:
+    name = _TOPICS.get(key_type)
+    if key_type == _SHARE:
+        return _refused(ErrorCode.invalid_request, "this version of YAK does not support share groups")
+    if name is None:
         return _refused(ErrorCode.invalid_request, f"unknown coordinator key type {key_type}")
     if len(key.encode()) > GROUP_STRING_BYTES_MAX:
-        return _refused(ErrorCode.invalid_group_id, f"the group id is too long: {len(key.encode())} bytes")
+        code = ErrorCode.invalid_group_id if key_type == _GROUP else ErrorCode.invalid_request
+        return _refused(code, f"the key is too long: {len(key.encode())} bytes")
     if refusal is not None:
-        return _refused(
-            ErrorCode.coordinator_not_available, f"topic __consumer_offsets cannot be created: {refusal.message}"
-        )
+        return _refused(ErrorCode.coordinator_not_available, f"topic {name} cannot be created: {refusal.message}")
     image = broker.image
-    topic = image.topics.get(OFFSETS_TOPIC)
+    topic = image.topics.get(name)
     if topic is None:
-        return _refused(ErrorCode.coordinator_not_available, "topic __consumer_offsets is still being created; retry")
+        return _refused(ErrorCode.coordinator_not_available, f"topic {name} is still being created; retry")
     partition = topic.partitions[partition_of(key, len(topic.partitions))]
     info = image.brokers.get(partition.leader)
     if (
         info is None
         or not is_serving(info)
         or broker.suspected_brokers.has(info.node_id)
-        or broker.isolation.is_isolated_leader(OFFSETS_TOPIC, partition)
+        or broker.isolation.is_isolated_leader(name, partition)
     ):
-        return _refused(ErrorCode.coordinator_not_available, "the group's partition has no leader now")
+        return _refused(ErrorCode.coordinator_not_available, "the partition of the key has no leader now")
     return {
         "node_id": info.node_id,
         "host": info.host,

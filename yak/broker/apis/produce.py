@@ -1,7 +1,7 @@
 """Produce (key 0, v3-13): append one batch per partition, and acknowledge it.
 
 v3: record batches, magic 2. v7: zstd. v8: errors by record. v9: flexible. v10: current leader (KIP-951).
-v12: same as v11 here, transactions are not served. v13: topic ids instead of names.
+v11: TRANSACTION_ABORTABLE. v12: the leader adds the partition to the transaction (KIP-890). v13: topic ids instead of names.
 
 Only administrators may write internal topics (`yak.broker.internal_topics`; KafkaApis.handleProduceRequest's error).
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 0, "Produce", range(3, 14)
-ABSENT = ("transactions: a transactional id or batch is refused with INVALID_TXN_STATE",)
+ABSENT: tuple[str, ...] = ()
 
 _LEADER_VERSION = 10
 _TOPIC_ID_VERSION = 13
@@ -95,8 +95,6 @@ def _refusal(request: Any) -> tuple[ErrorCode, str] | None:
     """The error for the whole request, if any."""
     if request.acks not in (-1, 0, 1):
         return ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, not {request.acks}"
-    if request.transactional_id is not None:
-        return ErrorCode.invalid_txn_state, "this version of YAK does not support transactions"
     return None
 
 
@@ -105,7 +103,7 @@ def _append(
 ) -> tuple[DelayedProduce | None, bool]:
     """Append the batches of some topics. Returns the delayed request, if any, and whether a batch was refused."""
     acks = request.acks
-    refusal = None if acks in (-1, 0, 1) and request.transactional_id is None else _refusal(request)
+    refusal, transactional_id = None if acks in (-1, 0, 1) else _refusal(request), request.transactional_id
     by_id = call.version >= _TOPIC_ID_VERSION
     has_error = False
     for topic_data in topic_data_list:
@@ -120,7 +118,9 @@ def _append(
                     raise PeerError(ErrorCode.unknown_topic_id, "no topic with this id exists")
                 if is_kept_from(broker, call, name):
                     raise PeerError(ErrorCode.invalid_topic_exception, f"{name} is internal; only brokers write it")
-                info = broker.leader_appends.append(name, data.index, data.records, call.version, acks, call.now_ms)
+                info = broker.leader_appends.append(
+                    name, data.index, data.records, call.version, acks, call.now_ms, transactional_id
+                )
             except PeerError as error:
                 replica = None if name is None else broker.partitions.get(TopicPartition(name, data.index))
                 if replica is not None:

@@ -1,70 +1,297 @@
-"""DescribeTransactions (key 65, v0) and ListTransactions (key 66, v0-2): there are no transactions.
+"""The requests of transactional producers to their coordinator, and what admin clients ask about transactions.
 
-ListTransactions v1: a filter by duration. v2: a filter by transactional id, an RE2 expression (KIP-1152).
+AddPartitionsToTxn (key 24, v0-5). v2: PRODUCER_FENCED. v3: flexible. v4: several transactions, and questions of leaders
+(`verify_only`). v5: TRANSACTION_ABORTABLE. AddOffsetsToTxn (key 25, v0-4): adds the group's partition of
+`__consumer_offsets`. v2: PRODUCER_FENCED. v3: flexible. EndTxn (key 26, v0-5). v2: PRODUCER_FENCED. v3: flexible. v5: protocol 2
+(KIP-890), the answer has the producer's next identity. DescribeTransactions (key 65, v0). ListTransactions (key 66, v0-2). v1: a
+filter by duration. v2: a filter by transactional id, an RE2 expression (KIP-1152). Rules and errors are those of KafkaApis.scala.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.call import Api, Call, Now, Outcome
-from yak.errors import ErrorCode, PeerError
+from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
+from yak.broker.delayed_group_requests import GroupWaiting
+from yak.core.placement import partition_of
+from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.groups.consumer.regexes import Expression
+from yak.groups.offsets import OFFSETS_TOPIC
+from yak.ids import TopicPartition
+from yak.transactions.states import BY_LABEL, DEAD
+from yak.transactions.transaction import PROTOCOL_1, PROTOCOL_2, ProducerIdAndEpoch, Transaction
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-_STATES = frozenset((
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-))  # fmt: skip
-"""Kafka's TransactionState."""
+_FENCED_VERSION: Final = 2
+_BATCHED_VERSION: Final = 4
+_PROTOCOL_2_END_VERSION: Final = 5
+_TIMEOUT_MS: Final = 30_000
+_NONE: Final = ErrorCode.none
+
+
+def _waiting(broker: Broker, call: Call, refused: Callable[[ErrorCode], Fields]) -> GroupWaiting:
+    return GroupWaiting(broker.purgatory, call, _TIMEOUT_MS, lambda: refused(ErrorCode.coordinator_not_available))
+
+
+def _for_version(call: Call, code: ErrorCode) -> ErrorCode:
+    """Clients before v2 know a fenced producer only as one with an old epoch."""
+    is_unknown = code == ErrorCode.producer_fenced and call.version < _FENCED_VERSION
+    return ErrorCode.invalid_producer_epoch if is_unknown else code
+
+
+def _refuse_late(broker: Broker, call: Call, transactional_id: str) -> None:
+    """Close a connection that the producer has replaced: a late request could change its next transaction.
+
+    A client that uses the connection all the same opens a new one, and repeats the request.
+    """
+    connection = call.connection
+    if connection.is_in_process or connection.proven is not None:
+        return
+    if not broker.transaction_coordinator.check_connection(transactional_id, connection.connection_id):
+        raise ProtocolViolation(f"the producer {transactional_id!r} has sent requests over a newer connection")
+
+
+# --------------------------------------------------------------------------------------------------- AddPartitionsToTxn
+
+
+def add_partitions_to_txn(broker: Broker, call: Call) -> Outcome:
+    """Add partitions to one transaction, or to each of several; or say whether they have them."""
+    request = call.request
+    if call.version >= _BATCHED_VERSION:
+        return _add_to_several(broker, call)
+    transactional_id = request.v3_and_below_transactional_id
+    producer = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    partitions = _partitions(request.v3_and_below_topics)
+    _refuse_late(broker, call, transactional_id)
+
+    def fields(codes: dict[TopicPartition, ErrorCode]) -> Fields:
+        return {"results_by_topic_v3_and_below": _by_topic(call, codes)}
+
+    waiting = _waiting(broker, call, lambda code: fields(dict.fromkeys(partitions, code)))
+    _add(broker, transactional_id, producer, partitions, PROTOCOL_1, lambda codes: waiting.complete(fields(codes)))
+    return Later(waiting)
+
+
+def _add_to_several(broker: Broker, call: Call) -> Outcome:
+    transactions = call.request.transactions
+    results: list[Fields | None] = [None] * len(transactions)
+
+    def fields() -> Fields:
+        return {"error_code": _NONE, "results_by_transaction": results}
+
+    waiting = _waiting(broker, call, lambda code: {"error_code": code, "results_by_transaction": []})
+    left = len(transactions)
+
+    def answered(index: int, codes: dict[TopicPartition, ErrorCode]) -> None:
+        nonlocal left
+        transactional_id = transactions[index].transactional_id
+        results[index] = {"transactional_id": transactional_id, "topic_results": _by_topic(call, codes)}
+        left -= 1
+        if left == 0:
+            waiting.complete(fields())
+
+    if not transactions:
+        return Now(fields())
+    for index, transaction in enumerate(transactions):
+
+        def then(codes: dict[TopicPartition, ErrorCode], index: int = index) -> None:
+            answered(index, codes)
+
+        producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
+        partitions = _partitions(transaction.topics)
+        if transaction.verify_only:
+            _verify(broker, transaction.transactional_id, producer, partitions, then)
+        else:
+            _add(broker, transaction.transactional_id, producer, partitions, PROTOCOL_2, then)
+    return Later(waiting)
+
+
+def _add(
+    broker: Broker,
+    transactional_id: str,
+    producer: ProducerIdAndEpoch,
+    partitions: list[TopicPartition],
+    client_version: int,
+    then: Callable[[dict[TopicPartition, ErrorCode]], None],
+) -> None:
+    """Add all partitions, or none if one does not exist."""
+    missing = [place for place in partitions if not _exists(broker, place)]
+    if missing:
+        codes = dict.fromkeys(partitions, ErrorCode.operation_not_attempted)
+        then(codes | dict.fromkeys(missing, ErrorCode.unknown_topic_or_partition))
+    elif not transactional_id:
+        then(dict.fromkeys(partitions, ErrorCode.invalid_request))
+    else:
+        broker.transaction_coordinator.add_partitions(
+            transactional_id,
+            producer,
+            partitions,
+            client_version,
+            lambda code: then(dict.fromkeys(partitions, code)),
+        )
+
+
+def _verify(
+    broker: Broker,
+    transactional_id: str,
+    producer: ProducerIdAndEpoch,
+    partitions: list[TopicPartition],
+    then: Callable[[dict[TopicPartition, ErrorCode]], None],
+) -> None:
+    codes: dict[TopicPartition, ErrorCode] = {}
+    for place in partitions:
+        broker.transaction_coordinator.verify(transactional_id, producer, place, partial(codes.__setitem__, place))
+    then(codes)
+
+
+def _exists(broker: Broker, place: TopicPartition) -> bool:
+    topic = broker.image.topics.get(place.topic)
+    return topic is not None and 0 <= place.partition < len(topic.partitions)
+
+
+def _partitions(topics: Iterable[Any]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _by_topic(call: Call, codes: dict[TopicPartition, ErrorCode]) -> list[Fields]:
+    topics: dict[str, list[Fields]] = {}
+    for (topic, index), code in codes.items():
+        result = {"partition_index": index, "partition_error_code": _for_version(call, code)}
+        topics.setdefault(topic, []).append(result)
+    return [{"name": name, "results_by_partition": results} for name, results in topics.items()]
+
+
+# -------------------------------------------------------------------------------------------- AddOffsetsToTxn, EndTxn
+
+
+def add_offsets_to_txn(broker: Broker, call: Call) -> Outcome:
+    """Add the partition of `__consumer_offsets` that has the group's offsets."""
+    request = call.request
+
+    def fields(code: ErrorCode) -> Fields:
+        return {"error_code": _for_version(call, code)}
+
+    topic = broker.image.topics.get(OFFSETS_TOPIC)
+    if not request.transactional_id:
+        return Now(fields(ErrorCode.invalid_request))
+    if topic is None:
+        return Now(fields(ErrorCode.coordinator_not_available))
+    _refuse_late(broker, call, request.transactional_id)
+    waiting = _waiting(broker, call, fields)
+    broker.transaction_coordinator.add_partitions(
+        request.transactional_id,
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        (TopicPartition(OFFSETS_TOPIC, partition_of(request.group_id, len(topic.partitions))),),
+        PROTOCOL_1,
+        lambda code: waiting.complete(fields(code)),
+    )
+    return Later(waiting)
+
+
+def end_txn(broker: Broker, call: Call) -> Outcome:
+    """Commit or abort. The answer does not wait for the markers."""
+    request = call.request
+
+    def fields(code: ErrorCode, producer: ProducerIdAndEpoch | None = None) -> Fields:
+        answer: Fields = {"error_code": _for_version(call, code)}
+        if code == _NONE and producer is not None:
+            answer |= {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
+        return answer
+
+    if not request.transactional_id:
+        return Now(fields(ErrorCode.invalid_request))
+    is_protocol_2 = call.version >= _PROTOCOL_2_END_VERSION
+    if not is_protocol_2:
+        _refuse_late(broker, call, request.transactional_id)
+    waiting = _waiting(broker, call, fields)
+    broker.transaction_coordinator.end(
+        request.transactional_id,
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        is_commit=request.committed,
+        client_version=PROTOCOL_2 if is_protocol_2 else PROTOCOL_1,
+        then=lambda code, producer: waiting.complete(fields(code, producer)),
+    )
+    return Later(waiting)
+
+
+# ----------------------------------------------------------------------------- DescribeTransactions, ListTransactions
 
 
 def describe_transactions(broker: Broker, call: Call) -> Outcome:
-    """Answer TRANSACTIONAL_ID_NOT_FOUND for each transactional id."""
-    del broker
+    """The transactions of some transactional ids."""
+    names = call.request.transactional_ids
+    return Now({"transaction_states": [_described(broker, name) for name in names]})
+
+
+def _described(broker: Broker, name: str) -> Fields:
+    try:
+        if not name:
+            raise PeerError(ErrorCode.invalid_request)
+        transaction = broker.transaction_coordinator.describe(name)
+    except PeerError as error:
+        return {"error_code": error.error_code, "transactional_id": name, "transaction_state": "", "topics": []}
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(transaction.partitions):
+        topics.setdefault(topic, []).append(index)
+    return {
+        "error_code": _NONE,
+        "transactional_id": name,
+        "transaction_state": transaction.state.label,
+        "transaction_timeout": transaction.timeout_ms,
+        "transaction_start_time": transaction.started_ms,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "topics": [{"topic": topic, "partitions": indexes} for topic, indexes in topics.items()],
+    }
+
+
+def list_transactions(broker: Broker, call: Call) -> Outcome:
+    """The transactions that this broker coordinates and the filters let through."""
+    request = call.request
+    pattern = getattr(request, "transactional_id_pattern", None)
+    try:
+        expression = Expression(pattern) if pattern else None
+        transactions = list(broker.transaction_coordinator.transactions())
+    except PeerError as error:
+        return Now({"error_code": error.error_code, "unknown_state_filters": [], "transaction_states": []})
+    names = None if expression is None else set(expression.matching([each.transactional_id for each in transactions]))
+    states = {BY_LABEL[name] for name in request.state_filters if name in BY_LABEL}
+    duration_ms = getattr(request, "duration_filter", -1)
+
+    def is_wanted(transaction: Transaction) -> bool:
+        return (
+            transaction.state is not DEAD
+            and (not request.producer_id_filters or transaction.producer_id in request.producer_id_filters)
+            and (not request.state_filters or transaction.state in states)
+            and (duration_ms < 0 or broker.wall_ms - transaction.started_ms > duration_ms)
+            and (names is None or transaction.transactional_id in names)
+        )
+
     return Now(
         {
+            "error_code": _NONE,
+            "unknown_state_filters": [name for name in request.state_filters if name not in BY_LABEL],
             "transaction_states": [
                 {
-                    "error_code": ErrorCode.transactional_id_not_found if name else ErrorCode.invalid_request,
-                    "transactional_id": name,
-                    "transaction_state": "",
-                    "topics": [],
+                    "transactional_id": transaction.transactional_id,
+                    "producer_id": transaction.producer_id,
+                    "transaction_state": transaction.state.label,
                 }
-                for name in call.request.transactional_ids
-            ]
+                for transaction in transactions
+                if is_wanted(transaction)
+            ],
         }
     )
 
 
-def list_transactions(broker: Broker, call: Call) -> Outcome:
-    """Answer with no transactions, and with the state filters that Kafka does not know either."""
-    del broker
-    pattern = getattr(call.request, "transactional_id_pattern", None)
-    unknown = [name for name in call.request.state_filters if name not in _STATES]
-    try:
-        if pattern:
-            Expression(pattern)
-    except PeerError as error:
-        return Now({"error_code": error.error_code, "unknown_state_filters": [], "transaction_states": []})
-    return Now({"error_code": ErrorCode.none, "unknown_state_filters": unknown, "transaction_states": []})
-
-
 APIS = (
-    Api(
-        65,
-        "DescribeTransactions",
-        range(1),
-        ("transactions: every transactional id gets TRANSACTIONAL_ID_NOT_FOUND",),
-        describe_transactions,
-    ),
-    Api(66, "ListTransactions", range(3), ("transactions: none are listed",), list_transactions),
+    Api(24, "AddPartitionsToTxn", range(6), (), add_partitions_to_txn),
+    Api(25, "AddOffsetsToTxn", range(5), (), add_offsets_to_txn),
+    Api(26, "EndTxn", range(6), (), end_txn),
+    Api(65, "DescribeTransactions", range(1), (), describe_transactions),
+    Api(66, "ListTransactions", range(3), (), list_transactions),
 )

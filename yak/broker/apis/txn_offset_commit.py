@@ -7,6 +7,7 @@ ABORTABLE_TRANSACTION. v5: the partition of `__consumer_offsets` joins the trans
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from yak.broker.apis.offset_commit import Place, check_topic, with_error
@@ -22,6 +23,9 @@ KEY, NAME, VERSIONS = 28, "TxnOffsetCommit", range(6)
 ABSENT: tuple[str, ...] = ()
 
 _LOADING_VERSION = 2
+_OLD_PRODUCE = 10
+_LIKE_PRODUCE = {4: 11, 5: 12}
+"""The version of Produce whose clients know the same about transactions (KIP-890)."""
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -50,7 +54,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return Later(waiting)
 
 
-def _commit(broker: Broker, call: Call, places: list[Place], then: Then) -> None:
+def _commit(broker: Broker, call: Call, places: list[Place], then: Then, *, is_verified: bool = False) -> None:
     request, coordinator = call.request, broker.group_coordinator
     coordinated = coordinator.of(request.group_id)
     generation = getattr(request, "generation_id", -1)
@@ -60,6 +64,33 @@ def _commit(broker: Broker, call: Call, places: list[Place], then: Then) -> None
         group.check_transactional_commit(member_id, instance_id, generation)
     elif generation >= 0:
         raise PeerError(ErrorCode.illegal_generation)
-    else:
+    producer = request.producer_id, request.producer_epoch
+    if not is_verified:
+        transactional, partition = broker.leader_appends.transactional, coordinated.partition
+        version = _LIKE_PRODUCE.get(call.version, _OLD_PRODUCE)
+        code = transactional.verify(partition, producer, version, request.transactional_id)
+        if code is None:
+            verified = partial(_verified, broker, call, places, then)
+            transactional.wait(partition, request.producer_id, verified)
+            return
+        if code != ErrorCode.none:
+            raise PeerError(_as_coordinator(code))
+    if group is None:
         group = coordinated.shard.ensure(request.group_id)
-    coordinator.commit(coordinated, group, places, then, (request.producer_id, request.producer_epoch))
+    coordinator.commit(coordinated, group, places, then, producer)
+
+
+def _verified(broker: Broker, call: Call, places: list[Place], then: Then, code: ErrorCode) -> None:
+    """The transaction coordinator's answer came: commit, or refuse."""
+    if code != ErrorCode.none:
+        then(_as_coordinator(code))
+        return
+    try:
+        _commit(broker, call, places, then, is_verified=True)
+    except PeerError as refusal:
+        then(refusal.error_code)
+
+
+def _as_coordinator(code: ErrorCode) -> ErrorCode:
+    """A retriable error of a batch, as the client of a coordinator knows it."""
+    return ErrorCode.coordinator_load_in_progress if code == ErrorCode.not_enough_replicas else code

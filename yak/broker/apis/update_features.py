@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 57, "UpdateFeatures", range(3)
 ABSENT = ("other feature levels: INVALID_UPDATE_VERSION; each feature is supported at the level that it has",)
 
-FEATURES: Final[Mapping[str, int]] = {"eligible.leader.replicas.version": 1, "group.version": 1}
-"""Kafka's features that YAK has, at the level that is finalized: KIP-966's eligible leaders, KIP-848's groups."""
+FEATURES: Final[Mapping[str, int]] = {
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "transaction.version": 2,
+}
+"""Kafka's features that YAK has, at the level that is finalized: KIP-966's eligible leaders, KIP-848's groups, and KIP-890's
+transactions."""
 
 _UPGRADE, _UNSAFE_DOWNGRADE = 1, 3
 _LAST_VERSION_WITH_RESULTS = 1

@@ -155,14 +155,6 @@ def test_describe_delegation_token_without_authentication_returns_not_allowed(ri
 # ------------------------------------------------------------------------------------------------- transactions
 
 
-def test_describe_transactions_returns_transactional_id_not_found(rig):
-    answer = rig.ask(65, 0, transactional_ids=["pay", ""])
-    assert [(row.transactional_id, row.error_code, row.topics) for row in answer.transaction_states] == [
-        ("pay", ErrorCode.transactional_id_not_found, ()),
-        ("", ErrorCode.invalid_request, ()),
-    ]
-
-
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_list_transactions_returns_none_and_the_unknown_state_filters(rig, version):
     answer = rig.ask(66, version, state_filters=["Ongoing", "ongoing", "Odd"], producer_id_filters=[7])
@@ -371,10 +363,12 @@ def test_api_versions_lists_finalized_features(rig, version):
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "eligible.leader.replicas.version": (1, 1),
         "group.version": (1, 1),
+        "transaction.version": (2, 2),
     }
     assert {row.name: row.max_version_level for row in answer.finalized_features} == {
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
+        "transaction.version": 2,
     }
     assert answer.finalized_features_epoch == rig.node.broker.image.offset
 

@@ -93,15 +93,9 @@ def test_coordinators_are_named_for_every_key_at_once(rig):
     assert rig.ask(FIND, 6, key_type=9, coordinator_keys=["a"]).coordinators[0].error_code == ErrorCode.invalid_request
 
 
-@pytest.mark.parametrize(
-    ("key_type", "code", "words"),
-    [
-        (1, ErrorCode.transactional_id_authorization_failed, "does not support transactions"),
-        (2, ErrorCode.invalid_request, "does not support share groups"),
-    ],
-)
-def test_find_coordinator_of_a_transaction_or_share_group_is_refused_for_good(rig, key_type, code, words):
+def test_find_coordinator_of_a_share_group_is_refused_for_good(rig):
     """A retriable code keeps clients asking for ever (Kafka's `TransactionManager.FindCoordinatorHandler`)."""
+    key_type, code, words = 2, ErrorCode.invalid_request, "does not support share groups"
     for refused in (
         rig.ask(FIND, 6, key_type=key_type, coordinator_keys=["a"]).coordinators[0],
         rig.ask(FIND, 3, key_type=key_type, key="a"),

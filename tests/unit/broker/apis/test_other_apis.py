@@ -259,7 +259,7 @@ def test_producer_ids_are_never_given_twice_also_over_restarts(rig):
     rig.restart()
     given += [init_producer(rig).producer_id for _ in range(3)]
     assert len(set(given)) == 6
-    assert init_producer(rig, transactional_id="t").error_code == ErrorCode.transactional_id_authorization_failed
+    assert init_producer(rig, transactional_id="t").error_code == ErrorCode.not_coordinator
     assert init_producer(rig, transactional_id="").error_code == ErrorCode.invalid_request
     assert init_producer(rig, producer_id=5).error_code == ErrorCode.invalid_request
 

@@ -1,0 +1,278 @@
+"""The transaction coordinator on the simulated broker: requests in, records and markers out."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.core.placement import partition_of
+from yak.ids import TopicPartition
+from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers
+from yak.protocol.record_writer import build_batch
+from yak.sim.rig import Rig, fetch_fields
+from yak.transactions.records import TRANSACTION_TOPIC
+from yak.transactions.states import COMPLETE_ABORT, COMPLETE_COMMIT, EMPTY, ONGOING, PREPARE_COMMIT
+
+TX = "payments"
+ORDERS = TopicPartition("orders", 0)
+NONE = ErrorCode.none
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create_topic("orders", 2)
+    answer = find(rig)
+    assert (answer.error_code, answer.node_id) == (NONE, rig.node.broker.node_id)
+    rig.run_for(100)
+    return rig
+
+
+def find(rig: Rig, name: str = TX):
+    return rig.ask(10, 3, key=name, key_type=1)
+
+
+def init(rig: Rig, *, timeout_ms: int = 60_000, producer_id: int = -1, epoch: int = -1, version: int = 4):
+    fields = {"producer_id": producer_id, "producer_epoch": epoch} if version >= 3 else {}
+    timeout = dt.timedelta(milliseconds=timeout_ms)
+    return rig.ask(22, version, transactional_id=TX, transaction_timeout=timeout, **fields)
+
+
+def add(rig: Rig, producer, *, index: int = 0, version: int = 3, client=None, topic: str = "orders") -> ErrorCode:
+    answer = rig.ask(
+        24,
+        version,
+        client=client,
+        v3_and_below_transactional_id=TX,
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=[{"name": topic, "partitions": [index]}],
+    )
+    return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+
+
+def add_for_leader(rig: Rig, producer, *, verify_only: bool, index: int = 0) -> ErrorCode:
+    transaction = {
+        "transactional_id": TX,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+        "verify_only": verify_only,
+        "topics": [{"name": "orders", "partitions": [index]}],
+    }
+    answer = rig.ask(24, 5, transactions=[transaction])
+    return answer.results_by_transaction[0].topic_results[0].results_by_partition[0].partition_error_code
+
+
+def end(rig: Rig, producer, *, commit: bool = True, version: int = 3, client=None):
+    return rig.ask(
+        26,
+        version,
+        client=client,
+        transactional_id=TX,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        committed=commit,
+    )
+
+
+def send(rig: Rig, producer, place: TopicPartition = ORDERS) -> None:
+    """Append a record of the transaction."""
+    broker = rig.node.broker
+    batch = build_batch(
+        [(None, b"x")],
+        broker.context.clock.wall_ms,
+        attributes=TRANSACTIONAL_BIT,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+    )
+    broker.leader_appends.append_own_batch(broker.partitions[place], batch)
+
+
+def committed_batches(rig: Rig) -> int:
+    asked = {**fetch_fields("orders", 0), "isolation_level": 1}
+    partition = rig.ask(1, 12, **asked).responses[0].partitions[0]
+    return len(list(iterate_headers(bytes(partition.records or b""))))
+
+
+def state(rig: Rig):
+    return rig.node.broker.transaction_coordinator.describe(TX).state
+
+
+def test_a_transaction_is_committed_with_protocol_1(rig):
+    producer = init(rig)
+    assert (producer.error_code, producer.producer_epoch) == (NONE, 0)
+    assert add(rig, producer) == NONE
+    assert state(rig) is ONGOING
+    send(rig, producer)
+    assert committed_batches(rig) == 0
+    assert end(rig, producer).error_code == NONE
+    rig.run_for(50)
+    assert state(rig) is COMPLETE_COMMIT
+    assert committed_batches(rig) == 2
+    # the next transaction has the same epoch
+    assert add(rig, producer) == NONE
+    assert end(rig, producer, commit=False).error_code == NONE
+    rig.run_for(50)
+    assert state(rig) is COMPLETE_ABORT
+
+
+def test_protocol_2_bumps_the_epoch_with_each_end(rig):
+    producer = init(rig)
+    assert add_for_leader(rig, producer, verify_only=False) == NONE
+    send(rig, producer)
+    answer = end(rig, producer, version=5)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (NONE, producer.producer_id, 1)
+    rig.run_for(50)
+    assert committed_batches(rig) == 2
+    again = end(rig, producer, version=5)
+    assert (again.error_code, again.producer_epoch) == (NONE, 1)
+    assert add_for_leader(rig, producer, verify_only=False) == ErrorCode.producer_fenced
+    assert add_for_leader(rig, answer, verify_only=False) == NONE
+
+
+def test_a_new_producer_fences_the_old_one_and_aborts_its_transaction(rig):
+    zombie = init(rig)
+    add(rig, zombie)
+    send(rig, zombie)
+    assert init(rig).error_code == ErrorCode.concurrent_transactions
+    rig.run_for(50)
+    producer = init(rig)
+    assert (producer.error_code, producer.producer_epoch) == (NONE, 2)
+    assert end(rig, zombie, version=2).error_code == ErrorCode.producer_fenced
+    assert end(rig, zombie, version=1).error_code == ErrorCode.invalid_producer_epoch
+    assert add(rig, zombie) == ErrorCode.producer_fenced
+    assert committed_batches(rig) == 2  # aborted, so that the reader sees the list
+    answer = init(rig, producer_id=zombie.producer_id, epoch=zombie.producer_epoch, version=3)
+    assert answer.error_code == ErrorCode.invalid_producer_epoch
+
+
+def test_refusals_before_a_producer_is_known(rig):
+    unknown = type("Producer", (), {"producer_id": 1, "producer_epoch": 0})
+    assert add(rig, unknown) == ErrorCode.invalid_producer_id_mapping
+    assert end(rig, unknown).error_code == ErrorCode.invalid_producer_id_mapping
+    assert init(rig, timeout_ms=900_001).error_code == ErrorCode.invalid_transaction_timeout
+    assert init(rig, timeout_ms=0).error_code == ErrorCode.invalid_transaction_timeout
+    producer = init(rig)
+    assert add(rig, producer, index=9) == ErrorCode.unknown_topic_or_partition
+    assert add(rig, producer, topic="none") == ErrorCode.unknown_topic_or_partition
+    assert state(rig) is EMPTY
+
+
+def test_verify_only_answers_for_the_open_transaction(rig):
+    producer = init(rig)
+    assert add_for_leader(rig, producer, verify_only=True) == ErrorCode.transaction_abortable
+    add(rig, producer)
+    assert add_for_leader(rig, producer, verify_only=True) == NONE
+    assert add_for_leader(rig, producer, verify_only=True, index=1) == ErrorCode.transaction_abortable
+
+
+def test_an_open_transaction_is_aborted_after_its_timeout(rig):
+    producer = init(rig, timeout_ms=1_000)
+    add(rig, producer)
+    send(rig, producer)
+    rig.run_for(12_000)
+    assert state(rig) is COMPLETE_ABORT
+    assert end(rig, producer).error_code == ErrorCode.producer_fenced
+    # the producer may recover, since no other one has come
+    answer = init(rig, producer_id=producer.producer_id, epoch=producer.producer_epoch)
+    assert (answer.error_code, answer.producer_epoch) == (NONE, 1)
+
+
+def test_a_restarted_coordinator_writes_the_markers_of_a_prepared_transaction(rig):
+    producer = init(rig)
+    add(rig, producer)
+    send(rig, producer)
+    rig.node.broker.marker_sender.send = lambda pending: None  # the broker dies before the markers
+    assert end(rig, producer).error_code == NONE
+    assert state(rig) is PREPARE_COMMIT
+    assert committed_batches(rig) == 0
+    rig.restart()
+    rig.run_for(2_000)
+    assert state(rig) is COMPLETE_COMMIT
+    assert committed_batches(rig) == 2
+
+
+def test_markers_of_a_deleted_topic_are_not_awaited(rig):
+    producer = init(rig)
+    add(rig, producer)
+    rig.ask(20, 1, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    assert end(rig, producer).error_code == NONE
+    rig.run_for(50)
+    assert state(rig) is COMPLETE_COMMIT
+
+
+def test_an_idle_transactional_id_expires_with_a_tombstone():
+    interval = "transaction.remove.expired.transaction.cleanup.interval.ms"
+    rig = Rig(settings={"transactional.id.expiration.ms": "5000", interval: "1000"})
+    rig.create_topic("orders", 2)
+    find(rig)
+    rig.run_for(100)
+    producer = init(rig)
+    rig.run_for(10_000)
+    assert end(rig, producer).error_code == ErrorCode.invalid_producer_id_mapping
+    rig.restart()
+    rig.run_for(2_000)
+    assert list(rig.node.broker.transaction_coordinator.transactions()) == []
+
+
+def test_a_late_request_over_a_replaced_connection_cannot_end_the_next_transaction(rig):
+    producer = init(rig)
+    old, new = rig.new_client(), rig.new_client()
+    assert add(rig, producer, client=old) == NONE
+    assert end(rig, producer, client=new).error_code == NONE
+    rig.run_for(50)
+    assert add(rig, producer, client=new) == NONE
+    late = rig.begin(
+        26, 3, client=old, transactional_id=TX, producer_id=producer.producer_id, producer_epoch=0, committed=True
+    )
+    rig.run_for(10)
+    assert late.is_lost
+    assert state(rig) is ONGOING
+
+
+def test_describe_and_list(rig):
+    producer = init(rig)
+    add(rig, producer)
+    described = rig.ask(65, 0, transactional_ids=[TX, "other", ""]).transaction_states
+    assert [each.error_code for each in described] == [
+        NONE,
+        ErrorCode.transactional_id_not_found,
+        ErrorCode.invalid_request,
+    ]
+    assert (described[0].transaction_state, described[0].producer_id) == ("Ongoing", producer.producer_id)
+    assert [(each.topic, each.partitions) for each in described[0].topics] == [("orders", (0,))]
+
+    def listed(**filters):
+        fields = {
+            "state_filters": [],
+            "producer_id_filters": [],
+            "duration_filter": -1,
+            "transactional_id_pattern": None,
+        }
+        answer = rig.ask(66, 2, **(fields | filters))
+        return [(each.transactional_id, each.transaction_state) for each in answer.transaction_states]
+
+    assert listed() == [(TX, "Ongoing")]
+    assert listed(state_filters=["Ongoing"], producer_id_filters=[producer.producer_id]) == [(TX, "Ongoing")]
+    assert listed(state_filters=["Empty"]) == listed(producer_id_filters=[99]) == listed(duration_filter=10**9) == []
+    assert listed(transactional_id_pattern="pay.*") == [(TX, "Ongoing")]
+    assert listed(transactional_id_pattern="x.*") == []
+
+
+def test_offsets_of_a_group_add_its_partition(rig):
+    producer = init(rig)
+    rig.ask(10, 3, key="g", key_type=0)
+    rig.run_for(100)
+    answer = rig.ask(25, 3, transactional_id=TX, producer_id=producer.producer_id, producer_epoch=0, group_id="g")
+    assert answer.error_code == NONE
+    transaction = rig.node.broker.transaction_coordinator.describe(TX)
+    count = len(rig.node.broker.image.topics["__consumer_offsets"].partitions)
+    assert transaction.partitions == {TopicPartition("__consumer_offsets", partition_of("g", count))}
+
+
+def test_the_internal_topic_has_kafkas_configs(rig):
+    topic = rig.node.broker.image.topics[TRANSACTION_TOPIC]
+    assert len(topic.partitions) == 50
+    assert topic.configs["cleanup.policy"] == "compact"
+    assert topic.configs["unclean.leader.election.enable"] == "false"
+    assert topic.configs["min.insync.replicas"] == "1"  # one broker

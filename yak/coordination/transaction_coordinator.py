@@ -1,0 +1,405 @@
+"""The transaction coordinator, with `__transaction_state` as its topic (Kafka's TransactionCoordinator.scala).
+
+`yak.transactions.transaction` decides. A decision counts once its record is committed; until then further requests of the
+transactional id get CONCURRENT_TRANSACTIONS. Once the end of a transaction is committed, the client has its answer, and the
+markers are written; then a last record completes the transaction. A coordinator that loads such a transaction goes on there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Final, TypeAlias
+
+from yak.coordination.producer_ids import ProducerIds
+from yak.coordination.runtime import Coordinated, CoordinatorRuntime, LedPartitions
+from yak.core.context import Context
+from yak.errors import ErrorCode, PeerError
+from yak.fail_stop import changes_state
+from yak.ids import ConnectionId, ProducerId, TopicPartition
+from yak.partitions.transaction_markers import TxnMarker
+from yak.replication.partition import Partition
+from yak.transactions.marker_sender import MarkerSender, PendingMarkers
+from yak.transactions.records import TRANSACTION_TOPIC, transaction_key, transaction_value
+from yak.transactions.shard import TransactionalId, TransactionShard
+from yak.transactions.states import ONGOING, PREPARE_COMMIT, PREPARED
+from yak.transactions.transaction import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerIdAndEpoch,
+    ProducerIdNeededError,
+    Transaction,
+)
+
+TransactionsPartition: TypeAlias = Coordinated[TransactionShard]
+"""A coordinated partition of `__transaction_state`."""
+Then: TypeAlias = Callable[[ErrorCode], None]
+ThenProducer: TypeAlias = Callable[[ErrorCode, ProducerIdAndEpoch], None]
+Decide: TypeAlias = Callable[[Transaction, ProducerId | None], Transaction]
+"""The transaction that follows; with a new producer id if the decision asked for one."""
+RETRY_MS: Final = 100
+TOMBSTONES_AT_ONCE: Final = 1_000
+NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+_NONE: Final = ErrorCode.none
+
+
+class TransactionCoordinator:
+    """The entry point of the transaction APIs."""
+
+    def __init__(
+        self, context: Context, partitions: LedPartitions, producer_ids: ProducerIds, sender: MarkerSender
+    ) -> None:
+        self._context, self._producer_ids, self._sender = context, producer_ids, sender
+        self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+            context, TRANSACTION_TOPIC, partitions, self
+        )
+        self.awaiting_topic: dict[object, Callable[[], None]] = {}
+        """How to finish each request that waits until the image has `__transaction_state`."""
+
+    # --------------------------------------------------------------------------------------------- which partitions
+
+    def topics_changed(self, names: Iterable[str]) -> None:
+        """Finish the requests that wait for `__transaction_state`, if these topics include it."""
+        if self.awaiting_topic and TRANSACTION_TOPIC in names:
+            for finish in list(self.awaiting_topic.values()):
+                finish()
+
+    def partition_changed(self, partition: Partition) -> None:
+        """Load or resign, if this is a partition of `__transaction_state`."""
+        if partition.topic_partition.topic == TRANSACTION_TOPIC:
+            self.runtime.partition_changed(partition)
+
+    def make_shard(self) -> TransactionShard:
+        """An empty state for a partition of `__transaction_state`."""
+        return TransactionShard()
+
+    def loaded(self, coordinated: TransactionsPartition, records: int) -> None:
+        """Serve once everything that was read is committed: a marker must not tell of an end that may be lost."""
+
+        def committed(code: ErrorCode) -> None:
+            if code == _NONE:
+                self._serve(coordinated, records)
+
+        self.runtime.when_committed(coordinated, coordinated.partition.log_end_offset, committed)
+
+    @changes_state
+    def _serve(self, coordinated: TransactionsPartition, records: int) -> None:
+        shard = coordinated.shard
+        shard.is_committed = True
+        if records:
+            self._context.notice(
+                "info",
+                "transactions-loaded",
+                partition=str(coordinated.partition.topic_partition),
+                transactional_ids=len(shard.ids),
+                records=records,
+                unreadable=shard.unreadable,
+            )
+        for entry in shard.ids.values():
+            if entry.transaction.state is ONGOING:
+                shard.open[entry.transaction.transactional_id] = entry
+            elif entry.transaction.state in PREPARED:
+                self._send_markers(coordinated, entry)
+        config = self._context.config
+        self._arm("abort", config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._abort_timed_out)
+        self._arm("expire", config.transaction_remove_expired_transaction_cleanup_interval_ms, self._expire)
+
+    def resigned(self, coordinated: TransactionsPartition) -> None:
+        """Drop the partition's transactions: the next coordinator writes their markers."""
+        for entry in coordinated.shard.ids.values():
+            self._context.timers.disarm(entry)
+            if entry.markers is not None:
+                entry.markers.is_over = True
+
+    def stop(self) -> None:
+        """Resign from every partition."""
+        self.runtime.stop()
+        self._sender.stop()
+
+    def _find(self, transactional_id: str) -> tuple[TransactionsPartition, TransactionalId | None]:
+        """The partition and entry of a transactional id. Raises PeerError as `CoordinatorRuntime.find`."""
+        coordinated = self.runtime.find(transactional_id)
+        if not coordinated.shard.is_committed:
+            raise PeerError(ErrorCode.coordinator_load_in_progress)
+        return coordinated, coordinated.shard.ids.get(transactional_id)
+
+    # ----------------------------------------------------------------------------------------------------- changes
+
+    def _decide(
+        self,
+        transactional_id: str,
+        decide: Decide,
+        then: Callable[[ErrorCode, Transaction | None], None],
+        new_producer_id: ProducerId | None = None,
+    ) -> None:
+        """Append what `decide` returns, unless that changes nothing; `then` gets it, or the error."""
+        try:
+            coordinated, entry = self._find(transactional_id)
+            if entry is None:
+                raise PeerError(ErrorCode.invalid_producer_id_mapping)
+            if entry.pending is not None:
+                raise PeerError(ErrorCode.concurrent_transactions)
+            changed = decide(entry.transaction, new_producer_id)
+        except ProducerIdNeededError:
+            self._with_producer_id(partial(self._decide, transactional_id, decide, then), then)
+            return
+        except PeerError as error:
+            then(error.error_code, None)
+            return
+        if changed is entry.transaction:
+            then(_NONE, changed)
+        else:
+            self._append(coordinated, entry, changed, lambda code: then(code, changed))
+
+    def _with_producer_id(
+        self, use: Callable[[ProducerId], None], then: Callable[[ErrorCode, Transaction | None], None]
+    ) -> None:
+        def taken(producer_id: ProducerId, error: PeerError | None) -> None:
+            if error is None:
+                use(producer_id)
+            else:
+                then(error.error_code, None)
+
+        self._producer_ids.take(taken)
+
+    @changes_state
+    def _append(
+        self, coordinated: TransactionsPartition, entry: TransactionalId, changed: Transaction, then: Then
+    ) -> None:
+        """Append a transaction's record. Once it is committed, the entry has it; the markers of its end are sent."""
+        transactional_id, shard = changed.transactional_id, coordinated.shard
+        entry.pending = changed
+
+        def committed(code: ErrorCode) -> None:
+            entry.pending = None
+            if code != _NONE:
+                then(code)
+                return
+            entry.transaction = changed
+            if changed.state is ONGOING:
+                shard.open[transactional_id] = entry
+            else:
+                shard.open.pop(transactional_id, None)
+            then(code)
+            if changed.state in PREPARED:
+                self._send_markers(coordinated, entry)
+
+        record = transaction_key(transactional_id), transaction_value(changed)
+        self.runtime.append(coordinated, (record,), lambda _end_offset: None, committed)
+
+    def _send_markers(self, coordinated: TransactionsPartition, entry: TransactionalId) -> None:
+        transaction = entry.transaction
+        marker = TxnMarker(
+            transaction.producer_id,
+            transaction.producer_epoch,
+            coordinated.partition.leader_epoch,
+            transaction.state is PREPARE_COMMIT,
+            transaction.client_version,
+        )
+        entry.markers = PendingMarkers(
+            transaction.transactional_id,
+            marker,
+            transaction.partitions,
+            partial(self._complete, coordinated, entry),
+        )
+        self._sender.send(entry.markers)
+
+    def _complete(self, coordinated: TransactionsPartition, entry: TransactionalId) -> None:
+        """All markers are written: append the last record, again after an error."""
+        entry.markers = None
+
+        def appended(code: ErrorCode) -> None:
+            if code not in (_NONE, ErrorCode.not_coordinator):
+                due_ms = self._context.clock.now_ms + RETRY_MS
+                self._context.timers.arm(entry, due_ms, partial(self._complete, coordinated, entry))
+
+        self._append(coordinated, entry, entry.transaction.complete(self._context.clock.wall_ms), appended)
+
+    # ------------------------------------------------------------------------------------------------------ requests
+
+    def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, then: ThenProducer
+    ) -> None:
+        """Give the transactional id its producer id with the next epoch; abort a transaction that is open first."""
+        if not 0 < timeout_ms <= self._context.config.transaction_max_timeout_ms:
+            then(ErrorCode.invalid_transaction_timeout, NO_PRODUCER)
+            return
+
+        def decided(code: ErrorCode, changed: Transaction | None) -> None:
+            if code == _NONE and changed is not None and changed.state in PREPARED:
+                # The client asks again, until the open transaction has been aborted.
+                code = ErrorCode.concurrent_transactions
+            then(code, NO_PRODUCER if code != _NONE or changed is None else _producer_of(changed))
+
+        def decide(transaction: Transaction, new_producer_id: ProducerId | None) -> Transaction:
+            return transaction.initialize(timeout_ms, expected, self._context.clock.wall_ms, new_producer_id)
+
+        def create(producer_id: ProducerId) -> None:
+            try:
+                coordinated, entry = self._find(transactional_id)
+            except PeerError as error:
+                then(error.error_code, NO_PRODUCER)
+                return
+            if entry is None:
+                created = Transaction(transactional_id, producer_id, updated_ms=self._context.clock.wall_ms)
+                coordinated.shard.ids[transactional_id] = TransactionalId(created)
+            self._decide(transactional_id, decide, decided)
+
+        try:
+            _coordinated, entry = self._find(transactional_id)
+        except PeerError as error:
+            then(error.error_code, NO_PRODUCER)
+            return
+        if entry is None:
+            self._with_producer_id(create, decided)
+        else:
+            self._decide(transactional_id, decide, decided)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        client_version: int,
+        then: Then,
+    ) -> None:
+        """Add partitions to the producer's transaction, which begins with the first one."""
+
+        def decide(transaction: Transaction, _new_producer_id: ProducerId | None) -> Transaction:
+            return transaction.add_partitions(producer, partitions, client_version, self._context.clock.wall_ms)
+
+        self._decide(transactional_id, decide, lambda code, _changed: then(code))
+
+    def verify(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, topic_partition: TopicPartition, then: Then
+    ) -> None:
+        """Call `then` with NONE if the producer's transaction has the partition."""
+        try:
+            _coordinated, entry = self._find(transactional_id)
+        except PeerError as error:
+            then(error.error_code)
+            return
+        if entry is None:
+            then(ErrorCode.invalid_producer_id_mapping)
+        else:
+            then(entry.transaction.verify(producer, topic_partition))
+
+    def end(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        *,
+        is_commit: bool,
+        client_version: int,
+        then: ThenProducer,
+    ) -> None:
+        """End the producer's transaction. `then` gets the identity of the producer's next one."""
+
+        def decide(transaction: Transaction, new_producer_id: ProducerId | None) -> Transaction:
+            return transaction.end(
+                producer,
+                is_commit=is_commit,
+                client_version=client_version,
+                now_ms=self._context.clock.wall_ms,
+                new_producer_id=new_producer_id,
+            )
+
+        def decided(code: ErrorCode, changed: Transaction | None) -> None:
+            if code != _NONE or changed is None:
+                then(code, NO_PRODUCER)
+            elif changed.state in PREPARED:
+                then(code, _producer_of(changed.complete(changed.updated_ms)))
+            else:
+                then(code, _producer_of(changed))
+
+        self._decide(transactional_id, decide, decided)
+
+    def check_connection(self, transactional_id: str, connection_id: ConnectionId) -> bool:
+        """Whether a request of protocol 1 may be served: none is that was sent before a request which was served.
+
+        A client opens a connection after it has given up the one before. So what an older connection still delivers is
+        late, and could end or extend the producer's next transaction, whose epoch is the same.
+        """
+        try:
+            _coordinated, entry = self._find(transactional_id)
+        except PeerError:
+            return True
+        if entry is None:
+            return True
+        if connection_id < entry.connection_id:
+            return False
+        entry.connection_id = connection_id
+        return True
+
+    def describe(self, transactional_id: str) -> Transaction:
+        """The transaction. Raises PeerError: TRANSACTIONAL_ID_NOT_FOUND, and the errors of the runtime."""
+        _coordinated, entry = self._find(transactional_id)
+        if entry is None:
+            raise PeerError(ErrorCode.transactional_id_not_found)
+        return entry.transaction
+
+    def transactions(self) -> Iterator[Transaction]:
+        """All transactions here. Raises PeerError while a partition is being loaded."""
+        if any(not coordinated.shard.is_committed for coordinated in self.runtime.coordinated.values()):
+            raise PeerError(ErrorCode.coordinator_load_in_progress)
+        return (
+            entry.transaction
+            for coordinated in self.runtime.coordinated.values()
+            for entry in coordinated.shard.ids.values()
+        )
+
+    # ------------------------------------------------------------------------------------------------------- timers
+
+    def _arm(self, name: str, wait_ms: int, action: Callable[[], None]) -> None:
+        def run() -> None:
+            if self.runtime.coordinated:
+                action()
+                self._arm(name, wait_ms, action)
+
+        self._context.timers.arm_at_the_latest((self, name), self._context.clock.now_ms + wait_ms, run)
+
+    def _abort_timed_out(self) -> None:
+        """Abort transactions that are open for longer than their timeout, under the next epoch."""
+        now_ms = self._context.clock.wall_ms
+        for coordinated in self.runtime.loaded_partitions():
+            for transactional_id, entry in list(coordinated.shard.open.items()):
+                if entry.pending is None and entry.transaction.is_timed_out(now_ms):
+                    self._context.notice("info", "transaction-timed-out", transactional_id=transactional_id)
+                    self._append(coordinated, entry, entry.transaction.fence(now_ms), _ignore)
+
+    def _expire(self) -> None:
+        """Remove transactional ids that are unused for `transactional.id.expiration.ms`."""
+        now_ms, expiration_ms = self._context.clock.wall_ms, self._context.config.transactional_id_expiration_ms
+        for coordinated in self.runtime.loaded_partitions():
+            expired = (
+                entry
+                for entry in list(coordinated.shard.ids.values())
+                if coordinated.shard.is_committed
+                and entry.pending is None
+                and entry.transaction.is_expired(now_ms, expiration_ms)
+            )
+            while some := list(islice(expired, TOMBSTONES_AT_ONCE)):
+                self._remove(coordinated, some)
+
+    @changes_state
+    def _remove(self, coordinated: TransactionsPartition, entries: list[TransactionalId]) -> None:
+        for entry in entries:
+            entry.pending = entry.transaction.expire()
+
+        def committed(code: ErrorCode) -> None:
+            for entry in entries:
+                entry.pending = None
+                if code == _NONE:
+                    del coordinated.shard.ids[entry.transaction.transactional_id]
+
+        records = [(transaction_key(entry.transaction.transactional_id), None) for entry in entries]
+        self.runtime.append(coordinated, records, lambda _end_offset: None, committed)
+
+
+def _producer_of(transaction: Transaction) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
+
+
+def _ignore(_code: ErrorCode) -> None:
+    """Ignore a failed append: the next round finds the same transactions."""

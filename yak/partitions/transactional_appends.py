@@ -1,0 +1,177 @@
+"""Batches of transactions that wait until the transaction coordinator knows of their partition (KIP-890).
+
+Only the first batch of a transaction in a partition waits, and those of the same producer behind it. A marker that is
+written meanwhile outdates the answer (Kafka's VerificationGuard): the batch could open a transaction that has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from yak.core.context import Context
+from yak.errors import ErrorCode, PeerError
+from yak.ids import ProducerId, TopicPartition
+from yak.partitions.batch_validation import record_errors_of
+from yak.protocol.hot import ProducePartitionAnswer
+from yak.protocol.record_batch import BatchHeader, Buffer
+from yak.replication.log_append_info import AppendAnswer, AppendWaiter, LogAppendInfo
+from yak.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from yak.partitions.transaction_markers import TxnMarker
+
+PRODUCE_ADDS_PARTITIONS: Final = 12
+"""The first version of Produce whose client leaves AddPartitionsToTxn to the leader (protocol 2)."""
+
+
+class BatchVerifier(Protocol):
+    """Asks the transaction coordinator (`yak.transactions.verification.Verification`)."""
+
+    def verify(
+        self,
+        topic_partition: TopicPartition,
+        transactional_id: str,
+        producer: tuple[ProducerId, int],
+        produce_version: int,
+        then: Callable[[ErrorCode], None],
+    ) -> None:
+        """Call `then` with NONE if a batch of this producer may be appended, else with the client's error."""
+
+
+class VerifiedAppend(LogAppendInfo):
+    """A batch that has no offset yet, and the request that waits for it."""
+
+    __slots__ = ("append", "appended", "records", "waiting")
+
+    def __init__(self, partition: Partition, records: bytes, append: Callable[[bytes], LogAppendInfo]) -> None:
+        super().__init__(partition, -1, -1, -1, -1)
+        self.must_wait = True
+        self.records, self.append = records, append
+        self.waiting: tuple[AppendWaiter, ProducePartitionAnswer] | None = None
+        self.appended: LogAppendInfo | None = None
+
+    def may_acknowledge(self) -> bool:
+        """Whether the batch was appended, and may be acknowledged."""
+        return self.appended is not None and self.appended.may_acknowledge()
+
+    def wait_with(self, waiting: AppendWaiter, answer: AppendAnswer) -> None:
+        """Keep the request until the batch is in the log."""
+        assert isinstance(answer, ProducePartitionAnswer)
+        self.waiting = waiting, answer
+
+    def go_on(self, code: ErrorCode) -> None:
+        """Append the batch, or fail it with this error."""
+        if self.waiting is None:
+            return
+        waiting, answer = self.waiting
+        try:
+            if code != ErrorCode.none:
+                raise _refused(code)
+            self.appended = info = self.append(self.records)
+        except PeerError as error:
+            answer.error_code = error.error_code
+            answer.error_message = error.message or None
+            answer.record_errors = record_errors_of(error)
+            answer.base_offset = -1
+            waiting.resolve()
+            return
+        answer.base_offset = info.base_offset
+        answer.log_append_time_ms = info.log_append_time_ms
+        answer.log_start_offset = info.log_start_offset
+        if info.must_wait:
+            info.wait_with(waiting, answer)
+        else:
+            waiting.resolve()
+
+
+class TransactionalAppends:
+    """What waits for the coordinator's answer, by partition and producer."""
+
+    def __init__(self, context: Context, verifier: BatchVerifier) -> None:
+        self._context, self._verifier = context, verifier
+        self._waiting: dict[tuple[Partition, ProducerId], list[Callable[[ErrorCode], None]]] = {}
+        self._outdated: set[tuple[Partition, ProducerId]] = set()
+        """Those of `_waiting` for which a marker was written since the coordinator was asked."""
+        self.held_bytes = 0
+        """Bytes of the batches that wait."""
+
+    def admit(
+        self,
+        partition: Partition,
+        header: BatchHeader,
+        records: Buffer,
+        version: int,
+        transactional_id: str | None,
+        append: Callable[[Buffer], LogAppendInfo],
+    ) -> LogAppendInfo | None:
+        """None if a transactional batch may be appended now; else it waits, and is appended with `append`.
+
+        Raises PeerError: TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id, or the verifier's error.
+        """
+        if transactional_id is None:
+            raise PeerError(
+                ErrorCode.transactional_id_authorization_failed, "a transactional batch needs a transactional id"
+            )
+        producer = header.producer_id, header.producer_epoch
+        code = self.verify(partition, producer, version, transactional_id)
+        if code == ErrorCode.none:
+            return None
+        if code is not None:
+            raise _refused(code)
+        held = VerifiedAppend(partition, bytes(records), append)
+        self.held_bytes += len(held.records)
+
+        def verified(code: ErrorCode) -> None:
+            self.held_bytes -= len(held.records)
+            held.go_on(code)
+
+        self.wait(partition, header.producer_id, verified)
+        return held
+
+    def verify(
+        self, partition: Partition, producer: tuple[ProducerId, int], version: int, transactional_id: str
+    ) -> ErrorCode | None:
+        """Whether the producer's transaction has the partition; None if the answer comes later: `wait` for it."""
+        assert partition.log is not None
+        key = partition, producer[0]
+        if key in self._waiting:
+            return None
+        is_needed = version >= PRODUCE_ADDS_PARTITIONS or self._context.config.transaction_partition_verification_enable
+        if not is_needed or partition.log.producers.has_open_transaction(*producer):
+            return ErrorCode.none
+        codes: list[ErrorCode] = []
+
+        def answered(code: ErrorCode) -> None:
+            codes.append(code)
+            if key in self._waiting:
+                self._go_on(key, code)
+
+        self._verifier.verify(partition.topic_partition, transactional_id, producer, version, answered)
+        if codes:
+            return codes[0]
+        self._waiting[key] = []
+        return None
+
+    def wait(self, partition: Partition, producer_id: ProducerId, then: Callable[[ErrorCode], None]) -> None:
+        """Call `then` with the answer that `verify` could not give."""
+        self._waiting[partition, producer_id].append(then)
+
+    def _go_on(self, key: tuple[Partition, ProducerId], code: ErrorCode) -> None:
+        waiting = self._waiting.pop(key)
+        if key in self._outdated:
+            self._outdated.discard(key)
+            # retried by the client, and verified again
+            code = ErrorCode.not_enough_replicas
+        for then in waiting:
+            then(code)
+
+    def on_marker(self, partition: Partition, marker: TxnMarker) -> None:
+        """A marker was written: an answer about its producer that is under way is outdated."""
+        key = partition, marker.producer_id
+        if key in self._waiting:
+            self._outdated.add(key)
+
+
+def _refused(code: ErrorCode) -> PeerError:
+    return PeerError(code, "the transaction of this batch could not be verified; nothing was written")

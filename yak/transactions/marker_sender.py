@@ -1,0 +1,179 @@
+"""Sends the markers that end a transaction to the leaders of its partitions (Kafka's TransactionMarkerChannelManager).
+
+A marker is repeated until its partition has it, or is deleted: after each failure the leader is looked up again. A leader
+that knows a newer coordinator or producer epoch ends the work: another coordinator has taken over. A marker that is
+written twice does no harm, since the second one finds no open transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+from yak.core.broker_channel import ChannelEvents
+from yak.core.context import Context
+from yak.core.peers import Peers
+from yak.errors import ErrorCode
+from yak.ids import NodeId, TopicPartition
+from yak.partitions.transaction_markers import TxnMarker
+from yak.transactions.broker_requests import BrokerRequests
+
+RETRY_MS: Final = 100
+_REQUESTS_IN_FLIGHT_MAX: Final = 2
+"""Requests to one leader: while they are under way, markers gather for the next one."""
+_PARTITIONS_A_REQUEST_MAX: Final = 500
+_WRITE_TXN_MARKERS: Final = (27, 2)
+_EVENTS: Final = ChannelEvents("marker-connection-lost", "marker-leader-unresponsive", "marker-response-invalid")
+_FENCED: Final = (ErrorCode.transaction_coordinator_fenced, ErrorCode.invalid_producer_epoch)
+
+
+class MarkerLog(Protocol):
+    """Where markers are written for partitions that this broker leads (`TransactionMarkers`)."""
+
+    def write(self, topic_partition: TopicPartition, marker: TxnMarker, then: Callable[[ErrorCode], None]) -> None:
+        """Append a marker, and call `then` when it is committed, or with the error."""
+
+
+class PendingMarkers:
+    """The markers of one transaction that are not written yet."""
+
+    __slots__ = ("is_over", "marker", "remaining", "then", "transactional_id")
+
+    def __init__(
+        self,
+        transactional_id: str,
+        marker: TxnMarker,
+        partitions: Iterable[TopicPartition],
+        then: Callable[[], None],
+    ) -> None:
+        self.transactional_id, self.marker, self.then = transactional_id, marker, then
+        self.remaining = dict.fromkeys(sorted(partitions))
+        self.is_over = False
+        """Whether all are written, or the coordinator has given up the transaction."""
+
+
+class MarkerSender:
+    """The markers under way, by leader."""
+
+    def __init__(self, context: Context, peers: Peers, node_id: NodeId, markers: MarkerLog) -> None:
+        self._context, self._peers, self._node_id, self._markers = context, peers, node_id, markers
+        self._leaders: dict[NodeId, BrokerRequests] = {}
+        self._queued: dict[NodeId, list[tuple[PendingMarkers, TopicPartition]]] = {}
+        self._failed: list[tuple[PendingMarkers, TopicPartition]] = []
+        """Markers to send again after `RETRY_MS`."""
+        self._is_stopped = False
+
+    def send(self, pending: PendingMarkers) -> None:
+        """Write the markers of all partitions, then call `then`; at once if there are none."""
+        if not pending.remaining:
+            pending.then()
+            return
+        self._route([(pending, topic_partition) for topic_partition in list(pending.remaining)])
+
+    def stop(self) -> None:
+        """Send no more."""
+        self._is_stopped = True
+        self._context.timers.disarm(self)
+        for leader in self._leaders.values():
+            leader.channel.close()
+
+    def brokers_changed(self, changed: Iterable[NodeId]) -> None:
+        """Retry at once what waits for a broker whose registration changed."""
+        for node_id in changed:
+            if node_id in self._leaders:
+                self._leaders[node_id].broker_changed()
+
+    def _route(self, markers: Sequence[tuple[PendingMarkers, TopicPartition]]) -> None:
+        touched: dict[NodeId, None] = {}
+        for pending, topic_partition in markers:
+            if pending.is_over:
+                continue
+            topic = self._context.image.topics.get(topic_partition.topic)
+            if topic is None or topic_partition.partition >= len(topic.partitions):
+                # deleted, with the transaction's records
+                self._answered(pending, topic_partition, ErrorCode.none)
+                continue
+            leader_id = topic.partitions[topic_partition.partition].leader
+            if leader_id == self._node_id:
+                self._markers.write(topic_partition, pending.marker, partial(self._answered, pending, topic_partition))
+            elif leader_id not in self._context.image.brokers:
+                self._retry(pending, topic_partition)
+            else:
+                self._queued.setdefault(leader_id, []).append((pending, topic_partition))
+                touched[leader_id] = None
+        for leader_id in touched:
+            self._send_queued(leader_id)
+
+    def _send_queued(self, leader_id: NodeId) -> None:
+        queued = self._queued.get(leader_id)
+        leader = self._leaders.get(leader_id)
+        if leader is None:
+            leader = self._leaders[leader_id] = BrokerRequests(
+                self._context, self._peers, leader_id, _WRITE_TXN_MARKERS, _EVENTS
+            )
+        while queued and len(leader) < _REQUESTS_IN_FLIGHT_MAX and not self._is_stopped:
+            markers = queued[:_PARTITIONS_A_REQUEST_MAX]
+            del queued[:_PARTITIONS_A_REQUEST_MAX]
+            leader.send({"markers": _fields(markers)}, partial(self._on_response, leader_id, markers))
+
+    def _on_response(
+        self, leader_id: NodeId, markers: Sequence[tuple[PendingMarkers, TopicPartition]], response: Any
+    ) -> None:
+        codes: dict[tuple[int, TopicPartition], ErrorCode] = {}
+        for marker in response.markers if response is not None else ():
+            for topic in marker.topics:
+                for partition in topic.partitions:
+                    place = TopicPartition(topic.name, partition.partition_index)
+                    codes[marker.producer_id, place] = partition.error_code
+        for pending, topic_partition in markers:
+            code = codes.get((pending.marker.producer_id, topic_partition), ErrorCode.network_exception)
+            self._answered(pending, topic_partition, code)
+        self._send_queued(leader_id)
+
+    def _answered(self, pending: PendingMarkers, topic_partition: TopicPartition, code: ErrorCode) -> None:
+        if pending.is_over:
+            return
+        if code == ErrorCode.none:
+            pending.remaining.pop(topic_partition, None)
+            if not pending.remaining:
+                pending.is_over = True
+                pending.then()
+        elif code in _FENCED:
+            pending.is_over = True
+            self._context.notice(
+                "warning",
+                "transaction-markers-fenced",
+                transactional_id=pending.transactional_id,
+                partition=str(topic_partition),
+                error=code.name,
+            )
+        else:
+            self._retry(pending, topic_partition)
+
+    def _retry(self, pending: PendingMarkers, topic_partition: TopicPartition) -> None:
+        self._failed.append((pending, topic_partition))
+        if not self._is_stopped:
+            self._context.timers.arm_at_the_latest(self, self._context.clock.now_ms + RETRY_MS, self._retry_failed)
+
+    def _retry_failed(self) -> None:
+        failed, self._failed = self._failed, []
+        self._route(failed)
+
+
+def _fields(markers: Sequence[tuple[PendingMarkers, TopicPartition]]) -> list[dict[str, object]]:
+    """The markers of a WriteTxnMarkers request: one for each transaction, with its partitions here by topic."""
+    by_transaction: dict[PendingMarkers, dict[str, list[int]]] = {}
+    for pending, (topic, index) in markers:
+        by_transaction.setdefault(pending, {}).setdefault(topic, []).append(index)
+    return [
+        {
+            "producer_id": pending.marker.producer_id,
+            "producer_epoch": pending.marker.producer_epoch,
+            "transaction_result": pending.marker.is_commit,
+            "coordinator_epoch": pending.marker.coordinator_epoch,
+            "transaction_version": pending.marker.transaction_version,
+            "topics": [{"name": topic, "partition_indexes": indexes} for topic, indexes in topics.items()],
+        }
+        for pending, topics in by_transaction.items()
+    ]

@@ -1,0 +1,65 @@
+"""One partition of `__transaction_state`: its transactional ids, and how they are loaded from its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from yak.ids import ConnectionId, Offset, ProducerId
+from yak.transactions.marker_sender import PendingMarkers
+from yak.transactions.records import UnreadableTransactionError, read_transaction
+from yak.transactions.transaction import Transaction
+
+
+class TransactionalId:
+    """A transactional id here: its transaction as committed, and the change that is being appended."""
+
+    __slots__ = ("connection_id", "markers", "pending", "transaction")
+
+    def __init__(self, transaction: Transaction) -> None:
+        self.transaction = transaction
+        self.pending: Transaction | None = None
+        """While it is there, every request gets CONCURRENT_TRANSACTIONS."""
+        self.markers: PendingMarkers | None = None
+        """The markers of the end that are not written yet."""
+        self.connection_id: ConnectionId = 0
+        """The newest connection that sent a request of protocol 1."""
+
+
+class TransactionShard:
+    """The transactional ids of one partition."""
+
+    __slots__ = ("gathered", "ids", "is_committed", "open", "unreadable")
+
+    def __init__(self) -> None:
+        self.ids: dict[str, TransactionalId] = {}
+        self.open: dict[str, TransactionalId] = {}
+        """Those with an open transaction."""
+        self.is_committed = False
+        """Whether everything that was loaded is below the high watermark. Until then it may not be acted on."""
+        self.gathered: dict[bytes, bytes] = {}
+        """Values by key, until `restore` has decoded them."""
+        self.unreadable = 0
+
+    def gather(self, key: bytes | None, value: bytes | None, offset: Offset, producer_id: ProducerId | None) -> None:  # noqa: ARG002
+        """Collect one record of the log, in log order."""
+        if key is None:
+            self.unreadable += 1
+        elif value is None:
+            self.gathered.pop(key, None)
+        else:
+            self.gathered[key] = value
+
+    def gather_marker(self, producer_id: ProducerId, *, is_commit: bool) -> None:
+        """Nothing: no transaction writes to this topic."""
+
+    def restore(self) -> Iterator[None]:
+        """Decode the gathered records, one a step."""
+        gathered, self.gathered = self.gathered, {}
+        for key, value in gathered.items():
+            try:
+                transaction = read_transaction(key, value)
+            except UnreadableTransactionError:
+                self.unreadable += 1
+            else:
+                self.ids[transaction.transactional_id] = TransactionalId(transaction)
+            yield

@@ -1,0 +1,157 @@
+"""Verification of transactional batches (KIP-890; Kafka's AddPartitionsToTxnManager).
+
+Before a leader appends the first batch of a transaction to its partition, it asks the transaction coordinator. With protocol
+1 the coordinator says whether the transaction has the partition. So a batch that arrives after the end of its transaction
+is refused, instead of opening a transaction that never ends. With protocol 2 (Produce v12) the coordinator adds the
+partition, and the client sends no AddPartitionsToTxn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+from yak.core.broker_channel import ChannelEvents
+from yak.core.context import Context
+from yak.core.peers import Peers
+from yak.core.placement import partition_of
+from yak.errors import ErrorCode
+from yak.ids import NodeId, ProducerId, TopicPartition
+from yak.partitions.transactional_appends import PRODUCE_ADDS_PARTITIONS
+from yak.transactions.broker_requests import BrokerRequests
+from yak.transactions.records import TRANSACTION_TOPIC
+from yak.transactions.transaction import PROTOCOL_2, ProducerIdAndEpoch
+
+Then = Callable[[ErrorCode], None]
+_PRODUCE_KNOWS_ABORTABLE: Final = 11
+_ADD_PARTITIONS_TO_TXN: Final = (24, 5)
+_EVENTS: Final = ChannelEvents(
+    "verification-connection-lost", "verification-coordinator-unresponsive", "verification-response-invalid"
+)
+_RETRIABLE: Final = (
+    ErrorCode.concurrent_transactions,
+    ErrorCode.network_exception,
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.coordinator_not_available,
+    ErrorCode.not_coordinator,
+)
+
+
+class PartitionsOfTransactions(Protocol):
+    """The transaction coordinator of this broker."""
+
+    def verify(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition, then: Then
+    ) -> None:
+        """Call `then` with NONE if the producer's open transaction has the partition."""
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: frozenset[TopicPartition],
+        client_version: int,
+        then: Then,
+    ) -> None:
+        """Add partitions to the producer's transaction, and call `then`."""
+
+
+class Verification:
+    """The questions of this broker's leaders to the transaction coordinators."""
+
+    def __init__(self, context: Context, peers: Peers, node_id: NodeId, here: PartitionsOfTransactions) -> None:
+        self._context, self._peers, self._node_id, self._here = context, peers, node_id, here
+        self._coordinators: dict[NodeId, BrokerRequests] = {}
+
+    def verify(
+        self,
+        topic_partition: TopicPartition,
+        transactional_id: str,
+        producer: tuple[ProducerId, int],
+        produce_version: int,
+        then: Then,
+    ) -> None:
+        """Call `then` with NONE if a batch of this producer may be appended, else with the client's error."""
+        producer = ProducerIdAndEpoch(*producer)
+        adds = produce_version >= PRODUCE_ADDS_PARTITIONS
+
+        def answered(code: ErrorCode) -> None:
+            then(_for_client(code, produce_version))
+
+        topic = self._context.image.topics.get(TRANSACTION_TOPIC)
+        if topic is None:
+            answered(ErrorCode.coordinator_not_available)
+            return
+        leader_id = topic.partitions[partition_of(transactional_id, len(topic.partitions))].leader
+        if leader_id == self._node_id:
+            if adds:
+                self._here.add_partitions(
+                    transactional_id, producer, frozenset((topic_partition,)), PROTOCOL_2, answered
+                )
+            else:
+                self._here.verify(transactional_id, producer, topic_partition, answered)
+        elif leader_id in self._context.image.brokers:
+            self._send(leader_id, topic_partition, transactional_id, producer, adds=adds, then=answered)
+        else:
+            answered(ErrorCode.coordinator_not_available)
+
+    def brokers_changed(self, changed: Iterable[NodeId]) -> None:
+        """Fail the questions to brokers that are gone, and reconnect to those with a new registration."""
+        for node_id in changed:
+            if node_id in self._coordinators:
+                self._coordinators[node_id].broker_changed()
+
+    def stop(self) -> None:
+        """Ask no more."""
+        for requests in self._coordinators.values():
+            requests.channel.close()
+
+    def _send(
+        self,
+        leader_id: NodeId,
+        topic_partition: TopicPartition,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        *,
+        adds: bool,
+        then: Then,
+    ) -> None:
+        requests = self._coordinators.get(leader_id)
+        if requests is None:
+            requests = self._coordinators[leader_id] = BrokerRequests(
+                self._context, self._peers, leader_id, _ADD_PARTITIONS_TO_TXN, _EVENTS
+            )
+        topic, index = topic_partition
+        transaction = {
+            "transactional_id": transactional_id,
+            "producer_id": producer.producer_id,
+            "producer_epoch": producer.epoch,
+            "verify_only": not adds,
+            "topics": [{"name": topic, "partitions": [index]}],
+        }
+        requests.send({"transactions": [transaction]}, lambda response: then(_code_in(response)))
+
+
+def _code_in(response: Any) -> ErrorCode:
+    """The error of the one partition in a response."""
+    if response is None:
+        return ErrorCode.network_exception
+    for transaction in response.results_by_transaction:
+        for topic in transaction.topic_results:
+            for partition in topic.results_by_partition:
+                code: ErrorCode = partition.partition_error_code
+                return code
+    refused: ErrorCode = response.error_code
+    return ErrorCode.network_exception if refused == ErrorCode.none else refused
+
+
+def _for_client(code: ErrorCode, produce_version: int) -> ErrorCode:
+    """The error that the client gets (AddPartitionsToTxnManager and ReplicaManager.handleProduceAppend)."""
+    if code == ErrorCode.producer_fenced:
+        return ErrorCode.invalid_producer_epoch
+    if code == ErrorCode.transaction_abortable and produce_version < _PRODUCE_KNOWS_ABORTABLE:
+        return ErrorCode.invalid_txn_state
+    if code == ErrorCode.concurrent_transactions and produce_version >= PRODUCE_ADDS_PARTITIONS:
+        return code
+    # Producers repeat the batch after this error, and fetch no metadata.
+    return ErrorCode.not_enough_replicas if code in _RETRIABLE else code
