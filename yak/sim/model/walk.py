@@ -82,6 +82,7 @@ class Shadow:
             config=SimpleNamespace(flush_messages=2**63 - 1, min_insync_replicas=self._rules.min_isr),
             assign_epoch=lambda _epoch: None,
             epochs=SimpleNamespace(truncate_from_end=lambda _end: None),
+            producers=SimpleNamespace(has_transactions=False),
         )
         return Partition(TopicPartition("model", 0), uuid.UUID(int=1), log)
 
