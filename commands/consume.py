@@ -8,8 +8,10 @@ from yak.commands.app import OUTPUT, START, STOP, WHAT, command
 from yak.commands.completing import complete_group, complete_topic
 from yak.commands.consuming import Request, run
 from yak.commands.options import Globals
+from yak.errors import UsageError
 
 GROUP = "As a group"
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
 
 def _text(*names: str, help_: str, panel: str = WHAT, metavar: str = "TEXT", hidden: bool = False) -> object:
@@ -18,6 +20,14 @@ def _text(*names: str, help_: str, panel: str = WHAT, metavar: str = "TEXT", hid
 
 def _switch(*names: str, help_: str, panel: str = WHAT, hidden: bool = False) -> object:
     return typer.Option(*names, help=help_, rich_help_panel=panel, hidden=hidden)
+
+
+def _is_read_committed(level: str) -> bool:
+    if level not in ISOLATION_LEVELS:
+        raise UsageError(
+            "usage", f'"{level}" is not an isolation level', why=f"levels are {' and '.join(ISOLATION_LEVELS)}"
+        )
+    return level == "read_committed"
 
 
 @command(
@@ -56,9 +66,11 @@ def consume(
         list[str] | None,
         _text("--filter", help_="Show only k:TEXT, v:~REGEX, h:NAME=TEXT or 'v:.a > 1'; repeatable.", metavar="EXPR"),
     ] = None,
-    read_committed: Annotated[
-        bool, _switch("--read-committed", help_="Leave out records of open and aborted transactions.")
-    ] = False,
+    isolation: Annotated[
+        str | None,
+        _text("--isolation", help_="read_committed leaves out records of open and aborted transactions; "
+              "read_uncommitted if not given.", metavar="LEVEL"),
+    ] = None,
     from_beginning: Annotated[bool, _switch("--from-beginning", help_="From the first record.", panel=START)] = False,
     offset: Annotated[
         list[str] | None,
@@ -96,6 +108,8 @@ def consume(
         bool, _switch("--skip-message-on-error", help_="Continue when the decoder fails.", panel=OUTPUT)
     ] = False,
     stats: Annotated[bool, _switch("--stats", help_="Count records on stderr every second.", panel=OUTPUT)] = False,
+    read_committed: Annotated[bool, _switch("--read-committed", help_="", hidden=True)] = False,
+    isolation_level: Annotated[str | None, _text("--isolation-level", help_="", hidden=True)] = None,
     properties: Annotated[list[str] | None, _text("--property", help_="", hidden=True)] = None,
     partition_alias: Annotated[str | None, _text("--partition", help_="", hidden=True)] = None,
     include: Annotated[str | None, _text("--include", help_="", hidden=True)] = None,
@@ -113,7 +127,7 @@ def consume(
         patterns=(names if regex else ()) + ((f"^(?:{include})$",) if include else ()),
         partitions=partitions or partition_alias,
         filters=tuple(filters or ()),
-        read_committed=read_committed,
+        read_committed=read_committed or _is_read_committed(isolation or isolation_level or ISOLATION_LEVELS[0]),
         from_beginning=from_beginning,
         offsets=tuple(offset or ()),
         from_time=from_,

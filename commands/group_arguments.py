@@ -57,11 +57,11 @@ def connect(g: "Globals") -> "GroupBrokers":
     return GroupBrokers(Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose))
 
 
-def chosen(texts: Sequence[str] | None, known: Sequence[str], what: str) -> tuple[str, ...]:
+def chosen(texts: Sequence[str] | None, known: Sequence[str], what: str, whose: str = "groups") -> tuple[str, ...]:
     """Values in Kafka's spelling, from repeated or comma-separated ones in any case. Raises UsageError (`usage`)."""
     spelt = {each.lower(): each for each in known}
     words = [word.strip() for text in texts or () for word in text.split(",") if word.strip()]
     for word in words:
         if word.lower() not in spelt:
-            raise UsageError("usage", f'"{word}" is not a {what} of groups', why=f"{what}s are {', '.join(known)}")
+            raise UsageError("usage", f'"{word}" is not a {what} of {whose}', why=f"{what}s are {', '.join(known)}")
     return tuple(dict.fromkeys(spelt[word.lower()] for word in words))

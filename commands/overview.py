@@ -32,10 +32,11 @@ def overview() -> str:
     if shown:
         width = max(len(line) for line, _ in shown)
         lines += ["Examples:", *(f"  {line.ljust(width)}   {what}" for line, what in shown), ""]
+    width = max(len(entry.name) for entry in there)
     for section in registry.SECTIONS:
         entries = [entry for entry in there if entry.section == section]
         if entries:
-            lines += [f"{section}:", *(f"  {entry.name:<9} {entry.summary}" for entry in entries), ""]
+            lines += [f"{section}:", *(f"  {entry.name.ljust(width)}  {entry.summary}" for entry in entries), ""]
     return "\n".join([*lines, _FOOT])
 
 

@@ -110,6 +110,23 @@ def produce(
     linger: Annotated[
         str | None, _text("--linger", help_="Wait this long to fill a batch.", panel=SENDING, metavar="DURATION")
     ] = None,
+    transactional: Annotated[
+        bool,
+        typer.Option(
+            "--transactional",
+            help="All records in one transaction: written together or not at all.",
+            rich_help_panel=SENDING,
+        ),
+    ] = False,
+    transactional_id: Annotated[
+        str | None,
+        _text(
+            "--transactional-id",
+            help_="The same with this id; fences an earlier producer of it.",
+            panel=SENDING,
+            metavar="ID",
+        ),
+    ] = None,
     rate: Annotated[
         float | None, typer.Option("--rate", help="Records a second, at most.", rich_help_panel=SENDING, min=0.001)
     ] = None,
@@ -134,6 +151,9 @@ def produce(
     Values come from -m, a file or stdin, one record per line. Keys map to the same partitions as with Java clients.
     The topic yak is created with one partition on first use. A CSV file needs a header row or
     --csv-columns; rejected rows go to FILE.rejected.csv.
+
+    With --transactional, an error, a rejected row or Ctrl+C aborts the transaction. Readers with read_committed then
+    see none of its records.
     """
     request = Request(
         topic=topic_option or topic,
@@ -159,6 +179,8 @@ def produce(
         compression=compression_codec or compression,
         batch_size=batch_size,
         linger=linger,
+        transactional=transactional or transactional_id is not None,
+        transactional_id=transactional_id,
         rate=rate,
         repeat=repeat,
         create=create,

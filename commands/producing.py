@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yak.commands import interrupts
 from yak.commands.produce_source import Source, open_source
 from yak.commands.units import counted, format_duration, group_digits, parse_duration_ms, parse_size_bytes
-from yak.errors import UsageError
+from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
     from yak.client.inputs import Row
@@ -50,6 +50,8 @@ class Request:
     compression: str = "none"
     batch_size: str | None = None
     linger: str | None = None
+    transactional: bool = False
+    transactional_id: str | None = None
     rate: float | None = None
     repeat: int = 1
     create: bool = False
@@ -94,10 +96,28 @@ class Request:
             )
         if self.repeat != 1 and self.file == "-":
             raise UsageError("usage", "--repeat needs a file or -m", why="stdin can be read only once")
+        if self.transactional:
+            self._check_transactional()
+
+    def _check_transactional(self) -> None:
+        if self.transactional_id == "":
+            raise UsageError("usage", "--transactional-id is empty", try_=("--transactional",))
+        if ACKS[self.acks] != "all":
+            raise UsageError("usage", "--transactional needs --acks all", why="transactions are idempotent")
+        if self.resume is not None:
+            raise UsageError(
+                "usage",
+                "--transactional and --resume exclude each other",
+                why="a transaction has no part to go on from",
+            )
+        if self.repeat == 0:
+            raise UsageError("usage", "--transactional needs an end", why="Ctrl+C aborts it, and --repeat 0 ends so")
 
 
 def run(g: "Globals", request: Request) -> int:
     """Produce; return the exit code. Raises YakError when nothing could be started."""
+    from yak.client.produce import RecordSender
+
     request.check()
     topic = request.topic or DEFAULT_TOPIC
     with open_source(g, request, topic) as source:
@@ -106,10 +126,44 @@ def run(g: "Globals", request: Request) -> int:
         g.must_not_be_readonly(f"writing to {topic}")
         source.skip(source.checkpoint.read() if source.checkpoint else 0)
         _prepare_topic(g, request, topic)
-        sender = _sender(g, request, topic)
+        producer = _open_producer(g, request)
+        sender = RecordSender(g.bootstrap_servers, topic, acks=ACKS[request.acks], producer=producer)
         started = time.monotonic()
+        if request.transactional:
+            return _send_in_transaction(g, request, source, sender, producer, started)
         interrupted = _send_all(g, request, source, sender)
         return _account(g, source, sender, topic, time.monotonic() - started, interrupted)
+
+
+def _send_in_transaction(
+    g: "Globals", request: Request, source: Source, sender: "RecordSender", producer: Any, started: float
+) -> int:
+    """Send all rows in one transaction; commit it if every one was acknowledged, else abort it."""
+    from yak.client.producer_transaction import ProducerTransaction
+
+    transaction = ProducerTransaction(producer, timeout_s=_delivery_timeout_ms(g) / 1000)
+    try:
+        interrupted = _send_all(g, request, source, sender)
+    except BaseException:
+        transaction.abort()
+        raise
+    tally = sender.tally
+    if not (interrupted or source.rejected or tally.acknowledged < tally.sent):
+        transaction.commit()
+        return _account(g, source, sender, sender.topic, time.monotonic() - started, interrupted)
+    transaction.abort()
+    if interrupted:
+        g.out.note("interrupted: the transaction was aborted")
+        return 130
+    reasons = [f"{words} (x{count})" for words, count in tally.reasons.most_common(3)]
+    if source.rejected:
+        reasons.append(f"{counted(source.rejected, 'bad row')}: {source.rejected_path}")
+    raise YakError(
+        "transaction-aborted",
+        f"the transaction of {counted(tally.sent, 'record')} was aborted",
+        why="; ".join(reasons) or "not all records were acknowledged in time",
+        try_=("correct it, and send all again",),
+    )
 
 
 def _prepare_topic(g: "Globals", request: Request, topic: str) -> None:
@@ -126,8 +180,6 @@ def _prepare_topic(g: "Globals", request: Request, topic: str) -> None:
 
 def ensure_topic(g: "Globals", admin: Any, topic: str, *, create: bool = False) -> None:
     """Create a missing topic: `yak` with one partition, others only with `create`; otherwise the caller handles it."""
-    from yak.errors import YakError
-
     if topic in admin.metadata().topics or not (create or topic == DEFAULT_TOPIC):
         return
     g.must_not_be_readonly(f"creating topic {topic}")
@@ -145,19 +197,24 @@ def ensure_topic(g: "Globals", admin: Any, topic: str, *, create: bool = False) 
         time.sleep(0.05)
 
 
-def _sender(g: "Globals", request: Request, topic: str) -> "RecordSender":
-    from yak.client.produce import RecordSender
+def _open_producer(g: "Globals", request: Request) -> Any:
+    from yak.client.produce import open_producer, producer_settings
+    from yak.client.producer_transaction import transaction_settings
 
-    return RecordSender(
+    settings = producer_settings(
         g.bootstrap_servers,
-        topic,
         acks=ACKS[request.acks],
         compression=request.compression,
         batch_size_bytes=parse_size_bytes(request.batch_size) if request.batch_size else None,
         linger_ms=parse_duration_ms(request.linger, bare_unit="ms") if request.linger else None,
-        delivery_timeout_ms=g.timeout_ms if g.timeout_given else 30_000,
+        delivery_timeout_ms=_delivery_timeout_ms(g),
         verbose=g.verbose,
     )
+    return open_producer(settings | (transaction_settings(request.transactional_id) if request.transactional else {}))
+
+
+def _delivery_timeout_ms(g: "Globals") -> int:
+    return g.timeout_ms if g.timeout_given else 30_000
 
 
 def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSender") -> bool:
@@ -165,7 +222,7 @@ def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSen
     with g.out.progress("sending", source.total_rows()) as bar:
         try:
             _send_rows(g, request, source, sender, bar)
-            sender.finish((g.timeout_ms if g.timeout_given else 30_000) / 1000 + 5)
+            sender.finish(_delivery_timeout_ms(g) / 1000 + 5)
         except (KeyboardInterrupt, SystemError) as stop:
             if isinstance(stop, SystemError) and not interrupts.seen():
                 raise
@@ -275,8 +332,6 @@ def _account(g: "Globals", source: Source, sender: "RecordSender", topic: str, t
 
 def _complain(g: "Globals", source: Source, sender: "RecordSender", unknown: int, unsettled: int) -> None:
     """Print one error for all failed records: how many, why, and whether they were written."""
-    from yak.errors import YakError
-
     tally = sender.tally
     failed = tally.failed + unsettled
     reasons = [f"{words} (x{count})" if count > 1 else words for words, count in tally.reasons.most_common(3)]

@@ -33,6 +33,13 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "groups", "yak.commands.groups", "groups", "List and describe consumer groups, reset their offsets.", "Cluster"
     ),
+    Entry(
+        "transactions",
+        "yak.commands.transactions",
+        "transactions",
+        "List, describe and abort transactions, find hanging ones.",
+        "Cluster",
+    ),
     Entry("brokers", "yak.commands.brokers", "brokers", "List, describe and configure brokers.", "Cluster"),
     Entry("isr", "yak.commands.isr", "isr", "Show leader, in-sync replicas and lag of each partition.", "Cluster"),
     Entry(

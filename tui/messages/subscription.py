@@ -103,7 +103,7 @@ class Subscription:
             words += ["--group", self.group, "--no-commit"]
         words += self._seek_words()
         if self.read_committed:
-            words.append("--read-committed")
+            words += ["--isolation", "read_committed"]
         for each in filter_parts(filter_text):
             words += ["--filter", each]
         return shlex.join(words)

@@ -11,7 +11,7 @@ from kio.serial import entity_reader, entity_writer
 
 
 class FakeBroker:
-    """Answers each request by `answers[api key](request)`, a kio response, or closes when that gives None."""
+    """Answers each request by `answers[api key](request)`: a kio response, or a flexible one's body as bytes; closes for None."""
 
     def __init__(self, answers):
         self.answers = answers
@@ -47,7 +47,10 @@ class FakeBroker:
                     return
                 body = io.BytesIO()
                 response = load_response_schema(key, version)
-                entity_writer(response)(body, answer)
+                if isinstance(answer, bytes):
+                    body.write(answer)
+                else:
+                    entity_writer(response)(body, answer)
                 tags = b"\0" if response.__flexible__ else b""
                 answer = struct.pack(">i", correlation) + tags + body.getvalue()
                 connection.sendall(struct.pack(">i", len(answer)) + answer)

@@ -44,7 +44,18 @@ def test_every_command_shows_examples_that_begin_with_its_name(command, leaf):
 
 
 def test_groups_have_their_own_overview(yak, golden):
-    for name in ("topics", "groups", "brokers", "node", "metadata", "context", "demo", "chaos", "spark"):
+    for name in (
+        "topics",
+        "groups",
+        "transactions",
+        "brokers",
+        "node",
+        "metadata",
+        "context",
+        "demo",
+        "chaos",
+        "spark",
+    ):
         golden(f"help/{name}.txt", yak(name, "--help").out)
 
 

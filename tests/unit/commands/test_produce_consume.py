@@ -13,6 +13,9 @@ import pytest
 pytest.importorskip("confluent_kafka")
 from confluent_kafka import Producer
 
+from yak.client.produce import Outgoing
+from yak.client.producer_transaction import ProducerTransaction
+
 
 @pytest.fixture(scope="module")
 def cluster():
@@ -329,3 +332,86 @@ def test_consume_says_that_it_waits_and_ends_when_its_reader_is_gone(topic):
         finally:
             consuming.kill()
             os.close(ours)
+
+
+def test_transaction_is_committed_and_its_records_are_answered(yak, topic):
+    ran = yak("produce", topic, "--transactional", "-p", "1", "-m", "a", "-m", "b")
+    assert (ran.code, ran.out, ran.err) == (0, f"{topic}-1@0\n{topic}-1@1\n", "")
+    ran = yak("produce", topic, "--transactional-id", "me", "-p", "1", "-m", "c", "-o", "json")
+    assert (ran.code, json.loads(ran.out)["acknowledged"]) == (0, 1)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The ends of transactions, in order."""
+    made = []
+
+    def noted(name):
+        real = getattr(ProducerTransaction, name)
+
+        def end(self):
+            made.append(name)
+            real(self)
+
+        return end
+
+    for name in ("commit", "abort"):
+        monkeypatch.setattr(ProducerTransaction, name, noted(name))
+    return made
+
+
+def test_transaction_with_a_bad_row_is_aborted(yak, topic, tmp_path, calls):
+    (tmp_path / "in.csv").write_text("key,total\nu1,1\nu2,1,2\nu3,3\n")
+    ran = yak("produce", topic, "-f", "in.csv", "--csv-key", "key", "--transactional")
+    assert (ran.code, ran.out) == (1, "")
+    assert "error[transaction-aborted]: the transaction of 2 records was aborted" in ran.err
+    assert "1 bad row: in.csv.rejected.csv" in ran.err
+    assert calls == ["abort"]
+
+
+def test_transaction_with_a_record_that_is_not_acknowledged_is_aborted(yak, topic, calls, monkeypatch):
+    def send(_g, _request, _source, sender, _bar):
+        sender.send(Outgoing(b"a"))
+        sender.send(Outgoing(b"b", partition=77))
+
+    monkeypatch.setattr("yak.commands.producing._send_rows", send)
+    ran = yak("produce", topic, "--transactional", "-m", "a")
+    assert (ran.code, ran.out) == (1, "")
+    assert "error[transaction-aborted]: the transaction of 2 records was aborted" in ran.err
+    assert calls == ["abort"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_interrupt_or_failure_aborts_the_transaction(yak, topic, calls, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("yak.commands.producing._send_rows", fail)
+    ran = yak("produce", topic, "--transactional", "-m", "a")
+    assert calls == ["abort"]
+    assert ran.code == (130 if error is KeyboardInterrupt else 1)
+    assert ("interrupted: the transaction was aborted" in ran.err) == (error is KeyboardInterrupt)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--acks", "1"),
+        ("--repeat", "0"),
+        ("--transactional-id", ""),
+        ("-f", "x.txt", "--resume", "x.ck"),
+    ],
+)
+def test_options_that_a_transaction_cannot_have_are_refused(yak, topic, words):
+    ran = yak("produce", topic, "--transactional", *words, *(() if "-f" in words else ("-m", "a")))
+    assert ran.code == 2
+    assert "transaction" in ran.err
+
+
+def test_isolation_level_is_kafkas(yak, topic):
+    yak("produce", topic, "-p", "0", "-m", "a")
+    for words in (("--isolation", "read_committed"), ("--isolation-level", "read_uncommitted"), ("--read-committed",)):
+        assert [each["value"] for each in records(yak, topic, *words)] == ["a"]
+    ran = yak("consume", topic, "--isolation", "committed", "-e")
+    assert ran.code == 2
+    assert "levels are read_uncommitted and read_committed" in ran.err

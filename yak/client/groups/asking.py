@@ -6,7 +6,7 @@ not expose the members' subscriptions. Kafka from 4.0 on and YAK support all the
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Self, TypeAlias, TypeVar, cast
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 from yak.client.admin import Admin
 from yak.client.errors import from_kafka
@@ -24,7 +24,7 @@ PAUSE_S: Final = 0.1
 ANSWER_S: Final = 5.0
 GROUPS_AT_ONCE: Final = 500
 """Groups per request: even for large groups the response stays within a broker's limits."""
-_GROUP_KEY: Final = 0
+_KEY_TYPES: Final = {"group": 0, "transaction": 1}
 _UNKNOWN: Final = -1
 """UNKNOWN_SERVER_ERROR, for a group missing in a response."""
 
@@ -44,11 +44,15 @@ def failure(code: int, what: str, words: str | None = None) -> YakError:
 
 
 class GroupBrokers:
-    """The brokers of a cluster, for group requests. A context manager, since it keeps connections open."""
+    """The brokers of a cluster, for requests about groups, or about transactions, whose coordinators move alike.
 
-    def __init__(self, admin: Admin) -> None:
+    A context manager, since it keeps connections open.
+    """
+
+    def __init__(self, admin: Admin, coordinates: Literal["group", "transaction"] = "group") -> None:
         import_kio()
         self.admin = admin
+        self._coordinates = coordinates
         self.brokers: dict[int, Broker] = {}
         self._open: dict[str, RawConnection] = {}
 
@@ -78,7 +82,7 @@ class GroupBrokers:
                 else:
                     left[broker] = failure(code, "").why
                     if code not in RETRIED:
-                        raise failure(code, f"broker {broker.node_id} does not tell its groups")
+                        raise failure(code, f"broker {broker.node_id} does not tell its {self._coordinates}s")
             if not left or time.monotonic() >= deadline:
                 return answers, left
             time.sleep(PAUSE_S)
@@ -155,7 +159,9 @@ class GroupBrokers:
         asked = dict.fromkeys([self.admin.answered, *(each.address for each in self.brokers.values())])
         for address in asked:
             try:
-                request = FindCoordinatorRequest(key_type=i8(_GROUP_KEY), coordinator_keys=tuple(groups))
+                request = FindCoordinatorRequest(
+                    key_type=i8(_KEY_TYPES[self._coordinates]), coordinator_keys=tuple(groups)
+                )
                 answer = self._connection(address).call(request)
                 break
             except OSError as error:

@@ -148,7 +148,7 @@ def test_a_command_names_partitions_group_and_filters():
     wanted = Subscription((Choice("a", (0, 2)), Choice("b", (0, 2))), Seek(START), read_committed=True)
     assert (
         wanted.command("k:u1 && v:.total > 10")
-        == "yak consume a b --partitions 0,2 --from-beginning --read-committed --filter k:u1 --filter 'v:.total > 10'"
+        == "yak consume a b --partitions 0,2 --from-beginning --isolation read_committed --filter k:u1 --filter 'v:.total > 10'"
     )
     assert Subscription((Choice("a"),), group="audit").command() == "yak consume a --group audit --no-commit"
 

@@ -1,0 +1,259 @@
+"""`yak transactions`: list, describe, abort, hanging."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from yak.commands.app import WHAT, CommandGroup, command
+from yak.commands.completing import complete_topic
+from yak.commands.options import Globals
+
+if TYPE_CHECKING:
+    from yak.client.groups.asking import GroupBrokers
+    from yak.client.transactions import OpenTransaction, Transaction
+
+SHOW = "Show only"
+LIST_COLUMNS = ("transactional_id", "state", "producer_id", "coordinator")
+LIST_WIDE = ("coordinator_address",)
+DESCRIBE_COLUMNS = ("transactional_id", "state", "producer_id", "producer_epoch", "running", "timeout", "partitions")
+DESCRIBE_FLAT = tuple({"running": "running_ms", "timeout": "timeout_ms"}.get(each, each) for each in DESCRIBE_COLUMNS)
+DESCRIBE_WIDE = ("started", "coordinator", "coordinator_address")
+OPEN_COLUMNS = ("topic", "partition", "start_offset", "producer_id", "producer_epoch", "idle")
+OPEN_FLAT = (*OPEN_COLUMNS[:-1], "idle_ms")
+OPEN_WIDE = ("coordinator_epoch", "last_record")
+COMPLETE = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
+ALIASES = {"ls": "list", "desc": "describe", "show": "describe", "find-hanging": "hanging"}
+
+
+@command(
+    examples=(
+        "yak transactions list",
+        "yak transactions list --state ongoing --longer-than 5m",
+        "yak transactions list --producer-id 4000 -o json",
+    )
+)
+def list_(
+    g: Globals,
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", help="Transactions in this state; repeatable.", metavar="STATE", rich_help_panel=SHOW),
+    ] = None,
+    producer_id: Annotated[
+        list[int] | None,
+        typer.Option("--producer-id", help="Of this producer id; repeatable.", metavar="ID", rich_help_panel=SHOW,
+                     min=0),
+    ] = None,
+    longer_than: Annotated[
+        str | None,
+        typer.Option("--longer-than", help="Running for longer than this.", metavar="DURATION", rich_help_panel=SHOW),
+    ] = None,
+) -> int | None:  # fmt: skip
+    """List transactions and their coordinators.
+
+    A transactional id is listed from its producer's start until it expires, also while no transaction is open.
+    """
+    from yak.client.transactions import STATES, list_transactions
+    from yak.commands.group_arguments import chosen
+    from yak.commands.units import parse_duration_ms
+
+    states = chosen(state, STATES, "state", "transactions")
+    longer_than_ms = None if longer_than is None else round(parse_duration_ms(longer_than, bare_unit="ms"))
+    with _connect(g) as brokers:
+        found, silent = list_transactions(
+            brokers, states=states, producer_ids=producer_id or (), longer_than_ms=longer_than_ms
+        )
+    rows = [
+        {
+            "transactional_id": each.transactional_id,
+            "state": each.state,
+            "producer_id": each.producer_id,
+            "coordinator": each.coordinator.node_id,
+            "coordinator_address": each.coordinator.address,
+        }
+        for each in found
+    ]
+    is_filtered = bool(states or producer_id or longer_than)
+    g.out.table(rows, LIST_COLUMNS, LIST_WIDE, empty="No such transactions." if is_filtered else "No transactions.")
+    for broker, why in silent.items():
+        g.out.warn(f"broker {broker.node_id} at {broker.address} did not answer; its transactions are missing: {why}")
+    return 1 if silent else None
+
+
+@command(examples=("yak transactions describe orders-writer", "yak transactions describe t1 t2 -o json"))
+def describe(
+    g: Globals, names: Annotated[list[str], typer.Argument(help="Transactional ids.", metavar="ID")]
+) -> int | None:
+    """Show the state, producer and partitions of transactions."""
+    from yak.client.transactions import describe_transactions
+    from yak.errors import YakError
+
+    with _connect(g) as brokers:
+        found = describe_transactions(brokers, names)
+    errors = [each for each in found.values() if isinstance(each, YakError)]
+    if len(errors) == len(found) == 1:
+        raise errors[0]
+    rows = [_description(g, each) for each in found.values() if not isinstance(each, YakError)]
+    g.out.table(rows, DESCRIBE_COLUMNS if g.out.for_people else DESCRIBE_FLAT, DESCRIBE_WIDE)
+    g.out.stdout.flush()
+    for error in errors:
+        g.out.error(error)
+    return 1 if errors else None
+
+
+@command(
+    examples=(
+        "yak transactions hanging",
+        "yak transactions hanging orders --idle 1m",
+        "yak transactions abort --topic orders --partition 0 --start-offset 42",
+    )
+)
+def hanging(
+    g: Globals,
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(help="Topics or partitions; all when none is given.", metavar="TOPIC[:P,...]",
+                       autocompletion=complete_topic),
+    ] = None,
+    idle: Annotated[
+        str, typer.Option("--idle", help="Without a record for longer than this.", metavar="DURATION",
+                          rich_help_panel=SHOW)
+    ] = "15m",
+) -> int | None:  # fmt: skip
+    """Find transactions that are open in a partition, and that no coordinator will end.
+
+    Readers with read_committed do not read past such a transaction. transaction.max.timeout.ms (15 minutes) bounds the
+    others: --idle leaves out younger ones, which may be about to begin or end.
+    """
+    from yak.client.groups.places import parse_partitions
+    from yak.client.transactions import hanging_transactions, open_transactions
+    from yak.commands.units import counted, parse_duration_ms
+
+    idle_ms = parse_duration_ms(idle, bare_unit="ms")
+    with _connect(g) as brokers:
+        metadata = brokers.admin.metadata()
+        partitions = parse_partitions(topics or metadata.topics, metadata)
+        found, failed = open_transactions(metadata, partitions, timeout_s=brokers.admin.timeout_s)
+        idle_ones = [each for each in found if g.now_ms() - each.last_ms >= idle_ms]
+        rows = [_open_row(g, each) for each in hanging_transactions(brokers, idle_ones)]
+    g.out.table(rows, OPEN_COLUMNS if g.out.for_people else OPEN_FLAT, OPEN_WIDE, empty="No transaction hangs.")
+    if failed:
+        place, why = next(iter(failed.items()))
+        g.out.warn(f"{counted(len(failed), 'partition')} could not be read, {place} for one: {why}")
+    return 1 if failed else None
+
+
+@command(examples=("yak transactions abort --topic orders --partition 0 --start-offset 42",))
+def abort(
+    g: Globals,
+    topic: Annotated[
+        str,
+        typer.Option("--topic", "-t", help="The topic.", metavar="TOPIC", rich_help_panel=WHAT,
+                     autocompletion=complete_topic),
+    ],
+    partition: Annotated[int, typer.Option("--partition", "-p", help="The partition.", rich_help_panel=WHAT, min=0)],
+    start_offset: Annotated[
+        int,
+        typer.Option("--start-offset", help="The offset of the transaction's first record.", rich_help_panel=WHAT,
+                     min=0),
+    ],
+) -> None:  # fmt: skip
+    """Abort a hanging transaction in one partition.
+
+    The partition's leader writes the marker that the transaction's coordinator did not write. For a transaction that a
+    coordinator knows, this breaks its atomicity: check with yak transactions hanging first.
+    """
+    from yak.client.groups.places import parse_partitions
+    from yak.client.transactions import abort_transaction, open_transactions
+    from yak.errors import YakError
+
+    g.must_not_be_readonly(f"aborting a transaction in {topic}-{partition}")
+    with _connect(g) as brokers:
+        metadata = brokers.admin.metadata()
+        (place,) = parse_partitions([f"{topic}:{partition}"], metadata)
+        found, failed = open_transactions(metadata, [place], timeout_s=brokers.admin.timeout_s)
+        if failed:
+            raise YakError("not-aborted", f"the producers of {place} could not be read", why=failed[place])
+        one = next((each for each in found if each.start_offset == start_offset), None)
+        if one is None:
+            starts = ", ".join(str(each.start_offset) for each in found)
+            raise YakError(
+                "no-open-transaction",
+                f"no transaction of {place} starts at offset {start_offset}",
+                why=f"open transactions start at {starts}" if starts else "no transaction is open there",
+                try_=(f"yak transactions hanging {topic}:{partition} --idle 0",),
+            )
+        g.confirm(f"Abort the transaction of producer {one.producer_id} from offset {start_offset} of {place} on?")
+        abort_transaction(metadata, one, timeout_s=brokers.admin.timeout_s)
+    g.out.table([{**_open_row(g, one), "result": "aborted"}], (*OPEN_FLAT[:-1], "result"))
+
+
+def _connect(g: Globals) -> "GroupBrokers":
+    from yak.client.admin import Admin
+    from yak.client.groups.asking import GroupBrokers
+
+    return GroupBrokers(Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose), "transaction")
+
+
+def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
+    from yak.client.groups.places import partitions_text
+    from yak.commands.group_views import time_text
+    from yak.commands.units import format_duration
+
+    # a transaction that is complete still has the time of its beginning
+    started_ms = None if each.state in COMPLETE else each.started_ms
+    row: dict[str, Any] = {
+        "transactional_id": each.transactional_id,
+        "state": each.state,
+        "producer_id": each.producer_id,
+        "producer_epoch": each.producer_epoch,
+        "running_ms": None if started_ms is None else max(0, g.now_ms() - started_ms),
+        "timeout_ms": each.timeout_ms,
+        "partitions": [{"topic": topic, "partition": index} for topic, index in each.partitions],
+        "started": None if started_ms is None else time_text(g.zone)(started_ms),
+        "coordinator": each.coordinator.node_id,
+        "coordinator_address": each.coordinator.address,
+    }
+    if g.out.format not in ("json", "yaml"):
+        row["partitions"] = partitions_text(each.partitions)
+    if g.out.for_people:
+        row["running"] = None if started_ms is None else format_duration(row["running_ms"])
+        row["timeout"] = format_duration(each.timeout_ms)
+    return row
+
+
+def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
+    from yak.commands.group_views import time_text
+    from yak.commands.units import format_duration
+
+    row: dict[str, Any] = {
+        "topic": each.partition.topic,
+        "partition": each.partition.partition,
+        "start_offset": each.start_offset,
+        "producer_id": each.producer_id,
+        "producer_epoch": each.producer_epoch,
+        "coordinator_epoch": each.coordinator_epoch,
+        "idle_ms": max(0, g.now_ms() - each.last_ms),
+        "last_record": time_text(g.zone)(each.last_ms),
+    }
+    if g.out.for_people:
+        row["idle"] = format_duration(row["idle_ms"])
+    return row
+
+
+def _rewrite(words: list[str]) -> list[str]:
+    """Translate the other words for a subcommand, `find-hanging` of kafka-transactions.sh among them."""
+    return [ALIASES.get(words[0], words[0]), *words[1:]] if words else words
+
+
+transactions = CommandGroup(
+    "transactions",
+    "List, describe and abort transactions, find hanging ones.",
+    examples=(
+        "yak transactions list --state ongoing",
+        "yak transactions describe orders-writer",
+        "yak transactions hanging",
+        "yak transactions abort --topic orders --partition 0 --start-offset 42",
+    ),
+    rewrite=_rewrite,
+    leaves={"list": list_, "describe": describe, "hanging": hanging, "abort": abort},
+)

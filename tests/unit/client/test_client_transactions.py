@@ -1,0 +1,260 @@
+"""Transactions as coordinators and partition leaders describe them, and the marker that aborts one."""
+
+import datetime as dt
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from kio.schema.describe_producers.v0.response import DescribeProducersResponse, ProducerState
+from kio.schema.describe_producers.v0.response import PartitionResponse as ProducersOfPartition
+from kio.schema.describe_producers.v0.response import TopicResponse as ProducersOfTopic
+from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v4.response import Coordinator, FindCoordinatorResponse
+from kio.schema.list_transactions.v1.response import ListTransactionsResponse
+from kio.schema.list_transactions.v1.response import TransactionState as Listed
+from kio.schema.types import BrokerId, ProducerId, TransactionalId
+from kio.schema.write_txn_markers.v1.response import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+from kio.static.primitive import i32, i32Timedelta, i64
+
+from yak.client.groups import asking
+from yak.client.groups.asking import GroupBrokers
+from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
+from yak.client.transactions import (
+    OpenTransaction,
+    abort_transaction,
+    describe_transactions,
+    hanging_transactions,
+    list_transactions,
+    open_transactions,
+)
+from yak.errors import Unreachable, YakError
+from yak.ids import TopicPartition
+from yak.protocol.codec import encode_response
+
+sys.path.append(str(Path(__file__).parent))
+from fake_brokers import FakeBroker
+
+AT_ONCE = i32Timedelta.parse(dt.timedelta())
+O0, O1, P0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)
+
+
+class Cluster:
+    """One broker: `known` has (state, producer id, start, partitions) by transactional id, `producers` by partition."""
+
+    def __init__(self):
+        self.known = {}
+        self.producers = {}
+        self.codes = {}
+        self.marker_code = ErrorCode.none
+        self.listing = ErrorCode.none
+        self.broker = FakeBroker(
+            {10: self.find, 65: self.describe, 66: self.list, 61: self.describe_producers, 27: self.mark}
+        )
+        self.node = Broker(1, "127.0.0.1", self.broker.port)
+        topics = {
+            name: Topic(name, tuple(Partition(n, 1, (1,), (1,)) for n in range(count)))
+            for name, count in (("orders", 2), ("payments", 1))
+        }
+        self.metadata = ClusterMetadata("c", 1, {1: self.node}, topics)
+
+    def asked(self, name):
+        return [each for each in self.broker.asked if type(each).__name__ == name]
+
+    def find(self, request):
+        assert request.key_type == 1
+        found = (
+            Coordinator(
+                key=key, node_id=BrokerId(1), host="127.0.0.1", port=i32(self.broker.port), error_code=ErrorCode.none,
+                error_message=None,
+            )
+            for key in request.coordinator_keys
+        )  # fmt: skip
+        return FindCoordinatorResponse(throttle_time=AT_ONCE, coordinators=tuple(found))
+
+    def list(self, request):
+        found = (
+            Listed(transactional_id=TransactionalId(name), producer_id=ProducerId(producer_id), transaction_state=state)
+            for name, (state, producer_id, _, _) in self.known.items()
+            if not request.producer_id_filters or producer_id in request.producer_id_filters
+        )
+        return ListTransactionsResponse(
+            throttle_time=AT_ONCE, error_code=self.listing, unknown_state_filters=(), transaction_states=tuple(found)
+        )
+
+    def describe(self, request):
+        states = []
+        for name in request.transactional_ids:
+            state, producer_id, start_ms, places = self.known.get(name, ("", -1, -1, ()))
+            missing = ErrorCode.none if name in self.known else ErrorCode.transactional_id_not_found
+            states.append(
+                {
+                    "error_code": self.codes.get(name, missing),
+                    "transactional_id": name,
+                    "transaction_state": state,
+                    "transaction_timeout": 60_000,
+                    "transaction_start_time": start_ms,
+                    "producer_id": producer_id,
+                    "producer_epoch": 3,
+                    "topics": [{"topic": each.topic, "partitions": [each.partition]} for each in places],
+                }
+            )
+        # kio has no time before 1970, and -1 is what a transaction that is not open has
+        (encoded,) = encode_response(65, 0, 0, {"throttle_time": 0, "transaction_states": states})
+        return bytes(encoded[9:])
+
+    def describe_producers(self, request):
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for index in topic.partition_indexes:
+                some = self.producers.get(TopicPartition(topic.name, index), ())
+                code = some if isinstance(some, ErrorCode) else ErrorCode.none
+                states = () if code else some
+                partitions.append(
+                    ProducersOfPartition(
+                        partition_index=index,
+                        error_code=code,
+                        error_message=None,
+                        active_producers=tuple(
+                            ProducerState(
+                                producer_id=ProducerId(producer_id),
+                                producer_epoch=i32(3),
+                                last_timestamp=i64(1000),
+                                coordinator_epoch=i32(-1),
+                                current_txn_start_offset=i64(start),
+                            )
+                            for producer_id, start in states
+                        ),
+                    )
+                )
+            topics.append(ProducersOfTopic(name=topic.name, partitions=tuple(partitions)))
+        return DescribeProducersResponse(throttle_time=AT_ONCE, topics=tuple(topics))
+
+    def mark(self, request):
+        results = []
+        for marker in request.markers:
+            topics = (
+                WritableTxnMarkerTopicResult(
+                    name=topic.name,
+                    partitions=tuple(
+                        WritableTxnMarkerPartitionResult(partition_index=index, error_code=self.marker_code)
+                        for index in topic.partition_indexes
+                    ),
+                )
+                for topic in marker.topics
+            )
+            results.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=tuple(topics)))
+        return WriteTxnMarkersResponse(markers=tuple(results))
+
+
+@pytest.fixture
+def cluster():
+    made = Cluster()
+    yield made
+    made.broker.close()
+
+
+@pytest.fixture
+def brokers(cluster, monkeypatch):
+    monkeypatch.setattr(asking, "PAUSE_S", 0.01)
+    admin = SimpleNamespace(answered=cluster.node.address, timeout_s=0.3, metadata=lambda: cluster.metadata)
+    with GroupBrokers(admin, "transaction") as made:
+        yield made
+
+
+def opened(place, producer_id, start=5):
+    return OpenTransaction(place, producer_id, 3, -1, start, 1000)
+
+
+def test_list_sends_its_filters(cluster, brokers):
+    cluster.known = {"b": ("Ongoing", 2, 0, ()), "a": ("Empty", 1, -1, ())}
+    found, silent = list_transactions(brokers, states=("Ongoing",), producer_ids=(2, 1), longer_than_ms=60_000)
+    assert [(each.transactional_id, each.state, each.producer_id, each.coordinator) for each in found] == [
+        ("a", "Empty", 1, cluster.node),
+        ("b", "Ongoing", 2, cluster.node),
+    ]
+    assert silent == {}
+    (asked,) = cluster.asked("ListTransactionsRequest")
+    assert (asked.state_filters, asked.producer_id_filters, asked.duration_filter) == (("Ongoing",), (2, 1), 60_000)
+
+
+def test_list_of_a_coordinator_that_loads_is_missing(cluster, brokers):
+    cluster.listing = ErrorCode.coordinator_load_in_progress
+    found, silent = list_transactions(brokers)
+    assert (found, list(silent)) == ([], [cluster.node])
+
+
+def test_describe_returns_transactions_and_errors_in_order(cluster, brokers):
+    cluster.known = {"a": ("Empty", 1, -1, ()), "b": ("Ongoing", 2, 7000, (O1, O0))}
+    cluster.codes["c"] = ErrorCode.transactional_id_authorization_failed
+    found = describe_transactions(brokers, ["b", "nothing", "a", "c"])
+    assert list(found) == ["b", "nothing", "a", "c"]
+    ongoing = found["b"]
+    assert (ongoing.state, ongoing.producer_epoch, ongoing.timeout_ms) == ("Ongoing", 3, 60_000)
+    assert (ongoing.started_ms, ongoing.partitions) == (7000, (O0, O1))
+    assert (found["a"].started_ms, found["a"].partitions) == (None, ())
+    assert found["nothing"].code == "unknown-transaction"
+    assert isinstance(found["c"], YakError)
+
+
+def test_open_transactions_are_those_with_a_first_offset(cluster):
+    cluster.producers = {O0: [(1, 5), (2, -1)], O1: ErrorCode.not_leader_or_follower, P0: [(3, 0)]}
+    found, failed = open_transactions(cluster.metadata, [O0, O1, P0], timeout_s=1)
+    assert found == [opened(O0, 1, 5), opened(P0, 3, 0)]
+    assert list(failed) == [O1]
+    assert len(cluster.asked("DescribeProducersRequest")) == 1
+
+
+def test_partitions_without_a_leader_or_an_answer_are_named(cluster):
+    cluster.metadata.topics["payments"] = Topic("payments", (Partition(0, -1, (1,), ()),))
+    cluster.broker.answers[61] = lambda _: None
+    found, failed = open_transactions(cluster.metadata, [O0, P0], timeout_s=1)
+    assert found == []
+    assert failed[P0] == "no leader"
+    assert cluster.node.address in failed[O0]
+
+
+def test_transaction_hangs_if_no_coordinator_has_it_with_the_partition(cluster, brokers):
+    cluster.known = {"a": ("Ongoing", 1, 0, (O0,)), "b": ("CompleteCommit", 2, -1, ())}
+    cluster.codes = {"b": ErrorCode.transactional_id_not_found}
+    found = [opened(O0, 1), opened(O1, 1), opened(O0, 2), opened(O0, 9)]
+    assert hanging_transactions(brokers, found) == found[1:]
+    assert cluster.asked("ListTransactionsRequest")[0].producer_id_filters == (1, 2, 9)
+    assert hanging_transactions(brokers, []) == []
+
+
+def test_no_transaction_is_called_hanging_while_a_coordinator_is_away(cluster, brokers):
+    cluster.listing = ErrorCode.coordinator_not_available
+    with pytest.raises(Unreachable):
+        hanging_transactions(brokers, [opened(O0, 1)])
+    cluster.listing = ErrorCode.none
+    cluster.known = {"a": ("Ongoing", 1, 0, (O0,))}
+    cluster.codes = {"a": ErrorCode.coordinator_load_in_progress}
+    with pytest.raises(YakError) as raised:
+        hanging_transactions(brokers, [opened(O0, 1)])
+    assert raised.value.code == "no-coordinator"
+
+
+def test_abort_writes_an_abort_marker_of_the_producer(cluster):
+    abort_transaction(cluster.metadata, opened(O1, 7), timeout_s=1)
+    (request,) = cluster.asked("WriteTxnMarkersRequest")
+    (marker,) = request.markers
+    assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (7, 3, 0)
+    assert marker.transaction_result is False
+    assert [(topic.name, topic.partition_indexes) for topic in marker.topics] == [("orders", (1,))]
+
+
+def test_abort_that_is_refused_or_not_answered_fails(cluster):
+    cluster.marker_code = ErrorCode.invalid_producer_epoch
+    with pytest.raises(YakError, match="offset 5 of orders-1 was not aborted") as raised:
+        abort_transaction(cluster.metadata, opened(O1, 7), timeout_s=1)
+    assert raised.value.code == "not-aborted"
+    cluster.broker.answers[27] = lambda _: None
+    with pytest.raises(Unreachable):
+        abort_transaction(cluster.metadata, opened(O1, 7), timeout_s=1)

@@ -1,0 +1,305 @@
+"""Lists, describes and aborts transactions, as kafka-transactions.sh does.
+
+Requests are encoded by kio, because librdkafka has no call for them. Transaction coordinators list and describe
+transactions; partition leaders know which producers have one open.
+"""
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from yak.client.groups.asking import GroupBrokers, failure
+from yak.client.metadata import Broker, ClusterMetadata
+from yak.client.raw_connection import RawConnection
+from yak.errors import ProtocolViolation, Unreachable, YakError
+from yak.ids import LeaderEpoch, Offset, ProducerId, TopicPartition
+from yak.protocol.tagged_fields import skip_tags
+
+STATES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+"""Kafka's TransactionState."""
+_DESCRIBE: Final = 65
+_TRANSACTIONAL_ID_NOT_FOUND: Final = 105
+_NO_OFFSET: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transactional id's transaction; the last four are unknown when it is only listed.
+
+    `started_ms` is None when no transaction is open.
+    """
+
+    transactional_id: str
+    producer_id: ProducerId
+    state: str
+    coordinator: Broker
+    producer_epoch: int = -1
+    timeout_ms: int = -1
+    started_ms: int | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that is open in a partition, from its first record on."""
+
+    partition: TopicPartition
+    producer_id: ProducerId
+    producer_epoch: int
+    coordinator_epoch: LeaderEpoch
+    start_offset: Offset
+    last_ms: int
+
+
+def list_transactions(
+    brokers: GroupBrokers,
+    *,
+    states: Sequence[str] = (),
+    producer_ids: Sequence[ProducerId] = (),
+    longer_than_ms: int | None = None,
+) -> tuple[list[Transaction], dict[Broker, str]]:
+    """All transactions by id, and the brokers that did not answer, with the reason (ListTransactions, key 66)."""
+    from kio.schema.list_transactions.v1.request import ListTransactionsRequest
+    from kio.schema.types import ProducerId as WireId
+    from kio.static.primitive import i64
+
+    request = ListTransactionsRequest(
+        state_filters=tuple(states),
+        producer_id_filters=tuple(WireId(each) for each in producer_ids),
+        duration_filter=i64(-1 if longer_than_ms is None else longer_than_ms),
+    )
+
+    def ask(connection: RawConnection) -> tuple[int, Any]:
+        answer = connection.call(request)
+        return int(answer.error_code), answer
+
+    answers, silent = brokers.every(ask)
+    found = [
+        Transaction(str(each.transactional_id), int(each.producer_id), each.transaction_state, broker)
+        for broker, answer in answers.items()
+        for each in answer.transaction_states
+    ]
+    return sorted(found, key=lambda each: each.transactional_id), silent
+
+
+def describe_transactions(brokers: GroupBrokers, names: Sequence[str]) -> dict[str, Transaction | YakError]:
+    """These transactions from their coordinators, in this order (DescribeTransactions, key 65)."""
+    from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
+    from kio.schema.types import TransactionalId
+    from kio.serial import entity_writer
+    from kio.serial.errors import SerialError
+
+    def describe(connection: RawConnection, some: Sequence[str]) -> dict[str, tuple[int, Transaction]]:
+        coordinator = next(each for each in brokers.brokers.values() if each.address == connection.address)
+        body = io.BytesIO()
+        entity_writer(DescribeTransactionsRequest)(
+            body, DescribeTransactionsRequest(transactional_ids=tuple(TransactionalId(each) for each in some))
+        )
+        answer = connection.ask(_DESCRIBE, 0, body.getvalue(), is_flexible=True)
+        try:
+            return {each.transactional_id: (code, each) for code, each in _described(answer, coordinator)}
+        except (SerialError, ProtocolViolation, ValueError, IndexError) as error:
+            raise OSError(f"an answer that is no DescribeTransactionsResponse: {error}") from None
+
+    found = brokers.ask(names, 'transactional id "{}" could not be described', describe)
+    return {name: _unknown(name, answer) for name, answer in ((name, found[name]) for name in dict.fromkeys(names))}
+
+
+def _described(answer: bytes, coordinator: Broker) -> Iterator[tuple[int, Transaction]]:
+    """Error code and transaction of each transactional id. kio cannot read the start of one that is not open: -1."""
+    from kio.serial import readers
+
+    position = 0
+
+    def take(read: Callable[[bytes, int], tuple[Any, int]]) -> Any:
+        nonlocal position
+        value, size = read(answer, position)
+        position += size
+        return value
+
+    def several() -> range:
+        return range(take(readers.read_compact_array_length))
+
+    take(readers.read_int32)  # throttle time
+    for _ in several():
+        code, name = take(readers.read_int16), take(readers.read_compact_string)
+        state, timeout_ms, started_ms = (
+            take(readers.read_compact_string),
+            take(readers.read_int32),
+            take(readers.read_int64),
+        )
+        producer_id, producer_epoch = take(readers.read_int64), take(readers.read_int16)
+        partitions = []
+        for _ in several():
+            topic = take(readers.read_compact_string)
+            partitions += [TopicPartition(topic, take(readers.read_int32)) for _ in several()]
+            take(_skip_tags)
+        take(_skip_tags)
+        yield (
+            code,
+            Transaction(
+                name,
+                producer_id,
+                state,
+                coordinator,
+                producer_epoch,
+                timeout_ms,
+                started_ms if started_ms >= 0 else None,
+                tuple(sorted(partitions)),
+            ),
+        )
+
+
+def _skip_tags(data: bytes, position: int) -> tuple[None, int]:
+    return None, skip_tags(data, position, len(data)) - position
+
+
+def _unknown(name: str, answer: Transaction | YakError) -> Transaction | YakError:
+    if getattr(answer, "kafka_code", None) != _TRANSACTIONAL_ID_NOT_FOUND:
+        return answer
+    return YakError(
+        "unknown-transaction",
+        f'no coordinator knows transactional id "{name}"',
+        why="its producer never started, or its id expired (transactional.id.expiration.ms)",
+        try_=("yak transactions list",),
+    )
+
+
+def open_transactions(
+    metadata: ClusterMetadata, partitions: Iterable[TopicPartition], *, timeout_s: float
+) -> tuple[list[OpenTransaction], dict[TopicPartition, str]]:
+    """The transactions that are open in these partitions, and why others could not be read (DescribeProducers, key
+    61)."""
+    from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
+    from kio.schema.types import TopicName
+    from kio.static.primitive import i32
+
+    def request(some: dict[str, list[int]]) -> Any:
+        topics = (
+            TopicRequest(name=TopicName(name), partition_indexes=tuple(map(i32, each))) for name, each in some.items()
+        )
+        return DescribeProducersRequest(topics=tuple(topics))
+
+    found: list[OpenTransaction] = []
+    failed: dict[TopicPartition, str] = {}
+    for place, answer in _ask_leaders(metadata, partitions, request, lambda answer: answer.topics, timeout_s).items():
+        if isinstance(answer, str):
+            failed[place] = answer
+        elif answer.error_code:
+            failed[place] = answer.error_message or failure(int(answer.error_code), "").why
+        else:
+            found += [
+                OpenTransaction(
+                    place,
+                    int(each.producer_id),
+                    int(each.producer_epoch),
+                    int(each.coordinator_epoch),
+                    int(each.current_txn_start_offset),
+                    int(each.last_timestamp),
+                )
+                for each in answer.active_producers
+                if each.current_txn_start_offset != _NO_OFFSET
+            ]
+    return sorted(found, key=lambda each: (each.partition, each.start_offset)), failed
+
+
+def _ask_leaders(
+    metadata: ClusterMetadata,
+    partitions: Iterable[TopicPartition],
+    request: Callable[[dict[str, list[int]]], Any],
+    topics_of: Callable[[Any], Any],
+    timeout_s: float,
+) -> dict[TopicPartition, Any]:
+    """Each partition's answer from its leader, or the reason why there is none."""
+    answers: dict[TopicPartition, Any] = {}
+    by_leader: dict[int, dict[str, list[int]]] = {}
+    for each in partitions:
+        leader = metadata.topics[each.topic].partitions[each.partition].leader
+        by_leader.setdefault(leader, {}).setdefault(each.topic, []).append(each.partition)
+        answers[each] = "no answer" if leader in metadata.brokers else "no leader"
+    for leader, some in by_leader.items():
+        broker = metadata.brokers.get(leader)
+        if broker is None:
+            continue
+        try:
+            with RawConnection(broker.address, timeout_s=timeout_s) as connection:
+                answer = connection.call(request(some))
+        except OSError as error:
+            reason = f"{broker.address}: {error.strerror or error}".lower()
+            answers |= {TopicPartition(name, index): reason for name, each in some.items() for index in each}
+            continue
+        for topic in topics_of(answer):
+            for partition in topic.partitions:
+                answers[TopicPartition(str(topic.name), int(partition.partition_index))] = partition
+    return answers
+
+
+def hanging_transactions(brokers: GroupBrokers, found: Sequence[OpenTransaction]) -> list[OpenTransaction]:
+    """Those of the open transactions that no coordinator will end (TransactionsCommand's FindHangingTransactions).
+
+    No transactional id has the producer id, or its transaction does not include the partition. Raises Unreachable when
+    a broker does not answer: its transactions would all seem to hang.
+    """
+    if not found:
+        return []
+    listed, silent = list_transactions(brokers, producer_ids=list(dict.fromkeys(each.producer_id for each in found)))
+    if silent:
+        broker, why = next(iter(silent.items()))
+        raise Unreachable("unreachable", f"broker {broker.node_id} did not list its transactions", why=why)
+    names = {each.producer_id: each.transactional_id for each in listed}
+    described = describe_transactions(brokers, list(names.values()))
+    hanging = []
+    for each in found:
+        known = described[names[each.producer_id]] if each.producer_id in names else None
+        if isinstance(known, YakError) and known.code != "unknown-transaction":
+            raise known
+        belongs = (
+            isinstance(known, Transaction)
+            and known.producer_id == each.producer_id
+            and each.partition in known.partitions
+        )
+        if not belongs:
+            hanging.append(each)
+    return hanging
+
+
+def abort_transaction(metadata: ClusterMetadata, found: OpenTransaction, *, timeout_s: float) -> None:
+    """Write the marker that aborts a transaction into its partition (WriteTxnMarkers, key 27).
+
+    Raises YakError (`not-aborted`) when the leader does not answer, or refuses.
+    """
+    from kio.schema.types import ProducerId as WireId
+    from kio.schema.types import TopicName
+    from kio.schema.write_txn_markers.v1.request import (
+        WritableTxnMarker,
+        WritableTxnMarkerTopic,
+        WriteTxnMarkersRequest,
+    )
+    from kio.static.primitive import i16, i32
+
+    place = found.partition
+    marker = WritableTxnMarker(
+        producer_id=WireId(found.producer_id),
+        producer_epoch=i16(found.producer_epoch),
+        transaction_result=False,
+        topics=(WritableTxnMarkerTopic(name=TopicName(place.topic), partition_indexes=(i32(place.partition),)),),
+        coordinator_epoch=i32(max(0, found.coordinator_epoch)),
+    )
+    request = WriteTxnMarkersRequest(markers=(marker,))
+    answer = _ask_leaders(metadata, [place], lambda _some: request, lambda answer: answer.markers[0].topics, timeout_s)
+    result = answer[place]
+    what = f"the transaction at offset {found.start_offset} of {place} was not aborted"
+    if isinstance(result, str):
+        raise Unreachable("not-aborted", what, why=result, try_=("yak isr",))
+    if result.error_code:
+        raise YakError("not-aborted", what, why=failure(int(result.error_code), what).why)
