@@ -1,6 +1,6 @@
 """Reads committed records of one partition from its leader."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -37,17 +37,33 @@ class Read(NamedTuple):
     next_offset: int
 
 
-def walk_from(data: bytes, offset: int, *, records_max: int, bytes_max: int, decompressed_bytes_max: int) -> Read:
+def walk_from(
+    data: bytes,
+    offset: int,
+    *,
+    records_max: int,
+    bytes_max: int,
+    decompressed_bytes_max: int,
+    aborted: Mapping[int, Sequence[int]] | None = None,
+) -> Read:
     """The records from `offset` on in fetched data, within limits; the first record may exceed them.
 
+    `aborted` has the first offsets of each producer's aborted transactions: their records are left out.
     Raises Problem 422 `batch-unreadable` when a batch is corrupt or too large decompressed, and no record precedes it.
     """
     records: list[WalkedRecord] = []
     position, size_bytes = offset, 0
+    transaction_starts: dict[int, int] = {}
+    """The offset behind each producer's last marker."""
     for place, header in iterate_headers(data):
+        producer_id = header.producer_id
+        if header.is_control:
+            transaction_starts[producer_id] = header.next_offset
         if header.next_offset <= position:
             continue
-        if header.is_control:
+        firsts = aborted.get(producer_id, ()) if aborted and header.is_transactional else ()
+        start = transaction_starts.get(producer_id, 0)
+        if header.is_control or any(start <= first <= header.last_offset for first in firsts):
             position = header.next_offset
             continue
         try:

@@ -23,6 +23,34 @@ def at(offset, values, attributes=0, holes_after=0):
     return bytes(batch)
 
 
+def of(producer_id, offset, value):
+    """A batch of a transaction; a value of None is its marker."""
+    batch = bytearray(build_batch([(None, value)], 1, producer_id=producer_id, producer_epoch=0))
+    struct.pack_into(">q", batch, 0, offset)
+    struct.pack_into(">h", batch, 21, 0x30 if value is None else 0x10)
+    struct.pack_into(">I", batch, 17, compute_crc(batch))
+    return bytes(batch)
+
+
+def test_records_of_aborted_transactions_are_left_out():
+    batches = [
+        of(1, 0, b"aborted"), of(2, 1, b"kept"), of(1, 2, b"aborted"), of(1, 3, None), of(1, 4, b"committed"),
+        at(5, [b"plain"]), of(2, 6, None), of(1, 7, None), of(1, 8, b"aborted again"), of(1, 9, None),
+    ]  # fmt: skip
+    data = b"".join(batches)
+
+    def values(start, offset, aborted):
+        read = walk_from(b"".join(batches[start:]), offset, **BOUNDS, aborted=aborted)
+        assert read.next_offset == 10
+        return [record.value for record in read.records]
+
+    assert values(0, 0, {1: [0, 8]}) == [b"kept", b"committed", b"plain"]
+    assert values(2, 2, {1: [0, 8]}) == [b"committed", b"plain"]
+    assert values(0, 4, {1: [0, 8]}) == [b"committed", b"plain"]
+    assert values(4, 4, {1: [8]}) == [b"committed", b"plain"]
+    assert len(walk_from(data, 0, **BOUNDS).records) == 6
+
+
 def test_holes_and_control_batches_are_passed():
     data = at(10, [b"a", b"b"], holes_after=5) + at(20, [b"commit"], attributes=0x30) + at(30, [b"c"])
     read = walk_from(data, 11, **BOUNDS)

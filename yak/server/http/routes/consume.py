@@ -1,6 +1,6 @@
 """`GET /consume`: committed records of one partition from an offset on, with an optional wait for the first ones."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import trio
 from starlette.requests import Request
@@ -57,14 +57,24 @@ async def consume(context: Context, request: Request) -> Response:
         )
         data = found.records or b""
         with held(context, len(data)):
-            shown, next_offset = await _show(context.limits, asked, data, offset)
+            shown, next_offset = await _show(context.limits, asked, data, offset, _aborted(found))
             if shown or looks_left == 1 or (next_offset == offset and trio.current_time() >= deadline):
                 return _answer(asked.place, shown, next_offset, found)
         offset = next_offset
     raise AssertionError("the last read decides")
 
 
-async def _show(limits: HttpLimits, asked: _Asked, data: bytes, offset: int) -> tuple[list[str], int]:
+def _aborted(found: Any) -> dict[int, list[int]]:
+    """The first offsets of each producer's aborted transactions; the answer names them with read_committed only."""
+    aborted: dict[int, list[int]] = {}
+    for each in found.aborted_transactions or ():
+        aborted.setdefault(int(each.producer_id), []).append(int(each.first_offset))
+    return aborted
+
+
+async def _show(
+    limits: HttpLimits, asked: _Asked, data: bytes, offset: int, aborted: dict[int, list[int]]
+) -> tuple[list[str], int]:
     def show() -> tuple[list[str], int]:
         read = walk_from(
             data,
@@ -72,6 +82,7 @@ async def _show(limits: HttpLimits, asked: _Asked, data: bytes, offset: int) -> 
             records_max=asked.messages_max,
             bytes_max=asked.bytes_max,
             decompressed_bytes_max=limits.decompressed_bytes_max,
+            aborted=aborted,
         )
         return [record_json(record, asked.form) for record in read.records], read.next_offset
 
