@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -12,18 +13,15 @@ from tests.unit.broker.test_consumer_groups import beat
 from yak.coordination.loader import CoordinatorLoader
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC
+from yak.ids import TopicPartition
+from yak.sim.cluster_rig import ClusterRig
+from yak.sim.rig import Pending
 from yak.transactions.verification import Verification
 
 NONE = ErrorCode.none
 UNSTABLE = ErrorCode.unstable_offset_commit
 WRITE_MARKERS, TXN_COMMIT = 27, 28
 P, Q = 4000, 4001
-
-
-@pytest.fixture(autouse=True)
-def _verified(monkeypatch):
-    """The transaction coordinator has every partition in every transaction."""
-    monkeypatch.setattr(Verification, "verify", lambda *arguments: arguments[-1](ErrorCode.none))
 
 
 class TransactionsRig(GroupsRig):
@@ -41,15 +39,35 @@ class TransactionsRig(GroupsRig):
         **member: Any,
     ) -> dict[tuple[str, int], ErrorCode]:
         """TxnOffsetCommit: the code of each partition."""
+        fields: dict[str, Any] = {"producer": producer, "epoch": epoch, "version": version, "metadata": metadata}
+        return self.codes_in(self.done(self.begin_txn_commit(offsets, group, **fields, **member)))
+
+    def codes_in(self, answer: Any) -> dict[tuple[str, int], ErrorCode]:
+        """The code of each partition."""
+        return {(t.name, p.partition_index): ErrorCode(p.error_code) for t in answer.topics for p in t.partitions}
+
+    def begin_txn_commit(
+        self,
+        offsets: dict[tuple[str, int], int],
+        group: str = "g",
+        *,
+        producer: int = P,
+        epoch: int = 0,
+        version: int = 3,
+        metadata: str | None = "",
+        **member: Any,
+    ) -> Pending:
+        """A TxnOffsetCommit on its way."""
         topics: dict[str, list[dict[str, Any]]] = {}
         for (topic, partition), offset in offsets.items():
             one = {"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata}
             if version >= 2:
                 one["committed_leader_epoch"] = 5
             topics.setdefault(topic, []).append(one)
-        answer = self.ask(
+        return self.begin(
             TXN_COMMIT,
             version,
+            client=self.new_client(),
             transactional_id="t",
             group_id=group,
             producer_id=producer,
@@ -57,7 +75,6 @@ class TransactionsRig(GroupsRig):
             topics=[{"name": name, "partitions": each} for name, each in topics.items()],
             **member,
         )
-        return {(t.name, p.partition_index): ErrorCode(p.error_code) for t in answer.topics for p in t.partitions}
 
     def code(self, group: str = "g", **member: Any) -> ErrorCode:
         """The code of a TxnOffsetCommit of one partition."""
@@ -95,8 +112,34 @@ class TransactionsRig(GroupsRig):
         self.begin_groups()
 
 
+class Verifier:
+    """A transaction coordinator that answers `code`, after `wait_ms`."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.code = NONE
+        self.wait_ms = 0
+
+
 @pytest.fixture
-def rig() -> TransactionsRig:
+def verifier(monkeypatch: pytest.MonkeyPatch) -> Verifier:
+    made = Verifier()
+
+    def verify(self: Verification, *question: Any) -> None:
+        *words, then = question
+        made.asked.append(tuple(words))
+        if made.wait_ms:
+            self._context.timers.arm(made, self._context.clock.now_ms + made.wait_ms, lambda: then(made.code))
+        else:
+            then(made.code)
+
+    monkeypatch.setattr(Verification, "verify", verify)
+    return made
+
+
+@pytest.fixture
+def rig(verifier: Verifier) -> TransactionsRig:
+    del verifier
     return TransactionsRig()
 
 
@@ -268,6 +311,7 @@ def test_deletion_of_a_group_removes_pending_offsets(rig: TransactionsRig) -> No
     assert rig.stable(0, 1) == [-1, -1]
 
 
+@pytest.mark.usefixtures("verifier")
 def test_offsets_do_not_expire_while_a_transaction_is_open() -> None:
     rig = TransactionsRig(offsets_retention_minutes="1", offsets_retention_check_interval_ms="1000")
     rig.commit({("orders", 0): 3, ("orders", 1): 4})
@@ -289,3 +333,117 @@ def test_deletion_of_a_topic_removes_pending_offsets(rig: TransactionsRig) -> No
     rig.end()
     rig.restart_groups()
     assert rig.groups() == {}
+
+
+@pytest.mark.parametrize(("version", "as_produce"), [(0, 10), (3, 10), (4, 11), (5, 12)])
+def test_transaction_is_verified_before_its_first_offsets(
+    rig: TransactionsRig, verifier: Verifier, version: int, as_produce: int
+) -> None:
+    assert rig.code(version=version) == NONE
+    assert rig.code(version=version) == NONE
+    place = TopicPartition(OFFSETS_TOPIC, rig.partition_of("g"))
+    assert verifier.asked == [(place, "t", (P, 0), as_produce)]
+    rig.end()
+    assert rig.code(version=version) == NONE
+    assert len(verifier.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (ErrorCode.invalid_txn_state, ErrorCode.invalid_txn_state),
+        (ErrorCode.invalid_producer_epoch, ErrorCode.invalid_producer_epoch),
+        (ErrorCode.not_enough_replicas, ErrorCode.coordinator_load_in_progress),
+    ],
+)
+def test_offsets_of_an_unverified_transaction_are_refused(
+    rig: TransactionsRig, verifier: Verifier, code: ErrorCode, expected: ErrorCode
+) -> None:
+    verifier.code = code
+    assert rig.code() == expected
+    assert rig.groups() == {}
+    assert rig.code("") == ErrorCode.invalid_group_id
+
+
+def test_marker_outdates_a_verification_that_is_under_way(rig: TransactionsRig, verifier: Verifier) -> None:
+    verifier.wait_ms = 1_000
+    codes = []
+    for marked in (Q, P):
+        pending = rig.begin_txn_commit({("orders", 0): 1})
+        rig.run_for(10)
+        rig.end(marked)
+        codes.append(rig.codes_in(rig.done(pending, 1_500))["orders", 0])
+        rig.end(P)
+    assert codes == [NONE, ErrorCode.coordinator_load_in_progress]
+    assert rig.stable(0) == [1]
+
+
+@pytest.mark.parametrize(("version", "questions"), [(4, 0), (5, 1)])
+def test_verification_that_is_disabled_leaves_protocol_2(verifier: Verifier, version: int, questions: int) -> None:
+    rig = TransactionsRig(transaction_partition_verification_enable="false")
+    assert rig.code(version=version) == NONE
+    assert len(verifier.asked) == questions
+
+
+@pytest.mark.parametrize("version", [3, 5])
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_offsets_in_a_transaction_of_the_coordinator(version: int, is_commit: bool) -> None:
+    rig = TransactionsRig()
+    while rig.ask(10, 3, key="t", key_type=1).error_code != NONE:
+        rig.run_for(50)
+    rig.run_for(100)
+    timeout = dt.timedelta(minutes=1)
+    made = rig.ask(22, 4, transactional_id="t", transaction_timeout=timeout, producer_id=-1, producer_epoch=-1)
+    producer = {"producer": made.producer_id, "epoch": made.producer_epoch}
+    identity = {"transactional_id": "t", "producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
+    if version == 3:
+        assert rig.code(version=3, **producer) == ErrorCode.invalid_txn_state
+        assert rig.ask(25, 3, group_id="g", **identity).error_code == NONE
+    assert rig.txn_commit({("orders", 0): 7}, version=version, **producer) == {("orders", 0): NONE}
+    assert rig.stable(0) == [UNSTABLE]
+    assert rig.ask(26, 5 if version == 5 else 3, committed=is_commit, **identity).error_code == NONE
+    rig.run_for(200)
+    assert rig.stable(0) == [7 if is_commit else -1]
+
+
+@pytest.mark.usefixtures("verifier")
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_next_coordinator_has_the_pending_offsets(is_commit: bool) -> None:
+    rig = ClusterRig(settings={"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"})
+    rig.create_topic("orders")
+    rig.ask(1, 10, 3, key="g", key_type=0)
+    rig.run_until(lambda: all(OFFSETS_TOPIC in node.broker.image.topics for node in rig.nodes))
+    rig.run_for(500)
+    first = rig.leader(OFFSETS_TOPIC)
+    partition = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
+    answer = rig.ask(
+        first,
+        TXN_COMMIT,
+        1,
+        transactional_id="t",
+        group_id="g",
+        producer_id=P,
+        producer_epoch=0,
+        topics=[{"name": "orders", "partitions": [partition]}],
+    )
+    assert answer.topics[0].partitions[0].error_code == NONE
+    rig.nodes[first - 1].kill()
+    rig.run_until(lambda: rig.leader(OFFSETS_TOPIC) not in (first, -1))
+    rig.run_for(1_000)
+
+    def stable() -> tuple[int, ErrorCode]:
+        asked = {"group_id": "g", "topics": [{"name": "orders", "partition_indexes": [0]}]}
+        (found,) = rig.ask(rig.leader(OFFSETS_TOPIC), FETCH, 8, groups=[asked], require_stable=True).groups
+        assert found.error_code == NONE
+        return found.topics[0].partitions[0].committed_offset, found.topics[0].partitions[0].error_code
+
+    assert stable() == (-1, UNSTABLE)
+    marker = {
+        "producer_id": P,
+        "producer_epoch": 0,
+        "transaction_result": is_commit,
+        "topics": [{"name": OFFSETS_TOPIC, "partition_indexes": [0]}],
+        "coordinator_epoch": 0,
+    }
+    rig.ask(rig.leader(OFFSETS_TOPIC), WRITE_MARKERS, 1, markers=[marker])
+    assert stable() == (7 if is_commit else -1, NONE)
