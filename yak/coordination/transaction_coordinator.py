@@ -39,6 +39,8 @@ ThenProducer: TypeAlias = Callable[[ErrorCode, ProducerIdAndEpoch], None]
 Decide: TypeAlias = Callable[[Transaction, ProducerId | None], Transaction]
 """The transaction that follows; with a new producer id if the decision asked for one."""
 RETRY_MS: Final = 100
+WAIT_MS: Final = 100
+"""How long a request that begins a transaction waits for the end of the one before, until its client has to repeat it."""
 TOMBSTONES_AT_ONCE: Final = 1_000
 NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 _NONE: Final = ErrorCode.none
@@ -111,6 +113,7 @@ class TransactionCoordinator:
             self._context.timers.disarm(entry)
             if entry.markers is not None:
                 entry.markers.is_over = True
+            self._go_on(entry)
 
     def stop(self) -> None:
         """Resign from every partition."""
@@ -184,9 +187,30 @@ class TransactionCoordinator:
             then(code)
             if changed.state in PREPARED:
                 self._send_markers(coordinated, entry)
+            elif entry.waiting:
+                self._go_on(entry)
 
         record = transaction_key(transactional_id), transaction_value(changed)
         self.runtime.append(coordinated, (record,), lambda _end_offset: None, committed)
+
+    def _wait(self, transactional_id: str, then: Callable[[], None]) -> None:
+        """Call `then` when the transaction that is being ended is complete; after `WAIT_MS` at the latest."""
+        try:
+            _coordinated, entry = self._find(transactional_id)
+        except PeerError:
+            entry = None
+        if entry is None or (entry.pending is None and entry.transaction.state not in PREPARED):
+            then()
+            return
+        entry.waiting.append(then)
+        due_ms = self._context.clock.now_ms + WAIT_MS
+        self._context.timers.arm_at_the_latest((entry, "waiting"), due_ms, partial(self._go_on, entry))
+
+    def _go_on(self, entry: TransactionalId) -> None:
+        self._context.timers.disarm((entry, "waiting"))
+        waiting, entry.waiting = entry.waiting, []
+        for then in waiting:
+            then()
 
     def _send_markers(self, coordinated: TransactionsPartition, entry: TransactionalId) -> None:
         transaction = entry.transaction
@@ -269,7 +293,16 @@ class TransactionCoordinator:
         def decide(transaction: Transaction, _new_producer_id: ProducerId | None) -> Transaction:
             return transaction.add_partitions(producer, partitions, client_version, self._context.clock.wall_ms)
 
-        self._decide(transactional_id, decide, lambda code, _changed: then(code))
+        def decided(code: ErrorCode, _changed: Transaction | None) -> None:
+            if code == ErrorCode.concurrent_transactions:
+                self._wait(transactional_id, again)
+            else:
+                then(code)
+
+        def again() -> None:
+            self._decide(transactional_id, decide, lambda code, _changed: then(code))
+
+        self._decide(transactional_id, decide, decided)
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, topic_partition: TopicPartition, then: Then

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from yak.ids import ConnectionId, Offset, ProducerId
 from yak.transactions.marker_sender import PendingMarkers
@@ -13,7 +13,7 @@ from yak.transactions.transaction import Transaction
 class TransactionalId:
     """A transactional id here: its transaction as committed, and the change that is being appended."""
 
-    __slots__ = ("connection_id", "markers", "pending", "transaction")
+    __slots__ = ("connection_id", "markers", "pending", "transaction", "waiting")
 
     def __init__(self, transaction: Transaction) -> None:
         self.transaction = transaction
@@ -23,6 +23,8 @@ class TransactionalId:
         """The markers of the end that are not written yet."""
         self.connection_id: ConnectionId = 0
         """The newest connection that sent a request of protocol 1."""
+        self.waiting: list[Callable[[], None]] = []
+        """Requests that begin the next transaction, and wait for the end of this one."""
 
 
 class TransactionShard:

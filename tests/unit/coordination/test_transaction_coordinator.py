@@ -276,3 +276,34 @@ def test_the_internal_topic_has_kafkas_configs(rig):
     assert topic.configs["cleanup.policy"] == "compact"
     assert topic.configs["unclean.leader.election.enable"] == "false"
     assert topic.configs["min.insync.replicas"] == "1"  # one broker
+
+
+def test_the_next_transaction_waits_for_the_end_of_this_one(rig):
+    producer = init(rig)
+    add(rig, producer)
+    broker = rig.node.broker
+    sender, held = broker.marker_sender, []
+    send_now, sender.send = sender.send, held.append
+    assert end(rig, producer).error_code == NONE
+    fields = {
+        "v3_and_below_transactional_id": TX,
+        "v3_and_below_producer_id": producer.producer_id,
+        "v3_and_below_producer_epoch": 0,
+        "v3_and_below_topics": [{"name": "orders", "partitions": [0]}],
+    }
+    waiting = rig.begin(24, 3, **fields)
+    rig.run_for(20)
+    assert not waiting.is_done
+    send_now(held.pop())
+    rig.ask(18, 0)  # the next step sends what was answered
+    assert waiting.answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == NONE
+    assert state(rig) is ONGOING
+    # it does not wait for long: the client repeats the request
+    assert end(rig, producer).error_code == NONE
+    waiting = rig.begin(24, 3, **fields)
+    rig.run_for(200)
+    result = waiting.answer.results_by_topic_v3_and_below[0].results_by_partition[0]
+    assert result.partition_error_code == ErrorCode.concurrent_transactions
+    send_now(held.pop())
+    rig.run_for(20)
+    assert state(rig) is COMPLETE_COMMIT
