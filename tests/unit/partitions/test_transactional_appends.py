@@ -1,0 +1,123 @@
+"""Batches of a transaction wait for the answer of a coordinator on another broker."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.ids import TopicPartition
+from yak.partitions.transaction_markers import TxnMarker
+from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers
+from yak.protocol.record_writer import build_batch
+from yak.sim.rig import Rig
+
+ORDERS = TopicPartition("orders", 0)
+NONE = ErrorCode.none
+
+
+class Coordinator:
+    """Answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple] = []
+        self.then = None
+
+    def verify(self, topic_partition, transactional_id, producer, version, then) -> None:
+        self.asked.append((topic_partition, transactional_id, producer, version))
+        self.then = then
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create_topic("orders")
+    return rig
+
+
+@pytest.fixture
+def coordinator(rig) -> Coordinator:
+    found = Coordinator()
+    rig.node.broker.leader_appends.transactional._verifier = found
+    return found
+
+
+def produce(rig: Rig, sequence: int, *, version: int = 9, transactional_id: str | None = "tx", acks: int = -1):
+    batch = build_batch(
+        [(None, b"x")],
+        rig.node.broker.context.clock.wall_ms,
+        attributes=TRANSACTIONAL_BIT,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=sequence,
+    )
+    data = {"index": 0, "records": batch}
+    fields = {
+        "acks": acks,
+        "timeout": dt.timedelta(seconds=5),
+        "topic_data": [{"name": "orders", "partition_data": [data]}],
+    }
+    pending = rig.begin(0, version, client=rig.new_client(), transactional_id=transactional_id, **fields)
+    rig.run_for(5)
+    return pending
+
+
+def answered(rig: Rig, coordinator: Coordinator, code: ErrorCode) -> None:
+    coordinator.then(code)
+    rig.ask(18, 0)  # the next step sends what was answered
+
+
+def result(pending) -> tuple[ErrorCode, int]:
+    partition = pending.answer.responses[0].partition_responses[0]
+    return partition.error_code, partition.base_offset
+
+
+def log_of(rig: Rig) -> list[int]:
+    records = rig.fetch("orders", 0).records
+    return [header.base_sequence for _, header in iterate_headers(bytes(records or b""))]
+
+
+def test_the_first_batches_of_a_transaction_wait_and_the_later_ones_do_not(rig, coordinator):
+    first, second = produce(rig, 0), produce(rig, 1)
+    rig.produce("orders", [b"of another producer"])
+    assert not first.is_done
+    assert rig.node.broker.held_bytes > 0
+    answered(rig, coordinator, NONE)
+    assert coordinator.asked == [(ORDERS, "tx", (7, 0), 9)]
+    assert (result(first), result(second)) == ((NONE, 1), (NONE, 2))
+    assert result(produce(rig, 2)) == (NONE, 3)
+    assert len(coordinator.asked) == 1
+    assert rig.node.broker.held_bytes == 0
+    assert log_of(rig) == [-1, 0, 1, 2]
+
+
+def test_refused_batches_are_not_written(rig, coordinator):
+    first, second = produce(rig, 0), produce(rig, 1)
+    answered(rig, coordinator, ErrorCode.transaction_abortable)
+    assert {result(first), result(second)} == {(ErrorCode.transaction_abortable, -1)}
+    assert log_of(rig) == []
+    produce(rig, 0)
+    assert len(coordinator.asked) == 2
+
+
+def test_a_marker_outdates_the_answer_that_is_under_way(rig, coordinator):
+    pending = produce(rig, 0)
+    rig.node.broker.transaction_markers.write(ORDERS, TxnMarker(7, 0, 0, False, 0), lambda _code: None)
+    answered(rig, coordinator, NONE)
+    assert result(pending) == (ErrorCode.not_enough_replicas, -1)
+    assert rig.node.broker.partitions[ORDERS].last_stable_offset == 1
+
+
+def test_a_transactional_batch_needs_a_transactional_id(rig, coordinator):
+    refused = produce(rig, 0, transactional_id=None)
+    assert result(refused) == (ErrorCode.transactional_id_authorization_failed, -1)
+    assert not coordinator.asked
+
+
+@pytest.mark.parametrize(("version", "asks"), [(11, 0), (12, 1)])
+def test_verification_can_be_switched_off_for_protocol_1_only(version, asks):
+    rig = Rig(settings={"transaction.partition.verification.enable": "false"})
+    rig.create_topic("orders")
+    found = Coordinator()
+    rig.node.broker.leader_appends.transactional._verifier = found
+    produce(rig, 0, version=version)
+    assert len(found.asked) == asks
