@@ -6,7 +6,13 @@ from typing import Final, NamedTuple
 
 VERSION: Final = "4.3.1"
 """Kafka 4.4.0 publishes no kafka-clients-integration-tests."""
-_JUNIT: Final = "1.13.1"
+_LIBRARIES: Final = (
+    ("org.junit.platform", "junit-platform-console", "1.13.1"),
+    ("org.hamcrest", "hamcrest", "3.0"),
+    ("org.mockito", "mockito-core", "5.20.0"),
+    ("org.mockito", "mockito-junit-jupiter", "5.20.0"),
+    ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+)
 _TESTED: Final = (
     "kafka-clients-integration-tests",
     "kafka-streams-integration-tests",
@@ -16,7 +22,7 @@ _TESTED: Final = (
 )
 _TEST_JARS: Final = (*_TESTED, "kafka-clients", "kafka_2.13", "kafka-server-common", "kafka-group-coordinator")
 _JARS: Final = (
-    *("kafka_2.13", "kafka-tools", "kafka-streams", "connect-runtime", "connect-mirror"),
+    *("kafka_2.13", "kafka-tools", "kafka-streams", "kafka-streams-scala_2.13", "connect-runtime", "connect-mirror"),
     *("kafka-test-common-runtime", "kafka-test-common-internal-api"),
 )
 
@@ -51,7 +57,12 @@ SUITES: Final = (
             + ": it writes records of message formats 0 and 1 into its log",
         },
     ),
-    Suite("streams", "kafka-streams-integration-tests", "org/apache/kafka/streams/integration/", {}),
+    Suite(
+        "streams",
+        "kafka-streams-integration-tests",
+        "org/apache/kafka/streams/integration/",
+        {"AbstractJoinIntegrationTest": "the base of other tests"},
+    ),
     Suite("connect", "connect-runtime", "org/apache/kafka/connect/integration/", {}),
     Suite(
         "mirror",
@@ -70,7 +81,7 @@ def pom() -> str:
             f"{_dependency('org.apache.kafka', name, VERSION)}<classifier>test</classifier></dependency>"
             for name in _TEST_JARS
         ),
-        f"{_dependency('org.junit.platform', 'junit-platform-console', _JUNIT)}</dependency>",
+        *(f"{_dependency(*each)}</dependency>" for each in _LIBRARIES),
     ]
     return f"""\
 <project xmlns="http://maven.apache.org/POM/4.0.0">

@@ -150,6 +150,13 @@ _WITH_EFFECT: Final = (
         "log.flush.offset.checkpoint.interval.ms", _INT, 60000, "How often recovery points are written.", at_least(0)
     ),
     _static(
+        "producer.id.expiration.check.interval.ms",
+        _INT,
+        600000,
+        "How often idle idempotent producers are looked for.",
+        at_least(1),
+    ),
+    _static(
         "producer.id.expiration.ms",
         _INT,
         86400000,
@@ -329,7 +336,7 @@ _REPLICATION: Final = (
         _INT,
         6000,
         "Minimum session timeout of a member of a classic group.",
-        at_least(1),
+        at_least(0),
     ),
     _static(
         "offset.metadata.max.bytes",

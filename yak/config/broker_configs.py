@@ -42,6 +42,7 @@ class BrokerConfig:
     log_cleaner_enable: bool
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
+    producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
     broker_rack: str | None
     controlled_shutdown_enable: bool
@@ -129,6 +130,7 @@ _PLAIN_FIELDS: Final = (
     "log_cleaner_enable",
     "log_cleaner_backoff_ms",
     "log_cleaner_dedupe_buffer_size",
+    "producer_id_expiration_check_interval_ms",
     "producer_id_expiration_ms",
     "controlled_shutdown_enable",
     "auto_leader_rebalance_enable",

@@ -48,7 +48,9 @@ class Maintenance:
         delay_ms = config.log_initial_task_delay_ms
         self._timers.arm((self, "retention"), now_ms + min(delay_ms, self._retention_interval_ms), self._retain_slice)
         self._timers.arm((self, "checkpoint"), now_ms + min(delay_ms, self._checkpoint_interval_ms), self._checkpoint)
+        self._arm_expiry(config.producer_id_expiration_check_interval_ms)
         self._round: deque[Partition] = deque()
+        self._producers_round: deque[Partition] = deque()
         self._expired: dict[Partition, None] = {}
         """Partitions with segments to remove."""
         self._checkpoint_running = False
@@ -123,12 +125,25 @@ class Maintenance:
         for _ in range(min(SLICE_PARTITIONS, len(self._round))):
             partition = self._round.popleft()
             self.retain(partition)
-            if partition.log is not None:
-                partition.log.producers.expire(
-                    self._context.clock.now_ms, self._context.config.producer_id_expiration_ms
-                )
         wait_ms = SLICE_GAP_MS if self._round else self._retention_interval_ms
         self._timers.arm((self, "retention"), self._context.clock.now_ms + wait_ms, self._retain_slice)
+
+    def _expire_producers_slice(self) -> None:
+        """Forget the idle producers of some partitions."""
+        if self._is_stopped:
+            return
+        config, now_ms = self._context.config, self._context.clock.now_ms
+        if not self._producers_round:
+            self._producers_round.extend(self._partitions.values())
+        for _ in range(min(SLICE_PARTITIONS, len(self._producers_round))):
+            log = self._producers_round.popleft().log
+            if log is not None:
+                log.producers.expire(now_ms, config.producer_id_expiration_ms)
+        is_over = not self._producers_round
+        self._arm_expiry(config.producer_id_expiration_check_interval_ms if is_over else SLICE_GAP_MS)
+
+    def _arm_expiry(self, wait_ms: int) -> None:
+        self._timers.arm((self, "producers"), self._context.clock.now_ms + wait_ms, self._expire_producers_slice)
 
     def _checkpoint(self) -> None:
         if self._is_stopped:
