@@ -348,17 +348,20 @@ class TransactionCoordinator:
 
         self._decide(transactional_id, decide, decided)
 
-    def check_connection(self, transactional_id: str, connection_id: ConnectionId) -> bool:
+    def check_connection(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, connection_id: ConnectionId
+    ) -> bool:
         """Whether a request of protocol 1 may be served: none is that was sent before a request which was served.
 
         A client opens a connection after it has given up the one before. So what an older connection still delivers is
-        late, and could end or extend the producer's next transaction, whose epoch is the same.
+        late, and could end or extend the producer's next transaction, whose epoch is the same. A producer that is fenced
+        may be served: it gets its error.
         """
         try:
             _coordinated, entry = self._find(transactional_id)
         except PeerError:
             return True
-        if entry is None:
+        if entry is None or producer != _producer_of(entry.transaction):
             return True
         if connection_id < entry.connection_id:
             return False

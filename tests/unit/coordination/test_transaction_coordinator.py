@@ -228,6 +228,12 @@ def test_a_late_request_over_a_replaced_connection_cannot_end_the_next_transacti
     rig.run_for(10)
     assert late.is_lost
     assert state(rig) is ONGOING
+    # a fenced producer has older connections too, and gets its error
+    zombie, older = producer, rig.client
+    assert init(rig).error_code == ErrorCode.concurrent_transactions
+    producer = init(rig)
+    assert add(rig, producer, client=new) == NONE
+    assert end(rig, zombie, client=older).error_code == ErrorCode.producer_fenced
 
 
 def test_describe_and_list(rig):

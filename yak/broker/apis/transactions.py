@@ -43,7 +43,7 @@ def _for_version(call: Call, code: ErrorCode) -> ErrorCode:
     return ErrorCode.invalid_producer_epoch if is_unknown else code
 
 
-def _refuse_late(broker: Broker, call: Call, transactional_id: str) -> None:
+def _refuse_late(broker: Broker, call: Call, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
     """Close a connection that the producer has replaced: a late request could change its next transaction.
 
     A client that uses the connection all the same opens a new one, and repeats the request.
@@ -51,7 +51,7 @@ def _refuse_late(broker: Broker, call: Call, transactional_id: str) -> None:
     connection = call.connection
     if connection.is_in_process or connection.proven is not None:
         return
-    if not broker.transaction_coordinator.check_connection(transactional_id, connection.connection_id):
+    if not broker.transaction_coordinator.check_connection(transactional_id, producer, connection.connection_id):
         raise ProtocolViolation(f"the producer {transactional_id!r} has sent requests over a newer connection")
 
 
@@ -66,7 +66,7 @@ def add_partitions_to_txn(broker: Broker, call: Call) -> Outcome:
     transactional_id = request.v3_and_below_transactional_id
     producer = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     partitions = _partitions(request.v3_and_below_topics)
-    _refuse_late(broker, call, transactional_id)
+    _refuse_late(broker, call, transactional_id, producer)
 
     def fields(codes: dict[TopicPartition, ErrorCode]) -> Fields:
         return {"results_by_topic_v3_and_below": _by_topic(call, codes)}
@@ -180,11 +180,12 @@ def add_offsets_to_txn(broker: Broker, call: Call) -> Outcome:
         return Now(fields(ErrorCode.invalid_request))
     if topic is None:
         return Now(fields(ErrorCode.coordinator_not_available))
-    _refuse_late(broker, call, request.transactional_id)
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    _refuse_late(broker, call, request.transactional_id, producer)
     waiting = _waiting(broker, call, fields)
     broker.transaction_coordinator.add_partitions(
         request.transactional_id,
-        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        producer,
         (TopicPartition(OFFSETS_TOPIC, partition_of(request.group_id, len(topic.partitions))),),
         PROTOCOL_1,
         lambda code: waiting.complete(fields(code)),
@@ -205,12 +206,13 @@ def end_txn(broker: Broker, call: Call) -> Outcome:
     if not request.transactional_id:
         return Now(fields(ErrorCode.invalid_request))
     is_protocol_2 = call.version >= _PROTOCOL_2_END_VERSION
+    ending = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     if not is_protocol_2:
-        _refuse_late(broker, call, request.transactional_id)
+        _refuse_late(broker, call, request.transactional_id, ending)
     waiting = _waiting(broker, call, fields)
     broker.transaction_coordinator.end(
         request.transactional_id,
-        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        ending,
         is_commit=request.committed,
         client_version=PROTOCOL_2 if is_protocol_2 else PROTOCOL_1,
         then=lambda code, producer: waiting.complete(fields(code, producer)),
