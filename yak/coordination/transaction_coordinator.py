@@ -40,7 +40,7 @@ Decide: TypeAlias = Callable[[Transaction, ProducerId | None], Transaction]
 """The transaction that follows; with a new producer id if the decision asked for one."""
 RETRY_MS: Final = 100
 WAIT_MS: Final = 100
-"""How long a request that begins a transaction waits for the end of the one before, until its client has to repeat it."""
+"""How long a request that adds partitions waits for changes under way, until its client has to repeat it."""
 TOMBSTONES_AT_ONCE: Final = 1_000
 NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 _NONE: Final = ErrorCode.none
@@ -193,8 +193,8 @@ class TransactionCoordinator:
         record = transaction_key(transactional_id), transaction_value(changed)
         self.runtime.append(coordinated, (record,), lambda _end_offset: None, committed)
 
-    def _wait(self, transactional_id: str, then: Callable[[], None]) -> None:
-        """Call `then` when the transaction that is being ended is complete; after `WAIT_MS` at the latest."""
+    def _wait(self, transactional_id: str, due_ms: int, then: Callable[[], None]) -> None:
+        """Call `then` when the change or the end that is under way is complete; at `due_ms` at the latest."""
         try:
             _coordinated, entry = self._find(transactional_id)
         except PeerError:
@@ -203,7 +203,6 @@ class TransactionCoordinator:
             then()
             return
         entry.waiting.append(then)
-        due_ms = self._context.clock.now_ms + WAIT_MS
         self._context.timers.arm_at_the_latest((entry, "waiting"), due_ms, partial(self._go_on, entry))
 
     def _go_on(self, entry: TransactionalId) -> None:
@@ -293,16 +292,19 @@ class TransactionCoordinator:
         def decide(transaction: Transaction, _new_producer_id: ProducerId | None) -> Transaction:
             return transaction.add_partitions(producer, partitions, client_version, self._context.clock.wall_ms)
 
+        due_ms = self._context.clock.now_ms + WAIT_MS
+
         def decided(code: ErrorCode, _changed: Transaction | None) -> None:
-            if code == ErrorCode.concurrent_transactions:
-                self._wait(transactional_id, again)
+            # Leaders of several partitions ask at once: each has to wait for those before it.
+            if code == ErrorCode.concurrent_transactions and self._context.clock.now_ms < due_ms:
+                self._wait(transactional_id, due_ms, attempt)
             else:
                 then(code)
 
-        def again() -> None:
-            self._decide(transactional_id, decide, lambda code, _changed: then(code))
+        def attempt() -> None:
+            self._decide(transactional_id, decide, decided)
 
-        self._decide(transactional_id, decide, decided)
+        attempt()
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, topic_partition: TopicPartition, then: Then

@@ -24,7 +24,7 @@ class TransactionalId:
         self.connection_id: ConnectionId = 0
         """The newest connection that sent a request of protocol 1."""
         self.waiting: list[Callable[[], None]] = []
-        """Requests that begin the next transaction, and wait for the end of this one."""
+        """Requests that add partitions, and wait for the change or the end that is under way."""
 
 
 class TransactionShard:

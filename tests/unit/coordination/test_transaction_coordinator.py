@@ -12,6 +12,7 @@ from yak.protocol.record_writer import build_batch
 from yak.sim.rig import Rig, fetch_fields
 from yak.transactions.records import TRANSACTION_TOPIC
 from yak.transactions.states import COMPLETE_ABORT, COMPLETE_COMMIT, EMPTY, ONGOING, PREPARE_COMMIT
+from yak.transactions.transaction import ProducerIdAndEpoch
 
 TX = "payments"
 ORDERS = TopicPartition("orders", 0)
@@ -313,3 +314,18 @@ def test_the_next_transaction_waits_for_the_end_of_this_one(rig):
     send_now(held.pop())
     rig.run_for(20)
     assert state(rig) is COMPLETE_COMMIT
+
+
+def test_partitions_that_leaders_add_at_once_wait_for_each_other(rig):
+    answer = init(rig)
+    producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
+    coordinator = rig.node.broker.transaction_coordinator
+    append, held, codes = coordinator.runtime.append, [], []
+    coordinator.runtime.append = lambda *arguments: held.append(arguments)
+    for index in range(3):
+        coordinator.add_partitions(TX, producer, (TopicPartition("orders", index),), 2, codes.append)
+    assert (len(held), codes) == (1, [])
+    while held:
+        append(*held.pop())
+    assert codes == [NONE] * 3
+    assert len(coordinator.describe(TX).partitions) == 3
