@@ -55,8 +55,8 @@ class _Due:
 def _keep_them_no_time(swaps: Swaps) -> None:
     real = BatchFilter.__init__
 
-    def init(self: BatchFilter, offsets: Any, last: Any, now_ms: int, _retention_ms: int, starts: Any) -> None:
-        real(self, offsets, last, now_ms, 0, starts)
+    def init(self: BatchFilter, offsets: Any, last: Any, now_ms: int, _retention_ms: int, *rest: Any) -> None:
+        real(self, offsets, last, now_ms, 0, *rest)
 
     swaps.put(BatchFilter, "__init__", init)
 
@@ -64,8 +64,10 @@ def _keep_them_no_time(swaps: Swaps) -> None:
 def _take_the_beginnings_of_epochs(swaps: Swaps) -> None:
     real = BatchFilter.__init__
 
-    def init(self: BatchFilter, offsets: Any, last: Any, now_ms: int, retention_ms: int, _starts: Any) -> None:
-        real(self, offsets, last, now_ms, retention_ms, ())
+    def init(
+        self: BatchFilter, offsets: Any, last: Any, now_ms: int, retention_ms: int, _starts: Any, *rest: Any
+    ) -> None:
+        real(self, offsets, last, now_ms, retention_ms, (), *rest)
 
     swaps.put(BatchFilter, "__init__", init)
 

@@ -20,7 +20,7 @@ def _believe(data: Any, position: int = 0, _size: int | None = None) -> int:
 
 
 def _follower_believes(swaps: Swaps) -> None:
-    swaps.put(storage_log, "compute_crc", _believe)
+    swaps.put(fetched_batch, "compute_crc", _believe)
 
 
 def _coordinator_believes(swaps: Swaps) -> None:
