@@ -14,6 +14,8 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
     ConfigResource,
     ResourcePatternType,
     ResourceType,
@@ -75,6 +77,16 @@ def test_librdkafka_reads_the_configs_of_a_group(librdkafka: AdminClient) -> Non
     resource = ConfigResource(ConfigResource.Type.GROUP, "any")
     (described,) = librdkafka.describe_configs([resource]).values()
     assert described.result(PATIENCE_SECONDS)["consumer.session.timeout.ms"].value == str(SESSION_MS)
+
+
+def test_librdkafka_sets_a_config_of_a_group(librdkafka: AdminClient) -> None:
+    name, value = "consumer.session.timeout.ms", str(SESSION_MS + 1)
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.GROUP, "mine", incremental_configs=[entry])
+    (altered,) = librdkafka.incremental_alter_configs([resource]).values()
+    assert altered.result(PATIENCE_SECONDS) is None
+    (described,) = librdkafka.describe_configs([ConfigResource(ConfigResource.Type.GROUP, "mine")]).values()
+    assert described.result(PATIENCE_SECONDS)[name].value == value
 
 
 def test_kafka_python_reads_quorum_features_transactions_and_resources(kafka_python: KafkaAdminClient) -> None:

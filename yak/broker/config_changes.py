@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.config_resources import TOPIC, Resource, resource_of
+from yak.broker.config_resources import TOPIC, GroupResource, Resource, resource_of
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_configs
 from yak.errors import ErrorCode, PeerError
@@ -40,6 +40,8 @@ def change_configs(broker: Broker, call: Call, new_settings: Callable[[Resource,
                 raise PeerError(ErrorCode.invalid_request, "topic configs need a topic name")
             resource = resource_of(broker, *key)
             settings = new_settings(resource, asked)
+            if isinstance(resource, GroupResource):
+                resource.check(settings)
         except PeerError as error:
             waiting.refuse(index, error)
             continue

@@ -1,7 +1,7 @@
 """The resources with configs: topics, brokers, their default, broker loggers, client metrics, groups.
 
 DescribeConfigs, AlterConfigs and IncrementalAlterConfigs share them: each finds a resource, has its overrides and
-inherited values, and validates new values. Only topics and brokers can have overrides.
+inherited values, and validates new values. Only topics, brokers and groups can have overrides.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from yak.config.broker_configs import BROKER_CONFIGS, validate_broker_config
 from yak.config.definitions import ConfigDef
-from yak.config.group_configs import BROKER_PREFIX, CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from yak.config.group_configs import (
+    BROKER_PREFIX,
+    CLIENT_METRICS_CONFIGS,
+    GROUP_CONFIGS,
+    check_group_configs,
+    validate_group_config,
+)
 from yak.config.topic_configs import TOPIC_CONFIGS, topic_config_value, validate_topic_config
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.topic_names import validate_topic_name
@@ -132,31 +138,29 @@ class ClientMetricsResource:
 
 
 class GroupResource:
-    """A group's configs: those of the brokers, for any group."""
+    """A group's configs: it has the brokers' values unless it sets its own. The group need not exist."""
 
     table: Mapping[str, ConfigDef] = GROUP_CONFIGS
     kind = "group"
-    overrides: Mapping[str, str] = {}
 
     def __init__(self, broker: Broker, name: str) -> None:
         if not name:
             raise PeerError(ErrorCode.invalid_request, "Group name must not be empty")
         self.name = name
-        self._broker = broker
+        self.overrides = broker.image.group_configs.get(name, {})
+        self._static = broker.config.static
 
     def validate(self, name: str, value: str) -> None:
-        """Refuse any value."""
-        del value
-        if name not in self.table:
-            raise PeerError(ErrorCode.invalid_config, f"Unknown group config name: {name}")
-        raise PeerError(
-            ErrorCode.invalid_config, f"{name} cannot be set for one group: set {BROKER_PREFIX}{name} on the brokers"
-        )
+        """Raise PeerError if the group may not have this value."""
+        validate_group_config(name, value)
+
+    def check(self, settings: Mapping[str, str]) -> None:
+        """Raise PeerError if the group may not have these values together."""
+        check_group_configs(settings, self._static)
 
     def inherited(self, name: str) -> str | None:
-        """The brokers' value."""
-        broker_name = BROKER_PREFIX + name
-        return self._broker.config.static.get(broker_name, BROKER_CONFIGS[broker_name].default)
+        """The value that applies when the group sets none."""
+        return self._static.get(BROKER_PREFIX + name, self.table[name].default)
 
 
 Resource: TypeAlias = TopicResource | BrokerResource | BrokerLoggerResource | ClientMetricsResource | GroupResource

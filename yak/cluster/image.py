@@ -182,6 +182,8 @@ class Image:
     pending: Mapping[uuid.UUID, PendingTopic] = field(default_factory=dict)
     broker_configs: Mapping[NodeId, Mapping[str, str]] = field(default_factory=dict)
     default_broker_configs: Mapping[str, str] = field(default_factory=dict)
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The configs of the groups that have their own, by group id."""
     next_producer_id: ProducerId = 0
     parents: tuple[str, ...] = ()
     """The incarnations of the cluster from which restores led to this one."""

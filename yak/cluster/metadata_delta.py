@@ -294,6 +294,8 @@ class MetadataDelta:
     def _replay_config(self, record: Config) -> None:
         if record.resource_type == "topic":
             self._topic_config(record)
+        elif record.resource_type == "group":
+            self._group_config(record)
         elif record.resource_name == "":
             self._set["default_broker_configs"] = record.configs
         else:
@@ -306,6 +308,12 @@ class MetadataDelta:
             old = topics[record.resource_name]
             topics[record.resource_name] = replace(old, configs=record.configs, changed_ms=self._timestamp_ms)
             self._topics_changed[record.resource_name] = None
+
+    def _group_config(self, record: Config) -> None:
+        groups = self._map("group_configs")
+        groups.pop(record.resource_name, None)
+        if record.configs:
+            groups[record.resource_name] = record.configs
 
     def _replay_producer_ids(self, record: ProducerIds) -> None:
         self._set["next_producer_id"] = record.next_producer_id

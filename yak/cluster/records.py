@@ -169,7 +169,7 @@ class PartitionChange:
 
 @dataclass(slots=True, frozen=True)
 class Config:
-    """All configs now set on a resource: a topic by name, a broker by id, or `` for the default of all brokers."""
+    """All configs now set on a resource: a topic by name, a broker by id, `` for the default of all brokers, a group."""
 
     resource_type: str
     resource_name: str

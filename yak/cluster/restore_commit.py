@@ -128,4 +128,5 @@ def _configs(image: Image) -> list[dict[str, object]]:
         found.setdefault(f"topic:{pending.name}", pending.configs)
     found |= {f"broker:{node_id}": configs for node_id, configs in image.broker_configs.items()}
     found["broker:"] = image.default_broker_configs
+    found |= {f"group:{group_id}": configs for group_id, configs in image.group_configs.items()}
     return [{"name": name, "configs": dict(configs)} for name, configs in found.items() if configs]

@@ -150,8 +150,8 @@ def plan_alter_configs(
 ) -> tuple[StoreRequest, ...]:
     """Plan to replace all configs of a resource (AlterConfigs); a null value leaves the config out.
 
-    Resource types are `topic` (by name) and `broker` (by node id, empty for all). The caller validates the values,
-    since it knows the type of each config. Raises PeerError when the topic does not exist.
+    Resource types are `topic` (by name), `broker` (by node id, empty for all) and `group` (by id). The caller validates
+    the values, since it knows the type of each config. Raises PeerError when the topic does not exist.
     """
     _check_resource(image, resource_type, resource_name)
     changes: list[list[str | None]] = [[name, value] for name, value in sorted(configs.items()) if value is not None]

@@ -57,11 +57,9 @@ class BrokerConfig:
     replica_fetch_backoff_ms: int
     replica_selector_class: str | None
     group_consumer_assignors: tuple[str, ...]
-    group_consumer_heartbeat_interval_ms: int
     group_consumer_max_size: int
     group_consumer_migration_policy: str
     group_consumer_regex_refresh_interval_ms: int
-    group_consumer_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
@@ -142,11 +140,9 @@ _PLAIN_FIELDS: Final = (
     "replica_fetch_min_bytes",
     "replica_fetch_wait_max_ms",
     "replica_fetch_backoff_ms",
-    "group_consumer_heartbeat_interval_ms",
     "group_consumer_max_size",
     "group_consumer_migration_policy",
     "group_consumer_regex_refresh_interval_ms",
-    "group_consumer_session_timeout_ms",
     "group_initial_rebalance_delay_ms",
     "group_max_session_timeout_ms",
     "group_max_size",

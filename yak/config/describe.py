@@ -6,6 +6,7 @@ from typing import Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.definitions import ConfigDef, ConfigSource, ConfigType, Synonym, Update, split_list
+from yak.config.group_configs import GROUP_CONFIGS
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.config.topic_configs import scale
 
@@ -100,6 +101,22 @@ def describe_default_broker(
         for definition in _chosen(BROKER_CONFIGS, names)
         if definition.name in dynamic_default_broker
     ]
+
+
+def describe_group(
+    overrides: Mapping[str, str], static_broker: Mapping[str, str], names: Collection[str] | None = None
+) -> list[ConfigRow]:
+    """All group configs, or the named ones, in alphabetical order: the group's own, the broker's, the defaults."""
+    own: list[tuple[ConfigSource, Mapping[str, str | None]]] = [(ConfigSource.DYNAMIC_GROUP, dict(overrides))]
+    levels = _levels({}, {}, static_broker)
+    rows = []
+    for definition in _chosen(GROUP_CONFIGS, names):
+        own_name = (Synonym(definition.name),)
+        inherited = _behind(definition.synonyms, levels) or _behind(
+            own_name, [(ConfigSource.DEFAULT, {definition.name: definition.default})]
+        )
+        rows.append(_row(definition, _behind(own_name, own) + inherited, read_only=not definition.has_effect))
+    return rows
 
 
 def describe_inherited(

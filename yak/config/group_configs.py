@@ -1,6 +1,6 @@
-"""The configs of groups, which the brokers' configs set for all groups, and those of client metrics subscriptions.
+"""The configs of groups (Kafka's GroupConfig.java), and those of client metrics subscriptions (ClientMetricsConfigs.java).
 
-Neither can be set for one group or subscription (Kafka's GroupConfig.java, ClientMetricsConfigs.java).
+A group has the brokers' values unless it sets its own. Nothing can be set for a subscription.
 """
 
 from collections.abc import Mapping
@@ -8,21 +8,49 @@ from dataclasses import replace
 from typing import Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS
-from yak.config.definitions import ConfigDef, ConfigType, Synonym
+from yak.config.definitions import Check, ConfigDef, ConfigType, Synonym, at_least, one_of, table_of, validate
+from yak.errors import ErrorCode, PeerError
 
 BROKER_PREFIX: Final = "group."
-"""A group's config has the name of the broker's config without this."""
+"""A consumer group's config has the name of the broker's config without this."""
+SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 
 
-def _of_group(name: str) -> ConfigDef:
+def _of_consumer_group(name: str) -> ConfigDef:
     broker_name = BROKER_PREFIX + name
     return replace(BROKER_CONFIGS[broker_name], name=name, synonyms=(Synonym(broker_name),))
 
 
-GROUP_CONFIGS: Final[Mapping[str, ConfigDef]] = {
-    name: _of_group(name)
-    for name in ("consumer.assignment.interval.ms", "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms")
-}
+def _unused(name: str, kind: ConfigType, default: str, check: Check | None = None) -> ConfigDef:
+    protocol = name.partition(".")[0]
+    documentation = f"Kept for {protocol} groups, which YAK does not have: other groups do not use it."
+    return ConfigDef(name, kind, default, documentation, check)
+
+
+_INT, _STRING = ConfigType.INT, ConfigType.STRING
+
+GROUP_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
+    (
+        _of_consumer_group("consumer.assignment.interval.ms"),
+        _of_consumer_group(HEARTBEAT_INTERVAL),
+        _of_consumer_group(SESSION_TIMEOUT),
+        _unused("share.assignment.interval.ms", _INT, "1000", at_least(0)),
+        _unused("share.auto.offset.reset", _STRING, "latest"),
+        _unused("share.delivery.count.limit", _INT, "5", at_least(2)),
+        _unused("share.heartbeat.interval.ms", _INT, "5000", at_least(1)),
+        _unused("share.isolation.level", _STRING, "read_uncommitted", one_of("read_uncommitted", "read_committed")),
+        _unused("share.partition.max.record.locks", _INT, "2000", at_least(100)),
+        _unused("share.record.lock.duration.ms", _INT, "30000", at_least(1000)),
+        _unused("share.renew.acknowledge.enable", ConfigType.BOOLEAN, "true"),
+        _unused("share.session.timeout.ms", _INT, "45000", at_least(1)),
+        _unused("streams.assignment.interval.ms", _INT, "1000", at_least(0)),
+        _unused("streams.heartbeat.interval.ms", _INT, "5000", at_least(1)),
+        _unused("streams.initial.rebalance.delay.ms", _INT, "3000", at_least(0)),
+        _unused("streams.num.standby.replicas", _INT, "0", at_least(0)),
+        _unused("streams.session.timeout.ms", _INT, "45000", at_least(1)),
+    )
+)
 CLIENT_METRICS_CONFIGS: Final[Mapping[str, ConfigDef]] = {
     definition.name: definition
     for definition in (
@@ -31,3 +59,41 @@ CLIENT_METRICS_CONFIGS: Final[Mapping[str, ConfigDef]] = {
         ConfigDef("metrics", ConfigType.LIST, "", "Prefixes of the names of the metrics."),
     )
 }
+
+
+def validate_group_config(name: str, value: str) -> None:
+    """Raise PeerError(INVALID_CONFIG) unless a group may have this value."""
+    if name not in GROUP_CONFIGS:
+        raise PeerError(ErrorCode.invalid_config, f"Unknown group config name: {name}")
+    validate(GROUP_CONFIGS, name, value)
+
+
+def group_config_value(name: str, overrides: Mapping[str, str], static_broker: Mapping[str, str]) -> int:
+    """The value in force of a number of a consumer group with these overrides."""
+    broker_name = BROKER_PREFIX + name
+    text = overrides.get(name) or static_broker.get(broker_name) or BROKER_CONFIGS[broker_name].default
+    assert text is not None
+    return int(text)
+
+
+def check_group_configs(overrides: Mapping[str, str], static_broker: Mapping[str, str]) -> None:
+    """Raise PeerError(INVALID_CONFIG) unless a group may have these configs together.
+
+    They keep to the limits of the brokers (Kafka's GroupConfig.validateValues).
+    """
+    for name in (HEARTBEAT_INTERVAL, SESSION_TIMEOUT):
+        value = group_config_value(name, overrides, static_broker)
+        kind, rest = name.split(".", 1)
+        for bound, is_outside in (("min", int.__lt__), ("max", int.__gt__)):
+            limit_name = f"{BROKER_PREFIX}{kind}.{bound}.{rest}"
+            limit = int(static_broker.get(limit_name) or BROKER_CONFIGS[limit_name].default or 0)
+            if is_outside(value, limit):
+                relation = "greater" if bound == "min" else "less"
+                raise PeerError(
+                    ErrorCode.invalid_config, f"{name} must be {relation} than or equal to {limit_name}, {limit}"
+                )
+    session_ms, heartbeat_ms = (
+        group_config_value(name, overrides, static_broker) for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL)
+    )
+    if session_ms <= heartbeat_ms:
+        raise PeerError(ErrorCode.invalid_config, f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")

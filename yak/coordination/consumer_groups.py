@@ -6,9 +6,10 @@ with a ConsumerGroupHeartbeat, and downgraded when the last such member leaves. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from yak.config.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, group_config_value
 from yak.coordination.image_topics import ImageTopics
 from yak.coordination.runtime import Then
 from yak.core.context import Context
@@ -36,11 +37,11 @@ RETRY_MS: Final = 1_000
 _JOIN_EPOCH: Final = 0
 
 
-def settings_of(config: BrokerConfig) -> ConsumerGroupSettings:
-    """Kafka's `group.consumer.*` configs."""
+def settings_of(config: BrokerConfig, overrides: Mapping[str, str]) -> ConsumerGroupSettings:
+    """Kafka's `group.consumer.*` configs, for a group with these configs of its own."""
     return ConsumerGroupSettings(
-        session_timeout_ms=config.group_consumer_session_timeout_ms,
-        heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        session_timeout_ms=group_config_value(SESSION_TIMEOUT, overrides, config.static),
+        heartbeat_interval_ms=group_config_value(HEARTBEAT_INTERVAL, overrides, config.static),
         max_size=config.group_consumer_max_size,
         assignors=config.group_consumer_assignors,
         regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
@@ -55,12 +56,17 @@ class ConsumerGroups:
     def __init__(self, context: Context, coordinator: GroupCoordinator) -> None:
         self._context = context
         self._coordinator = coordinator
-        self.settings = settings_of(context.config)
+        self._settings = settings_of(context.config, {})
 
     @property
     def topics(self) -> ImageTopics:
         """The topics of the current image."""
         return ImageTopics(self._context.image)
+
+    def settings(self, group_id: str) -> ConsumerGroupSettings:
+        """The configs in force of a group."""
+        overrides = self._context.image.group_configs.get(group_id)
+        return settings_of(self._context.config, overrides) if overrides else self._settings
 
     # ------------------------------------------------------------------------------------------------------- requests
 
@@ -95,7 +101,7 @@ class ConsumerGroups:
                 api_version=api_version,
                 now_ms=self._context.clock.now_ms,
                 topics=self.topics,
-                settings=self.settings,
+                settings=self.settings(group_id),
                 new_member_id=str(self._coordinator.new_uuid()),
             )
             self._carry_out(coordinated, group, consumer, decision, then)
@@ -109,7 +115,7 @@ class ConsumerGroups:
         """Answer a JoinGroup to a consumer group; `then` as for `heartbeat`. Raises PeerError."""
         assert group.consumer is not None
         decision = group.consumer.join_classic(
-            request, now_ms=self._context.clock.now_ms, topics=self.topics, settings=self.settings
+            request, now_ms=self._context.clock.now_ms, topics=self.topics, settings=self.settings(group.group_id)
         )
         self._carry_out(coordinated, group, group.consumer, decision, then)
         return decision.answer
@@ -125,7 +131,7 @@ class ConsumerGroups:
             getattr(request, "protocol_name", None),
             now_ms=self._context.clock.now_ms,
             topics=self.topics,
-            settings=self.settings,
+            settings=self.settings(group.group_id),
         )
         self._schedule(group.consumer)
         return answer
@@ -139,7 +145,7 @@ class ConsumerGroups:
             request.generation_id,
             now_ms=self._context.clock.now_ms,
             topics=self.topics,
-            settings=self.settings,
+            settings=self.settings(group.group_id),
         )
         self._schedule(group.consumer)
         return code
@@ -150,14 +156,14 @@ class ConsumerGroups:
         """Answer a LeaveGroup to a consumer group, for each member; `then` as for `heartbeat`."""
         assert group.consumer is not None
         identities = [(member_id, instance_id) for member_id, instance_id, _reason in leaving]
-        decision = group.consumer.leave_classic(identities, topics=self.topics, settings=self.settings)
+        decision = group.consumer.leave_classic(identities, topics=self.topics, settings=self.settings(group.group_id))
         self._carry_out(coordinated, group, group.consumer, decision, then)
         answers: list[dict[str, Any]] = decision.answer["members"]
         return answers
 
     def describe(self, consumer: ConsumerGroup) -> dict[str, Any]:
         """The fields of ConsumerGroupDescribe for a group."""
-        return consumer.describe(self.topics, self.settings)
+        return consumer.describe(self.topics, self.settings(consumer.group_id))
 
     # ------------------------------------------------------------------------------------------------------- decisions
 
@@ -168,7 +174,7 @@ class ConsumerGroups:
         """Append a decision's records and replay them. Without records, `then` waits for the commit of earlier ones."""
         now_ms = self._context.clock.now_ms
         if not decision.records:
-            consumer.accepted(decision, now_ms, self.settings)
+            consumer.accepted(decision, now_ms, self.settings(consumer.group_id))
             self._schedule(consumer)
             self._coordinator.when_committed(coordinated, group.group_id, then)
             return
@@ -193,7 +199,7 @@ class ConsumerGroups:
             if consumer.is_deleted:
                 self._coordinator.put_classic(group, ErrorCode.unknown_member_id)
                 return
-            consumer.accepted(decision, now_ms, self.settings)
+            consumer.accepted(decision, now_ms, self.settings(consumer.group_id))
             self._schedule(consumer)
 
         self._coordinator.append(coordinated, group, records, replay, then)
@@ -213,7 +219,7 @@ class ConsumerGroups:
         if group is None or group.consumer is not consumer:
             return
         now_ms = self._context.clock.now_ms
-        decision = consumer.on_time(now_ms, self.topics, self.settings)
+        decision = consumer.on_time(now_ms, self.topics, self.settings(consumer.group_id))
         failed = [ErrorCode.none]
         if decision.records:
             self._context.notice("info", "group-members-expired", group=consumer.group_id, epoch=consumer.epoch)
@@ -235,7 +241,7 @@ class ConsumerGroups:
         if consumer.is_deleted:
             group.consumer = None
             return
-        consumer.loaded(self._context.clock.now_ms, self.settings)
+        consumer.loaded(self._context.clock.now_ms, self.settings(consumer.group_id))
         self._schedule(consumer)
 
     # ------------------------------------------------------------------------------------------ upgrade and downgrade
@@ -257,13 +263,13 @@ class ConsumerGroups:
             for each in classic.members.values()
         ]
         plan = ClassicPlan(group.group_id, classic.generation, classic.protocol_type or "", classic.protocol, members)
-        records = upgraded(plan, self.topics, self.settings)
+        records = upgraded(plan, self.topics, self.settings(group.group_id))
 
         def replay() -> None:
             consumer = ConsumerGroup(group.group_id)
             for record in records:
                 consumer.replay(decode(record))
-            consumer.loaded(self._context.clock.now_ms, self.settings)
+            consumer.loaded(self._context.clock.now_ms, self.settings(group.group_id))
             self._coordinator.put_classic(group, ErrorCode.rebalance_in_progress)
             group.consumer = consumer
             self._schedule(consumer)

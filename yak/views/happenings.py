@@ -173,6 +173,8 @@ def _configs_of(image: Image, resource_type: str, name: str) -> Mapping[str, str
     if resource_type == "topic":
         topic = image.topics.get(name)
         return None if topic is None else topic.configs
+    if resource_type == "group":
+        return image.group_configs.get(name, {})
     if not name:
         return image.default_broker_configs
     return image.broker_configs.get(int(name), {}) if name.isascii() and name.isdigit() else None

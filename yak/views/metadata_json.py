@@ -190,6 +190,7 @@ def _for_brokers(image: Image, least_ms: int) -> Json:
             "": dict(image.default_broker_configs),
             **{str(node_id): dict(configs) for node_id, configs in sorted(image.broker_configs.items())},
         },
+        "groupConfigs": {group_id: dict(configs) for group_id, configs in sorted(image.group_configs.items())},
     }
 
 

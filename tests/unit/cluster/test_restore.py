@@ -308,6 +308,15 @@ def test_a_half_made_topic_stays_half_made_and_a_growing_one_is_whole():
     assert sum(len(call["items"]) for call in calls if call.get("what") == "partitions") == 3
 
 
+def test_the_configs_of_groups_are_written_again():
+    configs = {"g": {"consumer.session.timeout.ms": "6000"}}
+    calls = commit_arguments(merged(*everybody(image(orders(part()), group_configs=configs))), "n", "d", "t")
+    written = {
+        item["name"]: item["configs"] for call in calls if call.get("what") == "configs" for item in call["items"]
+    }
+    assert written == {"group:g": configs["g"]}
+
+
 def test_a_large_state_is_written_in_bounded_slices():
     plan = merged(*everybody(image(orders(*(part(number) for number in range(1_000))))))
     calls = commit_arguments(plan, "n", "d", "t")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 33, "AlterConfigs", range(3)
-ABSENT = ("configs of single groups and client metrics: a value for one is refused",)
+ABSENT = ("configs of client metrics: a value for one is refused",)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:

@@ -14,9 +14,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
-from yak.broker.config_resources import BrokerResource, Resource, TopicResource, resource_of
+from yak.broker.config_resources import BrokerResource, GroupResource, Resource, TopicResource, resource_of
 from yak.config.definitions import ConfigSource, ConfigType
-from yak.config.describe import ConfigRow, describe_broker, describe_default_broker, describe_inherited, describe_topic
+from yak.config.describe import (
+    ConfigRow,
+    describe_broker,
+    describe_default_broker,
+    describe_group,
+    describe_inherited,
+    describe_topic,
+)
 from yak.errors import ErrorCode, PeerError
 from yak.limits import SLICE_ELEMENTS
 from yak.protocol.codec import encode_items
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
 
 KEY, NAME, VERSIONS = 32, "DescribeConfigs", range(1, 5)
 ABSENT = (
-    "configs of single groups and client metrics: the brokers' values and defaults are described, as read-only",
+    "configs of client metrics: the defaults are described, as read-only",
     "levels of broker loggers: a broker has no loggers that can be described",
     "min.insync.replicas as DYNAMIC_DEFAULT_BROKER_CONFIG, which Kafka 4.1 stores; a broker's static value counts here",
 )
@@ -89,7 +96,7 @@ def _describe(broker: Broker, call: Call, asked: Any, alike: _Alike, times: int)
         elif isinstance(resource, BrokerResource):
             result["configs"] = _of_broker(broker, call, resource, names)
         else:
-            result["configs"] = _inherited(broker, call, resource, names, alike)
+            result["configs"] = _of_other(broker, call, resource, names, alike)
     except PeerError as error:
         result["error_code"], result["error_message"] = error.error_code, error.message
     return result
@@ -127,11 +134,14 @@ def _of_broker(broker: Broker, call: Call, resource: BrokerResource, names: Any)
     return _as_fields(call, rows) + _views(broker, names, documented=_is_documented(call))
 
 
-def _inherited(broker: Broker, call: Call, resource: Resource, names: Any, alike: _Alike) -> EncodedItems:
-    """The encoded rows of a resource without its own values: all of a kind have the same."""
-    key = (resource.kind, names)
+def _of_other(broker: Broker, call: Call, resource: Resource, names: Any, alike: _Alike) -> EncodedItems:
+    """The encoded rows of a group, client metrics or a logger; those of a kind with the same overrides share them."""
+    key = (resource.kind, tuple(sorted(resource.overrides.items())), names)
     if key not in alike:
-        rows = describe_inherited(resource.table, broker.config.static, names)
+        if isinstance(resource, GroupResource):
+            rows = describe_group(resource.overrides, broker.config.static, names)
+        else:
+            rows = describe_inherited(resource.table, broker.config.static, names)
         alike[key] = encode_items(KEY, call.version, _ROWS, _as_fields(call, rows))
     return alike[key]
 

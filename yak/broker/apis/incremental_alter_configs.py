@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 44, "IncrementalAlterConfigs", range(2)
-ABSENT = ("configs of single groups, client metrics and broker loggers: a value for one is refused",)
+ABSENT = ("configs of client metrics and broker loggers: a value for one is refused",)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:

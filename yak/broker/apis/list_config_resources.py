@@ -1,7 +1,7 @@
 """ListConfigResources (key 74, v0-1): the resources whose configs can be described.
 
 v0 is ListClientMetricsResources, which lists client metrics only. v1: types (KIP-1142). Of groups and client metrics
-Kafka lists those with configs of their own, of which there are none.
+Kafka lists those with configs of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 74, "ListConfigResources", range(2)
-ABSENT = ("groups and client metrics: none are listed, since none can have configs of its own",)
+ABSENT = ("client metrics: none are listed, since none can have configs of its own",)
 
 _TYPES = (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
 """In the order of Kafka's answer."""
@@ -32,7 +32,12 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if not types <= set(_TYPES):
         return Now({"error_code": ErrorCode.unsupported_version, "config_resources": []})
     brokers = [str(info.node_id) for info in serving_brokers(broker.image)]
-    names = {BROKER_LOGGER: brokers, BROKER: brokers, TOPIC: list(broker.image.topics)}
+    names = {
+        GROUP: list(broker.image.group_configs),
+        BROKER_LOGGER: brokers,
+        BROKER: brokers,
+        TOPIC: list(broker.image.topics),
+    }
     return Now(
         {
             "error_code": ErrorCode.none,

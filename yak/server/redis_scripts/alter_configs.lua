@@ -1,4 +1,4 @@
--- Set and remove configs of a topic, a broker, or all brokers.
+-- Set and remove configs of a topic, a broker, all brokers, or a group.
 local refused = check_broker()
 if refused then return refused end
 local topic_id

@@ -7,7 +7,6 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.replicated import join, set_state
 from yak.cluster.records import BrokerState
-from yak.config.describe import describe_inherited
 from yak.sim.rig import Rig
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
@@ -176,52 +175,16 @@ def test_list_transactions_with_a_bad_pattern_returns_invalid_regular_expression
     assert (answer.error_code, answer.transaction_states) == (error, ())
 
 
-# ------------------------------------------------------------------------- groups, client metrics, broker loggers
+# --------------------------------------------------------------------------------- client metrics, broker loggers
 
 
-BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
-ALLOWED = {"consumer.assignment.interval.ms", "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"}
+BROKER_LOGGER, CLIENT_METRICS = 8, 16
 
 
 def described_configs(rig, kind, name, names=None):
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": names}
     (result,) = rig.ask(32, 4, resources=[resource], include_synonyms=True, include_documentation=True).results
     return result.error_code, {row.name: row for row in result.configs}
-
-
-def test_describe_configs_of_a_group_returns_the_values_of_the_brokers():
-    rig = Rig(settings={"group.consumer.session.timeout.ms": "30000"})
-    error, rows = described_configs(rig, GROUP, "any")
-    assert (error, set(rows)) == (ErrorCode.none, ALLOWED)
-    assert all(row.read_only for row in rows.values())
-    session, heartbeat = rows["consumer.session.timeout.ms"], rows["consumer.heartbeat.interval.ms"]
-    assert [(row.value, row.config_source) for row in (session, heartbeat)] == [("30000", 4), ("5000", 5)]
-    assert session.documentation
-    assert [(row.name, row.value, row.source) for row in session.synonyms] == [
-        ("group.consumer.session.timeout.ms", "30000", 4),
-        ("group.consumer.session.timeout.ms", "45000", 5),
-    ]
-    assert set(described_configs(rig, GROUP, "any", ["consumer.session.timeout.ms", "odd"])[1]) == {session.name}
-
-
-def test_describe_configs_of_several_groups_describes_them_once(rig, monkeypatch):
-    described = []
-
-    def counted(table, *arguments):
-        described.append(len(table))
-        return describe_inherited(table, *arguments)
-
-    monkeypatch.setattr("yak.broker.apis.describe_configs.describe_inherited", counted)
-    resources = [
-        {"resource_type": kind, "resource_name": name, "configuration_keys": None}
-        for kind, name in [(GROUP, "a"), (GROUP, "b"), (CLIENT_METRICS, "b")]
-    ]
-    answer = rig.ask(32, 4, resources=resources, include_synonyms=True, include_documentation=True)
-    first, second, metrics = answer.results
-    assert described == [3, 3]
-    assert first.configs == second.configs
-    assert {row.name for row in first.configs} == ALLOWED
-    assert {row.name for row in metrics.configs} == {"interval.ms", "match", "metrics"}
 
 
 def test_describe_configs_of_client_metrics_returns_the_defaults(rig):
@@ -240,7 +203,7 @@ def test_describe_configs_of_broker_loggers_returns_none(rig):
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(GROUP, ""), (CLIENT_METRICS, ""), (BROKER_LOGGER, ""), (BROKER_LOGGER, "2"), (BROKER_LOGGER, "x")],
+    [(CLIENT_METRICS, ""), (BROKER_LOGGER, ""), (BROKER_LOGGER, "2"), (BROKER_LOGGER, "x")],
 )
 def test_describe_and_alter_configs_of_a_wrong_name_return_invalid_request(rig, kind, name):
     assert described_configs(rig, kind, name) == (ErrorCode.invalid_request, {})
@@ -259,10 +222,6 @@ SET, DELETE, APPEND = 0, 1, 2
 @pytest.mark.parametrize(
     ("kind", "name", "config", "operation", "error"),
     [
-        (GROUP, "g", "consumer.session.timeout.ms", SET, ErrorCode.invalid_config),
-        (GROUP, "g", "consumer.session.timeout.ms", DELETE, ErrorCode.none),
-        (GROUP, "g", "consumer.session.timeout.ms", APPEND, ErrorCode.invalid_config),
-        (GROUP, "g", "odd", SET, ErrorCode.invalid_config),
         (CLIENT_METRICS, "m", "interval.ms", SET, ErrorCode.invalid_request),
         (CLIENT_METRICS, "m", "metrics", APPEND, ErrorCode.invalid_request),
         (CLIENT_METRICS, "m", "metrics", DELETE, ErrorCode.none),
@@ -271,14 +230,13 @@ SET, DELETE, APPEND = 0, 1, 2
         (BROKER_LOGGER, "1", "yak", DELETE, ErrorCode.invalid_config),
     ],
 )
-def test_incremental_alter_configs_of_a_group_metrics_or_logger_sets_nothing(rig, kind, name, config, operation, error):
+def test_incremental_alter_configs_of_metrics_or_a_logger_sets_nothing(rig, kind, name, config, operation, error):
     value = None if operation == DELETE else "1000"
     assert altered_config(rig, kind, name, config, value, operation) == error
 
 
-def test_alter_configs_of_a_group_metrics_or_logger_sets_nothing(rig):
+def test_alter_configs_of_metrics_or_a_logger_sets_nothing(rig):
     wanted = [
-        (GROUP, "g", "consumer.session.timeout.ms"),
         (CLIENT_METRICS, "m", "metrics"),
         (BROKER_LOGGER, "1", "yak"),
     ]
@@ -288,7 +246,7 @@ def test_alter_configs_of_a_group_metrics_or_logger_sets_nothing(rig):
     ]
     answer = rig.ask(33, 2, resources=resources, validate_only=False)
     refused = ErrorCode.invalid_request
-    assert [row.error_code for row in answer.responses] == [ErrorCode.invalid_config, refused, refused]
+    assert [row.error_code for row in answer.responses] == [refused, refused]
 
 
 def listed_resources(rig, *types):

@@ -1,0 +1,160 @@
+"""The configs of groups: set, described, listed, kept, and in force for members of the consumer protocol."""
+
+from dataclasses import replace
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.unit.broker.test_consumer_groups import beat, make_rig
+from yak.cluster.image import Image
+from yak.cluster.records import Kind
+from yak.cluster.snapshot import read_snapshot, write_snapshot
+from yak.config import describe
+from yak.sim.rig import Rig
+
+GROUP = 32
+SET, DELETE, APPEND = 0, 1, 2
+SESSION, HEARTBEAT, STANDBYS = (
+    "consumer.session.timeout.ms",
+    "consumer.heartbeat.interval.ms",
+    "streams.num.standby.replicas",
+)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig(
+        settings={"group.consumer.session.timeout.ms": "30000", "group.consumer.max.session.timeout.ms": "60000"}
+    )
+
+
+def described(rig, group="g", names=None):
+    resource = {"resource_type": GROUP, "resource_name": group, "configuration_keys": names}
+    (result,) = rig.ask(32, 4, resources=[resource], include_synonyms=True, include_documentation=True).results
+    return result.error_code, {row.name: row for row in result.configs}
+
+
+def altered(rig, name, value, operation=SET, group="g", validate_only=False):
+    change = {"name": name, "config_operation": operation, "value": value}
+    resource = {"resource_type": GROUP, "resource_name": group, "configs": [change]}
+    (response,) = rig.ask(44, 1, resources=[resource], validate_only=validate_only).responses
+    return response.error_code
+
+
+def listed(rig):
+    return [row.resource_name for row in rig.ask(74, 1, resource_types=[GROUP]).config_resources]
+
+
+def test_a_group_without_configs_of_its_own_has_those_of_the_broker(rig):
+    error, rows = described(rig)
+    assert error == ErrorCode.none
+    session, heartbeat, standbys = (rows[name] for name in (SESSION, HEARTBEAT, STANDBYS))
+    assert [(row.value, row.config_source) for row in (session, heartbeat, standbys)] == [
+        ("30000", 4),
+        ("5000", 5),
+        ("0", 5),
+    ]
+    assert session.documentation
+    assert [(row.name, row.value, row.source) for row in session.synonyms] == [
+        ("group.consumer.session.timeout.ms", "30000", 4),
+        ("group.consumer.session.timeout.ms", "45000", 5),
+    ]
+    assert [(row.name, row.value, row.source) for row in standbys.synonyms] == [(STANDBYS, "0", 5)]
+    assert [name for name, row in rows.items() if row.read_only] == ["consumer.assignment.interval.ms"]
+    assert set(described(rig, names=[SESSION, "odd"])[1]) == {SESSION}
+    assert listed(rig) == []
+
+
+def test_a_config_that_a_group_sets_goes_before_the_brokers(rig):
+    assert altered(rig, SESSION, "50000") == ErrorCode.none
+    row = described(rig)[1][SESSION]
+    assert (row.value, row.config_source) == ("50000", 8)
+    assert [(each.name, each.value, each.source) for each in row.synonyms] == [
+        (SESSION, "50000", 8),
+        ("group.consumer.session.timeout.ms", "30000", 4),
+        ("group.consumer.session.timeout.ms", "45000", 5),
+    ]
+    assert described(rig, "other")[1][SESSION].value == "30000"
+    assert listed(rig) == ["g"]
+    assert altered(rig, SESSION, None, DELETE) == ErrorCode.none
+    assert described(rig)[1][SESSION].value == "30000"
+    assert listed(rig) == []
+
+
+def test_alter_configs_replaces_all_configs_of_a_group(rig):
+    altered(rig, SESSION, "50000")
+    resource = {"resource_type": GROUP, "resource_name": "g", "configs": [{"name": STANDBYS, "value": "2"}]}
+    (response,) = rig.ask(33, 2, resources=[resource], validate_only=False).responses
+    assert response.error_code == ErrorCode.none
+    rows = described(rig)[1]
+    assert (rows[SESSION].value, rows[STANDBYS].value) == ("30000", "2")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "operation", "error"),
+    [
+        (SESSION, "5000", SET, ErrorCode.invalid_config),  # not above the heartbeat interval
+        (SESSION, "60001", SET, ErrorCode.invalid_config),  # above the brokers' maximum
+        (HEARTBEAT, "30000", SET, ErrorCode.invalid_config),
+        (SESSION, "x", SET, ErrorCode.invalid_config),
+        (SESSION, "40000", APPEND, ErrorCode.invalid_config),
+        (STANDBYS, "-1", SET, ErrorCode.invalid_config),
+        ("share.isolation.level", "odd", SET, ErrorCode.invalid_config),
+        ("consumer.assignment.interval.ms", "1", SET, ErrorCode.invalid_config),
+        ("odd", "1", SET, ErrorCode.invalid_config),
+        (SESSION, None, DELETE, ErrorCode.none),
+    ],
+)
+def test_a_value_that_a_group_may_not_have_changes_nothing(rig, name, value, operation, error):
+    assert altered(rig, name, value, operation) == error
+    assert listed(rig) == []
+
+
+def test_a_group_needs_a_name(rig):
+    assert described(rig, "") == (ErrorCode.invalid_request, {})
+    assert altered(rig, SESSION, "50000", group="") == ErrorCode.invalid_request
+
+
+def test_validate_only_sets_nothing(rig):
+    assert altered(rig, SESSION, "50000", validate_only=True) == ErrorCode.none
+    assert listed(rig) == []
+
+
+def test_groups_with_the_same_configs_are_described_once(rig, monkeypatch):
+    rows = []
+    one_group = describe.describe_group
+    monkeypatch.setattr("yak.broker.apis.describe_configs.describe_group", lambda *a: rows.append(a) or one_group(*a))
+    altered(rig, SESSION, "50000", group="c")
+    resources = [{"resource_type": GROUP, "resource_name": name, "configuration_keys": None} for name in "abc"]
+    first, second, third = rig.ask(32, 4, resources=resources, include_synonyms=True).results
+    assert len(rows) == 2
+    assert first.configs == second.configs != third.configs
+
+
+def test_the_session_timeout_of_a_group_is_in_force_for_its_members():
+    rig = make_rig(group_consumer_session_timeout_ms="20000")
+    altered(rig, SESSION, "6000")
+    altered(rig, HEARTBEAT, "700")
+    answer = beat(rig, "a")
+    assert answer.heartbeat_interval.total_seconds() == 0.7
+    rig.run_for(5_900)
+    assert beat(rig, "a", answer.member_epoch).error_code == ErrorCode.none
+    rig.run_for(6_100)
+    assert beat(rig, "a", answer.member_epoch).error_code == ErrorCode.unknown_member_id
+    assert beat(rig, "b", group="other").heartbeat_interval.total_seconds() == 5
+
+
+def test_a_restart_keeps_the_configs_of_groups(rig):
+    altered(rig, STANDBYS, "1")
+    rig.restart()
+    rig.run_for(100)
+    assert described(rig)[1][STANDBYS].value == "1"
+
+
+def test_a_snapshot_keeps_the_configs_of_groups():
+    image = Image(group_configs={"a": {SESSION: "50000"}, "b": {STANDBYS: "1"}})
+    record = write_snapshot(image)
+    assert read_snapshot(record) == image
+    older = {name: value for name, value in record.payload.items() if name != "group_configs"}
+    assert record.kind == Kind.SNAPSHOT
+    assert read_snapshot(replace(record, payload=older)).group_configs == {}
