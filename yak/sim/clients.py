@@ -132,8 +132,10 @@ class SimConsumer:
         pause_us: int = 2_000,
         retry_us: int = RETRY_US,
         bytes_min: int = 1,
+        read_committed: bool = False,
     ) -> None:
         self.channel = channel
+        self._read_committed = read_committed
         self._bytes_min = bytes_min
         self._books = books
         self._topic = topic
@@ -163,7 +165,7 @@ class SimConsumer:
             max_wait=dt.timedelta(milliseconds=self.channel.rng.between(0, self._wait_ms)),
             min_bytes=1,
             max_bytes=1 << 20,
-            isolation_level=0,
+            isolation_level=int(self._read_committed),
             session_id=0,
             session_epoch=-1,
             topics=(
@@ -229,11 +231,21 @@ def take_records(books: ReadBooks, topic: str, partition: int, position: int, re
     """Report the records of one partition's response to a fetch from `position`; returns the next position."""
     books.log_begins(topic, partition, result.log_start_offset)
     records = bytes(result.records or b"")
+    aborted = sorted((each.first_offset, each.producer_id) for each in result.aborted_transactions or ())
+    hidden: set[int] = set()
+    """Producers whose aborted transaction is being passed (Kafka's CompletedFetch)."""
     for place, header in iterate_headers(records):
         follows = position <= header.last_offset and (header.base_offset <= position or topic == COMPACT)
         if not follows or compute_crc(records, place, header.size_bytes) != header.crc:
             books.damaged(topic, partition, header.base_offset)
             break
+        while aborted and aborted[0][0] <= header.last_offset:
+            hidden.add(aborted.pop(0)[1])
+        if header.is_control:
+            hidden.discard(header.producer_id)
+        if header.is_control or (header.is_transactional and header.producer_id in hidden):
+            position = header.next_offset
+            continue
         for record in walk_records(records[place : place + header.size_bytes], with_headers=True):
             if record.offset >= position:
                 books.read(topic, partition, record.offset, value_in(record), result.high_watermark)

@@ -47,11 +47,15 @@ from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.spec import Spec
+from yak.sim.transactional_producer import PARTITIONS, TRANSACTIONS, SimTransactionalProducer
 from yak.sim.world import START_MS, World
+from yak.transactions.records import TRANSACTION_TOPIC
 
 EVENTS_MAX = 150_000
 ADMIN, SLOPPY, DELETER, IMPOSTOR = "admin", "sloppy", "deleter", "impostor"
 """Clients that `Spec.without` may leave out of a run; it may also leave out topics and the clocks' skew."""
+TRANSACTIONS_PERCENT = 40
+"""The share of the seeds that have transactional producers."""
 COUNTS = (8, 30, 60)
 """Numbers of values that a producer sends."""
 PAUSES_US = (20_000, 300_000, 800_000)
@@ -79,6 +83,11 @@ class ClusterRun:
             SeededRandom(f"compaction {seed}:{brokers}"), brokers, is_flushed=plans[CHURN].is_flushed
         )
         plans |= {plan.name: plan for plan in keyed}
+        self._transactions_rng = SeededRandom(f"transactions {seed}:{brokers}")
+        """A random source of its own, so that the seed's other draws stay the same."""
+        if brokers > 1 and self._transactions_rng.chance(TRANSACTIONS_PERCENT):
+            plan = TopicPlan(TRANSACTIONS, PARTITIONS, min(3, brokers), 2, plans[CHURN].is_flushed)
+            plans[TRANSACTIONS] = plan
         self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
         settings = draw_settings(self._rng) | cleaning
         cluster_settings = ClusterSettings(
@@ -88,6 +97,11 @@ class ClusterRun:
             elections_a_call=1,
         )
         self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, min(3, brokers), int(settings["min.insync.replicas"]), False)
+        settings |= {
+            "transaction.state.log.num.partitions": "1",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+        }
+        self.transactions_plan = TopicPlan(TRANSACTION_TOPIC, 1, min(3, brokers), 2, is_flushed=False)
         self.cluster = Cluster(
             self.world,
             rng,
@@ -104,13 +118,13 @@ class ClusterRun:
             if not spec.leaves_out(PAUSES):
                 node.jobs.pauses = SeededRandom(f"pauses {seed}:{brokers}:{node.node_id}")
         history = self.cluster.history
-        history.keyed = frozenset((COMPACT, OFFSETS_TOPIC))
+        history.keyed = frozenset((COMPACT, OFFSETS_TOPIC, TRANSACTION_TOPIC))
         self.view = View(self.cluster, rng.fork("view"))
         self.recorder = Recorder(self.world)
         self.books = ClusterBooks(history, self.view.topic_ids.get, self.recorder)
         self.faults = ClusterFaults(self.cluster, rng.fork("faults"), self._plan_of, spec)
         self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
-        topics = [name for name in plans if name != CHURN]
+        topics = [name for name in plans if name not in (CHURN, TRANSACTIONS)]
         self.groups = Groups(self.view, rng.fork("groups"), self.books, topics, spec.leaves_out)
         self.coordinators = GroupOffsetsStay(self.cluster, self.groups.books)
         self.loads = LoadsRefuseDamage(history)
@@ -140,6 +154,8 @@ class ClusterRun:
             self.counts,
         ]
         self.producers: list[SimProducer] = []
+        self.transactional: list[SimTransactionalProducer] = []
+        self.committed_readers: list[SimConsumer] = []
         self.probes: list[tuple[str, int, SimProducer]] = []
         self.sloppy: list[SloppyWriter | RecordsDeleter] = []
         """Clients that run until all faults are healed."""
@@ -171,7 +187,8 @@ class ClusterRun:
         return self.report()
 
     def _plan_of(self, topic: str) -> TopicPlan | None:
-        return self.offsets_plan if topic == OFFSETS_TOPIC else self.plans.get(topic)
+        own = {OFFSETS_TOPIC: self.offsets_plan, TRANSACTION_TOPIC: self.transactions_plan}
+        return own.get(topic) or self.plans.get(topic)
 
     def report(self) -> SeedReport:
         """The report of the run so far."""
@@ -213,7 +230,7 @@ class ClusterRun:
 
     def _start_clients(self) -> None:
         for plan in self.plans.values():
-            if plan.name == CHURN:
+            if plan.name in (CHURN, TRANSACTIONS):
                 continue
             for partition in range(plan.partitions):
                 for _ in range(self._rng.choice((1, 1, 2))):
@@ -227,6 +244,41 @@ class ClusterRun:
                     self._delete_records(plan.name, partition)
                 if self._rng.chance(20) and not self.spec.leaves_out(SLOPPY):
                     self._write_sloppily(plan.name, partition)
+
+        if TRANSACTIONS in self.plans:
+            self._start_transactions()
+
+    def _start_transactions(self) -> None:
+        rng = self._transactions_rng
+        for number in range(rng.between(1, 3)):
+            for instance in range(rng.choice((1, 1, 2))):
+                producer = SimTransactionalProducer(
+                    self.view,
+                    rng.fork(f"producer {number} {instance}"),
+                    self.books,
+                    f"tx{number}.{instance}",
+                    f"tx{number}",
+                    timeout_ms=rng.choice((1_500, 5_000, 20_000)),
+                    is_protocol_2=rng.chance(50),
+                    pause_us=rng.choice(PAUSES_US),
+                )
+                self.transactional.append(producer)
+                self.world.after(rng.between(0, 50_000), producer.start)
+        for partition in range(PARTITIONS):
+            process, place = f"committed reader of {partition}", (TRANSACTIONS, partition)
+            self.recorder.reads_all(process, place, read_committed=True)
+            reader = SimConsumer(
+                Channel(self.view, rng.fork(process), place),
+                Reading(_HighWatermark(self.books), self.recorder, process, place),
+                TRANSACTIONS,
+                partition,
+                wait_ms=1_500,
+                pause_us=rng.choice((2_000, 300_000)),
+                retry_us=RETRY_US,
+                read_committed=True,
+            )
+            self.committed_readers.append(reader)
+            self.world.after(rng.between(0, 50_000), reader.start)
 
     def _consume(self, topic: str, partition: int) -> None:
         process, place = f"consumer of {topic}-{partition}", (topic, partition)
@@ -279,6 +331,8 @@ class ClusterRun:
         self.admin.stop()
         self.impostor.stop()
         self.groups.heal()
+        for transactional in self.transactional:
+            transactional.stop()
         for writer in self.sloppy:
             writer.stop()
         self.faults.losses.forfeit_the_never_made()
@@ -287,7 +341,7 @@ class ClusterRun:
         for topic_id, partition in list(state.partitions):
             name = state.topics[topic_id]["name"]
             if (
-                name not in (CHURN, OFFSETS_TOPIC)
+                name not in (CHURN, OFFSETS_TOPIC, TRANSACTIONS, TRANSACTION_TOPIC)
                 and self._key(topic_id, partition) not in self.cluster.history.forfeited
             ):
                 producer = self._producer(name, partition, 1)
@@ -300,13 +354,33 @@ class ClusterRun:
         """Check the history of everything that the clients did and saw."""
         books = self.books
         history = self.recorder.history(
-            lambda place: books.promises(*place),
+            self._is_judged,
             self.groups.books.promises,
             lambda place: books.of(*place).floor,
             lambda place: books.taken(*place),
             lambda place: books.forgotten(*place),
         )
         books.count("operations judged", must_hold(history).operations)
+
+    def _is_judged(self, place: tuple[str, int]) -> bool:
+        """A transaction's outcome means nothing once its coordinator's log lost more than is guaranteed."""
+        is_sound = place[0] != TRANSACTIONS or self.books.promises(TRANSACTION_TOPIC, 0)
+        return is_sound and self.books.promises(*place)
+
+    def _open_transaction(self) -> str | None:
+        """A partition whose transactions are not all over, or not all read."""
+        for partition, reader in enumerate(self.committed_readers):
+            if not self._is_judged((TRANSACTIONS, partition)):
+                continue
+            topic_id = self.view.topic_ids.get(TRANSACTIONS)
+            for key, copies in self.cluster.history.copies.items():
+                for copy in copies.values():
+                    if key.topic_id != topic_id or key.partition != partition or not copy.is_leader:
+                        continue
+                    stable, end = copy.partition.last_stable_offset, copy.partition.high_watermark
+                    if stable != end or reader.position < end:
+                        return f"{TRANSACTIONS}-{partition}: {stable=}, {end=}, read to {reader.position}"
+        return None
 
     def _key(self, topic_id: str, partition: int) -> Key | None:
         copies = self.cluster.history.copies
@@ -350,8 +424,31 @@ class ClusterRun:
             members = sorted(member.node_id for member in parse_isr(row["isr"]))
             if members != sorted(parse_nodes(row["replicas"])) or row.get("adding") or row.get("removing"):
                 return f"{state.topics[topic_id]['name']}-{partition} is not in sync: {row}"
-        trouble = self.groups.trouble()
+        trouble = self._open_transaction() or self.groups.trouble()
         return None if trouble is None else f"(L3) {trouble}"
+
+
+class _HighWatermark:
+    """Checks what a `read_committed` reader gets; the recorded history has the rest."""
+
+    def __init__(self, books: ClusterBooks) -> None:
+        self._books = books
+
+    def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
+        """Nothing is deleted from this topic."""
+
+    def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:  # noqa: ARG002
+        """Only committed records may be served (I9)."""
+        if offset >= high_watermark and self._books.promises(topic, partition):
+            raise Violation(f"I9: {topic}-{partition}@{offset} was read at or above {high_watermark}")
+
+    def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:  # noqa: ARG002
+        """Go on at the start."""
+        return log_start_offset
+
+    def damaged(self, topic: str, partition: int, offset: int) -> None:
+        """The batch is rejected."""
+        self._books.damaged(topic, partition, offset)
 
 
 class _TellsFaults(Watcher):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from yak.ids import Offset
 from yak.sim.books import Violation
-from yak.sim.history_checker.history import Assign, Commit, Final, History, Outcome, Poll, Run, Send
+from yak.sim.history_checker.history import Assign, Commit, Final, History, Outcome, Poll, Run, Send, Txn
 from yak.sim.history_checker.report import HistoryReport, check_history
 from yak.sim.world import START_MS, World
 
@@ -26,11 +26,12 @@ Place = tuple[str, int]
 class _Sent:
     """One value sent, and its outcome so far."""
 
-    __slots__ = ("ended", "invoked", "number", "offset", "outcome", "place")
+    __slots__ = ("ended", "invoked", "number", "offset", "outcome", "place", "txn")
 
-    def __init__(self, number: int, place: Place, now: float) -> None:
+    def __init__(self, number: int, place: Place, now: float, txn: int | None) -> None:
         self.number = number
         self.place = place
+        self.txn = txn
         self.invoked = now
         self.ended = now
         self.outcome = Outcome.INFO
@@ -102,6 +103,20 @@ class Committing:
         """Whether the group had left the commit's generation when it was sent."""
 
 
+class Ending:
+    """A transaction and how it ended, as its producer knows it."""
+
+    __slots__ = ("ended", "invoked", "number", "outcome", "process")
+
+    def __init__(self, number: int, process: str) -> None:
+        self.number, self.process = number, process
+        self.invoked: float | None = None
+        """When its end was asked for first."""
+        self.ended: float | None = None
+        self.outcome = Outcome.FAIL
+        """A transaction whose commit nobody asked for is aborted."""
+
+
 class Recorder:
     """The history under construction. It maps clients' values, which are bytes, to the checker's numbers."""
 
@@ -110,6 +125,9 @@ class Recorder:
         self._sent: dict[bytes, _Sent] = {}
         self._reads: list[_Read | _Assigned] = []
         self._commits: list[Committing] = []
+        self._transactions: list[Ending] = []
+        self._read_committed: set[str] = set()
+        """Processes that read only what is committed."""
         self._readers: dict[str, Place] = {}
         """Processes that read a partition from its beginning to its end."""
 
@@ -123,11 +141,29 @@ class Recorder:
 
     # ---------------------------------------------------------------------------------------------------- writing
 
-    def sent(self, place: Place, values: Iterable[bytes]) -> None:
+    def begins(self, process: str) -> Ending:
+        """A producer begins a transaction."""
+        ending = Ending(len(self._transactions), process)
+        self._transactions.append(ending)
+        return ending
+
+    def ends(self, ending: Ending, *, is_commit: bool) -> None:
+        """A producer asks for the end of its transaction, perhaps again."""
+        if ending.invoked is None:
+            ending.invoked = self.now
+            ending.outcome = Outcome.INFO if is_commit else Outcome.FAIL
+
+    def ended(self, ending: Ending) -> None:
+        """The coordinator confirmed the end that was asked for."""
+        ending.ended = self.now
+        if ending.outcome is Outcome.INFO:
+            ending.outcome = Outcome.OK
+
+    def sent(self, place: Place, values: Iterable[bytes], txn: int | None = None) -> None:
         """A producer sends values for the first time."""
         now = self.now
         for value in values:
-            self._sent[value] = _Sent(len(self._sent), place, now)
+            self._sent[value] = _Sent(len(self._sent), place, now, txn)
 
     def acknowledged(self, base_offset: Offset, values: Iterable[bytes]) -> None:
         """The values were acknowledged, from `base_offset` on."""
@@ -145,8 +181,10 @@ class Recorder:
 
     # ---------------------------------------------------------------------------------------------------- reading
 
-    def reads_all(self, process: str, place: Place) -> None:
+    def reads_all(self, process: str, place: Place, *, read_committed: bool = False) -> None:
         """This process reads a partition from offset 0 on, and reaches its end before the run is over."""
+        if read_committed:
+            self._read_committed.add(process)
         self._readers[process] = place
         self.assigned(process, {place: 0})
 
@@ -219,7 +257,7 @@ class Recorder:
                 if read.process in self._readers:
                     seen.setdefault(read.place, set()).update(read.values)
                 run = Run(_name(read.place), read.offsets, read.values)
-                history.add(Poll(read.process, read.at, read.at, (run,)))
+                history.add(Poll(read.process, read.at, read.at, (run,), read.process in self._read_committed))
         floors = {place: floor(place) for place in kept}
         for value, sent in self._sent.items():
             if not is_kept(sent.place):
@@ -230,7 +268,11 @@ class Recorder:
                 outcome, offset = Outcome.INFO, None
             process = value.partition(b":")[0].decode()
             name = _name(sent.place)
-            history.add(Send(process, name, sent.number, sent.invoked, sent.ended, outcome, offset))
+            history.add(Send(process, name, sent.number, sent.invoked, sent.ended, outcome, offset, sent.txn))
+        for ending in self._transactions:
+            now = self.now
+            invoked, ended = (now if at is None else at for at in (ending.invoked, ending.ended))
+            history.add(Txn(ending.number, ending.process, invoked, ended, ending.outcome))
         for commit in self._commits:
             offsets = {_name(place): offset for place, offset in commit.offsets.items() if is_kept(place)}
             if offsets and keeps_group(commit.group):

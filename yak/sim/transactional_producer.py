@@ -1,0 +1,243 @@
+"""A transactional producer, as the Java client and librdkafka behave, and the topic that it writes to.
+
+Each transaction writes to both partitions. The producer repeats a request until its outcome is known or it is fenced.
+Two producers may have one transactional id: each fences the other.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from yak.protocol.record_writer import build_batch
+from yak.sim.cluster_books import ClusterBooks
+from yak.sim.recording import Ending
+from yak.sim.request_fields import build
+from yak.sim.routing import Channel, Connection, View
+from yak.sim.seeded_random import SeededRandom
+from yak.sim.wire import request_class
+
+TRANSACTIONS = "t-txn"
+PARTITIONS = 2
+PRODUCE, FIND_COORDINATOR, INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 0, 10, 22, 24, 26
+RETRY_US = 120_000
+_TRANSACTIONAL = 16
+_FATAL = frozenset(
+    {
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.producer_fenced,
+        ErrorCode.invalid_producer_id_mapping,
+        ErrorCode.invalid_txn_state,
+        ErrorCode.out_of_order_sequence_number,
+        ErrorCode.unknown_producer_id,
+        ErrorCode.transaction_abortable,
+    }
+)
+"""Errors after which the producer gives up its transaction and initializes again."""
+
+
+class SimTransactionalProducer:
+    """Writes one transaction after the other until it is stopped."""
+
+    def __init__(  # noqa: PLR0913
+        self,
+        view: View,
+        rng: SeededRandom,
+        books: ClusterBooks,
+        name: str,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        is_protocol_2: bool,
+        pause_us: int,
+    ) -> None:
+        self.is_stopped = False
+        self._view, self._rng, self._books, self._name = view, rng, books, name
+        self._world = view.cluster.world
+        self._transactional_id, self._timeout_ms, self._pause_us = transactional_id, timeout_ms, pause_us
+        self._is_protocol_2 = is_protocol_2
+        self._channels = [Channel(view, rng.fork(f"{place}"), (TRANSACTIONS, place)) for place in range(PARTITIONS)]
+        self._connection: Connection | None = None
+        self._producer = (-1, -1)
+        self._sequences = [0] * PARTITIONS
+        self._value_number = 0
+        self._unacked = 0
+        self._ending: Ending | None = None
+        self._is_commit = False
+
+    def start(self) -> None:
+        """Request the producer id."""
+        self._producer, self._sequences = (-1, -1), [0] * PARTITIONS
+        fields = {
+            "transactional_id": self._transactional_id,
+            "transaction_timeout": dt.timedelta(milliseconds=self._timeout_ms),
+            "producer_id": -1,
+            "producer_epoch": -1,
+        }
+        self._ask(INIT_PRODUCER_ID, 4, fields, self._on_id)
+
+    def stop(self) -> None:
+        """Begin no more transactions."""
+        self.is_stopped = True
+
+    # -------------------------------------------------------------------------------------------- the transaction
+
+    def _on_id(self, answer: Any | None) -> None:
+        if answer is None or answer.error_code != ErrorCode.none:
+            self._heard(answer)
+            self._after(RETRY_US, self.start)
+            return
+        self._producer = (answer.producer_id, answer.producer_epoch)
+        self._begin()
+
+    def _begin(self) -> None:
+        if self.is_stopped:
+            return
+        self._ending = self._books.recorder.begins(self._name)
+        self._is_commit = self._rng.chance(70)
+        if self._is_protocol_2:
+            self._write()
+        else:
+            self._add()
+
+    def _add(self) -> None:
+        fields = {
+            "v3_and_below_transactional_id": self._transactional_id,
+            "v3_and_below_producer_id": self._producer[0],
+            "v3_and_below_producer_epoch": self._producer[1],
+            "v3_and_below_topics": [{"name": TRANSACTIONS, "partitions": list(range(PARTITIONS))}],
+        }
+        self._ask(ADD_PARTITIONS, 3, fields, self._on_added)
+
+    def _on_added(self, answer: Any | None) -> None:
+        codes = (
+            ()
+            if answer is None
+            else [
+                result.partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+                for result in topic.results_by_partition
+            ]
+        )
+        if codes and all(code == ErrorCode.none for code in codes):
+            self._write()
+        elif any(code in _FATAL for code in codes):
+            self._give_up()
+        else:
+            self._find_again()
+            self._after(RETRY_US, self._add)
+
+    def _write(self) -> None:
+        assert self._ending is not None
+        ending = self._ending
+        self._unacked = PARTITIONS
+        for place in range(PARTITIONS):
+            values = []
+            for _ in range(self._rng.between(1, 3)):
+                self._value_number += 1
+                values.append(f"{self._name}:{self._value_number}".encode())
+            self._books.recorder.sent((TRANSACTIONS, place), values, ending.number)
+            self._produce(ending, place, values, self._sequences[place])
+            self._sequences[place] += len(values)
+
+    def _produce(self, ending: Ending, place: int, values: list[bytes], sequence: int) -> None:
+        if ending is not self._ending:
+            return
+        batch = build_batch(
+            [(None, value) for value in values],
+            self._world.now_ms,
+            attributes=_TRANSACTIONAL,
+            producer_id=self._producer[0],
+            producer_epoch=self._producer[1],
+            base_sequence=sequence,
+        )
+        fields = {
+            "transactional_id": self._transactional_id,
+            "acks": -1,
+            "timeout": dt.timedelta(seconds=2),
+            "topic_data": [{"name": TRANSACTIONS, "partition_data": [{"index": place, "records": batch}]}],
+        }
+        version = 12 if self._is_protocol_2 else 9
+
+        def on_produced(answer: Any | None) -> None:
+            if ending is not self._ending:
+                return
+            result = None if answer is None else answer.responses[0].partition_responses[0]
+            if result is not None and result.error_code == ErrorCode.none:
+                self._books.recorder.acknowledged(result.base_offset, values)
+                self._unacked -= 1
+                if not self._unacked:
+                    self._after(self._rng.between(0, self._pause_us), self._end)
+            elif result is not None and result.error_code in _FATAL:
+                self._give_up()
+            else:
+                self._after(RETRY_US, lambda: self._produce(ending, place, values, sequence))
+
+        self._channels[place].send(PRODUCE, version, build(request_class(PRODUCE, version), fields), on_produced)
+
+    def _end(self) -> None:
+        assert self._ending is not None
+        self._books.recorder.ends(self._ending, is_commit=self._is_commit)
+        fields = {
+            "transactional_id": self._transactional_id,
+            "producer_id": self._producer[0],
+            "producer_epoch": self._producer[1],
+            "committed": self._is_commit,
+        }
+        self._ask(END_TXN, 5 if self._is_protocol_2 else 3, fields, self._on_ended)
+
+    def _on_ended(self, answer: Any | None) -> None:
+        if answer is not None and answer.error_code == ErrorCode.none:
+            assert self._ending is not None
+            self._books.recorder.ended(self._ending)
+            self._books.count("transactions committed" if self._is_commit else "transactions aborted")
+            self._ending = None
+            if self._is_protocol_2 and (answer.producer_id, answer.producer_epoch) != self._producer:
+                self._producer, self._sequences = (answer.producer_id, answer.producer_epoch), [0] * PARTITIONS
+            self._after(self._rng.between(0, self._pause_us), self._begin)
+        elif answer is not None and answer.error_code in _FATAL:
+            self._give_up()
+        else:
+            self._heard(answer)
+            self._after(RETRY_US, self._end)
+
+    def _give_up(self) -> None:
+        """The transaction is over: fenced, or timed out."""
+        self._books.count("transactions given up")
+        self._ending = None
+        if not self.is_stopped:
+            self._after(self._rng.between(RETRY_US, RETRY_US + self._pause_us), self.start)
+
+    # ---------------------------------------------------------------------------------------------- the coordinator
+
+    def _after(self, wait_us: int, then: Any) -> None:
+        self._world.after(wait_us, then)
+
+    def _heard(self, answer: Any | None) -> None:
+        if answer is None or answer.error_code != ErrorCode.concurrent_transactions:
+            self._find_again()
+
+    def _find_again(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            connection.close()
+
+    def _ask(self, api_key: int, version: int, fields: dict[str, Any], done: Any) -> None:
+        body = build(request_class(api_key, version), fields)
+        if self._connection is not None and self._connection.is_open:
+            self._connection.send(api_key, version, body, done)
+            return
+
+        def found(answer: Any | None) -> None:
+            finder.close()
+            if answer is None or answer.coordinators[0].error_code != ErrorCode.none:
+                done(None)
+                return
+            self._connection = Connection(self._view.cluster, answer.coordinators[0].node_id)
+            self._connection.send(api_key, version, body, done)
+
+        finder = Connection(self._view.cluster, self._rng.choice(self._view.cluster.nodes).node_id)
+        fields = {"key_type": 1, "coordinator_keys": [self._transactional_id]}
+        finder.send(FIND_COORDINATOR, 4, build(request_class(FIND_COORDINATOR, 4), fields), found)
