@@ -375,9 +375,10 @@ class ClusterRun:
             topic_id = self.view.topic_ids.get(TRANSACTIONS)
             for key, copies in self.cluster.history.copies.items():
                 for copy in copies.values():
-                    if key.topic_id != topic_id or key.partition != partition or not copy.is_leader:
+                    led = copy.partition if copy.is_leader else None
+                    if key.topic_id != topic_id or key.partition != partition or led is None:
                         continue
-                    stable, end = copy.partition.last_stable_offset, copy.partition.high_watermark
+                    stable, end = led.last_stable_offset, led.high_watermark
                     if stable != end or reader.position < end:
                         return f"{TRANSACTIONS}-{partition}: {stable=}, {end=}, read to {reader.position}"
         return None

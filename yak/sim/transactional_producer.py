@@ -41,7 +41,7 @@ _FATAL = frozenset(
 class SimTransactionalProducer:
     """Writes one transaction after the other until it is stopped."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         view: View,
         rng: SeededRandom,
