@@ -21,8 +21,10 @@ _NOTICED = {
     "damaged-replica-resigned": "damaged replicas resigned",
     "replica-resync-started": "full resyncs",
     "group-log-unreadable": "damage noticed by coordinators",
+    "transaction-timed-out": "transactions timed out",
+    "transaction-markers-fenced": "transactions ended by another coordinator",
 }
-"""Log events of brokers that report damaged bytes."""
+"""Log events of brokers that report damaged bytes, and ends of transactions."""
 
 
 class Counts(Watcher):

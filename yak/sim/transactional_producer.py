@@ -205,7 +205,8 @@ class SimTransactionalProducer:
 
     def _give_up(self) -> None:
         """The transaction is over: fenced, or timed out."""
-        self._books.count("transactions given up")
+        is_unknown = self._ending is not None and self._ending.invoked is not None and self._is_commit
+        self._books.count("transactions unknown" if is_unknown else "transactions fenced")
         self._ending = None
         if not self.is_stopped:
             self._after(self._rng.between(RETRY_US, RETRY_US + self._pause_us), self.start)

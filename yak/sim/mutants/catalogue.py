@@ -1,10 +1,18 @@
-"""All mutants, in the order of the table of `yak sim mutants`.
+"""All mutants, in the order of the table of `yak sim mutants`."""
 
-One rule of every Kafka has no mutant, since the feature does not exist yet: the last stable offset, and with it
-transactions.
-"""
-
-from yak.sim.mutants import bugs, compaction, damage, epochs, groups, jobs, members, proof, records, watermark
+from yak.sim.mutants import (
+    bugs,
+    compaction,
+    damage,
+    epochs,
+    groups,
+    jobs,
+    members,
+    proof,
+    records,
+    transactions,
+    watermark,
+)
 from yak.sim.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -16,6 +24,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *compaction.MUTANTS,
     *damage.MUTANTS,
     *groups.MUTANTS,
+    *transactions.MUTANTS,
     *jobs.MUTANTS,
     *bugs.MUTANTS,
 )
