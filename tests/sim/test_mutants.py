@@ -23,7 +23,6 @@ def test_the_checks_notice_that_a_rule_is_gone(mutant):
 
 
 def test_the_rules_that_any_kafka_must_have_are_among_them():
-    """The list of issue 8, but for the last stable offset, which comes with transactions."""
     assert set(BY_NAME) >= {
         "hw-from-own-log",
         "truncate-to-hw",
@@ -39,6 +38,7 @@ def test_the_rules_that_any_kafka_must_have_are_among_them():
         "store-believed-after-a-wipe",
         "wiped-disk-believed",
         "fetch-above-hw",
+        "lso-ignored",
     }
 
 

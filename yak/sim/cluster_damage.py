@@ -23,6 +23,7 @@ from yak.sim.disk_content import Content
 from yak.sim.history import Copy
 from yak.sim.keyed import COMPACT
 from yak.sim.seeded_random import SeededRandom
+from yak.transactions.records import TRANSACTION_TOPIC
 
 _CRC_AT: Final = 17
 """The checksum's position in a batch header: damage before it shows by other means."""
@@ -246,4 +247,4 @@ def _is_told(copy: Copy, path: str, position: FilePosition, foreign: bytes) -> b
 
 
 def _is_compacted(copy: Copy) -> bool:
-    return copy.topic_partition.topic in (OFFSETS_TOPIC, COMPACT)
+    return copy.topic_partition.topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC, COMPACT)

@@ -20,6 +20,7 @@ from yak.broker import fetches
 from yak.broker.apis import produce
 from yak.errors import ErrorCode
 from yak.ports.disk import Buffer
+from yak.protocol.fetch_answer import AbortedTransaction
 from yak.protocol.hot import FetchPartitionAnswer, ProducePartitionAnswer
 from yak.protocol.hot_pieces import NodeEndpoint
 from yak.protocol.replica_fetch import VERSION, WantedPartition
@@ -100,7 +101,7 @@ def _fetch_response(
                 "high_watermark": row.high_watermark,
                 "last_stable_offset": row.last_stable_offset,
                 "log_start_offset": row.log_start_offset,
-                "aborted_transactions": None,
+                "aborted_transactions": _aborted(partition_class, row.aborted_transactions),
                 "preferred_read_replica": row.preferred_read_replica,
                 "records": bytes(row.records),
             }
@@ -117,6 +118,13 @@ def _fetch_response(
     }
     fields |= _endpoints(cls, node_endpoints)
     return _framed(cls(**_known(cls, fields)), correlation_id)
+
+
+def _aborted(partition_class: Any, transactions: Sequence[AbortedTransaction] | None) -> tuple[Any, ...] | None:
+    if transactions is None:
+        return None
+    cls = nested(partition_class, "aborted_transactions")
+    return tuple(cls(producer_id=each.producer_id, first_offset=each.first_offset) for each in transactions)
 
 
 def _replica_fetch_request(
