@@ -2,9 +2,7 @@
 
 A channel connects when its user has something to send, and again after each loss, with growing pauses. The other broker
 answers the requests of one connection in order, so a request behind a waiting fetch would wait too: each user has a channel
-of its own. The channel repeats no requests; after a loss its user sends them again, or begins a new session. Transactions
-will queue their requests (WriteTxnMarkers) in a user: `send_due` sends the next ones, and `on_disconnected` puts those in
-flight back into the queue.
+of its own. The channel repeats no requests; after a loss its user sends them again, or begins a new session.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ class ChannelUser(Protocol):
         """The answer to the oldest request in flight; `BrokerChannel.give_up` rejects it. Valid only during the step."""
 
     def on_disconnected(self) -> None:
-        """The connection ended, or this broker closed it: no request in flight will be answered."""
+        """The connection ended, or this broker closed it: no request in flight will be answered. It may `open` again."""
 
 
 class BrokerChannel:
@@ -85,19 +83,23 @@ class BrokerChannel:
 
     def close(self) -> None:
         """Close the connection, and do not connect again by itself."""
+        self._disconnect()
+        self._user.on_disconnected()
+
+    def _disconnect(self) -> None:
         if self._peer_id is not None:
             self._peers.close(self._peer_id)
         self._peer_id, self._is_connected, self.is_proven = None, False, False
         for timer in ("answer", "connect"):
             self._context.timers.disarm((self, timer))
         self.in_flight.clear()
-        self._user.on_disconnected()
 
     def restart(self) -> None:
         """Reconnect at once, after this broker or the other one registered a new incarnation."""
-        self.close()
+        self._disconnect()
         self._pause_ms = RECONNECT_FIRST_MS
         self._connect()
+        self._user.on_disconnected()
 
     def hurry(self) -> None:
         """Reconnect at once if the other broker has a new incarnation, or if this channel pauses after a loss."""
@@ -113,7 +115,6 @@ class BrokerChannel:
         # A broker with a slightly older image does not know this broker's incarnation yet.
         level: Literal["debug", "warning"] = "debug" if self._refusals <= USUAL_REFUSALS else "warning"
         self._context.notice(level, event, leader=self._node_id, reason=reason)
-        self.close()
         self._back_off()
 
     def _connect(self) -> None:
@@ -125,8 +126,11 @@ class BrokerChannel:
             self._peer_id = self._peers.open(broker, self)
 
     def _back_off(self) -> None:
+        """Close the connection, and reconnect after a pause, which a user that sends again at once does not shorten."""
+        self._disconnect()
         self._connect_after(self._pause_ms + self._peers.rng.below(self._pause_ms))
         self._pause_ms = min(2 * self._pause_ms, RECONNECT_LONGEST_MS)
+        self._user.on_disconnected()
 
     def _connect_after(self, pause_ms: int) -> None:
         self._context.timers.arm((self, "connect"), self._context.clock.now_ms + pause_ms, self._connect)
@@ -171,5 +175,4 @@ class BrokerChannel:
             self._context.notice("info", self._events.lost, leader=self._node_id, how=how, reason=reason)
             if how in ("reset", "closed"):
                 self._peers.suspect(self._node_id)
-        self.close()
         self._back_off()

@@ -56,6 +56,7 @@ class Bench:
         self.answers: list[bytes] = []
         self.disconnects = 0
         self.refusal = ""
+        self.reopens = False
         self.channel = BrokerChannel(context, self.peers, OTHER, self, EVENTS)  # type: ignore[arg-type]
 
     def notice(self, level: str, event: str, **fields: Any) -> None:
@@ -75,6 +76,8 @@ class Bench:
 
     def on_disconnected(self) -> None:
         self.disconnects += 1
+        if self.reopens:
+            self.channel.open()
 
     @property
     def peer_id(self) -> int:
@@ -212,3 +215,21 @@ def test_broker_channel_closed_by_its_user_stays_closed(bench):
     bench.channel.close()
     bench.pass_time(2 * ANSWER_MS_MAX)
     assert (bench.peers.closed, bench.peer_id, bench.disconnects, len(bench.timers)) == ([1], 1, 1, 0)
+
+
+@pytest.mark.parametrize("end", ["loss", "bad answer", "new incarnation"])
+def test_broker_channel_has_one_connection_when_its_user_sends_again_at_once(bench, end):
+    """Simulator, 3 brokers, seed 2123: requests went out over a second connection that nobody had proven."""
+    bench.reopens = True
+    bench.connect()
+    if end == "loss":
+        bench.channel.on_lost(1, "reset", "gone")
+    elif end == "bad answer":
+        bench.answer(1)
+    else:
+        bench.image.brokers[OTHER] = SimpleNamespace(boot_id="second")
+        bench.channel.hurry()
+    assert bench.disconnects == 1
+    assert bench.peer_id == (2 if end == "new incarnation" else 1), "a pause before the next connection"
+    bench.pass_time(ANSWER_MS_MAX // 2)
+    assert bench.peer_id == 2
