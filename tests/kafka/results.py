@@ -128,7 +128,8 @@ def page(suites: Mapping[str, list[ClassResults]], left_out: Mapping[str, str], 
             f"**{total[Kind.PASSED]} of {judged} invocations that can run against a process pass"
             f" ({total[Kind.PASSED] / max(judged, 1):.1%}).** {total[Kind.IN_PROCESS]} more look into the broker's objects"
             f" and cannot run out of process. {total[Kind.SKIPPED]} are skipped: those with TLS or SASL listeners, the repetitions"
-            " in Kafka's combined mode, and those that Kafka itself disables."
+            " in Kafka's combined mode, those with streams groups (KIP-1071), which YAK does not have, and those that Kafka"
+            " itself disables."
         ),
         "",
     ]

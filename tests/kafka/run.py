@@ -1,18 +1,23 @@
 """`make kafka-tests`: run Apache Kafka's published integration tests against YAK.
 
-    python tests/kafka/run.py [--suite NAME] [CLASS[#METHOD] ...]
+    python tests/kafka/run.py [--suite NAME] [--workers N] [CLASS[#METHOD] ...]
 
-Without a class all suites run, each class in a JVM of its own, and docs/kafka-tests.md is written anew. Results are kept in
-build/kafka-tests, a file a class; `--page` writes the page from them without running anything.
+Without a class all suites run, each class in a JVM of its own, and docs/kafka-tests.md is written again. Results are kept
+in build/kafka-tests, a file a class; `--page` writes the page from them without running anything. Many tests only wait, so
+each worker runs a class at a time, on clusters of its own.
 """
 
 import argparse
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -78,9 +83,9 @@ def run_class(name: str, method: str, class_path: str, port: int) -> ClassResult
         *("--details=none", "--disable-banner", "--config=junit.jupiter.extensions.autodetection.enabled=true"),
         f"--config=junit.jupiter.execution.timeout.default={_TEST_TIMEOUT}",
     ]
-    folder = BUILD / "work"
+    folder = BUILD / "work" / name
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder.mkdir(parents=True)
     with output.open("w") as log:
         jvm = subprocess.Popen(
             command, stdout=log, stderr=subprocess.STDOUT, cwd=folder, env=os.environ | {"TMPDIR": str(folder)}
@@ -128,6 +133,38 @@ def chosen(suites: Sequence[Suite], words: Sequence[str], libs: Path) -> list[tu
     return [(available[name], method) for name, method in asked]
 
 
+class Progress:
+    """The classes still to run, and the results so far; several workers share it."""
+
+    def __init__(self, work: Sequence[tuple[str, str]], class_path: str, known: Known) -> None:
+        self._left = deque(enumerate(work, start=1))
+        self._total, self._class_path, self._known = len(work), class_path, known
+        self._lock = threading.Lock()
+        self.ran: list[ClassResults] = []
+
+    def work(self) -> None:
+        """Run classes until none is left."""
+        pool = Pool()
+        try:
+            with serving(pool) as port, contextlib.suppress(IndexError):
+                while True:
+                    number, (name, method) = self._left.popleft()
+                    began = time.monotonic()
+                    each = run_class(name, method, self._class_path, port)
+                    pool.take_back_all()
+                    self._say(number, each, time.monotonic() - began)
+        finally:
+            pool.close()
+
+    def _say(self, number: int, each: ClassResults, took_seconds: float) -> None:
+        counts = ", ".join(f"{each.counts[kind]} {kind}" for kind in Kind if each.counts[kind])
+        with self._lock:
+            self.ran.append(each)
+            print(f"[{number}/{self._total}] {each.name}: {counts} in {took_seconds:.0f} s", flush=True)
+            for test, reason in each.failures().items():
+                print(f"    {test}: {self._known.why(test) or reason}", flush=True)
+
+
 def write_page(libs: Path, known: Known) -> None:
     """Write the page from the kept results; classes that never ran are missing from it."""
     found = {}
@@ -143,6 +180,7 @@ def main() -> int:
     """0 when nothing surprises, 1 when something does, 2 for a wrong word. Without Java or Maven: a reason and 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", choices=[suite.name for suite in SUITES], help="only this suite")
+    parser.add_argument("--workers", type=int, default=2, help="classes that run at the same time (2)")
     parser.add_argument("--page", action="store_true", help="only write the page")
     parser.add_argument("words", nargs="*", metavar="CLASS[#METHOD]")
     asked = parser.parse_args()
@@ -159,24 +197,13 @@ def main() -> int:
         return 0
     suites = [suite for suite in SUITES if asked.suite in {None, suite.name}]
     work = chosen(suites, asked.words, libs)
-    ran = []
-    pool = Pool()
-    try:
-        with serving(pool) as port:
-            for number, (name, method) in enumerate(work, start=1):
-                began = time.monotonic()
-                each = run_class(name, method, f"{stand_ins}:{libs}/*", port)
-                pool.take_back_all()
-                ran.append(each)
-                counts = ", ".join(f"{each.counts[kind]} {kind}" for kind in Kind if each.counts[kind])
-                print(f"[{number}/{len(work)}] {each.name}: {counts} in {time.monotonic() - began:.0f} s", flush=True)
-                for test, reason in each.failures().items():
-                    print(f"    {test}: {known.why(test) or reason}", flush=True)
-    finally:
-        pool.close()
+    progress = Progress(work, f"{stand_ins}:{libs}/*", known)
+    with ThreadPoolExecutor(asked.workers) as workers:
+        for ended in [workers.submit(progress.work) for _ in range(asked.workers)]:
+            ended.result()
     if not asked.words and asked.suite is None:
         write_page(libs, known)
-    surprises = known.surprises(ran)
+    surprises = known.surprises(progress.ran)
     print(*(["", "Not as known_failures.toml says:"] if surprises else []), *surprises, sep="\n")
     return 1 if surprises else 0
 
