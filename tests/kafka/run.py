@@ -156,6 +156,10 @@ class Progress:
         finally:
             pool.close()
 
+    def stop(self) -> None:
+        """Begin no more classes."""
+        self._left.clear()
+
     def _say(self, number: int, each: ClassResults, took_seconds: float) -> None:
         counts = ", ".join(f"{each.counts[kind]} {kind}" for kind in Kind if each.counts[kind])
         with self._lock:
@@ -199,8 +203,11 @@ def main() -> int:
     work = chosen(suites, asked.words, libs)
     progress = Progress(work, f"{stand_ins}:{libs}/*", known)
     with ThreadPoolExecutor(asked.workers) as workers:
-        for ended in [workers.submit(progress.work) for _ in range(asked.workers)]:
-            ended.result()
+        try:
+            for ended in [workers.submit(progress.work) for _ in range(asked.workers)]:
+                ended.result()
+        finally:
+            progress.stop()
     if not asked.words and asked.suite is None:
         write_page(libs, known)
     surprises = known.surprises(progress.ran)
