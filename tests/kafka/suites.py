@@ -39,6 +39,7 @@ class Suite(NamedTuple):
 _SHARE = "share groups (KIP-932), which YAK does not have"
 _SECURITY = "needs authentication or an authorizer, which YAK does not have yet"
 _INSIDE = "looks into the broker's process"
+_NO_BROKER = "uses no broker (TopologyTestDriver)"
 SUITES: Final = (
     Suite(
         "clients",
@@ -61,7 +62,19 @@ SUITES: Final = (
         "streams",
         "kafka-streams-integration-tests",
         "org/apache/kafka/streams/integration/",
-        {"AbstractJoinIntegrationTest": "the base of other tests"},
+        {
+            "AbstractJoinIntegrationTest": "the base of other tests",
+            "KTableEfficientRangeQueryTest": _NO_BROKER,
+            "KTableKTableForeignKeyJoinIntegrationTest": _NO_BROKER,
+            "KTableKTableForeignKeyJoinMaterializationIntegrationTest": _NO_BROKER,
+            "PapiDslIntegrationTest": _NO_BROKER,
+            "ProcessingExceptionHandlerIntegrationTest": _NO_BROKER,
+            "RelaxedNullKeyRequirementJoinTest": _NO_BROKER,
+            "StreamStreamJoinIntegrationTest": _NO_BROKER,
+            "StreamTableJoinIntegrationTest": _NO_BROKER,
+            "StreamTableJoinWithGraceIntegrationTest": _NO_BROKER,
+            "TableTableJoinIntegrationTest": _NO_BROKER,
+        },
     ),
     Suite("connect", "connect-runtime", "org/apache/kafka/connect/integration/", {}),
     Suite(

@@ -8,9 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.append(str(ROOT / "benchmarks"))
+sys.path += [str(ROOT / "benchmarks"), str(ROOT / "tests/kafka")]
 
-from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
+from suites import VERSION, pom  # noqa: E402
+from versus.kafka_jars import (  # noqa: E402
+    KAFKA_VERSION,
+    TOOL_JVM_FLAGS,
+    Missing,
+    fetched_jars,
+    java_version,
+    kafka_jars,
+)
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +48,14 @@ def wait_until() -> Callable[..., None]:
             time.sleep(0.2)
 
     return wait
+
+
+@pytest.fixture(scope="session")
+def streams_java(libs: Path) -> list[str]:
+    """The command line up to the class, with the test classes of Kafka Streams."""
+    del libs
+    try:
+        jars = fetched_jars(ROOT / "build/kafka-tests" / VERSION, pom(), f"the tests of Kafka {VERSION}")
+    except Missing as missing:
+        pytest.skip(str(missing))
+    return ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]

@@ -7,7 +7,7 @@ import org.junit.jupiter.api.extension.ExtensionContext;
 
 /** Skips the invocations whose parameters ask for streams groups (KIP-1071): they wait for minutes for a group that YAK refuses. */
 public final class StreamsGroups implements ExecutionCondition {
-    private static final Pattern ASKS = Pattern.compile("^STREAMS protocol|^\\[\\d+\\].*\\bstreams(\\b|\\w*=true)", Pattern.CASE_INSENSITIVE);
+    private static final Pattern ASKS = Pattern.compile("^STREAMS protocol|^\\[\\d+\\].*\\b(streams(\\b|\\w*=true)|useNewProtocol=true)", Pattern.CASE_INSENSITIVE);
 
     @Override
     public ConditionEvaluationResult evaluateExecutionCondition(ExtensionContext context) {
