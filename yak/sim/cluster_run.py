@@ -20,6 +20,7 @@ from yak.sim.checks.group_offsets_stay import GroupOffsetsStay
 from yak.sim.checks.leader_in_isr import LeaderInIsr
 from yak.sim.checks.loads_refuse_damage import LoadsRefuseDamage
 from yak.sim.checks.log_start_sound import LogStartSound
+from yak.sim.checks.markers_follow_decisions import MarkersFollowDecisions
 from yak.sim.checks.metadata_linear import MetadataLinear
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
 from yak.sim.checks.outage_fences_nobody import OutageFencesNobody
@@ -40,6 +41,7 @@ from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
 from yak.sim.keyed import COMPACT
 from yak.sim.producer import SimProducer
+from yak.sim.read_process_write import GROUP, OUTPUT, CommittedReads, ProcessingGroup
 from yak.sim.recording import Reading, Recorder, must_hold
 from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.routing import Channel, View
@@ -56,6 +58,9 @@ ADMIN, SLOPPY, DELETER, IMPOSTOR = "admin", "sloppy", "deleter", "impostor"
 """Clients that `Spec.without` may leave out of a run; it may also leave out topics and the clocks' skew."""
 TRANSACTIONS_PERCENT = 40
 """The share of the seeds that have transactional producers."""
+PROCESSING_PERCENT = 60
+"""The share of these that have a group that processes what they write."""
+_TRANSACTIONAL = (TRANSACTIONS, OUTPUT)
 COUNTS = (8, 30, 60)
 """Numbers of values that a producer sends."""
 PAUSES_US = (20_000, 300_000, 800_000)
@@ -86,8 +91,9 @@ class ClusterRun:
         self._transactions_rng = SeededRandom(f"transactions {seed}:{brokers}")
         """A random source of its own, so that the seed's other draws stay the same."""
         if brokers > 1 and self._transactions_rng.chance(TRANSACTIONS_PERCENT):
-            plan = TopicPlan(TRANSACTIONS, PARTITIONS, min(3, brokers), 2, plans[CHURN].is_flushed)
-            plans[TRANSACTIONS] = plan
+            names = (TRANSACTIONS, OUTPUT) if self._transactions_rng.chance(PROCESSING_PERCENT) else (TRANSACTIONS,)
+            for name in names:
+                plans[name] = TopicPlan(name, PARTITIONS, min(3, brokers), 2, plans[CHURN].is_flushed)
         self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
         settings = draw_settings(self._rng) | cleaning
         cluster_settings = ClusterSettings(
@@ -124,7 +130,7 @@ class ClusterRun:
         self.books = ClusterBooks(history, self.view.topic_ids.get, self.recorder)
         self.faults = ClusterFaults(self.cluster, rng.fork("faults"), self._plan_of, spec)
         self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
-        topics = [name for name in plans if name not in (CHURN, TRANSACTIONS)]
+        topics = [name for name in plans if name not in (CHURN, *_TRANSACTIONAL)]
         self.groups = Groups(self.view, rng.fork("groups"), self.books, topics, spec.leaves_out)
         self.coordinators = GroupOffsetsStay(self.cluster, self.groups.books)
         self.loads = LoadsRefuseDamage(history)
@@ -134,6 +140,7 @@ class ClusterRun:
         self.metadata = MetadataLinear(self.cluster.store)
         self.compaction = CompactionKeepsLast(history)
         self.log_starts = LogStartSound(history, self.cluster.store, lambda topic: topic == SHORT)
+        self.markers = MarkersFollowDecisions(history)
         history.watchers += [
             _TellsFaults(self.faults),
             self.metadata,
@@ -150,12 +157,15 @@ class ClusterRun:
             self.coordinators,
             self.commits,
             self.log_starts,
+            self.markers,
             OutageFencesNobody(self.cluster, cluster_settings.patience_ms),
             self.counts,
         ]
         self.producers: list[SimProducer] = []
         self.transactional: list[SimTransactionalProducer] = []
-        self.committed_readers: list[SimConsumer] = []
+        self.committed_readers: dict[tuple[str, int], SimConsumer] = {}
+        self.committed_reads = CommittedReads(self.books)
+        self.processing: ProcessingGroup | None = None
         self.probes: list[tuple[str, int, SimProducer]] = []
         self.sloppy: list[SloppyWriter | RecordsDeleter] = []
         """Clients that run until all faults are healed."""
@@ -183,6 +193,8 @@ class ClusterRun:
         check_nothing_acked_is_lost(self.books)
         check_replicas_equal(self.cluster.history)
         self._judge()
+        if self.processing is not None and self.processing.is_judged:
+            self.books.count("inputs processed once", self.committed_reads.check_processed_once())
         self.metadata.compare_content(self.cluster.nodes)
         return self.report()
 
@@ -202,6 +214,7 @@ class ClusterRun:
                 **self.faults.counts,
                 **self.counts.read(),
                 **self.compaction.counts,
+                "markers checked": self.markers.markers_count,
                 "coordinators loaded": self.coordinators.loads_count,
                 "loads of damaged logs": self.loads.damaged_count,
                 "commits appended": self.commits.appended_count,
@@ -230,7 +243,7 @@ class ClusterRun:
 
     def _start_clients(self) -> None:
         for plan in self.plans.values():
-            if plan.name in (CHURN, TRANSACTIONS):
+            if plan.name in (CHURN, *_TRANSACTIONAL):
                 continue
             for partition in range(plan.partitions):
                 for _ in range(self._rng.choice((1, 1, 2))):
@@ -264,20 +277,23 @@ class ClusterRun:
                 )
                 self.transactional.append(producer)
                 self.world.after(rng.between(0, 50_000), producer.start)
-        for partition in range(PARTITIONS):
-            process, place = f"committed reader of {partition}", (TRANSACTIONS, partition)
+        if OUTPUT in self.plans and not self.spec.leaves_out(GROUP):
+            forked = rng.fork("processing")
+            self.processing = ProcessingGroup(self.view, forked, self.books, self.groups.books)
+            self.groups.groups.append(self.processing)
+        for place in [(name, number) for name in _TRANSACTIONAL if name in self.plans for number in range(PARTITIONS)]:
+            process = f"committed reader of {place[0]}-{place[1]}"
             self.recorder.reads_all(process, place, read_committed=True)
             reader = SimConsumer(
                 Channel(self.view, rng.fork(process), place),
-                Reading(_HighWatermark(self.books), self.recorder, process, place),
-                TRANSACTIONS,
-                partition,
+                Reading(self.committed_reads, self.recorder, process, place),
+                *place,
                 wait_ms=1_500,
                 pause_us=rng.choice((2_000, 300_000)),
                 retry_us=RETRY_US,
                 read_committed=True,
             )
-            self.committed_readers.append(reader)
+            self.committed_readers[place] = reader
             self.world.after(rng.between(0, 50_000), reader.start)
 
     def _consume(self, topic: str, partition: int) -> None:
@@ -341,7 +357,7 @@ class ClusterRun:
         for topic_id, partition in list(state.partitions):
             name = state.topics[topic_id]["name"]
             if (
-                name not in (CHURN, OFFSETS_TOPIC, TRANSACTIONS, TRANSACTION_TOPIC)
+                name not in (CHURN, OFFSETS_TOPIC, TRANSACTION_TOPIC, *_TRANSACTIONAL)
                 and self._key(topic_id, partition) not in self.cluster.history.forfeited
             ):
                 producer = self._producer(name, partition, 1)
@@ -364,23 +380,23 @@ class ClusterRun:
 
     def _is_judged(self, place: tuple[str, int]) -> bool:
         """A transaction's outcome means nothing once its coordinator's log lost more than is guaranteed."""
-        is_sound = place[0] != TRANSACTIONS or self.books.promises(TRANSACTION_TOPIC, 0)
+        is_sound = place[0] not in _TRANSACTIONAL or self.books.promises(TRANSACTION_TOPIC, 0)
         return is_sound and self.books.promises(*place)
 
     def _open_transaction(self) -> str | None:
         """A partition whose transactions are not all over, or not all read."""
-        for partition, reader in enumerate(self.committed_readers):
-            if not self._is_judged((TRANSACTIONS, partition)):
+        for (topic, partition), reader in self.committed_readers.items():
+            if not self._is_judged((topic, partition)):
                 continue
-            topic_id = self.view.topic_ids.get(TRANSACTIONS)
-            for key, copies in self.cluster.history.copies.items():
-                for copy in copies.values():
-                    led = copy.partition if copy.is_leader else None
-                    if key.topic_id != topic_id or key.partition != partition or led is None:
-                        continue
-                    stable, end = led.last_stable_offset, led.high_watermark
-                    if stable != end or reader.position < end:
-                        return f"{TRANSACTIONS}-{partition}: {stable=}, {end=}, read to {reader.position}"
+            topic_id = self.view.topic_ids.get(topic)
+            copies = self.cluster.history.copies.get(Key(topic_id, partition), {})  # type: ignore[arg-type]
+            led = [copy.partition for copy in copies.values() if copy.is_leader and copy.partition is not None]
+            if not led:
+                return f"{topic}-{partition} has no leader"
+            for each in led:
+                stable, end = each.last_stable_offset, each.high_watermark
+                if stable != end or reader.position < end:
+                    return f"{topic}-{partition}: {stable=}, {end=}, read to {reader.position}"
         return None
 
     def _key(self, topic_id: str, partition: int) -> Key | None:
@@ -427,29 +443,6 @@ class ClusterRun:
                 return f"{state.topics[topic_id]['name']}-{partition} is not in sync: {row}"
         trouble = self._open_transaction() or self.groups.trouble()
         return None if trouble is None else f"(L3) {trouble}"
-
-
-class _HighWatermark:
-    """Checks what a `read_committed` reader gets; the recorded history has the rest."""
-
-    def __init__(self, books: ClusterBooks) -> None:
-        self._books = books
-
-    def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
-        """Nothing is deleted from this topic."""
-
-    def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:  # noqa: ARG002
-        """Only committed records may be served (I9)."""
-        if offset >= high_watermark and self._books.promises(topic, partition):
-            raise Violation(f"I9: {topic}-{partition}@{offset} was read at or above {high_watermark}")
-
-    def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:  # noqa: ARG002
-        """Go on at the start."""
-        return log_start_offset
-
-    def damaged(self, topic: str, partition: int, offset: int) -> None:
-        """The batch is rejected."""
-        self._books.damaged(topic, partition, offset)
 
 
 class _TellsFaults(Watcher):

@@ -119,6 +119,16 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "commits by the dead",
         "commits of the generation before",
     ),
+    "transactions": (
+        "transactions committed",
+        "transactions aborted",
+        "transactions fenced",
+        "transactions unknown",
+        "transactions timed out",
+        "markers checked",
+        "inputs processed once",
+        "members rewound",
+    ),
     "writers": ("sent with acks=0", "sent with acks=1", "sent with acks=-1", "refused for good"),
     "log starts": (
         "log starts moved",

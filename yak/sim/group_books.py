@@ -170,6 +170,7 @@ class GroupBooks:
         for place, start in starts.items():
             if self._books.promises(*place):
                 self._is_enough(group, place, start, asked_at, who)
+                self._was_committed(group, place, start, who)
 
     def _is_enough(self, group: str, place: Place, start: Offset, asked_at: float, who: str) -> None:
         held = self.of(group)
@@ -181,6 +182,11 @@ class GroupBooks:
             if other is not last and other.outcome is not Outcome.FAIL and may_follow and other.offsets[place] == start:
                 return
         raise Violation(f"I13: {group} had committed {last.offsets[place]} of {place}, and {who} was told {start}")
+
+    def _was_committed(self, group: str, place: Place, start: Offset, who: str) -> None:
+        commits = self.of(group).commits.get(place, ())
+        if start >= 0 and not any(_may_hold(each) and each.offsets[place] == start for each in commits):
+            raise Violation(f"I13: {who} was told {start} of {place}, which {group} did not commit")
 
     def must_hold(self, group: str, place: Place) -> list[Offset]:
         """The offsets that a coordinator may have for a partition: the last acknowledged commit first, then later ones."""
@@ -195,3 +201,8 @@ class GroupBooks:
             and other.outcome is not Outcome.FAIL
             and (not other.is_over or other.outcome is Outcome.INFO or other.ended >= last.invoked)
         ]
+
+
+def _may_hold(commit: Committing) -> bool:
+    """Whether the commit may count by now: it was not refused, and the end of its transaction was asked for."""
+    return commit.outcome is not Outcome.FAIL and (commit.ending is None or commit.ending.may_be_committed)

@@ -28,11 +28,12 @@ class CoordinatorLink:
         """The broker that it is connected to; -1 if none."""
         return -1 if self._connection is None else self._connection.node_id
 
-    def send(self, api_key: int, body: Any, done: Done) -> None:
+    def send(self, api_key: int, body: Any, done: Done, version: int | None = None) -> None:
         """Send one request; `done` gets the response body, or None without a coordinator or a response."""
         connection = self._connection
+        spoken = VERSIONS[api_key] if version is None else version
         if connection is not None and connection.is_open:
-            connection.send(api_key, VERSIONS[api_key], body, done)
+            connection.send(api_key, spoken, body, done)
             return
 
         def found(answer: Any | None) -> None:
@@ -41,7 +42,7 @@ class CoordinatorLink:
                 done(None)
                 return
             self._connection = Connection(self._cluster, answer.node_id)
-            self._connection.send(api_key, VERSIONS[api_key], body, done)
+            self._connection.send(api_key, spoken, body, done)
 
         if self._finder is not None:
             self._finder.close()

@@ -19,6 +19,7 @@ from yak.sim.group_wire import (
     OFFSET_FETCH,
     Place,
     commit_request,
+    fetch_error,
     fetch_request,
     request,
 )
@@ -73,6 +74,7 @@ class GroupMember:
     """One process. `number` is unique in the group; each incarnation has its own name in the history."""
 
     is_classic = True
+    read_committed = False
 
     def __init__(self, group: SimGroup, number: int, rng: SeededRandom, instance: str | None) -> None:
         self.is_running = False
@@ -218,7 +220,7 @@ class GroupMember:
         asked_at = self._group.recorder.now
 
         def answered(answer: Any | None) -> None:
-            code = None if answer is None else ErrorCode(answer.error_code)
+            code = None if answer is None else fetch_error(answer)
             if answer is None or code != NONE:
                 self._link.heard(code or NONE)
                 self._in_this_round(RETRY_US, lambda: self._read_from_commits(places, then))
@@ -238,15 +240,25 @@ class GroupMember:
 
     def _read(self, place: Place, start: int) -> None:
         group = self._group
-        reading = Reading(group.readings, group.recorder, self.process, place)
+        reading = self._reading(place)
         channel = Channel(group.view, self._rng.fork(f"channel {place}"), place)
         consumer = SimConsumer(
-            channel, reading, *place, wait_ms=1_500, pause_us=group.fetch_pause_us, retry_us=RETRY_US, bytes_min=2_048
+            channel,
+            reading,
+            *place,
+            wait_ms=1_500,
+            pause_us=group.fetch_pause_us,
+            retry_us=RETRY_US,
+            bytes_min=2_048,
+            read_committed=self.read_committed,
         )
         consumer.position = max(0, start)
         own = self._own[place] = _Own(channel, consumer, reading)
         own.committed = start
         consumer.start()
+
+    def _reading(self, place: Place) -> Reading:
+        return Reading(self._group.readings, self._group.recorder, self.process, place)
 
     def hurry(self) -> None:
         """Read on with the group's present pause, which is shorter."""

@@ -7,11 +7,14 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kio.schema.errors import ErrorCode
+
 from yak.ids import Offset
 from yak.sim.request_fields import build
 from yak.sim.wire import request_class
 
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
+ADD_OFFSETS, TXN_OFFSET_COMMIT = 25, 28
 GROUP_HEARTBEAT = 68
 VERSIONS = {
     OFFSET_COMMIT: 9,
@@ -86,7 +89,41 @@ def commit_request(
     metadata: str = "",
 ) -> Any:
     """OffsetCommit; each offset has the same metadata."""
-    topics = [
+    return request(
+        OFFSET_COMMIT,
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=instance,
+        topics=_commit_topics(offsets, metadata),
+    )
+
+
+def txn_commit_request(
+    version: int,
+    transactional_id: str,
+    producer: tuple[int, int],
+    group: str,
+    member: tuple[str, int, str | None],
+    offsets: Mapping[Place, Offset],
+    metadata: str,
+) -> Any:
+    """TxnOffsetCommit; `member` is its id, its generation or epoch, and its instance id."""
+    fields = {
+        "transactional_id": transactional_id,
+        "producer_id": producer[0],
+        "producer_epoch": producer[1],
+        "group_id": group,
+        "member_id": member[0],
+        "generation_id": member[1],
+        "group_instance_id": member[2],
+        "topics": _commit_topics(offsets, metadata),
+    }
+    return build(request_class(TXN_OFFSET_COMMIT, version), fields)
+
+
+def _commit_topics(offsets: Mapping[Place, Offset], metadata: str) -> list[dict[str, Any]]:
+    return [
         {
             "name": topic,
             "partitions": [
@@ -101,17 +138,15 @@ def commit_request(
         }
         for topic, partitions in by_topic(list(offsets)).items()
     ]
-    return request(
-        OFFSET_COMMIT,
-        group_id=group,
-        generation_id_or_member_epoch=generation,
-        member_id=member_id,
-        group_instance_id=instance,
-        topics=topics,
-    )
 
 
 def fetch_request(group: str, places: Sequence[Place]) -> Any:
     """OffsetFetch."""
     topics = [{"name": topic, "partition_indexes": each} for topic, each in by_topic(places).items()]
     return request(OFFSET_FETCH, group_id=group, topics=topics, require_stable=True)
+
+
+def fetch_error(answer: Any) -> ErrorCode:
+    """The error of an OffsetFetch: its own, or the first one of a partition, whose offset may be pending."""
+    codes = (answer.error_code, *(each.error_code for topic in answer.topics for each in topic.partitions))
+    return ErrorCode(next((code for code in codes if code), ErrorCode.none))

@@ -12,12 +12,13 @@ from yak.sim.group_classic import ClassicMember
 from yak.sim.group_kip848 import ConsumerMember
 from yak.sim.group_link import CoordinatorLink
 from yak.sim.group_member import GroupMember
-from yak.sim.group_wire import OFFSET_FETCH, Place, fetch_request
+from yak.sim.group_wire import OFFSET_FETCH, Place, fetch_error, fetch_request
 
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Callable
 
+    from yak.sim.clients import ReadBooks
     from yak.sim.cluster_books import ClusterBooks
     from yak.sim.recording import Recorder
     from yak.sim.routing import View
@@ -69,14 +70,14 @@ class SimGroup:
         books: GroupBooks,
         topics: tuple[str, ...],
         *,
-        is_classic: bool,
+        kind: type[GroupMember],
     ) -> None:
         self.group_id = group_id
         self.view = view
         self.books = books
         self.topics = topics
         self.recorder: Recorder = cluster_books.recorder
-        self.readings = _Readings(cluster_books)
+        self.readings: ReadBooks = _Readings(cluster_books)
         self.session_ms = rng.choice(SESSIONS_MS)
         self.rebalance_ms = rng.choice((1_500, 3_000))
         # a member that learns of a rebalance after its time-out never gets in
@@ -84,7 +85,7 @@ class SimGroup:
         self.commit_us = rng.choice(COMMIT_US)
         self.dealt: dict[int, list[Place]] = {}
         """Assignments that classic leaders computed, by generation; some were never written."""
-        self._cluster_books = cluster_books
+        self.cluster_books = cluster_books
         self._rng = rng
         self._tokens = 0
         self.fetch_pause_us = PAUSE_US
@@ -92,7 +93,6 @@ class SimGroup:
         self._is_stopped = False
         self._found: dict[Place, Offset] | None = None
         is_static = rng.chance(30)
-        kind = ClassicMember if is_classic else ConsumerMember
         self.members: list[GroupMember] = [
             kind(self, number, rng.fork(f"member {number}"), f"{group_id}-i{number}" if is_static else None)
             for number in range(rng.between(1, 3))
@@ -100,7 +100,7 @@ class SimGroup:
 
     def count(self, what: str) -> None:
         """Add to a counter of the run's report."""
-        self._cluster_books.count(what)
+        self.cluster_books.count(what)
 
     def next_token(self) -> int:
         """A new number for an assignment."""
@@ -178,7 +178,7 @@ class SimGroup:
         def answered(answer: Any | None) -> None:
             is_deposed = not self.books.leads(self.group_id, link.node_id)
             link.close()
-            if answer is not None and answer.error_code == ErrorCode.none and not is_deposed:
+            if answer is not None and fetch_error(answer) == ErrorCode.none and not is_deposed:
                 self._found = {
                     (topic.name, each.partition_index): each.committed_offset
                     for topic in answer.topics
@@ -209,7 +209,8 @@ class Groups:
             is_classic = rng.chance(60)
             group_id = f"g{number}{'c' if is_classic else 'n'}"
             there = tuple(name for name in some if not leaves_out(name))
-            group = SimGroup(group_id, view, rng.fork(group_id), books, self.books, there, is_classic=is_classic)
+            kind = ClassicMember if is_classic else ConsumerMember
+            group = SimGroup(group_id, view, rng.fork(group_id), books, self.books, there, kind=kind)
             if there and not leaves_out(group_id):
                 self.groups.append(group)
 

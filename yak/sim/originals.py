@@ -11,12 +11,16 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from yak.errors import ProtocolViolation
-from yak.ids import Offset
+from yak.ids import Offset, ProducerId
 from yak.protocol.record_batch import BatchHeader, compute_crc
 from yak.protocol.record_walk import WalkedRecord, walk_records
 
 if TYPE_CHECKING:
     from yak.sim.history import Chain, Key
+
+
+_TYPE_AT, _ABORT = 2, b"\0\0"
+"""A marker's key: its version, and its type."""
 
 
 class Left(NamedTuple):
@@ -29,10 +33,10 @@ class Left(NamedTuple):
 class Original:
     """One batch as it was written, and every legitimate rest of it that was seen, by checksum."""
 
-    __slots__ = ("_header", "crc", "lefts", "records")
+    __slots__ = ("crc", "header", "lefts", "records")
 
     def __init__(self, header: BatchHeader, records: tuple[WalkedRecord, ...]) -> None:
-        self._header = header
+        self.header = header
         self.crc = header.crc
         self.records = records
         self.lefts = {header.crc: Left(tuple(record.offset for record in records), header.delete_horizon_ms)}
@@ -42,7 +46,7 @@ class Original:
         if header.crc in self.lefts:
             return True
         records = records_of(batch)
-        if records is None or _place(header) != _place(self._header):
+        if records is None or _place(header) != _place(self.header):
             return False
         known = {record.offset: record for record in self.records}
         if len(records) != header.records_count or any(known.get(record.offset) != record for record in records):
@@ -74,12 +78,47 @@ def _place(header: BatchHeader) -> tuple[int, ...]:
     )
 
 
+class Decided:
+    """What the markers of a committed chain decided, by offset. `read_on` reads what was committed since."""
+
+    def __init__(self) -> None:
+        self.aborted: set[Offset] = set()
+        """Records of aborted transactions."""
+        self.open: set[Offset] = set()
+        """Records of transactions without a marker."""
+        self.markers: dict[Offset, frozenset[Offset]] = {}
+        """The records of the transaction that each marker ends."""
+        self._by_producer: dict[ProducerId, set[Offset]] = {}
+        self._read = 0
+
+    def read_on(self, originals: Originals, chain: Chain) -> None:
+        """Follow the chain from the batch on that was not read yet."""
+        for base_offset, epoch in chain.batches[self._read :]:
+            self._read += 1
+            original = originals.of(base_offset, epoch)
+            if original is None or not original.header.is_transactional:
+                continue
+            producer_id = original.header.producer_id
+            offsets = {record.offset for record in original.records}
+            if not original.header.is_control:
+                self._by_producer.setdefault(producer_id, set()).update(offsets)
+                self.open |= offsets
+                continue
+            ended = frozenset(self._by_producer.pop(producer_id, ()))
+            self.open -= ended
+            for record in original.records:
+                self.markers[record.offset] = ended
+                if record.key is not None and record.key[_TYPE_AT:] == _ABORT:
+                    self.aborted |= ended
+
+
 class Originals:
     """The batches of one partition, by leader epoch and base offset. `committed` has its committed chain."""
 
     def __init__(self, committed: Mapping[Key, Chain], key: Key) -> None:
         self._committed = committed
         self._key = key
+        self._decided = Decided()
         self._written: dict[tuple[int, Offset], Original] = {}
         self.taken: dict[Offset, int] = {}
         """Committed offsets that compaction removed from any replica, and when first, in simulated microseconds."""
@@ -111,6 +150,21 @@ class Originals:
     def committed(self) -> Chain | None:
         """The committed chain; None if nothing is committed."""
         return self._committed.get(self._key)
+
+    @property
+    def decided(self) -> Decided:
+        """What the committed markers decided."""
+        if self.committed is not None:
+            self._decided.read_on(self, self.committed)
+        return self._decided
+
+    def values_in(self, chain: Chain, begin: Offset = 0) -> Iterator[WalkedRecord]:
+        """The records of a chain, but no markers, and only what is committed of transactions."""
+        decided = self.decided
+        for record in self.records_in(chain, begin):
+            offset = record.offset
+            if offset not in decided.markers and offset not in decided.aborted and offset not in decided.open:
+                yield record
 
     def records_in(self, chain: Chain, begin: Offset = 0) -> Iterator[WalkedRecord]:
         """The records of a chain's batches from `begin` on, as they were written."""

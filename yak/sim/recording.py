@@ -88,7 +88,18 @@ class CommitMark(NamedTuple):
 class Committing:
     """A commit in flight; `INFO` until its response decides."""
 
-    __slots__ = ("ended", "group", "invoked", "is_over", "is_stale", "number", "offsets", "outcome", "process")
+    __slots__ = (
+        "ended",
+        "ending",
+        "group",
+        "invoked",
+        "is_over",
+        "is_stale",
+        "number",
+        "offsets",
+        "outcome",
+        "process",
+    )
 
     def __init__(self, process: str, group: str, offsets: Mapping[Place, Offset], now: float, number: int) -> None:
         self.number = number
@@ -99,6 +110,8 @@ class Committing:
         self.invoked = self.ended = now
         self.outcome = Outcome.INFO
         self.is_over = False
+        self.ending: Ending | None = None
+        """The transaction that it is part of."""
         self.is_stale = False
         """Whether the group had left the commit's generation when it was sent."""
 
@@ -115,6 +128,11 @@ class Ending:
         self.ended: float | None = None
         self.outcome = Outcome.FAIL
         """A transaction whose commit nobody asked for is aborted."""
+
+    @property
+    def may_be_committed(self) -> bool:
+        """Whether its commit was asked for, and may have been heard."""
+        return self.invoked is not None and self.outcome is not Outcome.FAIL
 
 
 class Recorder:
@@ -184,9 +202,13 @@ class Recorder:
     def reads_all(self, process: str, place: Place, *, read_committed: bool = False) -> None:
         """This process reads a partition from offset 0 on, and reaches its end before the run is over."""
         if read_committed:
-            self._read_committed.add(process)
+            self.reads_committed(process)
         self._readers[process] = place
         self.assigned(process, {place: 0})
+
+    def reads_committed(self, process: str) -> None:
+        """This process reads only what is committed."""
+        self._read_committed.add(process)
 
     def polls(self, process: str, place: Place) -> _Read:
         """A fetch response begins."""

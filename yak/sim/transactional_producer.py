@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.protocol.record_writer import build_batch
 from yak.sim.cluster_books import ClusterBooks
+from yak.sim.history_checker.history import Outcome
 from yak.sim.recording import Ending
 from yak.sim.request_fields import build
 from yak.sim.routing import Channel, Connection, View
@@ -24,7 +25,7 @@ PARTITIONS = 2
 PRODUCE, FIND_COORDINATOR, INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 0, 10, 22, 24, 26
 RETRY_US = 120_000
 _TRANSACTIONAL = 16
-_FATAL = frozenset(
+FATAL = frozenset(
     {
         ErrorCode.invalid_producer_epoch,
         ErrorCode.producer_fenced,
@@ -40,6 +41,8 @@ _FATAL = frozenset(
 
 class SimTransactionalProducer:
     """Writes one transaction after the other until it is stopped."""
+
+    topic = TRANSACTIONS
 
     def __init__(
         self,
@@ -58,7 +61,7 @@ class SimTransactionalProducer:
         self._world = view.cluster.world
         self._transactional_id, self._timeout_ms, self._pause_us = transactional_id, timeout_ms, pause_us
         self._is_protocol_2 = is_protocol_2
-        self._channels = [Channel(view, rng.fork(f"{place}"), (TRANSACTIONS, place)) for place in range(PARTITIONS)]
+        self._channels = [Channel(view, rng.fork(f"{place}"), (self.topic, place)) for place in range(PARTITIONS)]
         self._connection: Connection | None = None
         self._producer = (-1, -1)
         self._sequences = [0] * PARTITIONS
@@ -107,7 +110,7 @@ class SimTransactionalProducer:
             "v3_and_below_transactional_id": self._transactional_id,
             "v3_and_below_producer_id": self._producer[0],
             "v3_and_below_producer_epoch": self._producer[1],
-            "v3_and_below_topics": [{"name": TRANSACTIONS, "partitions": list(range(PARTITIONS))}],
+            "v3_and_below_topics": [{"name": self.topic, "partitions": list(range(PARTITIONS))}],
         }
         self._ask(ADD_PARTITIONS, 3, fields, self._on_added)
 
@@ -123,7 +126,7 @@ class SimTransactionalProducer:
         )
         if codes and all(code == ErrorCode.none for code in codes):
             self._write()
-        elif any(code in _FATAL for code in codes):
+        elif any(code in FATAL for code in codes):
             self._give_up()
         else:
             self._find_again()
@@ -131,16 +134,30 @@ class SimTransactionalProducer:
 
     def _write(self) -> None:
         assert self._ending is not None
-        ending = self._ending
-        self._unacked = PARTITIONS
-        for place in range(PARTITIONS):
-            values = []
-            for _ in range(self._rng.between(1, 3)):
-                self._value_number += 1
-                values.append(f"{self._name}:{self._value_number}".encode())
-            self._books.recorder.sent((TRANSACTIONS, place), values, ending.number)
+        ending, written = self._ending, self._values()
+        self._unacked = len(written)
+        if not written:
+            self._written()
+        for place, values in written.items():
+            self._books.recorder.sent((self.topic, place), values, ending.number)
             self._produce(ending, place, values, self._sequences[place])
             self._sequences[place] += len(values)
+
+    def _values(self) -> dict[int, list[bytes]]:
+        """What the next transaction writes, by partition."""
+        values: dict[int, list[bytes]] = {}
+        for place in range(PARTITIONS):
+            values[place] = [self._value() for _ in range(self._rng.between(1, 3))]
+        return values
+
+    def _value(self, content: str = "") -> bytes:
+        """A value of its own, with its producer's name and perhaps a content."""
+        self._value_number += 1
+        return f"{self._name}:{self._value_number}{content}".encode()
+
+    def _written(self) -> None:
+        """Every record was acknowledged."""
+        self._after(self._rng.between(0, self._pause_us), self._end)
 
     def _produce(self, ending: Ending, place: int, values: list[bytes], sequence: int) -> None:
         if ending is not self._ending:
@@ -157,7 +174,7 @@ class SimTransactionalProducer:
             "transactional_id": self._transactional_id,
             "acks": -1,
             "timeout": dt.timedelta(seconds=2),
-            "topic_data": [{"name": TRANSACTIONS, "partition_data": [{"index": place, "records": batch}]}],
+            "topic_data": [{"name": self.topic, "partition_data": [{"index": place, "records": batch}]}],
         }
         version = 12 if self._is_protocol_2 else 9
 
@@ -169,8 +186,8 @@ class SimTransactionalProducer:
                 self._books.recorder.acknowledged(result.base_offset, values)
                 self._unacked -= 1
                 if not self._unacked:
-                    self._after(self._rng.between(0, self._pause_us), self._end)
-            elif result is not None and result.error_code in _FATAL:
+                    self._written()
+            elif result is not None and result.error_code in FATAL:
                 self._give_up()
             else:
                 self._after(RETRY_US, lambda: self._produce(ending, place, values, sequence))
@@ -193,21 +210,26 @@ class SimTransactionalProducer:
             assert self._ending is not None
             self._books.recorder.ended(self._ending)
             self._books.count("transactions committed" if self._is_commit else "transactions aborted")
-            self._ending = None
+            ending, self._ending = self._ending, None
             if self._is_protocol_2 and (answer.producer_id, answer.producer_epoch) != self._producer:
                 self._producer, self._sequences = (answer.producer_id, answer.producer_epoch), [0] * PARTITIONS
+            self._is_over(ending.outcome)
             self._after(self._rng.between(0, self._pause_us), self._begin)
-        elif answer is not None and answer.error_code in _FATAL:
+        elif answer is not None and answer.error_code in FATAL:
             self._give_up()
         else:
             self._heard(answer)
             self._after(RETRY_US, self._end)
+
+    def _is_over(self, outcome: Outcome) -> None:
+        """The transaction has ended, as far as its producer knows."""
 
     def _give_up(self) -> None:
         """The transaction is over: fenced, or timed out."""
         is_unknown = self._ending is not None and self._ending.invoked is not None and self._is_commit
         self._books.count("transactions unknown" if is_unknown else "transactions fenced")
         self._ending = None
+        self._is_over(Outcome.INFO if is_unknown else Outcome.FAIL)
         if not self.is_stopped:
             self._after(self._rng.between(RETRY_US, RETRY_US + self._pause_us), self.start)
 

@@ -58,11 +58,15 @@ class Coordinator:
     def join(self, member_id: str) -> None:
         self.group.members.add(Member(member_id, None, "c", "h", 1_000, 1_000, (("range", b""),)))
 
-    def append(self, member_id: str, generation: int):
-        """Append a commit; the check sees it with the next step."""
+    def append(self, member_id: str, generation: int, *, producer_id: int | None = None):
+        """Append a commit, perhaps in a transaction; the check sees it with the next step."""
         commit = self.books.commits(member_id, "g", generation, {PLACE: 5})
         mark = CommitMark(commit.number, generation, member_id)
-        self.group.offsets.put(*PLACE, Committed(5, -1, mark.text, 0))
+        committed = Committed(5, -1, mark.text, 0)
+        if producer_id is None:
+            self.group.offsets.put(*PLACE, committed)
+        else:
+            self.group.offsets.put_pending(producer_id, *PLACE, committed)
         self.partition.log_end_offset += 1
         return commit
 
@@ -132,3 +136,22 @@ def test_commit_acknowledged_before_the_high_watermark_passed_it_is_a_violation(
     coordinator.step()
     with pytest.raises(Violation, match="its record is at 7 or above"):
         coordinator.acknowledge(commit, 7)
+
+
+def test_an_offset_of_a_transaction_is_judged_when_it_is_appended_and_not_at_its_marker():
+    coordinator = Coordinator()
+    coordinator.append("m", 2, producer_id=7)
+    coordinator.step()
+    coordinator.group.members.generation = 3
+    coordinator.step()
+    coordinator.group.offsets.end_transaction(7, is_commit=True)
+    coordinator.partition.log_end_offset += 1
+    coordinator.step()
+    assert coordinator.check.appended_count == 1
+
+
+def test_an_offset_of_a_transaction_for_an_older_generation_is_a_violation():
+    coordinator = Coordinator()
+    coordinator.append("m", 1, producer_id=7)
+    with pytest.raises(Violation, match="for generation 1 of g"):
+        coordinator.step()

@@ -7,6 +7,7 @@ import pytest
 
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
+from yak.protocol.control_batch import EndTransactionMarker, build_marker
 from yak.protocol.record_batch import iterate_headers, read_header
 from yak.protocol.record_writer import build_batch
 from yak.sim.books import Violation
@@ -58,14 +59,30 @@ class Bench:
 
     def write(self, *records):
         """One batch, which the copy's broker takes as the leader, and commits."""
-        batch = bytearray(build_batch(records, self.now_ms))
+        self.append(build_batch(records, self.now_ms), len(records))
+
+    def write_in_transaction(self, *records):
+        """One batch of producer 7's transaction."""
+        self.append(build_batch(records, self.now_ms, attributes=16, producer_id=7, producer_epoch=0), len(records))
+
+    def end(self, *, is_commit):
+        """The marker of producer 7's transaction."""
+        self.append(build_marker(7, 0, EndTransactionMarker(is_commit, 0), self.now_ms), 1)
+
+    def append(self, data, count):
+        batch = bytearray(data)
         batch[:8] = self.log.log_end_offset.to_bytes(8, "big")
         batch[12:16] = EPOCH.to_bytes(4, "big")
         self.batches.append(bytes(batch))
-        self.log.log_end_offset += len(records)
+        self.log.log_end_offset += count
         self.check.appended(self.copy, self.copy.read_on())
         committed = self.history.committed.setdefault(self.key, Chain())
         committed.take(self.copy.chain, self.copy.end)
+
+    def remove(self, *places):
+        """Remove whole batches, right or wrong."""
+        self.batches = [batch for place, batch in enumerate(self.batches) if place not in places]
+        self.check.swapped(self.copy)
 
     def compact(self, newest, *, retention_ms=0):
         """Rewrite all, by what is said to be newest."""
@@ -232,3 +249,49 @@ def test_a_forfeited_partition_is_left_alone():
     bench.history.forfeit(bench.key, "lost")
     bench.compact({A: 1})
     assert not bench.originals.taken
+
+
+def test_records_of_an_aborted_transaction_may_go_and_replace_nothing():
+    bench = Bench()
+    bench.write((A, b"1"))
+    bench.write_in_transaction((A, b"2"))
+    bench.end(is_commit=False)
+    bench.remove(1)
+    assert set(bench.originals.taken) == {1}
+    with pytest.raises(Violation, match=r"@0 was compacted away, and nothing|@0, the last record of b'a', is gone"):
+        bench.remove(0)
+
+
+def test_records_of_an_open_transaction_stay():
+    bench = Bench()
+    bench.write_in_transaction((A, b"1"))
+    bench.write((A, b"2"))
+    with pytest.raises(Violation, match="@0 is gone, and its transaction is open"):
+        bench.remove(0)
+
+
+def test_records_of_a_committed_transaction_replace_earlier_ones():
+    bench = Bench()
+    bench.write((A, b"1"))
+    bench.write_in_transaction((A, b"2"))
+    bench.end(is_commit=True)
+    bench.compact({A: 1})
+    assert set(bench.originals.taken) == {0}
+    with pytest.raises(Violation, match="@1, the last record of b'a', is gone"):
+        bench.remove(0)
+
+
+def test_a_marker_stays_while_records_of_its_transaction_do():
+    bench = Bench()
+    bench.write_in_transaction((A, b"1"))
+    bench.end(is_commit=True)
+    with pytest.raises(Violation, match="@1, a marker, is gone, and records of its transaction are not"):
+        bench.remove(1)
+
+
+def test_a_marker_does_not_go_at_once():
+    bench = Bench()
+    bench.write_in_transaction((A, b"1"))
+    bench.end(is_commit=False)
+    with pytest.raises(Violation, match="@1, a tombstone or marker, was removed by the first compaction"):
+        bench.remove(0, 1)

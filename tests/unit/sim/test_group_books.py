@@ -99,3 +99,17 @@ def test_two_owners_of_one_partition_in_a_generation_are_a_violation(books, worl
 def test_an_assignment_is_read_as_it_was_written():
     places = [("a", 0), ("a", 3), ("b", 1)]
     assert read_assignment(assignment(places, b"token")) == (places, b"token")
+
+
+@pytest.mark.parametrize("state", ["before its end", "aborted", "committed"])
+def test_an_offset_of_a_transaction_is_found_only_once_its_commit_was_asked_for(books, state):
+    recorder = books._recorder
+    begun = books.commits("m", "g", 0, {PLACE: 5})
+    begun.ending = recorder.begins("m")
+    if state != "before its end":
+        recorder.ends(begun.ending, is_commit=state == "committed")
+    if state == "committed":
+        books.fetched("g", 0.0, {PLACE: 5}, "n")
+        return
+    with pytest.raises(Violation, match=r"n was told 5 of .*, which g did not commit"):
+        books.fetched("g", 0.0, {PLACE: 5}, "n")

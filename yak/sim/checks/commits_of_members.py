@@ -14,6 +14,8 @@ from yak.sim.history import Key, Watcher
 from yak.sim.recording import CommitMark
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from yak.coordination.group_coordinator import GroupsPartition
     from yak.groups.group import Group
     from yak.groups.offsets import Committed
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 class _Known:
     """One coordinator's partition after its broker's last step: log end offset, and offsets and members of each group.
 
-    `members` has (generation, member id) by group, `offsets` the committed offset by (group, topic, partition).
+    `members` has (generation, member id) by group, `offsets` the committed or pending offset by (group, topic,
+    partition, number of the commit).
     """
 
     __slots__ = ("coordinated", "log_end", "members", "offsets")
@@ -32,7 +35,7 @@ class _Known:
     def __init__(self, coordinated: GroupsPartition) -> None:
         self.coordinated = coordinated
         self.log_end = coordinated.partition.log_end_offset
-        self.offsets: dict[tuple[str, str, int], Committed] = {}
+        self.offsets: dict[tuple[str, str, int, int], Committed] = {}
         self.members: dict[str, frozenset[tuple[int, str]]] = {}
 
 
@@ -66,13 +69,16 @@ class CommitsOfMembers(Watcher):
         key = Key(partition.topic_id, partition.topic_partition.partition)
         for name in self._books.groups():
             group = known.coordinated.shard.groups.get(name)
-            for topic, number, committed in () if group is None else group.offsets:
-                place = (name, topic, number)
+            for topic, number, committed in () if group is None else _offsets(group):
+                mark = CommitMark.read(committed.metadata)
+                if mark is None:
+                    continue
+                # a pending offset stays the same one when its transaction commits it
+                place = (name, topic, number, mark.number)
                 if known.offsets.get(place) is committed:
                     continue
                 known.offsets[place] = committed
-                mark = CommitMark.read(committed.metadata)
-                if is_new or mark is None:
+                if is_new:
                     continue
                 self.appended_count += 1
                 self._books.appended(mark, key, known.log_end)
@@ -85,6 +91,14 @@ class CommitsOfMembers(Watcher):
                         " current generation"
                     )
         known.log_end = partition.log_end_offset
+
+
+def _offsets(group: Group) -> Iterator[tuple[str, int, Committed]]:
+    """The offsets that are committed, and those that are pending in a transaction."""
+    yield from group.offsets
+    for pending in group.offsets.pending.values():
+        for (topic, number), committed in pending.items():
+            yield topic, number, committed
 
 
 def _members(group: Group | None) -> frozenset[tuple[int, str]]:

@@ -5,7 +5,8 @@
 - A record that a compaction removes was replaced by a record that is below the high watermark, flushed, in a closed
   segment, and at least `min.compaction.lag.ms` old.
 - A tombstone goes after its delete horizon, which an earlier compaction set, and at least `delete.retention.ms` after
-  it was written.
+  it was written. So does the marker of a transaction, and only after the last record of its transaction.
+- Records of an aborted transaction may go, those of an open one stay. Neither replaces another record.
 
 Where a log is read, `yak.sim.originals` checks that the rest of a batch is as it was written. A replica that was
 offline while a tombstone was removed may keep older records of its key: as in Kafka, `delete.retention.ms` must exceed
@@ -75,7 +76,8 @@ class CompactionKeepsLast(Watcher):
         if now is None:
             return
         written = self._written(copy)
-        following = _following(written)
+        assert copy.originals is not None
+        following = _following(list(copy.originals.values_in(copy.chain)))
         for record in written:
             if record.offset in now.absent and record.offset not in before.absent:
                 self._may_go(copy, record, following.get(record.offset), before.horizons.get(record.offset))
@@ -96,12 +98,16 @@ class CompactionKeepsLast(Watcher):
         lag_ms = log.config.min_compaction_lag_ms
         if later is not None and later.offset < limit and not (lag_ms and now_ms - later.timestamp < lag_ms):
             return
-        if record.value is not None:
+        assert copy.originals is not None
+        decided = copy.originals.decided
+        if record.offset in decided.aborted:
+            return
+        if record.value is not None and record.offset not in decided.markers:
             raise Violation(f"{where} was compacted away, and nothing below {limit} that is old enough replaced it")
         if horizon_ms is None:
-            raise Violation(f"{where}, a tombstone, was removed by the first compaction that saw it")
+            raise Violation(f"{where}, a tombstone or marker, was removed by the first compaction that saw it")
         if now_ms < horizon_ms:
-            raise Violation(f"{where}, a tombstone, was removed {horizon_ms - now_ms} ms too early")
+            raise Violation(f"{where}, a tombstone or marker, was removed {horizon_ms - now_ms} ms too early")
         self._count("tombstones removed", 1)
 
     def _may_have(self, copy: Copy, record: WalkedRecord, horizon_ms: int) -> None:
@@ -131,7 +137,8 @@ class CompactionKeepsLast(Watcher):
             if committed is None or offset >= committed.end:
                 raise Violation(f"I17: {copy}@{offset} is gone, and was not committed")
             originals.taken.setdefault(offset, now_us)
-        self._last_is_there(copy, written, absent)
+        self._transactions_are_there(copy, absent, present)
+        self._last_is_there(copy, list(originals.values_in(copy.chain)), absent)
         seen = self._seen[copy] = _Seen(absent, horizons)
         return seen
 
@@ -153,9 +160,19 @@ class CompactionKeepsLast(Watcher):
                     raise Violation(f"I17: {copy}@{header.base_offset}: the batch is not what was written there")
                 present.update(left.offsets)
                 if left.horizon_ms is not None:
-                    tombstones = {record.offset for record in original.records if record.value is None}
+                    is_marker = original.header.is_control
+                    tombstones = {each.offset for each in original.records if each.value is None or is_marker}
                     horizons |= {offset: left.horizon_ms for offset in left.offsets if offset in tombstones}
         return present, horizons
+
+    def _transactions_are_there(self, copy: Copy, absent: frozenset[Offset], present: set[Offset]) -> None:
+        assert copy.originals is not None
+        decided = copy.originals.decided
+        for offset in sorted(absent & decided.open):
+            raise Violation(f"I17: {copy}@{offset} is gone, and its transaction is open")
+        for offset in sorted(absent & decided.markers.keys()):
+            if not present.isdisjoint(decided.markers[offset]):
+                raise Violation(f"I17: {copy}@{offset}, a marker, is gone, and records of its transaction are not")
 
     def _last_is_there(self, copy: Copy, written: list[WalkedRecord], absent: frozenset[Offset]) -> None:
         newest = {record.key: record for record in written}
@@ -180,7 +197,7 @@ class CompactionKeepsLast(Watcher):
         committed = originals.committed
         if committed is None or copy.end >= committed.end:
             return False
-        return any(record.key == key for record in originals.records_in(committed, copy.end))
+        return any(record.key == key for record in originals.values_in(committed, copy.end))
 
     def _count(self, what: str, number: int) -> None:
         self.counts[what] = self.counts.get(what, 0) + number

@@ -53,7 +53,10 @@ class GroupOffsetsStay(Watcher):
             for place in self._books.of(group).acked:
                 wanted = self._books.must_hold(group, place)
                 committed = None if known is None else known.offsets.get(*place)
-                if wanted and (committed is None or committed.offset not in wanted):
+                offsets = {} if known is None else known.offsets.pending
+                # its transaction may be decided, and the marker under way
+                pending = {held[place].offset for held in offsets.values() if place in held}
+                if wanted and (committed is None or committed.offset not in wanted) and pending.isdisjoint(wanted):
                     has = "nothing" if committed is None else str(committed.offset)
                     raise Violation(
                         f"I13: {group} had committed {wanted[0]} of {place}; broker {node.node_id}, its coordinator in epoch"

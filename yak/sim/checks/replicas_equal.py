@@ -1,5 +1,7 @@
 """I16: at the end of a run all members of an ISR have the same bytes below the high watermark.
 
+They index the same aborted transactions.
+
 Each replica of a compacted topic compacts on its own. Where two of them have a record at an offset, it is the same.
 Both have the same last record of each key that was not deleted.
 """
@@ -14,6 +16,7 @@ from yak.protocol.record_walk import WalkedRecord
 from yak.sim.books import Violation
 from yak.sim.history import Copy, History
 from yak.sim.originals import records_of
+from yak.storage.reader import aborted_transactions
 
 
 def check_replicas_equal(history: History) -> None:
@@ -32,6 +35,17 @@ def check_replicas_equal(history: History) -> None:
         for copy in members:
             if _bytes(copy, start, leader.high_watermark) != wanted:
                 raise Violation(f"I16: {copy} and {leader} have other bytes below {leader.high_watermark}")
+            aborted, leaders = (_aborted(each, start, leader.high_watermark) for each in (copy, leader))
+            if aborted != leaders:
+                raise Violation(f"I16: {copy} and {leader} index other aborted transactions: {aborted}, {leaders}")
+
+
+def _aborted(copy: Copy, start: int, end: int) -> list[tuple[int, int, int]]:
+    """Producer, first and last offset of each aborted transaction that a replica indexes between two offsets."""
+    assert copy.log is not None
+    found = aborted_transactions(copy.log.segments, start, end)
+    known = {(each.producer_id, each.first_offset, each.last_offset) for each in found}
+    return sorted(each for each in known if start <= each[1] and each[2] < end)
 
 
 def _bytes(copy: Copy, start: int, end: int) -> bytes:
@@ -57,8 +71,9 @@ def _compare_records(copy: Copy, leader: Copy) -> None:
     for offset, record in own.items():
         if leaders.get(offset, record) != record:
             raise Violation(f"I16: {copy} and {leader} have other records at {offset}")
-    last = {record.key: record for record in own.values()}
-    written = {record.key: record for record in originals.records_in(leader.chain) if record.offset < end}
+    decided = originals.decided
+    last = {record.key: record for record in own.values() if record.offset not in decided.aborted | decided.open}
+    written = {record.key: record for record in originals.values_in(leader.chain) if record.offset < end}
     for key, record in written.items():
         if record.value is not None and last.get(key) != record:
             raise Violation(f"I16: {copy} does not end with the record of {key!r} at {record.offset}")

@@ -1,0 +1,160 @@
+"""The group that processes transactions: what its members write, when they give up, and the check of the output."""
+
+from types import SimpleNamespace
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.sim.books import Violation
+from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT
+from yak.sim.history_checker.history import Outcome
+from yak.sim.read_process_write import OUTPUT, CommittedReads, _Job, _Processor, source_of
+from yak.sim.recording import Committing, Recorder
+from yak.sim.seeded_random import SeededRandom
+from yak.sim.transactional_producer import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, PRODUCE, TRANSACTIONS
+
+from .test_transactional_producer import FakeWorld
+
+NONE = ErrorCode.none
+INPUT = (TRANSACTIONS, 0)
+
+
+class Scripted(_Processor):
+    """A processor whose brokers answer from `fails`: an error by request, otherwise success."""
+
+    def __init__(self, *, is_protocol_2=False, fails=None):
+        self.world, self.asked, self.fails, self.settled = FakeWorld(), [], fails or {}, []
+        self.recorder = Recorder(self.world)
+        books = SimpleNamespace(recorder=self.recorder, count=lambda _what: None)
+        group = SimpleNamespace(
+            view=SimpleNamespace(cluster=SimpleNamespace(world=self.world)),
+            cluster_books=books,
+            group_id="g",
+            is_protocol_2=is_protocol_2,
+            may_abort=False,
+            count=books.count,
+            books=SimpleNamespace(commits=self.commits, committed=self.committed),
+        )
+        member = SimpleNamespace(group=group, instance=None, is_classic=True)
+        super().__init__(member, "p", "id", SeededRandom("scripted"))
+        self._channels = [SimpleNamespace(send=self.produced, close=lambda: None)] * 2
+        self._link = SimpleNamespace(send=self.committing, heard=lambda _code: None, close=lambda: None)
+
+    def commits(self, process, group, generation, offsets):
+        return Committing(process, group, offsets, 0.0, 0)
+
+    def committed(self, group, commit, outcome, *, is_classic):
+        self.settled.append(outcome)
+
+    def _ask(self, api_key, version, fields, done):
+        code = self.answer(api_key, fields.get("committed"))
+        if code is not None:
+            partitions = [SimpleNamespace(partition_error_code=code)]
+            topics = [SimpleNamespace(results_by_partition=partitions)]
+            done(
+                SimpleNamespace(error_code=code, producer_id=7, producer_epoch=0, results_by_topic_v3_and_below=topics)
+            )
+
+    def answer(self, api_key, detail=None):
+        self.asked.append((api_key, detail))
+        return self.fails.get(api_key, NONE)
+
+    def produced(self, api_key, version, body, done):
+        result = SimpleNamespace(error_code=self.answer(api_key), base_offset=len(self.asked))
+        done(SimpleNamespace(responses=[SimpleNamespace(partition_responses=[result])]))
+
+    def committing(self, api_key, body, done, version):
+        code = self.answer(api_key, (body.member_id, body.generation_id))
+        offsets = [SimpleNamespace(error_code=code) for topic in body.topics for _ in topic.partitions]
+        done(SimpleNamespace(topics=[SimpleNamespace(partitions=offsets)]))
+
+    def go(self, *, steps=8):
+        """Process two inputs; returns what was asked for and how it ended."""
+        ended = []
+        self.start()
+        assert self.is_free
+        self.process(_Job([(INPUT, 4), (INPUT, 5)], {INPUT: 6}, "m", 2, ended.append))
+        self.world.run(steps)
+        return [key for key, _ in self.asked], ended
+
+
+def test_outputs_and_offsets_are_in_one_transaction():
+    processor = Scripted()
+    keys, ended = processor.go()
+    wanted = [INIT_PRODUCER_ID, ADD_PARTITIONS, PRODUCE, PRODUCE, ADD_OFFSETS, TXN_OFFSET_COMMIT, END_TXN]
+    assert keys == wanted
+    assert (TXN_OFFSET_COMMIT, ("m", 2)) in processor.asked
+    assert ended == processor.settled == [Outcome.OK]
+    assert {source_of(value) for value in processor.recorder._sent} == {f"{TRANSACTIONS}-0@4", f"{TRANSACTIONS}-0@5"}
+    assert processor.is_free
+
+
+def test_protocol_2_adds_the_group_with_its_offsets():
+    keys, ended = Scripted(is_protocol_2=True).go()
+    assert keys[:4] == [INIT_PRODUCER_ID, PRODUCE, PRODUCE, TXN_OFFSET_COMMIT]
+    assert ended == [Outcome.OK]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.illegal_generation, ErrorCode.unknown_member_id])
+def test_a_member_that_left_the_generation_aborts(code):
+    processor = Scripted(fails={TXN_OFFSET_COMMIT: code})
+    _keys, ended = processor.go()
+    assert (END_TXN, False) in processor.asked
+    assert (END_TXN, True) not in processor.asked
+    assert ended == processor.settled == [Outcome.FAIL]
+
+
+def test_offsets_are_sent_again_while_the_coordinator_loads():
+    processor = Scripted(fails={TXN_OFFSET_COMMIT: ErrorCode.coordinator_load_in_progress})
+    keys, ended = processor.go()
+    assert keys.count(TXN_OFFSET_COMMIT) > 2
+    assert not ended
+
+
+@pytest.mark.parametrize(
+    ("where", "outcome"),
+    [(PRODUCE, Outcome.FAIL), (ADD_OFFSETS, Outcome.FAIL), (TXN_OFFSET_COMMIT, Outcome.FAIL), (END_TXN, Outcome.INFO)],
+)
+def test_a_fenced_processor_knows_the_outcome_unless_it_asked_for_the_commit(where, outcome):
+    _keys, ended = Scripted(fails={where: ErrorCode.producer_fenced}).go(steps=4)
+    assert ended[0] is outcome
+
+
+def test_a_killed_processor_says_nothing_more():
+    processor = Scripted()
+    processor.go(steps=0)
+    before = list(processor.asked)
+    processor.kill()
+    processor.world.run(20)
+    assert processor.asked == before
+    assert not processor.is_free
+
+
+# --------------------------------------------------------------------------------------------------- the output
+
+
+def reads(*, inputs, outputs):
+    found = CommittedReads(SimpleNamespace(promises=lambda _topic, _partition: True))
+    for offset in inputs:
+        found.read(TRANSACTIONS, 0, offset, b"tx:1", 99)
+    for offset, source in enumerate(outputs):
+        found.read(OUTPUT, 0, offset, f"p:{offset} {TRANSACTIONS}-0@{source}".encode(), 99)
+    return found
+
+
+def test_every_input_once_in_the_output_is_sound():
+    assert reads(inputs=[0, 3], outputs=[3, 0]).check_processed_once() == 2
+
+
+@pytest.mark.parametrize(
+    ("outputs", "words"),
+    [([0], "@3 is in the output 0 times"), ([0, 3, 3], "@3 is in the output 2 times"), ([0, 3, 5], "@5 .* 1 times")],
+)
+def test_a_lost_doubled_or_aborted_input_is_a_violation(outputs, words):
+    with pytest.raises(Violation, match=words):
+        reads(inputs=[0, 3], outputs=outputs).check_processed_once()
+
+
+def test_what_is_above_the_high_watermark_is_not_committed():
+    with pytest.raises(Violation, match="was read at or above 0"):
+        CommittedReads(SimpleNamespace(promises=lambda _topic, _partition: True)).read(OUTPUT, 0, 0, b"p:1 x", 0)

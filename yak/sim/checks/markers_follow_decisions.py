@@ -1,0 +1,100 @@
+"""I12: a marker stands in a log only after the coordinator's decision is committed in `__transaction_state`.
+
+Otherwise the coordinator's successor may decide differently, and part of the transaction is committed. A client would
+notice only if the coordinator died in between. With protocol 1 transactions share an epoch: the first decision of a kind
+then vouches for later ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from yak.errors import ProtocolViolation
+from yak.protocol.control_batch import read_marker
+from yak.protocol.record_batch import BatchHeader, iterate_headers
+from yak.sim.books import Violation
+from yak.sim.history import Copy, History, Watcher
+from yak.transactions.records import TRANSACTION_TOPIC, read_transaction
+from yak.transactions.states import PREPARE_COMMIT, PREPARED
+
+if TYPE_CHECKING:
+    from yak.sim.node import SimNode
+
+_Decision = tuple[int, int, bool]
+"""Producer id, producer epoch, and whether the transaction commits."""
+
+
+class MarkersFollowDecisions(Watcher):
+    """Reads every marker after the step that appended it. `markers_count` counts them."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._appended: list[tuple[Copy, int]] = []
+        self._decided: set[_Decision] = set()
+        self._read = 0
+        self._is_forfeited = False
+        self.markers_count = 0
+
+    def appended(self, copy: Copy, batches: Sequence[tuple[int, int, int]]) -> None:
+        """Markers may be among the batches."""
+        self._appended.append((copy, batches[0][0] if batches else copy.end))
+
+    def stepped(self, node: SimNode) -> None:
+        """Compare the markers of this step with the decisions, which the same step may have committed."""
+        appended, self._appended = self._appended, []
+        for copy, begin in appended:
+            for decision in _markers(copy, begin):
+                self.markers_count += 1
+                if not self._is_decided(decision) and not self._is_forfeited:
+                    producer_id, epoch, is_commit = decision
+                    raise Violation(
+                        f"I12: {copy} has a marker of producer {producer_id}, epoch {epoch}, {is_commit=}, and no such"
+                        f" decision is committed, after a step of broker {node.node_id}"
+                    )
+
+    def _is_decided(self, decision: _Decision) -> bool:
+        if decision not in self._decided:
+            self._read_on()
+        return decision in self._decided
+
+    def _read_on(self) -> None:
+        """Read the decisions that were committed since."""
+        for key, copies in self._history.copies.items():
+            if all(copy.topic_partition.topic != TRANSACTION_TOPIC for copy in copies.values()):
+                continue
+            if key in self._history.forfeited:
+                self._is_forfeited = True
+            originals, chain = self._history.originals.get(key), self._history.committed.get(key)
+            if originals is None or chain is None:
+                continue
+            begin, self._read = self._read, chain.end
+            for record in originals.records_in(chain, begin):
+                if record.key is not None and record.value is not None:
+                    each = read_transaction(record.key, record.value)
+                    if each.state in PREPARED:
+                        self._decided.add((each.producer_id, each.producer_epoch, each.state is PREPARE_COMMIT))
+
+
+def _decision(header: BatchHeader, batch: bytes) -> list[_Decision]:
+    """What a control batch says; nothing if it is damaged or emptied."""
+    try:
+        marker = read_marker(batch)
+    except ProtocolViolation:
+        return []
+    return [] if marker is None else [(header.producer_id, header.producer_epoch, marker.is_commit)]
+
+
+def _markers(copy: Copy, begin: int) -> list[_Decision]:
+    """The markers in a log from an offset on."""
+    found: list[_Decision] = []
+    log = copy.log
+    segments = [] if log is None else log.segments
+    for index, segment in enumerate(segments):
+        if index + 1 < len(segments) and segments[index + 1].base_offset <= begin:
+            continue
+        data = copy.node.disk.peek(segment.path(".log"), 0)
+        for place, header in iterate_headers(data):
+            if header.base_offset >= begin and header.is_control:
+                found += _decision(header, data[place : place + header.size_bytes])
+    return found

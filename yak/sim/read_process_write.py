@@ -1,0 +1,366 @@
+"""A consumer group that reads transactions and writes one record for each in transactions of its own (KIP-447).
+
+A member writes its outputs and commits its offsets in one transaction. It may be killed or stand still at any time, and
+its successor goes on from the committed offsets. In the end each committed input is in the output exactly once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from yak.sim.books import Violation
+from yak.sim.group_classic import ClassicMember
+from yak.sim.group_kip848 import ConsumerMember
+from yak.sim.group_link import CoordinatorLink
+from yak.sim.group_member import DEFINITE, NONE, RETRY_US, GroupMember
+from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT, Place, txn_commit_request
+from yak.sim.groups import SimGroup
+from yak.sim.history_checker.history import Outcome
+from yak.sim.recording import CommitMark, Committing, Reading
+from yak.sim.transactional_producer import FATAL, PARTITIONS, TRANSACTIONS, SimTransactionalProducer
+from yak.transactions.records import TRANSACTION_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from yak.sim.cluster_books import ClusterBooks
+    from yak.sim.group_books import GroupBooks
+    from yak.sim.routing import View
+    from yak.sim.seeded_random import SeededRandom
+
+OUTPUT = "t-out"
+GROUP = "g-processing"
+PAUSE_US = 200_000
+_ABORTS_PERCENT = 15
+_REFUSALS = DEFINITE - {ErrorCode.coordinator_load_in_progress}
+
+
+class CommittedReads:
+    """What `read_committed` readers of one run got, and that it was committed; the recorded history has the rest."""
+
+    def __init__(self, books: ClusterBooks) -> None:
+        self._books = books
+        self.values: dict[tuple[str, int, int], bytes] = {}
+        """By topic, partition and offset."""
+
+    def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
+        """Nothing is deleted from these topics."""
+
+    def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
+        """Only committed records may be served (I9)."""
+        if offset >= high_watermark and self._books.promises(topic, partition):
+            raise Violation(f"I9: {topic}-{partition}@{offset} was read at or above {high_watermark}")
+        self.values[topic, partition, offset] = value
+
+    def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:  # noqa: ARG002
+        """Go on at the start."""
+        return log_start_offset
+
+    def damaged(self, topic: str, partition: int, offset: int) -> None:
+        """The batch is rejected."""
+        self._books.damaged(topic, partition, offset)
+
+    def check_processed_once(self) -> int:
+        """Each committed input is in the output exactly once (I12). Returns the number of inputs."""
+        inputs = {f"{topic}-{part}@{at}" for topic, part, at in self.values if topic == TRANSACTIONS}
+        outputs = Counter(source_of(value) for (topic, _, _), value in self.values.items() if topic == OUTPUT)
+        for source in sorted(inputs | set(outputs)):
+            wanted, found = int(source in inputs), outputs[source]
+            if found != wanted:
+                raise Violation(f"I12: {source} is in the output {found} times, and {wanted} times in the input")
+        return len(inputs)
+
+
+def source_of(value: bytes) -> str:
+    """The input that an output record names."""
+    return value.decode().rsplit(" ", 1)[1]
+
+
+class _Job(NamedTuple):
+    """The inputs of one transaction, and the commit of their offsets."""
+
+    inputs: list[tuple[Place, int]]
+    offsets: Mapping[Place, int]
+    member_id: str
+    generation: int
+    then: Callable[[Outcome], None]
+
+
+class _Processor(SimTransactionalProducer):
+    """A process's producer: one transaction for each job. Killed, it says nothing more."""
+
+    topic = OUTPUT
+
+    def __init__(self, member: ProcessingMember, name: str, transactional_id: str, rng: SeededRandom) -> None:
+        group = member.group
+        super().__init__(
+            group.view,
+            rng,
+            group.cluster_books,
+            name,
+            transactional_id,
+            timeout_ms=rng.choice((1_500, 5_000)),
+            is_protocol_2=group.is_protocol_2,
+            pause_us=PAUSE_US,
+        )
+        self._group, self._instance, self._is_classic = group, member.instance, member.is_classic
+        self._link = CoordinatorLink(group.view, rng.fork("offsets"), group.group_id)
+        self._job: _Job | None = None
+        self._commit: Committing | None = None
+        self._is_ready = False
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it has its producer id and no transaction."""
+        return self._is_ready and self._job is None and not self.is_stopped
+
+    def process(self, job: _Job) -> None:
+        """Write the outputs of these inputs and commit their offsets."""
+        self._job, self._commit = job, None
+        super()._begin()
+        if self._group.may_abort:
+            self._is_commit = not self._rng.chance(_ABORTS_PERCENT)
+        else:
+            self._is_commit = True
+
+    def kill(self) -> None:
+        """The process ends in the middle of whatever it does."""
+        ending, self._ending = self._ending, None
+        self.stop()
+        if ending is not None:
+            self._settle(Outcome.INFO if ending.may_be_committed else Outcome.FAIL)
+        self._link.close()
+        self._find_again()
+        for channel in self._channels:
+            channel.close()
+
+    def _begin(self) -> None:
+        self._is_ready = True
+
+    def _values(self) -> dict[int, list[bytes]]:
+        assert self._job is not None
+        values: dict[int, list[bytes]] = {}
+        for (topic, partition), offset in self._job.inputs:
+            value = self._value(f" {topic}-{partition}@{offset}")
+            values.setdefault(offset % PARTITIONS, []).append(value)
+        return values
+
+    def _written(self) -> None:
+        self._after(
+            self._rng.between(0, self._pause_us), self._commit_offsets if self._is_protocol_2 else self._add_group
+        )
+
+    def _add_group(self) -> None:
+        fields = {
+            "transactional_id": self._transactional_id,
+            "producer_id": self._producer[0],
+            "producer_epoch": self._producer[1],
+            "group_id": self._group.group_id,
+        }
+        self._ask(ADD_OFFSETS, 3, fields, self._on_group_added)
+
+    def _on_group_added(self, answer: Any | None) -> None:
+        if answer is not None and answer.error_code == NONE:
+            self._commit_offsets()
+        elif answer is not None and answer.error_code in FATAL:
+            self._give_up()
+        else:
+            self._heard(answer)
+            self._after(RETRY_US, self._add_group)
+
+    def _commit_offsets(self) -> None:
+        job, ending, group = self._job, self._ending, self._group
+        assert job is not None
+        assert ending is not None
+        if self._commit is None:
+            self._commit = group.books.commits(self._name, group.group_id, job.generation, job.offsets)
+            self._commit.ending = ending
+        mark = CommitMark(self._commit.number, job.generation, job.member_id).text
+        version = 5 if self._is_protocol_2 else 3
+        body = txn_commit_request(
+            version,
+            self._transactional_id,
+            self._producer,
+            group.group_id,
+            (job.member_id, job.generation, self._instance),
+            job.offsets,
+            mark,
+        )
+
+        def answered(answer: Any | None) -> None:
+            if ending is self._ending:
+                topics = () if answer is None else answer.topics
+                self._offsets_committed({ErrorCode(each.error_code) for topic in topics for each in topic.partitions})
+
+        self._link.send(TXN_OFFSET_COMMIT, body, answered, version)
+
+    def _offsets_committed(self, codes: set[ErrorCode]) -> None:
+        for code in sorted(codes - {NONE}):
+            self._link.heard(code)
+            self._group.count(f"transactional commits refused: {code.name}")
+        if codes == {NONE}:
+            self._after(self._rng.between(0, self._pause_us), self._end)
+        elif codes & FATAL:
+            self._give_up()
+        elif codes & _REFUSALS:
+            self._is_commit = False
+            self._end()
+        else:
+            self._after(RETRY_US, self._commit_offsets)
+
+    def _settle(self, outcome: Outcome) -> None:
+        job, self._job = self._job, None
+        if self._commit is not None:
+            self._group.books.committed(self._group.group_id, self._commit, outcome, is_classic=self._is_classic)
+        if job is not None:
+            self._group.count(f"jobs: {outcome}")
+            job.then(outcome)
+
+    def _is_over(self, outcome: Outcome) -> None:
+        self._settle(outcome)
+        self._is_ready = False
+
+    def _after(self, wait_us: int, then: Any) -> None:
+        super()._after(wait_us, lambda: None if self.is_stopped else then())
+
+    def _ask(self, api_key: int, version: int, fields: dict[str, Any], done: Any) -> None:
+        super()._ask(api_key, version, fields, lambda answer: None if self.is_stopped else done(answer))
+
+
+class _Inputs(Reading):
+    """A member's reading of one partition, which keeps the offsets of what it read."""
+
+    def __init__(self, member: ProcessingMember, place: Place) -> None:
+        super().__init__(member.group.readings, member.group.recorder, member.process, place)
+        self.offsets: list[int] = []
+
+    def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
+        """The response held this record."""
+        super().read(topic, partition, offset, value, high_watermark)
+        if not self.is_over:
+            self.offsets.append(offset)
+
+
+class _Life:
+    """One process of a member: its producer, and what it read."""
+
+    def __init__(self, processor: _Processor) -> None:
+        self.processor = processor
+        self.inputs: dict[Place, _Inputs] = {}
+        self.done: dict[Place, int] = {}
+        """The offset from which on it read, or that it committed last."""
+
+
+class ProcessingMember(GroupMember):
+    """The common part of processing members of both protocols: their commits are transactions."""
+
+    read_committed = True
+
+    def __init__(self, group: ProcessingGroup, number: int, rng: SeededRandom, instance: str | None) -> None:
+        super().__init__(group, number, rng, instance)
+        self.group, self.instance = group, instance
+        self._lives: dict[str, _Life] = {}
+
+    def start(self) -> None:
+        """Start the process, with a producer of its own."""
+        if self.is_running:
+            return
+        super().start()
+        self.group.recorder.reads_committed(self.process)
+        name = self.process.replace(":", "-")
+        fenced_by_the_next = f"{self.group.group_id}/{self._number}"
+        transactional_id = name if self.group.is_fenced_by_generation else fenced_by_the_next
+        processor = _Processor(self, name, transactional_id, self._rng.fork(f"processor {self._life}"))
+        self._lives[self.process] = _Life(processor)
+        processor.start()
+
+    def _end(self) -> None:
+        # a process that only stands still goes on with its transaction, and with a late commit
+        if self._rng.chance(50):
+            self._lives[self.process].processor.kill()
+        super()._end()
+
+    def _reading(self, place: Place) -> Reading:
+        life = self._lives[self.process]
+        reading = life.inputs[place] = _Inputs(self, place)
+        return reading
+
+    def _read(self, place: Place, start: int) -> None:
+        super()._read(place, start)
+        self._lives[self.process].done[place] = max(0, start)
+
+    def _commit(
+        self,
+        link: CoordinatorLink,
+        process: str,
+        member_id: str,
+        generation: int,
+        offsets: Mapping[Place, int],
+        then: Callable[[Mapping[Place, ErrorCode]], None],
+    ) -> None:
+        life = self._lives[process]
+        if not life.processor.is_free:
+            then({})
+            return
+        is_own, round_ = link is self._link and process == self.process and self._has_all, self._round
+
+        def ended(outcome: Outcome) -> None:
+            if outcome is Outcome.OK:
+                life.done |= {place: at for place, at in offsets.items() if at > life.done[place]}
+            then(dict.fromkeys(offsets, NONE if outcome is Outcome.OK else ErrorCode.unknown_server_error))
+            if outcome is not Outcome.OK and is_own and self.is_running and self._round == round_:
+                self._rewind()
+
+        inputs = [
+            (place, offset)
+            for place, end in offsets.items()
+            for offset in life.inputs[place].offsets
+            if life.done[place] <= offset < end
+        ]
+        life.processor.process(_Job(inputs, dict(offsets), member_id, generation, ended))
+
+    def _rewind(self) -> None:
+        """Process again from the committed offsets on."""
+        self._group.count("members rewound")
+        self.leave()
+        self._world.after(RETRY_US, self.start)
+
+
+class ProcessingClassicMember(ProcessingMember, ClassicMember):
+    """A member that speaks the classic protocol."""
+
+
+class ProcessingConsumerMember(ProcessingMember, ConsumerMember):
+    """A member that speaks ConsumerGroupHeartbeat."""
+
+
+class ProcessingGroup(SimGroup):
+    """The group of a run that processes transactions."""
+
+    def __init__(self, view: View, rng: SeededRandom, cluster_books: ClusterBooks, books: GroupBooks) -> None:
+        self.may_abort = True
+        self.is_protocol_2 = rng.chance(50)
+        self.is_fenced_by_generation = rng.chance(50)
+        """Each process has a transactional id of its own; otherwise a process fences the one before."""
+        kind = ProcessingClassicMember if rng.chance(60) else ProcessingConsumerMember
+        super().__init__(GROUP, view, rng, cluster_books, books, (TRANSACTIONS,), kind=kind)
+        self.readings = CommittedReads(cluster_books)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether all that its transactions are made of is promised."""
+        places = [(topic, partition) for topic in (TRANSACTIONS, OUTPUT) for partition in range(PARTITIONS)]
+        promised = all(self.cluster_books.promises(*place) for place in (*places, (TRANSACTION_TOPIC, 0)))
+        return promised and self.books.promises(self.group_id)
+
+    def heal(self) -> None:
+        """Abort no more transactions, too."""
+        self.may_abort = False
+        super().heal()
+
+    def trouble(self, ends: dict[Place, int]) -> str | None:
+        """As for every group, while what its transactions need is promised."""
+        return super().trouble(ends) if self.is_judged else None
