@@ -60,12 +60,12 @@ def run(
                           rich_help_panel=WHAT)
     ] = 3,
     rate: Annotated[
-        float, typer.Option("--rate", metavar="N", min=_RATE[0], max=_RATE[1], help="Records a second, in total.",
+        float, typer.Option("--rate", metavar="N", min=_RATE[0], max=_RATE[1], help="Records a second; copies of the workers are on top.",
                             rich_help_panel=WHAT)
     ] = 150.0,
     bootstrap: Annotated[
         str | None,
-        typer.Option("--bootstrap", metavar="ADDRESS", help="Check this Kafka cluster instead of a new one; creates a topic there.",
+        typer.Option("--bootstrap", metavar="ADDRESS", help="Check this Kafka cluster instead of a new one; creates two topics there.",
                      rich_help_panel=CONNECTION),
     ] = None,
     timeline: Annotated[
@@ -87,8 +87,8 @@ def run(
 ) -> int | None:  # fmt: skip
     """Start brokers and Redis, inject faults under load by a seed's schedule, and check the clients' history.
 
-    Producers are idempotent with acks=all. Consumers assign partitions or join a group. All connect through fault
-    proxies. At the end, or after Ctrl+C, all faults are removed, and all records are
+    Producers are idempotent with acks=all, or transactional. Consumers assign partitions or join a group; workers
+    read, process and write in transactions. All connect through fault proxies. At the end, or after Ctrl+C, all faults are removed, and all records are
     read and compared between replicas. Returns 4 when an acknowledged record is lost, doubled or out of order, or any other promise was broken; then logs,
     data and the history are kept.
     """

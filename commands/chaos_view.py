@@ -195,6 +195,7 @@ def report_lines(report: "ChaosReport") -> list[str]:
         ]
         lines += ["Longest time without an acknowledgement of a partition, by fault (of faults at a time each has it)"]
         lines += [*layout(rows, list(rows[0])), f"without any fault: {report.quiet_s} s", ""]
+    lines += transaction_lines(report.history_report)
     lines += [f"{name}: {seconds} s" for name, seconds in report.took_s.items()]
     if report.reached:
         lines.append("reached: " + ", ".join(f"{words} {count}" for words, count in report.reached.items()))
@@ -203,6 +204,19 @@ def report_lines(report: "ChaosReport") -> list[str]:
     lines += [f"note: {words}" for words in report.notes[:SHOWN_MAX]]
     lines += [f"violated {each.invariant}: {each.words}" for each in report.violations[:SHOWN_MAX]]
     return lines + anomaly_lines(report.history_report)
+
+
+def transaction_lines(found: "HistoryReport") -> list[str]:
+    """The transactions by outcome, and the promises that were kept to them."""
+    if not found.committed + found.aborted + found.undecided:
+        return []
+    lines = [f"transactions: committed {found.committed}, aborted {found.aborted}, unknown {found.undecided}"]
+    if found.holds:
+        lines += [
+            "read_committed: each committed transaction was read whole and once, no record of an aborted one was read",
+            f"read-process-write: {found.processed} records were processed exactly once",
+        ]
+    return lines
 
 
 def anomaly_lines(found: "HistoryReport") -> list[str]:

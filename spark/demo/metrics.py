@@ -8,7 +8,7 @@ from typing import Any, Final
 import psutil
 
 from yak.errors import YakError
-from yak.local.demo.load import LibrdkafkaLoad
+from yak.local.load import LibrdkafkaLoad
 from yak.spark.demo.totals import Sent
 
 TOPIC: Final = "server_metrics"

@@ -37,6 +37,7 @@ def test_a_short_run_with_a_kill_holds_and_leaves_nothing_behind(yak: Any) -> No
     assert found["compared_bytes"] > 0
     assert found["reached"]["elections"] > 0
     assert found["unavailability"]
+    assert min(found["transactions"][name] for name in ("committed", "aborted", "processed")) > 0
     assert not (yak.folder / "run").exists()
     assert processes_of(str(yak.folder)) == []
     ET.parse(yak.folder / "run.svg")
@@ -95,7 +96,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChaosCluster]:
 
 
 def topics_of_runs(admin: AdminClient) -> list[str]:
-    return [name for name in admin.list_topics(timeout=5).topics if name.startswith("yak-chaos-")]
+    """The topics of runs to which all clients write; workers read them."""
+    names = [name for name in admin.list_topics(timeout=5).topics if name.startswith("yak-chaos-")]
+    return [name for name in names if not name.endswith("-copies")]
 
 
 def test_records_deleted_behind_its_back_are_found(yak: Any, cluster: ChaosCluster) -> None:
@@ -144,4 +147,5 @@ def test_ctrl_c_ends_the_load_and_judges_what_there_is(yak: Any, cluster: ChaosC
     _, told = child.communicate(timeout=90)
     assert child.returncode == 130, told
     assert "OK    every promise was kept" in told
+    assert "read-process-write: " in told
     assert topics_of_runs(AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})) == []

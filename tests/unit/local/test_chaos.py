@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ from yak.local.chaos.schedule import PlannedFault, plan
 from yak.local.chaos.settling import Settled, Violation
 from yak.local.chaos.timeline import draw
 from yak.sim.history_checker.anomalies import Anomaly, Kind
-from yak.sim.history_checker.history import UNREADABLE, History, Outcome, Poll, Send
+from yak.sim.history_checker.history import UNREADABLE, History, Outcome, Poll, Send, Txn
 from yak.sim.history_checker.report import check_history
 
 NODES = (1, 2, 3)
@@ -135,6 +136,9 @@ def test_a_run_holds_only_when_nothing_was_violated() -> None:
     assert not broken.holds
     assert broken.as_json()["by_kind"]["inconsistent-offsets"] == 1
     assert ChaosReport(1, 5.0, 3, (), check_history(History())).is_void
+    history = acked(1.0, 2.0)
+    history.add(Txn(1, "w", 1.0, 2.0, Outcome.INFO))
+    assert ChaosReport(1, 5.0, 3, (), check_history(history)).is_void, "no transaction was committed"
 
 
 def test_the_picture_is_well_formed_and_shows_faults_pauses_and_anomalies() -> None:
@@ -168,8 +172,7 @@ def test_the_recorder_keeps_what_clients_saw() -> None:
     recorder.never_sent(2)
     recorder.sent(3, Outcome.FAIL, None, "too large")
     assert recorder.under_way == 1
-    after = recorder.polled_messages("r", 0.0, [message(0, 0, 1), message(1, 5, 9), message(0, 1, 8)])
-    assert after == {"t-0": 2, "t-1": 6}
+    recorder.polled_messages("r", 0.0, [message(0, 0, 1), message(1, 5, 9), message(0, 1, 8)])
     recorder.assigned("r", {"t-0": 0})
     recorder.committed("m", "g", 0.0, {"t-0": 2}, Outcome.OK)
     recorder.read_to_the_end("f", {"t-0": 2})
@@ -178,8 +181,47 @@ def test_the_recorder_keeps_what_clients_saw() -> None:
         (1, Outcome.OK), (3, Outcome.FAIL), (4, Outcome.INFO),
     ]  # fmt: skip
     assert (recorder.acknowledged, recorder.refused, recorder.unknown, recorder.polled) == (1, 1, 1, 3)
+    (poll,) = history.polls()
+    assert [(each.partition, list(each.offsets)) for each in poll.runs] == [("t-0", [0, 1]), ("t-1", [5])]
     recorder.sent(4, Outcome.OK, 3)  # what a dead client is told does not count
     assert recorder.acknowledged == 1
+
+
+def test_transaction_is_certainly_aborted_only_if_its_commit_was_never_requested() -> None:
+    recorder = Recorder()
+    committed, refused, aborted, died, died_in_commit = (recorder.begin(name) for name in "abcde")
+    recorder.sending("a", "t-0", 1, committed)
+    recorder.sent(1, Outcome.OK, 0)
+    for txn in (committed, refused, died_in_commit):
+        assert recorder.committing(txn)
+    assert recorder.ended(committed, is_committed=True) is Outcome.OK
+    assert recorder.ended(refused, is_committed=False) is Outcome.INFO
+    assert recorder.ended(aborted, is_committed=False) is Outcome.FAIL
+    recorder.gave_up("d")
+    assert not recorder.committing(died), "a client that died requests nothing more"
+    history = recorder.history()
+    assert {txn.number: txn.outcome for txn in history.txns.values()} == {
+        committed: Outcome.OK,
+        refused: Outcome.INFO,
+        aborted: Outcome.FAIL,
+        died: Outcome.FAIL,
+        died_in_commit: Outcome.INFO,
+    }
+    assert [send.txn for send in history.sends] == [committed]
+
+
+def test_poll_at_the_end_of_a_partition_passes_the_markers() -> None:
+    end = SimpleNamespace(
+        topic=lambda: "t", partition=lambda: 0, offset=lambda: 7, error=lambda: KafkaError(KafkaError._PARTITION_EOF)
+    )
+    record = message(0, 5, 1)
+    record.error = lambda: None
+    recorder = Recorder()
+    consumer = SimpleNamespace(consume=lambda _count, _seconds: [record, end])
+    assert readers.take(consumer, "r", recorder) == {"t-0": 7}
+    (poll,) = recorder.history().polls()
+    assert [list(run.offsets) for run in poll.runs] == [[5]]
+    assert poll.read_committed
 
 
 def test_what_does_not_settle_is_a_violation() -> None:

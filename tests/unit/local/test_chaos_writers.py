@@ -26,7 +26,7 @@ def test_no_message_times_out_since_its_writer_would_send_twice_what_is_in_doubt
     monkeypatch.setattr(confluent_kafka, "Producer", given.update)
     writer_to_nobody(Recorder())
     assert given["enable.idempotence"] is True
-    assert given["message.timeout.ms"] == 0
+    assert given["delivery.timeout.ms"] == 0
 
 
 def test_what_nobody_answered_is_in_doubt_and_sent_no_more() -> None:
@@ -35,7 +35,7 @@ def test_what_nobody_answered_is_in_doubt_and_sent_no_more() -> None:
     writer.start()
     while not recorder.under_way:
         time.sleep(0.01)
-    unanswered = writer.stop(patience_s=0.05)
+    unanswered = writer.finish(0.05)
     assert unanswered >= 1
     assert len(writer._producer) == 0
     sends = recorder.history().sends

@@ -2,34 +2,44 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from yak.ids import TopicPartition
 from yak.local.chaos.members import Member
 from yak.local.chaos.readers import Reader
 from yak.local.chaos.recorder import Recorder
+from yak.local.chaos.transactions import RECORDS, TransactionalWriter, Worker
 from yak.local.chaos.writers import Writer, close_log, refused_writer
 from yak.sim.seeded_random import SeededRandom
 
 GROUP: Final = "yak-chaos"
 _FLUSH_SECONDS: Final = 130.0
 """For all writers together."""
+_TRANSACTIONAL_SHARE: Final = 0.25
+"""Of the records, those in transactions of writers."""
+_Client = Writer | TransactionalWriter | Reader | Member
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """The numbers of clients, and their total write rate in records per second."""
+    """The numbers of clients, and their total write rate in records per second, without what the workers copy."""
 
     writers: int = 3
+    transactional_writers: int = 2
     readers: int = 2
     members: int = 2
+    workers: int = 2
     rate: float = 150.0
 
 
 class Clients:
-    """The clients run from `start` until `stop_writing` and `stop_reading`."""
+    """The clients run from `start` until `stop_writing`, `stop_processing` and `stop_reading`.
+
+    The workers copy the topic `source` to the topic `target`. One of the readers reads uncommitted records too.
+    """
 
     def __init__(
         self,
@@ -40,79 +50,101 @@ class Clients:
         *,
         seed: int,
         group: str,
+        source: str,
+        target: str,
         log: logging.Logger | None = None,
     ) -> None:
         self._bootstrap = bootstrap
         self._partitions = partitions
-        self._topics = list(dict.fromkeys(each.topic for each in partitions))
         self._recorder = recorder
         self._settings = settings
         self._rng = SeededRandom(f"chaos-clients:{seed}")
         self.group = group
+        self.worker_group = f"{group}-workers"
+        self._source = source
+        self._target = [each for each in partitions if each.topic == target]
         self._log = log
         self._numbers = 0
-        self.writers = [self._writer() for _ in range(settings.writers)]
-        self.readers = [self._reader() for _ in range(settings.readers)]
-        self.members = [self._member() for _ in range(settings.members)]
+        self._makers: dict[str, list[Callable[[], _Client]]] = {
+            "writer": [
+                *[self._writer] * settings.writers,
+                *(partial(self._transactional_writer, index) for index in range(settings.transactional_writers)),
+            ],
+            "reader": [partial(self._reader, index) for index in range(settings.readers)],
+            "member": [
+                *[self._member] * settings.members,
+                *(partial(self._worker, index) for index in range(settings.workers)),
+            ],
+        }
+        self._clients = {who: [make() for make in makers] for who, makers in self._makers.items()}
         self._refused = refused_writer(self._next(), bootstrap, partitions, recorder)
 
     def start(self) -> None:
         """Start all clients."""
-        everybody: list[Writer | Reader | Member] = [*self.writers, *self.readers, *self.members, self._refused]
-        for each in everybody:
+        for each in (*(each for clients in self._clients.values() for each in clients), self._refused):
             each.start()
 
     def replace(self, who: str, which: int) -> str:
         """Drop a `writer`, `reader` or `member` and start a new one; return the name of the dropped one."""
-        if who == "writer":
-            index = which % len(self.writers)
-            writer = self.writers[index]
-            writer.drop()
-            self.writers[index] = self._writer()
-            self.writers[index].start()
-            return writer.name
-        if who == "reader":
-            index = which % len(self.readers)
-            reader = self.readers[index]
-            reader.stop()
-            self.readers[index] = self._reader()
-            self.readers[index].start()
-            return reader.name
-        index = which % len(self.members)
-        member = self.members[index]
-        member.drop()
-        self.members[index] = self._member()
-        self.members[index].start()
-        return member.name
+        clients = self._clients[who]
+        index = which % len(clients)
+        dropped = clients[index]
+        dropped.drop()
+        clients[index] = self._makers[who][index]()
+        clients[index].start()
+        return dropped.client_id
 
     def stop_writing(self) -> int:
         """Stop the writers and wait for sends in flight; return the number of sends that were never answered."""
         until = time.monotonic() + _FLUSH_SECONDS
-        everybody = (*self.writers, self._refused)
-        unanswered = sum(each.stop(max(0.0, until - time.monotonic())) for each in everybody)
+        unanswered = 0
+        for each in (*self._clients["writer"], self._refused):
+            assert isinstance(each, Writer | TransactionalWriter)
+            unanswered += each.finish(max(0.0, until - time.monotonic()))
+        return unanswered
+
+    def stop_processing(self) -> None:
+        """Stop the workers, each after its transaction."""
+        for each in self._clients["member"]:
+            if isinstance(each, Worker):
+                each.stop()
         if self._log is not None:
             close_log(self._log)
-        return unanswered
 
     def stop_reading(self) -> None:
         """Stop readers and members in order."""
-        for reader in self.readers:
-            reader.stop()
-        for member in self.members:
-            member.stop()
+        for each in (*self._clients["reader"], *self._clients["member"]):
+            assert isinstance(each, Reader | Member)
+            if not isinstance(each, Worker):
+                each.stop()
 
     def _next(self) -> int:
         self._numbers += 1
         return self._numbers
 
     def _writer(self) -> Writer:
-        every_s = self._settings.writers / self._settings.rate
+        every_s = self._settings.writers / (self._settings.rate * (1.0 - _TRANSACTIONAL_SHARE))
         return Writer(self._next(), self._bootstrap, self._partitions, self._recorder, every_s=every_s, log=self._log)
 
-    def _reader(self) -> Reader:
+    def _transactional_writer(self, index: int) -> TransactionalWriter:
+        records = sum(RECORDS) / 2
+        every_s = records * self._settings.transactional_writers / (self._settings.rate * _TRANSACTIONAL_SHARE)
+        return TransactionalWriter(
+            self._next(), self._bootstrap, f"{self.group}-writer-{index}", self._partitions, self._recorder,
+            every_s=every_s, log=self._log,
+        )  # fmt: skip
+
+    def _reader(self, index: int) -> Reader:
         number = self._next()
         rng = self._rng.fork(f"reader-{number}")
-        return Reader(number, self._bootstrap, self._partitions, self._recorder, rng)
+        return Reader(number, self._bootstrap, self._partitions, self._recorder, rng, read_committed=index > 0)
 
     def _member(self) -> Member:
-        return Member(f"member-{self._next()}", self._bootstrap, self._topics, self.group, self._recorder)
+        topics = list(dict.fromkeys(each.topic for each in self._partitions))
+        return Member(f"member-{self._next()}", self._bootstrap, topics, self.group, self._recorder)
+
+    def _worker(self, index: int) -> Worker:
+        return Worker(
+            self._next(), self._bootstrap, f"{self.group}-worker-{index}", self._source, self._target,
+            self.worker_group, self._recorder, log=self._log,
+        )  # fmt: skip

@@ -37,7 +37,7 @@ class Member:
         """`config` has more settings of the consumer."""
         import confluent_kafka
 
-        self.name = name
+        self.client_id = name
         self._topics = list(topics)
         self._group = group
         self._recorder = recorder
@@ -46,13 +46,14 @@ class Member:
         self._stopping = threading.Event()
         self._read: dict[str, int] = {}
         """Next offsets that are not committed yet."""
+        self._committed_at = time.monotonic()
         self._consumer: Any = confluent_kafka.Consumer(
-            consumer_config(bootstrap, self.name, group)
+            consumer_config(bootstrap, self.client_id, group)
             | {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 1_000, "auto.offset.reset": "earliest"}
             | dict(config or {})
         )
         self._is_cooperative = dict(config or {}).get("partition.assignment.strategy") == COOPERATIVE
-        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.client_id, daemon=True)
 
     def start(self) -> None:
         """Join the group."""
@@ -72,14 +73,17 @@ class Member:
 
     def _run(self) -> None:
         self._consumer.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
-        committed_at = time.monotonic()
         while not self._stopping.is_set():
-            # A rebalance during the poll replaces `_read`, so the poll comes first.
-            found = take(self._consumer, self.name, self._recorder, self._poll_seconds)
-            self._read |= found
-            if self._read and time.monotonic() - committed_at > self._commit_seconds:
-                self._commit()
-                committed_at = time.monotonic()
+            self._step()
+
+    def _step(self) -> None:
+        """Poll once, and commit at the interval."""
+        # A rebalance during the poll replaces `_read`, so the poll comes first.
+        found = take(self._consumer, self.client_id, self._recorder, self._poll_seconds)
+        self._read |= found
+        if self._read and time.monotonic() - self._committed_at > self._commit_seconds:
+            self._commit()
+            self._committed_at = time.monotonic()
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         import confluent_kafka
@@ -90,11 +94,11 @@ class Member:
             found = consumer.committed(partitions, timeout=_ASK_SECONDS)
         except confluent_kafka.KafkaException:
             # librdkafka retries this by itself; the start offsets are not known here.
-            self._recorder.assigned(self.name, {_name(each): None for each in partitions}, group=self._group)
+            self._recorder.assigned(self.client_id, {_name(each): None for each in partitions}, group=self._group)
             assign(partitions)
             return
         known = {_name(each): None if each.error else max(-1, each.offset) for each in found}
-        self._recorder.assigned(self.name, known, group=self._group, asked_at=asked_at)
+        self._recorder.assigned(self.client_id, known, group=self._group, asked_at=asked_at)
         for each in found:
             each.offset = each.offset if each.offset >= 0 else confluent_kafka.OFFSET_STORED
         assign(found)
@@ -107,7 +111,7 @@ class Member:
         names = tuple(map(_name, partitions))
         for name in names:
             self._read.pop(name, None)
-        self._recorder.assigned(self.name, {}, names, group=self._group)
+        self._recorder.assigned(self.client_id, {}, names, group=self._group)
 
     def _commit(self) -> None:
         import confluent_kafka
@@ -124,14 +128,14 @@ class Member:
             done = self._consumer.commit(offsets=wires, asynchronous=False)
         except (confluent_kafka.KafkaException, RuntimeError):
             # Even a definite error is recorded as unknown: an earlier try of the same request may have succeeded.
-            self._recorder.committed(self.name, self._group, invoked, offsets, Outcome.INFO)
+            self._recorder.committed(self.client_id, self._group, invoked, offsets, Outcome.INFO)
             self._read = offsets
             return
         good = {_name(each): each.offset for each in done if each.error is None}
         bad = {name: offset for name, offset in offsets.items() if name not in good}
-        self._recorder.committed(self.name, self._group, invoked, good, Outcome.OK)
+        self._recorder.committed(self.client_id, self._group, invoked, good, Outcome.OK)
         if bad:
-            self._recorder.committed(self.name, self._group, invoked, bad, Outcome.INFO)
+            self._recorder.committed(self.client_id, self._group, invoked, bad, Outcome.INFO)
             self._read = bad
 
 

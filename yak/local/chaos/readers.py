@@ -22,7 +22,7 @@ NO_END: Final = -1
 _OUT_OF_RANGE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
-def consumer_config(bootstrap: str, client_id: str, group: str) -> dict[str, Any]:
+def consumer_config(bootstrap: str, client_id: str, group: str, *, read_committed: bool = True) -> dict[str, Any]:
     """Settings of all consumers of a run: no automatic commits, and no automatic offset resets."""
     return base_config(bootstrap) | {
         **IMPATIENT,
@@ -31,23 +31,41 @@ def consumer_config(bootstrap: str, client_id: str, group: str) -> dict[str, Any
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
+        "isolation.level": "read_committed" if read_committed else "read_uncommitted",
+        "enable.partition.eof": True,
         "fetch.wait.max.ms": 100,
         "fetch.error.backoff.ms": 20,
         "socket.timeout.ms": 10_000,
     }
 
 
-def take(consumer: Any, process: str, recorder: Recorder, seconds: float = POLL_SECONDS) -> dict[str, int]:
-    """Poll once and record it; return the next offset of each partition with records."""
+def poll(
+    consumer: Any, process: str, recorder: Recorder, seconds: float = POLL_SECONDS
+) -> tuple[list[Any], dict[str, int]]:
+    """Poll once; return the records, and each partition's next offset, which passes a transaction's marker at the end."""
     invoked = recorder.now()
-    good: list[Any] = []
+    records: list[Any] = []
+    positions: dict[str, int] = {}
     for message in consumer.consume(_POLL_MESSAGES, seconds):
         error = message.error()
         if error is None:
-            good.append(message)
+            records.append(message)
+            positions[f"{message.topic()}-{message.partition()}"] = message.offset() + 1
+        elif error.name() == "_PARTITION_EOF":
+            positions[f"{message.topic()}-{message.partition()}"] = message.offset()
         elif error.name() in _OUT_OF_RANGE:
             recorder.out_of_range.append(f"{process} at {invoked:.1f} s: {error.str()}")
-    return recorder.polled_messages(process, invoked, good)
+    return records, positions
+
+
+def take(
+    consumer: Any, process: str, recorder: Recorder, seconds: float = POLL_SECONDS, *, read_committed: bool = True
+) -> dict[str, int]:
+    """Poll once and record it; return each partition's next offset."""
+    invoked = recorder.now()
+    records, positions = poll(consumer, process, recorder, seconds)
+    recorder.polled_messages(process, invoked, records, read_committed=read_committed)
+    return positions
 
 
 def close(consumer: Any) -> None:
@@ -65,16 +83,19 @@ class Reader:
     """
 
     def __init__(
-        self, number: int, bootstrap: str, partitions: Sequence[TopicPartition], recorder: Recorder, rng: SeededRandom
-    ) -> None:
-        self.name = f"reader-{number}"
-        self._config = consumer_config(bootstrap, self.name, "yak-chaos-without-group")
+        self, number: int, bootstrap: str, partitions: Sequence[TopicPartition], recorder: Recorder, rng: SeededRandom,
+        *, read_committed: bool = True,
+    ) -> None:  # fmt: skip
+        self.client_id = f"reader-{number}"
+        self._read_committed = read_committed
+        config = consumer_config(bootstrap, self.client_id, "yak-chaos-without-group", read_committed=read_committed)
+        self._config = config
         self._partitions = partitions
         self._recorder = recorder
         self._rng = rng
         self._stopping = threading.Event()
         self._positions = {_name(each): 0 for each in partitions}
-        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.client_id, daemon=True)
 
     def start(self) -> None:
         """Start reading."""
@@ -85,15 +106,17 @@ class Reader:
         self._stopping.set()
         self._thread.join(2 * _CLOSE_SECONDS)
 
+    drop = stop
+
     def _run(self) -> None:
         import confluent_kafka
 
         while not self._stopping.is_set():
             consumer = confluent_kafka.Consumer(self._config)
-            begin(consumer, self.name, self._recorder, {each: self._start(each) for each in self._partitions})
+            begin(consumer, self.client_id, self._recorder, {each: self._start(each) for each in self._partitions})
             until = time.monotonic() + self._rng.between(*_LASTS_SECONDS)
             while time.monotonic() < until and not self._stopping.is_set():
-                self._positions |= take(consumer, self.name, self._recorder)
+                self._positions |= take(consumer, self.client_id, self._recorder, read_committed=self._read_committed)
             close(consumer)
 
     def _start(self, partition: TopicPartition) -> int:
@@ -112,7 +135,7 @@ def begin(consumer: Any, process: str, recorder: Recorder, starts: Mapping[Topic
 def read_everything(
     bootstrap: str, partitions: Sequence[TopicPartition], recorder: Recorder, timeout_s: float
 ) -> dict[str, int]:
-    """Read each partition from offset 0 to its present end, as process `final`.
+    """Read each partition from offset 0 to its present last stable offset with read_committed, as process `final`.
 
     Returns the partitions whose end was not reached in time, with the end, or NO_END. There are no writes meanwhile.
     """
@@ -156,7 +179,7 @@ def _begin_at_starts(consumer: Any, partitions: Sequence[TopicPartition], deadli
 
 
 def _end(consumer: Any, partition: TopicPartition, deadline: float) -> int:
-    """The high watermark, with retries while the leader moves; NO_END after the deadline."""
+    """The last stable offset, with retries while the leader moves; NO_END after the deadline."""
     import confluent_kafka
 
     while True:

@@ -5,10 +5,14 @@ import time
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from yak.local.chaos.content import decode
-from yak.sim.history_checker.history import Assign, Commit, Event, Final, History, Outcome, Poll, Run, Send
+from yak.sim.history_checker.history import Assign, Commit, Event, History, Outcome, Poll, Run, Send, Txn
+from yak.sim.history_checker.history import Final as FinalRead
+
+_DEFINITE: Final = ("MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "RECORD_LIST_TOO_LARGE")
+"""Errors that prove that nothing was appended, also by earlier tries."""
 
 
 class Acks:
@@ -50,7 +54,10 @@ class Recorder:
         self._content = content
         self._lock = threading.Lock()
         self._history = History()
-        self._under_way: dict[int, tuple[str, str, float]] = {}
+        self._under_way: dict[int, tuple[str, str, float, int | None]] = {}
+        self._open: dict[int, tuple[str, float | None]] = {}
+        """Transactions that have not ended, with their process, and the time of the request to commit."""
+        self._transactions = 0
         self.acknowledged = 0
         self.refused = 0
         self.unknown = 0
@@ -70,15 +77,23 @@ class Recorder:
         """The number of sends in flight."""
         return len(self._under_way)
 
-    def sending(self, process: str, partition: str, value: int) -> None:
+    def sending(self, process: str, partition: str, value: int, txn: int | None = None) -> None:
         """Record the start of a send."""
         with self._lock:
-            self._under_way[value] = (process, partition, self.now())
+            self._under_way[value] = (process, partition, self.now(), txn)
 
     def never_sent(self, value: int) -> None:
         """Forget a send that the client could not enqueue."""
         with self._lock:
             self._under_way.pop(value, None)
+
+    def delivered(self, value: int, error: Any, message: Any) -> None:
+        """Record librdkafka's delivery report of a send."""
+        if error is None:
+            offset = message.offset()
+            self.sent(value, Outcome.OK, offset if offset is not None and offset >= 0 else None)
+        else:
+            self.sent(value, Outcome.FAIL if error.name() in _DEFINITE else Outcome.INFO, None, str(error.str()))
 
     def sent(self, value: int, outcome: Outcome, offset: int | None, error: str = "") -> None:
         """Record the outcome of a send."""
@@ -86,27 +101,57 @@ class Recorder:
             found = self._under_way.pop(value, None)
             if found is None:
                 return  # its client died earlier, and the outcome stays unknown
-            process, partition, invoked = found
+            process, partition, invoked, txn = found
             ended = self.now()
-            self._history.add(Send(process, partition, value, invoked, ended, outcome, offset))
+            self._history.add(Send(process, partition, value, invoked, ended, outcome, offset, txn))
             if outcome is Outcome.OK:
                 self.acknowledged += 1
                 self.last_ack_at[partition] = ended
             elif outcome is Outcome.FAIL:
                 self.refused += 1
-            else:
+            elif txn is None:
                 self.unknown += 1
                 self.last_errors[process] = error
+
+    def begin(self, process: str) -> int:
+        """Record the start of a transaction; return its number."""
+        with self._lock:
+            self._transactions += 1
+            self._open[self._transactions] = (process, None)
+            return self._transactions
+
+    def committing(self, txn: int) -> bool:
+        """Record that the client is about to request the commit of a transaction; False if it died before."""
+        with self._lock:
+            if txn in self._open:
+                self._open[txn] = (self._open[txn][0], self.now())
+            return txn in self._open
+
+    def ended(self, txn: int, *, is_committed: bool) -> Outcome:
+        """Record the end of a transaction: without a request to commit it, it is certainly aborted."""
+        with self._lock:
+            process, asked_at = self._open.pop(txn, ("", 0.0))
+            outcome = Outcome.OK if is_committed else Outcome.FAIL if asked_at is None else Outcome.INFO
+            if process:
+                now = self.now()
+                self._history.add(Txn(txn, process, now if asked_at is None else asked_at, now, outcome))
+            return outcome
 
     def gave_up(self, process: str) -> None:
         """Record that a client died: the outcome of its sends in flight is unknown."""
         with self._lock:
-            values = [value for value, (owner, _, _) in self._under_way.items() if owner == process]
+            values = [value for value, (owner, *_) in self._under_way.items() if owner == process]
+            transactions = [txn for txn, (owner, _) in self._open.items() if owner == process]
         for value in values:
             self.sent(value, Outcome.INFO, None, "the client died")
+        for txn in transactions:
+            self.ended(txn, is_committed=False)
 
-    def polled_messages(self, process: str, invoked: float, messages: list[Any]) -> dict[str, int]:
-        """Record the records of one poll; return the next offset of each partition in it."""
+    def polled_messages(
+        self, process: str, invoked: float, messages: list[Any], *,
+        txn: int | None = None, read_committed: bool = True,
+    ) -> None:  # fmt: skip
+        """Record the records of one poll, and the transaction that processes them."""
         found: dict[str, tuple[array[int], array[int]]] = {}
         for message in messages:
             name = f"{message.topic()}-{message.partition()}"
@@ -117,8 +162,7 @@ class Recorder:
         if runs:
             with self._lock:
                 self.polled += sum(len(run.offsets) for run in runs)
-            self.add(Poll(process, invoked, self.now(), runs))
-        return {run.partition: run.offsets[-1] + 1 for run in runs}
+            self.add(Poll(process, invoked, self.now(), runs, read_committed, txn))
 
     def assigned(
         self, process: str, starts: Mapping[str, int | None], dropped: tuple[str, ...] = (), *,
@@ -133,7 +177,7 @@ class Recorder:
 
     def read_to_the_end(self, process: str, ends: Mapping[str, int]) -> None:
         """Record that this process read everything up to these ends after all was settled."""
-        self.add(Final(process, dict(ends)))
+        self.add(FinalRead(process, dict(ends)))
 
     def add(self, event: Event) -> None:
         """Add an event."""
@@ -154,7 +198,7 @@ class Recorder:
     def history(self) -> History:
         """The complete history; sends in flight end with an unknown outcome."""
         with self._lock:
-            left = [process for process, _, _ in self._under_way.values()]
+            left = [each[0] for each in self._under_way.values()] + [each[0] for each in self._open.values()]
         for process in dict.fromkeys(left):
             self.gave_up(process)
         with self._lock:

@@ -57,8 +57,10 @@ class ChaosReport:
     @property
     def is_void(self) -> bool:
         """Whether so little was acknowledged that the run proves nothing."""
-        sent = self.history_report.acknowledged + self.history_report.unknown
-        return self.history_report.acknowledged == 0 or self.history_report.acknowledged < _OK_SHARE_MIN * sent
+        found = self.history_report
+        no_commit = found.committed == 0 and found.aborted + found.undecided > 0
+        is_little = found.acknowledged < _OK_SHARE_MIN * (found.acknowledged + found.unknown)
+        return found.acknowledged == 0 or is_little or no_commit
 
     def as_json(self) -> dict[str, Any]:
         """The JSON contract for scripts: these keys stay."""

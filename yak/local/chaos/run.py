@@ -33,15 +33,19 @@ TOPICS: Final[dict[str, dict[str, str]]] = {
     "chaos-safe": {"min.insync.replicas": "2"},
     "chaos-flushed": {"min.insync.replicas": "2", "flush.messages": "1"},
     "chaos-loose": {"min.insync.replicas": "1"},
+    "chaos-copies": {"min.insync.replicas": "2"},
 }
-"""The topics of an own cluster. Acknowledged records must survive in each of them, since no disk loses data here."""
+"""The topics of an own cluster. Acknowledged records must survive in each of them, since no disk loses data here.
+
+Workers copy the first to the last in transactions.
+"""
 PARTITIONS: Final = 2
 PARTITIONS_ALONE: Final = 4
-"""For the one topic in an external cluster."""
+"""For each of the two topics in an external cluster."""
 _COMMON: Final = {"retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": str(BATCH_BYTES_MAX)}
 _TICK_SECONDS: Final = 0.05
 _READ_SECONDS: Final = 120.0
-_BYTES_A_RECORD: Final = 250
+_BYTES_A_RECORD: Final = 500
 _DISK_BYTES: Final = 48 << 20
 _ADMIN_MS: Final = 30_000
 
@@ -155,8 +159,9 @@ class ChaosRun:
 
     def _elsewhere(self, bootstrap: str) -> ChaosReport:
         topic = f"yak-chaos-{self.settings.seed}-{os.getpid()}-{int(time.time())}"
-        self.watcher.phase(f"make topic {topic}")
-        partitions = self._make_topics(bootstrap, {topic: {}}, PARTITIONS_ALONE)
+        topics: dict[str, dict[str, str]] = {topic: {}, f"{topic}-copies": {}}
+        self.watcher.phase(f"make topics {' and '.join(topics)}")
+        partitions = self._make_topics(bootstrap, topics, PARTITIONS_ALONE)
         try:
             clients = self._clients(bootstrap, partitions)
             nemesis = Nemesis(None, clients, self.recorder)
@@ -169,10 +174,11 @@ class ChaosRun:
             report = self._report(nemesis.struck, settled)
         finally:
             if not self.settings.keep:
-                with contextlib.suppress(YakError):
-                    Admin(bootstrap, timeout_ms=_ADMIN_MS).delete_topic(topic)
+                for name in topics:
+                    with contextlib.suppress(YakError):
+                        Admin(bootstrap, timeout_ms=_ADMIN_MS).delete_topic(name)
         if self.settings.keep:
-            self._note(f"topic {topic} was kept")
+            self._note(f"topics {' and '.join(topics)} were kept")
         return report
 
     # ---------------------------------------------------------------------------------------------------- steps
@@ -189,7 +195,10 @@ class ChaosRun:
         self.recorder = Recorder()
         group = f"{GROUP}-{self.settings.seed}-{os.getpid()}"
         settings = ClientSettings(rate=self.settings.rate)
-        return Clients(bootstrap, partitions, self.recorder, settings, seed=self.settings.seed, group=group, log=log)
+        return Clients(
+            bootstrap, partitions, self.recorder, settings, seed=self.settings.seed, group=group,
+            source=partitions[0].topic, target=partitions[-1].topic, log=log,
+        )  # fmt: skip
 
     def _load(self, nemesis: Nemesis, planned: Sequence[PlannedFault]) -> None:
         """Clients write and read for the duration, while the planned faults are injected."""
@@ -232,9 +241,16 @@ class ChaosRun:
         unanswered = clients.stop_writing()
         if unanswered:
             self._note(f"{unanswered} sends were never answered")
-        self.watcher.phase("the group catches up, and everything is read from the first record to the last")
-        if not settled.violations:
-            settling.group_caught_up(settled, bootstrap, clients.group, partitions, lambda: self._look(nemesis))
+        self.watcher.phase("the groups catch up, and everything is read from the first record to the last")
+        source = [each for each in partitions if each.topic == partitions[0].topic]
+
+        def wait(name: str, group: str, ends: Sequence[TopicPartition]) -> None:
+            if not settled.violations:
+                settling.group_caught_up(settled, name, bootstrap, group, ends, lambda: self._look(nemesis))
+
+        wait("workers caught up", clients.worker_group, source)
+        clients.stop_processing()
+        wait("group caught up", clients.group, partitions)
         clients.stop_reading()
         left = read_everything(bootstrap, partitions, self.recorder, _READ_SECONDS)
         self._violations += [

@@ -17,7 +17,7 @@ from yak.client.connection import IMPATIENT, base_config
 from yak.client.errors import name_of
 from yak.ids import TopicPartition
 from yak.local.demo.delivery_statistics import Counts, DeliveryStatistics, Pause
-from yak.local.demo.load import LibrdkafkaLoad
+from yak.local.load import LibrdkafkaLoad
 
 HEADER: Final = "yak-demo"
 """The record's number in its partition, in decimal."""

@@ -1,7 +1,7 @@
 """Every kind of contradiction in a history, and the invariant that it breaks.
 
 Names are Jepsen's where it has one (jepsen.tests.kafka, "anomalies"); `int-` is inside one transaction or one poll. The
-others: `phantom`, `stale-append`, `torn-transaction`, `lost-commit`, `group-skip`.
+others: `phantom`, `stale-append`, `torn-transaction`, `lost-commit`, `group-skip`, `lost-input`, `duplicate-input`.
 """
 
 from dataclasses import asdict, dataclass
@@ -31,6 +31,8 @@ class Kind(StrEnum):
     TORN_TRANSACTION = "torn-transaction"
     LOST_COMMIT = "lost-commit"
     GROUP_SKIP = "group-skip"
+    LOST_INPUT = "lost-input"
+    DUPLICATE_INPUT = "duplicate-input"
 
 
 MEANINGS: dict[Kind, tuple[str, str]] = {
@@ -51,6 +53,8 @@ MEANINGS: dict[Kind, tuple[str, str]] = {
     Kind.TORN_TRANSACTION: ("I12", "part of a transaction, though readers passed all of it"),
     Kind.LOST_COMMIT: ("I13", "a group begins before what it had committed"),
     Kind.GROUP_SKIP: ("I13", "below what a group committed lies a record that no member read"),
+    Kind.LOST_INPUT: ("I20", "a group committed past a record in transactions, and none of them processed it"),
+    Kind.DUPLICATE_INPUT: ("I20", "two transactions that took effect processed one record"),
 }
 
 

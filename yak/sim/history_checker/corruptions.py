@@ -162,9 +162,9 @@ def _goes_back(history: History, *, inside: bool) -> History | None:
 
 
 def _passes_over(history: History, *, inside: bool) -> History | None:
-    """One reader misses a record that others got."""
+    """One reader, whose start is known, misses a record that others got."""
     for event in history.reads:
-        if not isinstance(event, Poll) or event.process == "final":
+        if not isinstance(event, Poll) or not event.process.startswith("reader"):
             continue
         for number, each in enumerate(event.runs):
             records = _records(event, number)
@@ -241,7 +241,12 @@ def _forgotten_commit(history: History) -> History | None:
     for index, event in enumerate(history.reads):
         if isinstance(event, Assign) and event.group is not None:
             for name, start in event.starts.items():
-                if start is not None and start > 0:
+                promised = any(
+                    each.group == event.group and name in each.offsets and each.ended < event.at
+                    for each in history.commits
+                    if each.outcome is Outcome.OK
+                )
+                if promised and start is not None and start > 0:
                     history.reads[index] = replace(event, starts={**event.starts, name: -1})
                     return history
     return None
@@ -259,6 +264,19 @@ def _skipped_by_group(history: History) -> History | None:
                     _without(history, name, send.value, only=f"member-{number}")
                 return history
     return None
+
+
+def _process(history: History, *, twice: bool) -> History | None:
+    """A committed transaction did not process its input, or another one processed it too."""
+    inputs = [each for each in history.polls() if each.runs and each.txn is not None and history.is_committed(each.txn)]
+    if len(inputs) < 2:
+        return None
+    first, second = inputs[:2]
+    if twice:
+        history.reads.append(replace(first, txn=second.txn))
+    else:
+        history.reads[history.reads.index(first)] = replace(first, txn=None)
+    return history
 
 
 CORRUPTIONS: Final[tuple[tuple[str, Kind, Corruption], ...]] = (
@@ -280,6 +298,8 @@ CORRUPTIONS: Final[tuple[tuple[str, Kind, Corruption], ...]] = (
     ("half a transaction is visible", Kind.TORN_TRANSACTION, _torn),
     ("a group forgets a commit", Kind.LOST_COMMIT, _forgotten_commit),
     ("a group commits past what it read", Kind.GROUP_SKIP, _skipped_by_group),
+    ("a transaction commits offsets without its records", Kind.LOST_INPUT, lambda each: _process(each, twice=False)),
+    ("two transactions process a record", Kind.DUPLICATE_INPUT, lambda each: _process(each, twice=True)),
 )
 
 

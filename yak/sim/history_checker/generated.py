@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from yak.ids import Offset
-from yak.sim.history_checker.history import Assign, Commit, History, Outcome, Poll, Send, Txn, run
+from yak.sim.history_checker.history import Assign, Commit, History, Outcome, Poll, Run, Send, Txn, run
 from yak.sim.history_checker.history import Final as FinalRead
 from yak.sim.seeded_random import SeededRandom
 
 GROUP: Final = "team"
+WORKERS: Final = "workers"
 _MARKER: Final = None
 """The entry at the offset of a transaction marker."""
 
@@ -44,6 +45,8 @@ class _Cluster:
     open_at: dict[str, dict[int, Offset]] = field(default_factory=dict)
     """The first offset of each open transaction, by partition."""
     committed: dict[str, Offset] = field(default_factory=dict)
+    processed: Offset = 0
+    """The offset that the workers committed for the first partition."""
 
     def stable_end(self, name: str) -> Offset:
         return min(self.open_at.get(name, {}).values(), default=len(self.logs[name]))
@@ -72,12 +75,14 @@ class Maker:
         self._next_txn = 0
         self._positions: dict[str, dict[str, Offset]] = {}
         self._owners: dict[str, str] = {}
+        self._last_runs: list[Run] = []
 
     def make(self) -> History:
         """Build the history, with a read of everything at the end."""
         for number in range(self._settings.readers):
             self._begin_reader(f"reader-{number}")
         self._rebalance()
+        self._begin_worker()
         for _ in range(self._settings.steps):
             self._step()
         self._read_all("final")
@@ -94,6 +99,8 @@ class Maker:
             self._send(self._rng.below(self._settings.producers))
         elif drawn < 60 and self._settings.transactions:
             self._transact(self._rng.below(self._settings.producers))
+        elif drawn < 64 and self._settings.transactions:
+            self._transact(0, reads=True)
         elif drawn < 80 and self._settings.readers:
             reader = f"reader-{self._rng.below(self._settings.readers)}"
             self._poll(reader, self._names)
@@ -123,11 +130,17 @@ class Maker:
         outcome = Outcome.OK if drawn < 85 else Outcome.INFO if drawn < 95 else Outcome.FAIL
         self._append(producer, self._rng.choice(self._names), outcome)
 
-    def _transact(self, producer: int) -> None:
-        """Some sends; `read_committed` readers stop before the first of them until the transaction ends."""
+    def _transact(self, producer: int, *, reads: bool = False) -> None:
+        """Some sends; `read_committed` readers stop before the first of them until the transaction ends.
+
+        With `reads`, one for each record that a worker polls, and with them the worker's offset.
+        """
+        inputs = self._poll("worker", self._names[:1], self._next_txn) if reads else {}
+        if reads and not inputs:
+            return
         number, self._next_txn = self._next_txn, self._next_txn + 1
         cluster, txn = self._cluster, _Txn(number)
-        for _ in range(self._rng.between(1, 4)):
+        for _ in range(len(self._last_runs[0].values) if reads else self._rng.between(1, 4)):
             name = self._rng.choice(self._names)
             cluster.open_at.setdefault(name, {}).setdefault(number, len(cluster.logs[name]))
             value = self._append(producer, name, Outcome.OK, number)
@@ -144,7 +157,13 @@ class Maker:
             del cluster.open_at[name][number]
         if took_effect:
             cluster.hidden.difference_update(value for _, value in txn.values)
+        if inputs:
+            self.history.add(Commit("worker", WORKERS, asked, self._tick(), outcome, dict(inputs)))
         self.history.add(Txn(number, f"producer-{producer}", asked, self._tick(), outcome))
+        if inputs and took_effect:
+            cluster.processed = inputs[self._names[0]]
+        if inputs and outcome is not Outcome.OK:
+            self._begin_worker()
 
     # -------------------------------------------------------------------------------------------------- reading
 
@@ -153,16 +172,23 @@ class Maker:
         self._positions[process] = dict(starts)
         self.history.add(Assign(process, self._tick(), dict(starts)))
 
-    def _poll(self, process: str, names: list[str]) -> dict[str, Offset]:
+    def _begin_worker(self) -> None:
+        """Begin to read where the workers committed."""
+        self._positions["worker"] = {self._names[0]: self._cluster.processed}
+        self.history.add(Assign("worker", self._tick(), dict(self._positions["worker"]), (), WORKERS))
+
+    def _poll(self, process: str, names: list[str], txn: int | None = None) -> dict[str, Offset]:
         """Poll; returns the new position of each partition with records."""
-        invoked, runs, moved = self._tick(), [], {}
+        invoked, moved = self._tick(), {}
+        runs: list[Run] = []
         positions = self._positions[process]
         for name in names:
             records = self._cluster.read(name, positions[name], self._rng.between(1, 20))
             if records:
                 positions[name] = moved[name] = records[-1][0] + 1
                 runs.append(run(name, records))
-        self.history.add(Poll(process, invoked, self._tick(), tuple(runs), read_committed=True))
+        self._last_runs = runs
+        self.history.add(Poll(process, invoked, self._tick(), tuple(runs), read_committed=True, txn=txn))
         return moved
 
     def _read_all(self, process: str) -> None:

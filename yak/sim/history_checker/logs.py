@@ -80,7 +80,7 @@ def known_logs(history: History) -> dict[str, KnownLog]:
                 log.learn(offset, value)
             log.polled.update(run.values)
             log.polled_end = max(log.polled_end, max(run.offsets, default=-1) + 1)
-    committed = _read_as_committed(history)
+    committed = read_as_committed(history)
     for log in logs.values():
         log.visible = sorted(_visible(history, log, committed))
         log.taken = history.taken.get(log.name, {})
@@ -88,7 +88,7 @@ def known_logs(history: History) -> dict[str, KnownLog]:
     return logs
 
 
-def _read_as_committed(history: History) -> set[int]:
+def read_as_committed(history: History) -> set[int]:
     """Values that `read_committed` consumers read."""
     return {
         value

@@ -32,6 +32,12 @@ class HistoryReport:
     refused: int
     unknown: int
     polled: int
+    committed: int = 0
+    aborted: int = 0
+    undecided: int = 0
+    """Transactions of unknown outcome."""
+    processed: int = 0
+    """Records that committed transactions of a read-process-write chain had as their input."""
     by_kind: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -51,6 +57,12 @@ class HistoryReport:
             "refused": self.refused,
             "unknown": self.unknown,
             "polled": self.polled,
+            "transactions": {
+                "committed": self.committed,
+                "aborted": self.aborted,
+                "unknown": self.undecided,
+                "processed": self.processed,
+            },
             "lost": self.count(*LOST),
             "duplicated": self.count(Kind.DUPLICATE),
             "reordered": self.count(*REORDERED),
@@ -71,6 +83,7 @@ def check_history(history: History) -> HistoryReport:
             reads.contents(history, logs),
             reads.order(history, logs),
             transactions.wholeness(history, logs),
+            transactions.inputs(history, logs),
             groups.commits_are_found(history),
             groups.nothing_passed_over(history, logs),
         )
@@ -80,7 +93,11 @@ def check_history(history: History) -> HistoryReport:
     operations = len(history.sends) + len(history.reads) + len(history.commits) + len(history.txns)
     by_kind = dict(Counter(str(each.kind) for each in found))
     counts = (operations, outcomes[Outcome.OK], outcomes[Outcome.FAIL], outcomes[Outcome.INFO], polled)
-    return HistoryReport(found, *counts, by_kind)
+    ends = Counter(txn.outcome for txn in history.txns.values())
+    inputs = (poll for poll in history.polls() if poll.txn is not None and history.is_committed(poll.txn))
+    processed = sum(len(run.offsets) for poll in inputs for run in poll.runs)
+    transactions_counts = (ends[Outcome.OK], ends[Outcome.FAIL], ends[Outcome.INFO], processed)
+    return HistoryReport(found, *counts, *transactions_counts, by_kind)
 
 
 def around(history: History, anomaly: Anomaly) -> Iterator[str]:

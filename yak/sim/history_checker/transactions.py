@@ -1,10 +1,11 @@
-"""Atomicity of transactions."""
+"""Atomicity of transactions, and of the offsets in them."""
 
 from collections.abc import Iterator, Mapping
 
+from yak.ids import Offset
 from yak.sim.history_checker.anomalies import Anomaly, Kind
-from yak.sim.history_checker.history import History, Outcome, Send
-from yak.sim.history_checker.logs import KnownLog
+from yak.sim.history_checker.history import Assign, History, Outcome, Send
+from yak.sim.history_checker.logs import KnownLog, read_as_committed
 
 
 def wholeness(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
@@ -36,3 +37,49 @@ def wholeness(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomal
             if there and passed and send.value not in seen.get(send.partition, ()):
                 words = f"{send.value} of transaction {number} is missing, {there[0].value} of it was read"
                 yield Anomaly(Kind.TORN_TRANSACTION, send.partition, words, place, send.value, send.process, send.ended)
+
+
+def inputs(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
+    """`duplicate-input` and `lost-input`: of the input of a read-process-write chain, up to the offset that its group
+    committed, each record was processed in exactly one transaction that took effect.
+
+    A poll with `txn` is such an input. A transaction of unknown outcome took effect if a record of it was read as
+    committed; before everything was read at the end, it may have.
+    """
+    groups = {each.process: each.group for each in history.reads if isinstance(each, Assign) and each.group is not None}
+    took_effect = _took_effect(history)
+    processed: dict[tuple[str, str], dict[Offset, int]] = {}
+    for poll in history.polls():
+        group = groups.get(poll.process)
+        if poll.txn is None or group is None:
+            continue
+        is_certain = poll.txn in took_effect
+        is_possible = is_certain or not (history.finals or history.is_aborted(poll.txn))
+        for run in poll.runs:
+            by_offset = processed.setdefault((group, run.partition), {})
+            for offset, value in zip(run.offsets, run.values, strict=True):
+                other = by_offset.get(offset)
+                if is_certain and other in took_effect and other != poll.txn:
+                    words = f"{group} processed {offset} in the transactions {other} and {poll.txn}"
+                    yield Anomaly(Kind.DUPLICATE_INPUT, run.partition, words, offset, value, poll.process, poll.ended)
+                elif is_possible and other not in took_effect:
+                    by_offset[offset] = poll.txn
+    for (group, name), by_offset in processed.items():
+        commits = [each for each in history.commits if each.group == group and each.outcome is Outcome.OK]
+        end = max((each.offsets[name] for each in commits if name in each.offsets), default=0)
+        log, first = logs[name], history.first_offsets.get(name, 0)
+        for offset in log.visible:
+            if first <= offset < end and offset not in by_offset and offset not in log.taken:
+                words = f"{group} committed {end}, and no transaction processed {offset}"
+                yield Anomaly(Kind.LOST_INPUT, name, words, offset, log.at[offset])
+
+
+def _took_effect(history: History) -> set[int | None]:
+    """The committed transactions, and those of unknown outcome of which a record was read as committed."""
+    committed = read_as_committed(history)
+    found: set[int | None] = {number for number, txn in history.txns.items() if txn.outcome is Outcome.OK}
+    return found | {
+        send.txn
+        for send in history.sends
+        if send.txn in history.txns and send.value in committed and not history.is_aborted(send.txn)
+    }
