@@ -270,7 +270,7 @@ def show_history_report(g: Globals, found: "HistoryReport", history: "History") 
     if not g.out.for_people:
         return
     g.out.stdout.flush()
-    for line in anomaly_lines(found):
+    for line in (*transaction_lines(found), *anomaly_lines(found)):
         g.out.note(line)
     if found.anomalies:
         g.out.note("")

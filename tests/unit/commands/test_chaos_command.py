@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,16 +11,18 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from yak.commands.chaos_view import LiveRun, counts_line, fault_line, partition_lines, progress_line
+from yak.commands.chaos_view import LiveRun, counts_line, fault_line, partition_lines, progress_line, transaction_lines
 from yak.local.chaos.faults import KINDS
 from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.run import ChaosSettings
 from yak.local.chaos.schedule import PlannedFault
 from yak.sim.history_checker import generated
+from yak.sim.history_checker.anomalies import Anomaly, Kind
 from yak.sim.history_checker.corruptions import CORRUPTIONS, copy_of
-from yak.sim.history_checker.history import Outcome
+from yak.sim.history_checker.history import History, Outcome
 from yak.sim.history_checker.json_lines import to_lines
+from yak.sim.history_checker.report import check_history
 from yak.sim.seeded_random import SeededRandom
 
 
@@ -136,3 +139,15 @@ def test_lines_of_the_live_screen() -> None:
     assert partition_lines(Recorder()) == []
     mended = Struck(PlannedFault(1, "cut", 1.0, 2.0, (2,), {"from": "all"}), 1.0, 4.5, "note")
     assert fault_line(mended) == "      1.0 s  cut 2 (from=all)  mended after 3.5 s  note"
+
+
+def test_promises_to_transactions_are_told_only_when_they_were_kept() -> None:
+    history = generated.make(SeededRandom(1))
+    found = check_history(history)
+    counts, whole, once = transaction_lines(found)
+    assert counts == f"transactions: committed {found.committed}, aborted {found.aborted}, unknown {found.undecided}"
+    assert whole.startswith("read_committed: each committed transaction")
+    assert once == f"read-process-write: {found.processed} records were processed exactly once"
+    broken = replace(found, anomalies=(Anomaly(Kind.ABORTED_READ, "t-0", "x"),))
+    assert transaction_lines(broken) == [counts]
+    assert transaction_lines(check_history(History())) == []
