@@ -53,6 +53,7 @@ ACKS_ALL = -1
 _SEQUENCE_ERRORS = (
     ErrorCode.out_of_order_sequence_number,
     ErrorCode.invalid_producer_epoch,
+    ErrorCode.unknown_producer_id,
     ErrorCode.not_enough_replicas,
 )
 

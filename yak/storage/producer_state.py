@@ -153,8 +153,8 @@ class ProducerState:
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Check a batch before the leader appends it: None to append it, or the earlier copy of the same batch.
 
-        Raises PeerError with INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER. Raises EarlierUnread when only the
-        log can show whether the batch is a retry of an earlier one.
+        Raises PeerError with INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID. Raises
+        EarlierUnread when only the log can show whether the batch is a retry of an earlier one.
         """
         if self._producers is None or header.producer_id == NO_PRODUCER_ID:
             return None
@@ -185,6 +185,14 @@ class ProducerState:
         last_sequence = header.last_sequence
         for batch in producer.batches:
             if batch[0] == first_sequence and batch[1] == last_sequence:
+                if header.is_transactional and not NO_OFFSET < producer.txn_first_offset <= batch[2]:
+                    # librdkafka uses a sequence again after an abort, though the aborted batch may be in the log. Kafka
+                    # acknowledges the new one as a duplicate, and its records are lost. On this error librdkafka
+                    # aborts, and begins a new epoch.
+                    raise PeerError(
+                        ErrorCode.unknown_producer_id,
+                        f"producer {header.producer_id} used sequence {first_sequence} in an earlier transaction",
+                    )
                 return Duplicate(batch[2], batch[3], batch[4])
         if producer.batches:
             expected = (producer.batches[-1][1] + 1) & SEQUENCE_MAX

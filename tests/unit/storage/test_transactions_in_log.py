@@ -199,6 +199,34 @@ def test_records_outside_of_an_open_transaction_are_refused(make_bench):
     write(bench, 1, 1, transactional=False)
 
 
+@pytest.mark.parametrize("is_next_begun", [False, True])
+@pytest.mark.parametrize("commit", [False, True])
+def test_sequence_of_an_earlier_transaction_is_refused_and_of_the_open_one_a_duplicate(
+    make_bench, commit, is_next_begun
+):
+    """librdkafka uses the sequence of an aborted record again that it does not know to be in the log."""
+    bench = make_bench()
+    write(bench, 1, 0)
+    write(bench, 1, 1)
+    again = {
+        sequence: read_header(
+            bench.build([b"y"], producer_id=1, producer_epoch=0, sequence=sequence, attributes=TRANSACTIONAL_BIT)
+        )
+        for sequence in (0, 1, 2)
+    }
+    assert bench.log.producers.check(again[0]).base_offset == 0
+    end(bench, 1, commit=commit)
+    if is_next_begun:
+        write(bench, 1, 2)
+        assert bench.log.producers.check(again[2]).base_offset == 3
+    for is_reopened in (False, True):
+        if is_reopened:
+            bench.reopen(clean=False)
+        with pytest.raises(PeerError) as refused:
+            bench.log.producers.check(again[1])
+        assert refused.value.error_code is ErrorCode.unknown_producer_id
+
+
 def test_a_marker_with_a_higher_epoch_begins_a_new_sequence(make_bench):
     bench = make_bench()
     write(bench, 1, 0)
