@@ -170,10 +170,9 @@ class TransactionalWriter(Load):
         return int(self._thread.is_alive())
 
     def drop(self) -> None:
-        """Stop like a dying client."""
+        """Stop like a dying client; a call to librdkafka may last a little longer."""
         self.enough.set()
         self._producer.drop()
-        self.stop(2 * _CALL_SECONDS)
 
 
 class Worker(Member):
@@ -201,7 +200,6 @@ class Worker(Member):
         """Stop without leaving the group, and without ending the transaction."""
         self._stopping.set()
         self._producer.drop()
-        super().drop()
 
     def _step(self) -> None:
         """Poll once, and process what was read in a transaction; after a failure, read again from the group's offsets."""
