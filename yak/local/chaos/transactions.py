@@ -22,7 +22,7 @@ _ABORTED_OF: Final = 4
 """A writer aborts one of so many transactions."""
 _TRANSACTION_MS: Final = 10_000
 """Transactions of dead clients are aborted after this time; readers with read_committed wait for it."""
-_CALL_SECONDS: Final = 5.0
+_CALL_SECONDS: Final = 2.0
 
 
 class TransactionalProducer:
@@ -65,7 +65,8 @@ class TransactionalProducer:
             self._producer.begin_transaction()
             write(txn)
             # Once all records are acknowledged, only the commit itself can fail.
-            self._producer.flush(_CALL_SECONDS)
+            while self._producer.flush(_CALL_SECONDS) and not self._dropped.is_set():
+                pass  # records that are not acknowledged time out
             if commits:
                 if not self._recorder.committing(txn):
                     return Outcome.INFO  # dropped meanwhile
@@ -198,8 +199,8 @@ class Worker(Member):
 
     def drop(self) -> None:
         """Stop without leaving the group, and without ending the transaction."""
-        self._stopping.set()
         self._producer.drop()
+        super().drop()
 
     def _step(self) -> None:
         """Poll once, and process what was read in a transaction; after a failure, read again from the group's offsets."""
