@@ -1,5 +1,7 @@
 """The transactional clients of a chaos run, with a scripted librdkafka."""
 
+import time
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -122,6 +124,9 @@ class Consumer:
     def __init__(self, _config: object) -> None:
         self.starts: list[int] = []
 
+    def subscribe(self, _topics: list[str], **callbacks: Any) -> None:
+        self.callbacks = callbacks
+
     def consume(self, _count: int, _seconds: float) -> list[Any]:
         def message(offset: int, failure: KafkaError | None) -> Any:
             place = {"topic": lambda: "in", "partition": lambda: 0, "offset": lambda: offset}
@@ -160,3 +165,17 @@ def test_worker_processes_each_poll_in_a_transaction_and_reads_an_aborted_one_ag
     assert commit.offsets == {"in-0": 7}, "the offset after the transaction's marker"
     assert commit.outcome is history.txns[1].outcome is (Outcome.FAIL if is_fenced else Outcome.OK)
     assert worker._consumer.starts == ([4] if is_fenced else [])
+
+
+def test_worker_that_dies_leaves_no_consumer_in_its_group(library: Librdkafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer that nobody polls would keep its membership, and hold up each rebalance for five minutes."""
+    monkeypatch.setattr(confluent_kafka, "Consumer", Consumer)
+    recorder = Recorder()
+    worker = Worker(1, "h:1", "id", "in", PARTITIONS, "g", recorder)
+    consumer = weakref.ref(worker._consumer)
+    worker.start()
+    while not recorder.polled:
+        time.sleep(0.001)
+    worker.drop()
+    assert consumer() is None
+    assert library.calls

@@ -199,6 +199,7 @@ class Worker(Member):
 
     def drop(self) -> None:
         """Stop without leaving the group, and without ending the transaction."""
+        self._stopping.set()
         self._producer.drop()
         super().drop()
 
