@@ -33,8 +33,10 @@ CONFIG: Final = {
     "socket.timeout.ms": 10_000,
     "message.max.bytes": 1_000_000,
     "batch.size": _BATCH_BYTES,
+    "topic.metadata.refresh.interval.ms": 300_000,
+    "allow.auto.create.topics": False,
 }
-"""Settings of all producers of a run."""
+"""Settings of all producers of a run. None creates the topic again that the run deletes at its end."""
 
 
 class Writer(LibrdkafkaLoad):
