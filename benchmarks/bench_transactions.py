@@ -28,7 +28,9 @@ PARTITIONS = 3
 
 def write(bootstrap: str, number: int, records: int, seconds: float, commit_ms: list[float]) -> None:
     """Commit transactions for some time, and note the time of each commit."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"bench-{number}", "linger.ms": 0, "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": f"bench-{number}", "linger.ms": 0, "log_level": 0}
+    )
     producer.init_transactions(30)
     warm_until = time.monotonic() + 1
     until = warm_until + seconds
