@@ -123,7 +123,7 @@ def test_run_with_pauses_is_reproducible_and_leaves_no_thread():
     one, two = run_cluster_seed(3), run_cluster_seed(3)
     assert one.counts["pauses of jobs"] > 0
     assert one.trace_hash == two.trace_hash
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads, "threads of earlier tests may end meanwhile"
 
 
 @pytest.mark.parametrize("brokers", [1, 3])
