@@ -160,7 +160,7 @@ def _ids_or_none(nodes: list[int]) -> str:
 
 
 def _config(said: Json, _names: Mapping[str, str]) -> tuple[str, Tone]:
-    who = f"{said['resourceType']} {said['resourceName']}".strip().lower()
+    who = f"{said['resourceType'].lower()} {said['resourceName']}".strip()
     what = ", ".join(
         f"{name} is the default again" if value is None else f"{name}={value}"
         for name, value in said["configs"].items()
@@ -240,6 +240,9 @@ def things(image: Json) -> Things:
         if configs:
             name = f"configs of broker {node}" if node else "configs of all brokers"
             found[f"configs:{node}"] = Thing(name, {f"{each} =": value for each, value in configs.items()})
+    for group, configs in image.get("groupConfigs", {}).items():
+        values = {f"{each} =": value for each, value in configs.items()}
+        found[f"group configs:{group}"] = Thing(f"configs of group {group}", values)
     for each in image["producers"]:
         last = each["nextProducerId"] - 1
         found[f"producers:{each['brokerId']}"] = Thing(
@@ -356,6 +359,7 @@ def touched_by(record: Json, names: Mapping[str, str]) -> set[str]:
     if kind == "ProducerIds":
         return {f"producers:{said.get('brokerId')}"}
     if kind == "Config":
-        is_topic = str(said.get("resourceType", "")).lower() == "topic"
-        return {f"topic:{said.get('resourceName')}" if is_topic else f"configs:{said.get('resourceName')}"}
+        prefixes = {"topic": "topic", "group": "group configs"}
+        prefix = prefixes.get(str(said.get("resourceType", "")).lower(), "configs")
+        return {f"{prefix}:{said.get('resourceName')}"}
     return {"ControllerChange": {CONTROLLER}, "Cluster": {"cluster"}}.get(kind, set())

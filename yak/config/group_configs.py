@@ -79,8 +79,11 @@ def group_config_value(name: str, overrides: Mapping[str, str], static_broker: M
 def check_group_configs(overrides: Mapping[str, str], static_broker: Mapping[str, str]) -> None:
     """Raise PeerError(INVALID_CONFIG) unless a group may have these configs together.
 
-    They keep to the limits of the brokers (Kafka's GroupConfig.validateValues).
+    Their timeouts keep to the limits of the brokers (Kafka's GroupConfig.validateValues). A group without timeouts of its
+    own has those of the brokers, whatever they are.
     """
+    if overrides.keys().isdisjoint((HEARTBEAT_INTERVAL, SESSION_TIMEOUT)):
+        return
     for name in (HEARTBEAT_INTERVAL, SESSION_TIMEOUT):
         value = group_config_value(name, overrides, static_broker)
         kind, rest = name.split(".", 1)

@@ -127,7 +127,7 @@ class Ending:
         """When its end was asked for first."""
         self.ended: float | None = None
         self.outcome = Outcome.FAIL
-        """A transaction whose commit nobody asked for is aborted."""
+        """A transaction without a request to commit it is aborted."""
 
     @property
     def may_be_committed(self) -> bool:

@@ -219,7 +219,7 @@ def test_broker_channel_closed_by_its_user_stays_closed(bench):
 
 @pytest.mark.parametrize("end", ["loss", "bad answer", "new incarnation"])
 def test_broker_channel_has_one_connection_when_its_user_sends_again_at_once(bench, end):
-    """Simulator, 3 brokers, seed 2123: requests went out over a second connection that nobody had proven."""
+    """Simulator, 3 brokers, seed 2123: requests were sent over a second connection, which was not proven."""
     bench.reopens = True
     bench.connect()
     if end == "loss":

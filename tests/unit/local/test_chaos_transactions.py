@@ -168,7 +168,7 @@ def test_worker_processes_each_poll_in_a_transaction_and_reads_an_aborted_one_ag
 
 
 def test_worker_that_dies_leaves_no_consumer_in_its_group(library: Librdkafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A consumer that nobody polls would keep its membership, and hold up each rebalance for five minutes."""
+    """A consumer that is not polled would keep its membership, and hold up each rebalance for five minutes."""
     monkeypatch.setattr(confluent_kafka, "Consumer", Consumer)
     recorder = Recorder()
     worker = Worker(1, "h:1", "id", "in", PARTITIONS, "g", recorder)

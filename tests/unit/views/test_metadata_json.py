@@ -1,6 +1,7 @@
 """What the metadata service tells of an image, and of records."""
 
 import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -110,6 +111,8 @@ def test_each_thing_has_the_time_of_its_last_record(image):
         {"brokerId": 1, "brokerEpoch": 2, "producerId": 0, "nextProducerId": 1000, "timestamp": 8.0}
     ]
     assert (told["controllerId"], told["brokerConfigs"], told["timestamp"]) == (1, {"": {"x": "1"}}, 9.5)
+    assert told["groupConfigs"] == {}
+    assert cluster_json(replace(image, group_configs={"g": {"y": "2"}}), EXTERNAL)["groupConfigs"] == {"g": {"y": "2"}}
 
 
 def test_only_what_changed_since_a_time_is_told(image):

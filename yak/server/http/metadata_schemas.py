@@ -90,6 +90,7 @@ _FOR_CLIENTS: Final = {"brokers": a_list(BROKER), "topics": a_list(TOPIC), "part
 _FOR_BROKERS: Final = {
     "producers": a_list(PRODUCER_BLOCK),
     "brokerConfigs": {"type": "object", "additionalProperties": CONFIGS},
+    "groupConfigs": {"type": "object", "additionalProperties": CONFIGS},
 }
 _CHANGES: Final = {
     "full": {"type": "boolean", "description": "the full state instead of changes"},

@@ -149,3 +149,13 @@ def test_each_recorded_record_touches_things_that_there_are():
     assert touched_by({"kind": "Newer", "record": {}}, {}) == set()
     config = {"kind": "Config", "record": {"resourceType": "BROKER", "resourceName": "1", "configs": {}}}
     assert touched_by(config, {}) == {"configs:1"}
+
+
+def test_the_configs_of_a_group_are_shown_and_touched_by_their_record():
+    name, value = "consumer.session.timeout.ms", "6000"
+    said = {"resourceType": "group", "resourceName": "Billing", "configs": {name: value}}
+    record = {"kind": "Config", "record": said}
+    known = things({**IMAGE, "groupConfigs": {"Billing": {name: value}}})
+    rows = {row.key: [cell.text for cell in row.cells] for row in image_rows(known, (), LOOK)}
+    (key,) = touched_by(record, {})
+    assert rows[key] == ["  configs of group Billing", f"{name} = {value}"]
