@@ -341,6 +341,12 @@ class ProducerState:
                 found = completed.first_offset
         return found
 
+    def oldest_transaction_ms(self) -> int | None:
+        """When the oldest open transaction was last written to, or read from disk at a start; None without one."""
+        for producer_id in self._open:
+            return (self._producers or {})[producer_id].touched_ms
+        return None
+
     def committed(self, high_watermark: Offset) -> None:
         """The high watermark moved: markers below it are committed."""
         uncommitted = self._uncommitted

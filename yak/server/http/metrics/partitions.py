@@ -36,6 +36,11 @@ OFFLINE: Final = Family(
 CLUSTER_PARTITIONS: Final = Family(
     "yak_cluster_partitions", "gauge", "Partitions of the cluster, from this broker's metadata"
 )
+LATE_TRANSACTIONS: Final = Family(
+    "yak_partitions_with_late_transactions",
+    "gauge",
+    "Partitions led by this broker with a transaction open for longer than transaction.max.timeout.ms and 5 minutes",
+)
 LOGS_SIZE: Final = Family("yak_logs_size_bytes", "gauge", "Size of all logs on this broker")
 LAG_MAX_MESSAGES: Final = Family(
     "yak_replica_lag_max_messages",
@@ -62,6 +67,11 @@ REMOVED_BYTES: Final = Family(
 LOG_START: Final = Family("yak_partition_log_start_offset", "gauge", "Log start offset of this replica")
 LOG_END: Final = Family("yak_partition_log_end_offset", "gauge", "Log end offset of this replica")
 HIGH_WATERMARK: Final = Family("yak_partition_high_watermark", "gauge", "High watermark of this replica")
+STABLE_LAG: Final = Family(
+    "yak_partition_last_stable_offset_lag",
+    "gauge",
+    "Committed records that read_committed consumers cannot read yet, for partitions led by this broker",
+)
 LOG_SIZE: Final = Family(
     "yak_partition_log_size_bytes", "gauge", "Size of this replica's log segments, without indexes"
 )
@@ -72,6 +82,8 @@ REPLICA_LAG: Final = Family(
     "Replica lag of a follower in records, for partitions led by this broker; the whole log while it does not fetch",
 )
 
+_LATE_MS: Final = 5 * 60_000
+"""Kafka's ProducerStateManager.LATE_TRANSACTION_BUFFER_MS: the time in which a coordinator ends what timed out."""
 _PER_STEP: Final = 32
 _IMAGE_PER_STEP: Final = 500
 
@@ -82,6 +94,7 @@ class _Sums:
     leaders: int = 0
     under_replicated: int = 0
     under_min_isr: int = 0
+    late_transactions: int = 0
     offline: int = 0
     size_bytes: int = 0
     dirty_ratio: float = 0.0
@@ -93,9 +106,10 @@ def gather(broker: Broker, samples: Samples, partitions_max: int, now_ms: int) -
     """Yields 0 after each step, and at the end the number of omitted partitions."""
     partitions = list(broker.partitions.values())
     sums = _Sums()
+    late_before_ms = now_ms - broker.config.transaction_max_timeout_ms - _LATE_MS
     writer = _Writer(samples)
     for number, partition in enumerate(partitions):
-        _sum(sums, partition, now_ms)
+        _sum(sums, partition, now_ms, late_before_ms)
         if number < partitions_max:
             writer.write(partition)
         if number % _PER_STEP == 0:
@@ -122,7 +136,7 @@ def _cluster(broker: Broker, samples: Samples) -> Iterator[int]:
     yield 0
 
 
-def _sum(sums: _Sums, partition: Partition, now_ms: int) -> None:
+def _sum(sums: _Sums, partition: Partition, now_ms: int, late_before_ms: int) -> None:
     sums.replicas += 1
     log = partition.log
     if log is None:
@@ -136,6 +150,8 @@ def _sum(sums: _Sums, partition: Partition, now_ms: int) -> None:
     sums.leaders += 1
     sums.under_replicated += len(partition.isr) < len(partition.replicas)
     sums.under_min_isr += partition.is_under_min_isr
+    oldest_ms = log.producers.oldest_transaction_ms()
+    sums.late_transactions += oldest_ms is not None and oldest_ms < late_before_ms
     end_offset = log.log_end_offset
     for node_id, replica in partition.replica_states.items():
         lag = _lag(replica, log.log_start_offset, end_offset)
@@ -156,6 +172,7 @@ def _add_sums(samples: Samples, sums: _Sums) -> None:
     samples.add(LEADERS, sums.leaders)
     samples.add(UNDER_REPLICATED, sums.under_replicated)
     samples.add(UNDER_MIN_ISR, sums.under_min_isr)
+    samples.add(LATE_TRANSACTIONS, sums.late_transactions)
     samples.add(OFFLINE_REPLICAS, sums.offline)
     samples.add(LOGS_SIZE, sums.size_bytes)
     samples.add(DIRTY_RATIO_MAX, round(sums.dirty_ratio, 3))
@@ -175,6 +192,7 @@ class _Writer:
         self._high_watermark = samples.of(HIGH_WATERMARK)
         self._size = samples.of(LOG_SIZE)
         self._in_sync = samples.of(IN_SYNC)
+        self._stable_lag = samples.of(STABLE_LAG)
         self._lag = samples.of(REPLICA_LAG)
 
     def write(self, partition: Partition) -> None:
@@ -192,6 +210,8 @@ class _Writer:
         if not partition.is_leader:
             return
         self._in_sync.append(f"{IN_SYNC.name}{{{labels}}} {len(partition.isr)}\n")
+        stable_lag = partition.high_watermark - partition.last_stable_offset
+        self._stable_lag.append(f"{STABLE_LAG.name}{{{labels}}} {stable_lag}\n")
         for node_id, replica in partition.replica_states.items():
             lag = _lag(replica, start_offset, end_offset)
             self._lag.append(f'{REPLICA_LAG.name}{{{labels},replica="{node_id}"}} {lag}\n')

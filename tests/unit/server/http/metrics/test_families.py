@@ -9,6 +9,9 @@ import pytest
 from tests.unit.broker import group_requests as ask
 from tests.unit.server.http.metrics.test_text import parsed
 from yak.groups.offsets import OFFSETS_TOPIC
+from yak.ids import TopicPartition
+from yak.partitions.transaction_markers import TxnMarker
+from yak.protocol.record_batch import TRANSACTIONAL_BIT
 from yak.protocol.record_writer import build_batch
 from yak.server.http.metrics import groups, partitions, topics
 from yak.server.http.metrics.groups import GroupBounds, LeftOut
@@ -81,6 +84,29 @@ def test_the_largest_dirty_ratio_is_that_of_closed_segments_that_no_compaction_h
     assert value(samples, "yak_log_cleaner_max_dirty_ratio") == 0
     assert value(samples, "yak_log_cleaner_uncleanable_partitions") == 0
     assert value(samples, "yak_log_cleaner_removed_bytes_total") == 0
+
+
+def test_an_open_transaction_holds_committed_records_back_and_is_late_in_the_end():
+    rig = Rig(settings=SETTINGS | {"transaction.max.timeout.ms": "2000"})
+    rig.create_topic("orders")
+    rig.produce("orders", [b"before"])
+    broker = rig.node.broker
+    batch = build_batch(
+        [(None, b"x")] * 3, 0, attributes=TRANSACTIONAL_BIT, producer_id=7, producer_epoch=0, base_sequence=0
+    )
+    broker.leader_appends.append_own_batch(broker.partitions[("orders", 0)], batch)
+    samples, _left_out = of_partitions(rig)
+    assert values(samples, "yak_partition_last_stable_offset_lag") == {("0", "orders"): 3}
+    rig.run_for(301_000)
+    samples, _left_out = of_partitions(rig)
+    assert value(samples, "yak_partitions_with_late_transactions") == 0
+    rig.run_for(2_000)
+    samples, _left_out = of_partitions(rig)
+    assert value(samples, "yak_partitions_with_late_transactions") == 1
+    broker.transaction_markers.write(TopicPartition("orders", 0), TxnMarker(7, 0, 0, False, 0), lambda _code: None)
+    samples, _left_out = of_partitions(rig)
+    assert value(samples, "yak_partitions_with_late_transactions") == 0
+    assert values(samples, "yak_partition_last_stable_offset_lag") == {("0", "orders"): 0}
 
 
 def test_partitions_past_the_bound_are_left_out_but_summed(rig):
