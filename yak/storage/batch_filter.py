@@ -50,6 +50,13 @@ class _Left(NamedTuple):
     has_tombstones: bool
 
 
+class DirtyBatches(NamedTuple):
+    """The batches whose keys the round has put into its map: those from `first_offset` on, but the unreadable ones."""
+
+    first_offset: Offset
+    unreadable_offsets: Collection[Offset]
+
+
 class BatchFilter:
     """Filters the batches of one round of compaction, and counts.
 
@@ -67,8 +74,10 @@ class BatchFilter:
         delete_retention_ms: int,
         epoch_starts: Collection[Offset] = (),
         transactions: TransactionFilter | None = None,
+        dirty: DirtyBatches | None = None,
     ) -> None:
         self._offsets = offsets
+        self._dirty = dirty
         self._remembered_offsets = remembered_offsets
         self._epoch_starts = epoch_starts
         self._transactions = transactions or TransactionFilter(())
@@ -89,7 +98,7 @@ class BatchFilter:
         self._transactions.saw_records(header)
         if header.base_offset > self._offsets.latest_offset:
             return batch
-        if header.records_count and self._transactions.is_aborted(header):
+        if header.records_count and (self._transactions.is_aborted(header) or self._is_outdated(header)):
             self.dropped_records += header.records_count
             return _emptied(header) if self._must_stay(header) else None
         if not header.records_count:
@@ -140,6 +149,18 @@ class BatchFilter:
             elif left is None:
                 left = bytearray(records[:start])
         return _Left(records if left is None else left, count, has_tombstones)
+
+    def _is_outdated(self, header: BatchHeader) -> bool:
+        """Whether each record of a dirty batch has a newer one. False also when only its records can tell."""
+        dirty, offsets = self._dirty, self._offsets
+        return (
+            dirty is not None
+            and dirty.first_offset <= header.base_offset
+            and header.last_offset <= offsets.latest_offset
+            and header.last_offset_delta < 2 * header.records_count
+            and header.base_offset not in dirty.unreadable_offsets
+            and not offsets.has_newest_in(range(header.base_offset, header.next_offset))
+        )
 
     def _must_stay(self, header: BatchHeader) -> bool:
         return (

@@ -25,8 +25,8 @@ from yak.ids import FilePosition, Offset
 from yak.limits import COMPACTION_SPARE_BYTES
 from yak.ports.disk import Buffer, Disk, File
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, BatchHeader, compute_crc, read_header
-from yak.protocol.record_spans import Span, spans
-from yak.storage.batch_filter import BatchFilter, readable_records
+from yak.protocol.record_spans import spans
+from yak.storage.batch_filter import BatchFilter, DirtyBatches, readable_records
 from yak.storage.epoch_cache import UNKNOWN_EPOCH, EpochCache
 from yak.storage.flush import sync_indexes
 from yak.storage.indexes import OffsetIndex, TimeIndex
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 128 * 1024
 """Bytes read between two yields: one to three milliseconds of CPU for records of a hundred bytes."""
-_LISTED_RECORDS_MAX = 10_000
-"""The records of a larger batch are walked twice instead of held in a list."""
+_KEYS_MAX = 10_000
+"""A batch with more records is walked twice: its keys are not held all at once."""
 
 
 class NoRoom(Exception):
@@ -190,6 +190,8 @@ class Compaction:
         self._transactions = TransactionFilter(
             aborted_transactions(log.segments, log.segments[0].base_offset, scope.end_offset)
         )
+        self._unreadable_offsets: set[Offset] = set()
+        """The base offset of each dirty batch whose keys could not be read."""
         self._done_bytes = 0
         self.result = CompactionResult(scope.first_dirty_offset)
         self._pieces: Generator[Replacement | None, None, None] | None = None
@@ -220,6 +222,7 @@ class Compaction:
             remembered_offsets = remembered_offsets.union(header.last_offset for header in earlier)
             yield None
         yield from self._read_keys()
+        yield from self._offsets.gather_newest()
         filter_ = BatchFilter(
             self._offsets,
             remembered_offsets,
@@ -227,6 +230,7 @@ class Compaction:
             self._config.delete_retention_ms,
             self._epoch_starts,
             self._transactions,
+            DirtyBatches(self._scope.first_dirty_offset, self._unreadable_offsets),
         )
         result = self.result
         for group, filter_.end_offset in self._groups():
@@ -270,34 +274,40 @@ class Compaction:
 
     def _take_keys(self, header: BatchHeader, batch: Buffer, start: Offset) -> bool:
         """Put the keys of a batch into the map; False when the map is full."""
-        offsets, base_offset = self._offsets, header.base_offset
-        put = offsets.put
-        if header.is_control or self._transactions.is_aborted(header):
-            offsets.latest_offset = max(offsets.latest_offset, header.last_offset)
-            return True
-        for _start, _stop, offset_delta, key, _has_value in self._records(header, batch):
-            offset = base_offset + offset_delta
-            if offset >= start and key is not None and not put(key, offset):
-                offsets.latest_offset = offset - 1
-                return False
+        offsets = self._offsets
+        if not header.is_control and not self._transactions.is_aborted(header):
+            for keys, at in self._keys(header, batch, start):
+                taken = offsets.put_all(keys, at)
+                if taken < len(keys):
+                    offsets.latest_offset = at[taken] - 1
+                    return False
         offsets.latest_offset = max(offsets.latest_offset, header.last_offset)
         return True
 
-    def _records(self, header: BatchHeader, batch: Buffer) -> Iterable[Span]:
-        """The records of a batch; none when one of them cannot be read."""
-        if not header.records_count:
-            return ()
+    def _keys(self, header: BatchHeader, batch: Buffer, start: Offset) -> Iterator[tuple[list[bytes], list[Offset]]]:
+        """The keys of a batch's records from `start` on, with their offsets; none when a record cannot be read."""
+        base_offset, count, last_offset_delta = header.base_offset, header.records_count, header.last_offset_delta
+        first_delta = start - base_offset
+        if not count:
+            return
+        keys, deltas = [], []
         try:
             records = readable_records(header, batch)
             self._done_bytes += len(records)
-            found = spans(records, header.records_count, header.last_offset_delta)
-            if header.records_count <= _LISTED_RECORDS_MAX:
-                return list(found)
-            for _ in found:
-                pass
+            if count > _KEYS_MAX:
+                for _ in spans(records, count, last_offset_delta):
+                    pass
+            for _start, _stop, offset_delta, key, _has_value in spans(records, count, last_offset_delta):
+                if key is not None and offset_delta >= first_delta:
+                    keys.append(key)
+                    deltas.append(offset_delta)
+                    if len(keys) == _KEYS_MAX:
+                        yield keys, [base_offset + delta for delta in deltas]
+                        keys, deltas = [], []
         except ProtocolViolation:
-            return ()
-        return spans(records, header.records_count, header.last_offset_delta)
+            self._unreadable_offsets.add(base_offset)
+            return
+        yield keys, [base_offset + delta for delta in deltas]
 
     # ------------------------------------------------------------------------------------------------ the segments
 

@@ -5,6 +5,8 @@ import errno
 import pytest
 
 from tests.unit.storage.compaction.rounds import MAP_BYTES, batches, compact, pieces, put, records
+from tests.unit.storage.conftest import build_batch
+from yak.protocol.record_batch import CRC_START, HEADER_BYTES, compute_crc, read_header
 from yak.storage.compaction import Compaction, CompactionDiscard, NoRoom, Uncleanable, Unreadable, cleanable
 
 DAY = 86_400_000
@@ -165,3 +167,21 @@ def test_the_active_segment_closes_in_time_to_be_compacted(make_bench):
     for timestamp in (100, 1100, 1101):
         put(bench, [(b"k", b"")], timestamps=[timestamp])
     assert [segment.base_offset for segment in bench.log.segments] == [0, 2]
+
+
+@pytest.mark.parametrize("is_dirty", [True, False])
+def test_a_batch_whose_records_cannot_be_decoded_stays_as_it_is(bench, is_dirty):
+    put(bench, [(b"a", b"1")])
+    wrong = bytearray(build_batch([b"2"], keys=[b"a"]))
+    wrong[HEADER_BYTES] ^= 0x40  # the record's length
+    wrong[CRC_START - 4 : CRC_START] = compute_crc(wrong).to_bytes(4, "big")
+    bench.log.append(read_header(wrong), wrong, 0, 0)
+    put(bench, [(b"a", b"3")])
+    bench.log.roll(0)
+    put(bench, [(b"a", b"4")])
+    if not is_dirty:
+        assert compact(bench).unreadable_batches == 1
+        bench.log.roll(0)
+        put(bench, [(b"z", b"")])
+    assert compact(bench).unreadable_batches == 1
+    assert bytes(wrong[HEADER_BYTES:]) in bench.read_all()
