@@ -209,11 +209,7 @@ class Segment:
         aborted = self.transaction_index
         if aborted is not None and aborted.saved_count != aborted.count:
             assert aborted.entries is not None
-            path = self.path(TRANSACTION_INDEX_SUFFIX)
-            if aborted.count:
-                self.disk.write_file_lazily(path, bytes(aborted.entries))
-            else:
-                self.disk.remove(path)
+            self.disk.write_file_lazily(self.path(TRANSACTION_INDEX_SUFFIX), bytes(aborted.entries))
             aborted.saved_count = aborted.count
 
     # ------------------------------------------------------------------------------------------------- changes

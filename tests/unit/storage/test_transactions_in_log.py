@@ -315,3 +315,18 @@ def test_an_index_holds_what_kafka_writes():
     again.truncate_to(20)
     assert again.since(0) == [AbortedTxn(1, 8, 12, 13)]
     assert TransactionIndex.of_file(13, bytes(index.entries)) is None
+
+
+def test_a_roll_after_the_aborted_transactions_were_truncated_removes_no_file(make_bench, monkeypatch):
+    """A roll is in a step of the broker, and a removed name may wait for the device."""
+    bench = make_bench(index_interval_bytes=120)
+    write(bench, 1, 0)
+    marker = end(bench, 1, commit=False)
+    bench.reopen(clean=True)
+    assert aborted_transactions(bench.log.segments, 0, 2)
+    bench.truncate(marker)
+    monkeypatch.setattr(bench.disk, "remove", lambda path: pytest.fail(f"{path} removed"))
+    bench.log.roll(0)
+    monkeypatch.undo()
+    bench.reopen(clean=True)
+    assert not aborted_transactions(bench.log.segments, 0, 2)
