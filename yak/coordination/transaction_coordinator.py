@@ -100,7 +100,7 @@ class TransactionCoordinator:
             )
         for entry in shard.ids.values():
             if entry.transaction.state is ONGOING:
-                shard.open[entry.transaction.transactional_id] = entry
+                shard.note_open(entry, self._context.clock.now_ms)
             elif entry.transaction.state in PREPARED:
                 self._send_markers(coordinated, entry)
         config = self._context.config
@@ -181,7 +181,7 @@ class TransactionCoordinator:
                 return
             entry.transaction = changed
             if changed.state is ONGOING:
-                shard.open[transactional_id] = entry
+                shard.note_open(entry, self._context.clock.now_ms)
             else:
                 shard.open.pop(transactional_id, None)
             then(code)
@@ -399,12 +399,12 @@ class TransactionCoordinator:
 
     def _abort_timed_out(self) -> None:
         """Abort transactions that are open for longer than their timeout, under the next epoch."""
-        now_ms = self._context.clock.wall_ms
+        now_ms, wall_ms = self._context.clock.now_ms, self._context.clock.wall_ms
         for coordinated in self.runtime.loaded_partitions():
-            for transactional_id, entry in list(coordinated.shard.open.items()):
-                if entry.pending is None and entry.transaction.is_timed_out(now_ms):
-                    self._context.notice("info", "transaction-timed-out", transactional_id=transactional_id)
-                    self._append(coordinated, entry, entry.transaction.fence(now_ms), _ignore)
+            for entry in coordinated.shard.timed_out(now_ms, wall_ms):
+                transaction = entry.transaction
+                self._context.notice("info", "transaction-timed-out", transactional_id=transaction.transactional_id)
+                self._append(coordinated, entry, transaction.fence(wall_ms), _ignore)
 
     def _expire(self) -> None:
         """Remove transactional ids that are unused for `transactional.id.expiration.ms`."""

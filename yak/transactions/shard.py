@@ -13,7 +13,7 @@ from yak.transactions.transaction import Transaction
 class TransactionalId:
     """A transactional id here: its transaction as committed, and the change that is being appended."""
 
-    __slots__ = ("connection_id", "markers", "pending", "transaction", "waiting")
+    __slots__ = ("connection_id", "markers", "open_since_ms", "pending", "transaction", "waiting")
 
     def __init__(self, transaction: Transaction) -> None:
         self.transaction = transaction
@@ -23,6 +23,8 @@ class TransactionalId:
         """The markers of the end that are not written yet."""
         self.connection_id: ConnectionId = 0
         """The newest connection that sent a request of protocol 1."""
+        self.open_since_ms = 0
+        """Since when its transaction is open here, in ms of the clock that never goes back."""
         self.waiting: list[Callable[[], None]] = []
         """Requests that add partitions, and wait for the change or the end that is under way."""
 
@@ -41,6 +43,25 @@ class TransactionShard:
         self.gathered: dict[bytes, bytes] = {}
         """Values by key, until `restore` has decoded them."""
         self.unreadable = 0
+
+    def note_open(self, entry: TransactionalId, now_ms: int) -> None:
+        """The entry's transaction is open, at the latest since `now_ms`."""
+        name = entry.transaction.transactional_id
+        if name not in self.open:
+            self.open[name] = entry
+            entry.open_since_ms = now_ms
+
+    def timed_out(self, now_ms: int, wall_ms: int) -> list[TransactionalId]:
+        """Those whose transaction is open for longer than its timeout, and does not change now.
+
+        The wall clock tells when it began. Where the coordinator before had a clock that was ahead, the time here does.
+        """
+        return [
+            entry
+            for entry in self.open.values()
+            if entry.pending is None
+            and (entry.transaction.is_timed_out(wall_ms) or now_ms - entry.open_since_ms > entry.transaction.timeout_ms)
+        ]
 
     def gather(self, key: bytes | None, value: bytes | None, offset: Offset, producer_id: ProducerId | None) -> None:  # noqa: ARG002
         """Collect one record of the log, in log order."""

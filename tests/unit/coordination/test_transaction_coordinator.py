@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.core import events
 from yak.core.placement import partition_of
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers
@@ -177,6 +178,19 @@ def test_an_open_transaction_is_aborted_after_its_timeout(rig):
     # the producer may recover, since no other one has come
     answer = init(rig, producer_id=producer.producer_id, epoch=producer.producer_epoch)
     assert (answer.error_code, answer.producer_epoch) == (NONE, 1)
+
+
+def test_a_transaction_that_began_in_the_future_times_out_all_the_same(rig):
+    """The coordinator before had a clock that was ahead by an hour."""
+    rig.node.post(events.WallClockMoved(3_600_000))
+    producer = init(rig, timeout_ms=5_000)
+    add(rig, producer)
+    send(rig, producer)
+    rig.node.post(events.WallClockMoved(0))
+    rig.run_for(4_000)
+    assert state(rig) is ONGOING
+    rig.run_for(14_000)
+    assert state(rig) is COMPLETE_ABORT
 
 
 def test_a_restarted_coordinator_writes_the_markers_of_a_prepared_transaction(rig):
