@@ -647,6 +647,7 @@ class Broker:
         if connection.calls:
             call.parts = parts
             connection.calls.append(call)
+            self._hurry(connection)
         else:
             self._effects.append(events.Reply(connection.connection_id, parts))
 
@@ -664,6 +665,18 @@ class Broker:
         self.counters.waited.append((call.api_key, call.came_ns))
         call.parts = [] if outcome is None else self._encode(call, outcome)
         call.connection.release_answers(self._effects)
+        self._hurry(call.connection)
+
+    def _hurry(self, connection: Connection) -> None:
+        """Answer a fetch that waits for more data, if a later answer of its connection waits behind it.
+
+        Else the later answer would be older than the fetch's, which clients do not expect: Kafka serves a connection's
+        requests one after the other. An old end offset makes KafkaConsumer.currentLag negative, and Streams wait.
+        """
+        calls = connection.calls
+        first = calls[0].delayed if calls else None
+        if first is not None and first.is_waiting_for_more and any(call.parts is not None for call in calls):
+            self.purgatory.complete(first)
 
     def _encode(self, call: Call, outcome: Now | Prebuilt) -> list[Part]:
         if type(outcome) is Prebuilt:

@@ -91,6 +91,11 @@ class DelayedOperation:
         self.timeout_ms = timeout_ms
         self.finished = False
 
+    @property
+    def is_waiting_for_more(self) -> bool:
+        """Whether `answer` can be given at any time, and waiting only makes it fuller."""
+        return False
+
     def is_done(self) -> bool:
         """Whether `answer` can be given now."""
         raise NotImplementedError

@@ -1,7 +1,7 @@
 """Connections in the core: requests are stepped in order and answered in order.
 
 Kafka's clients match answers by order, so an answer that is ready early waits for the earlier ones. A delayed Produce
-does not stop the next request from being stepped.
+does not stop the next request from being stepped, and the next answer ends the wait of a delayed Fetch.
 """
 
 from __future__ import annotations

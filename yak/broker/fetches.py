@@ -634,6 +634,11 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
 
     # ------------------------------------------------------------------------------------------------- waiting
 
+    @property
+    def is_waiting_for_more(self) -> bool:
+        """Whether it waits for its partitions, not for a job that reads records."""
+        return self._reading is None
+
     def _is_enough(self, reading: FetchRead[ConsumerItem]) -> bool:
         """Whether to answer now: enough bytes, an error, no wait time, no partitions, or a read to a segment's end."""
         return (
