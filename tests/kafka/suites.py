@@ -39,7 +39,7 @@ class Suite(NamedTuple):
 _SHARE = "share groups (KIP-932), which YAK does not have"
 _SECURITY = "needs authentication or an authorizer, which YAK does not have yet"
 _INSIDE = "looks into the broker's process"
-_NO_BROKER = "uses no broker (TopologyTestDriver)"
+_NO_BROKER = "uses no broker"
 SUITES: Final = (
     Suite(
         "clients",
@@ -76,12 +76,24 @@ SUITES: Final = (
             "TableTableJoinIntegrationTest": _NO_BROKER,
         },
     ),
-    Suite("connect", "connect-runtime", "org/apache/kafka/connect/integration/", {}),
+    Suite(
+        "connect",
+        "connect-runtime",
+        "org/apache/kafka/connect/integration/",
+        {
+            "RestForwardingIntegrationTest": _NO_BROKER,
+            "StartAndStopCounterTest": _NO_BROKER,
+            "StartAndStopLatchTest": _NO_BROKER,
+        },
+    ),
     Suite(
         "mirror",
         "connect-mirror",
         "org/apache/kafka/connect/mirror/integration/",
-        {"MirrorConnectorsIntegrationSSLTest": _SECURITY},
+        {
+            "MirrorConnectorsIntegrationSSLTest": _SECURITY,
+            "MirrorConnectorsWithCustomForwardingAdminIntegrationTest": _SECURITY,
+        },
     ),
 )
 
