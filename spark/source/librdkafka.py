@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from yak.client.connection import base_config
-from yak.client.errors import from_kafka, kafka_exceptions, reason
+from yak.client.errors import from_kafka, is_transient, kafka_exceptions, reason
 from yak.spark.columnar.schema import (
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -108,7 +108,7 @@ class _Reading:
             if self.settings.fail_on_data_loss:
                 raise self._loss(reason(error), None)
             self.next_offset = self.wanted.end
-        elif not error.retriable() and name not in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"):
+        elif not is_transient(error):
             failure = from_kafka(error, f"{self.wanted.topic}-{self.wanted.partition} could not be read")
             raise NotReadable(failure.message, why=failure.why, try_=failure.try_)
 

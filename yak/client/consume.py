@@ -11,7 +11,7 @@ from typing import Any
 
 from yak.client.admin import EARLIEST, LATEST, Admin
 from yak.client.connection import base_config
-from yak.client.errors import from_kafka, kafka_exceptions, name_of
+from yak.client.errors import from_kafka, is_transient, kafka_exceptions, name_of
 from yak.client.offset_spec import Position, Range
 from yak.client.received import Received
 from yak.ids import Offset, TopicPartition
@@ -198,7 +198,7 @@ class PartitionReader:
             if partition in self._open and stop is not None and message.offset() >= stop:
                 self.finish(partition)
             return
-        if error.retriable() or name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT"):
+        if is_transient(error):
             return
         where = f"{message.topic()}-{message.partition()}" if message.topic() else "the assigned partitions"
         if name in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):

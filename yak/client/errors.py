@@ -29,6 +29,23 @@ NOT_WRITTEN = {
 }
 """Errors after which the record is certainly not in the log; after any other error it may be."""
 
+_TRANSIENT = {
+    "_TRANSPORT",
+    "_ALL_BROKERS_DOWN",
+    "_TIMED_OUT",
+    "_RESOLVE",
+    "_WAIT_COORD",
+    "_MAX_POLL_EXCEEDED",
+    "REQUEST_TIMED_OUT",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "NOT_ENOUGH_REPLICAS",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+}
+
 _SLUGS = {
     "UNKNOWN_TOPIC_OR_PART": "unknown-topic",
     "_UNKNOWN_TOPIC": "unknown-topic",
@@ -98,6 +115,11 @@ _TRY = {
     "group-protocol": ("yak groups describe GROUP", "use another group"),
     "bad-group-id": ("yak groups list",),
 }
+
+
+def is_transient(error: Any) -> bool:
+    """Whether a consumer recovers from librdkafka's error by itself, or a commit may be tried again."""
+    return bool(error.retriable()) or name_of(error) in _TRANSIENT
 
 
 class KafkaFailure(YakError):

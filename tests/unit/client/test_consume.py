@@ -123,9 +123,10 @@ def test_a_partition_that_was_added_is_read_too_and_all_pause_together():
     assert LogConsumer.made[-1].paused == []
 
 
-def test_an_error_that_will_not_heal_is_said_and_others_are_waited_out():
+@pytest.mark.parametrize("passing", [KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT])
+def test_an_error_that_will_not_heal_is_said_and_others_are_waited_out(passing):
     reader = PartitionReader("nowhere:1", {ZERO: Window(0, None)})
-    LogConsumer.made[-1].queue = [Message(ZERO, 0, KafkaError._TRANSPORT), Message(ZERO, 0)]
+    LogConsumer.made[-1].queue = [Message(ZERO, 0, passing), Message(ZERO, 0)]
     assert len(reader.fetch(10, 0.0)) == 1
     LogConsumer.made[-1].queue = [Message(ZERO, 0, KafkaError.UNKNOWN_TOPIC_OR_PART)]
     with pytest.raises(YakError):

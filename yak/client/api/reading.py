@@ -12,7 +12,7 @@ from yak.client.api.inbox import Inbox
 from yak.client.api.message import Message
 from yak.client.api.rebalancing import Callbacks, Rebalancing
 from yak.client.api.serde import Serde
-from yak.client.errors import name_of
+from yak.client.errors import is_transient
 from yak.client.received import Received
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
@@ -21,8 +21,6 @@ POLL_S = 1.0
 SLICE_S = 0.1
 """The longest single wait for records; between two waits, Ctrl+C and cancellation take effect."""
 BATCH = 500
-PASSING = {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"}
-"""Transient errors, which librdkafka retries by itself."""
 
 
 class Reading:
@@ -98,7 +96,7 @@ class Reading:
             error = message.error()
             if error is None:
                 self.inbox.put(Message(Received.of(message), *self._serdes))
-            elif not error.retriable() and name_of(error) not in PASSING:
+            elif not is_transient(error):
                 where = f"{message.topic()}-{message.partition()}" if message.topic() else "the subscription"
                 self._failure = self._failure or translated(error, f"{where} could not be read")
 

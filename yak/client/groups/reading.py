@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from yak.client.connection import base_config
 from yak.client.consume import BATCH, POLL_S, Window, offsets_behind
-from yak.client.errors import from_exception, from_kafka, kafka_exceptions, name_of
+from yak.client.errors import from_exception, from_kafka, is_transient, kafka_exceptions, name_of
 from yak.client.groups.starting import Started, start_of
 from yak.client.received import Received
 from yak.errors import YakError
@@ -20,22 +20,6 @@ from yak.ids import Offset, TopicPartition
 
 SESSION_MS: Final = 10_000
 """How long a killed member keeps its partitions; librdkafka's default of 45 s is long for a command."""
-_HEALS: Final = {
-    "_TRANSPORT",
-    "_ALL_BROKERS_DOWN",
-    "_TIMED_OUT",
-    "_WAIT_COORD",
-    "_MAX_POLL_EXCEEDED",
-    "REQUEST_TIMED_OUT",
-    "COORDINATOR_LOAD_IN_PROGRESS",
-    "COORDINATOR_NOT_AVAILABLE",
-    "NOT_COORDINATOR",
-    "LEADER_NOT_AVAILABLE",
-    "NOT_LEADER_FOR_PARTITION",
-    "NOT_ENOUGH_REPLICAS",
-    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-}
-"""Transient errors of reading and committing."""
 _MOVED_ON: Final = {
     "ILLEGAL_GENERATION",
     "UNKNOWN_MEMBER_ID",
@@ -247,7 +231,7 @@ class GroupReader:
                 self._next[partition] = max(self._next[partition], message.offset())
                 self._rest_if_done(partition)
             return
-        if error.retriable() or name in _HEALS or name in _MOVED_ON:
+        if is_transient(error) or name in _MOVED_ON:
             return
         raise from_kafka(error, f'group "{self.group}" cannot be read with')
 
@@ -307,10 +291,10 @@ class GroupReader:
                         TopicPartition(each.topic, each.partition): each.offset for each in answers if each.offset >= 0
                     }
                 failure = from_kafka(errors[0], what)
-                heals = name_of(errors[0]) in _HEALS
+                heals = is_transient(errors[0])
             except kafka_exceptions() as error:
                 failure = from_exception(error, what)
-                heals = _name(error) in _HEALS
+                heals = _heals(error)
             if not heals or time.monotonic() >= deadline:
                 raise failure
             time.sleep(POLL_S)
@@ -360,14 +344,14 @@ class GroupReader:
             if _name(error) == _NO_OFFSET:
                 return ""
             failure = from_exception(error, what)
-            if _name(error) not in _HEALS | _MOVED_ON:
+            if not _heals(error) and _name(error) not in _MOVED_ON:
                 raise failure from None
             return failure.why
         for each in answers:
             if each.error is None:
                 partition = TopicPartition(each.topic, each.partition)
                 self._committed[partition] = each.offset
-            elif name_of(each.error) not in _HEALS | _MOVED_ON:
+            elif not is_transient(each.error) and name_of(each.error) not in _MOVED_ON:
                 raise from_kafka(each.error, what)
         return next((from_kafka(each.error, what).why for each in answers if each.error is not None), "")
 
@@ -400,3 +384,7 @@ class GroupReader:
 def _name(error: BaseException) -> str:
     """Kafka's name of an exception of librdkafka's binding."""
     return name_of(error.args[0]) if error.args and hasattr(error.args[0], "name") else ""
+
+
+def _heals(error: Exception) -> bool:
+    return bool(_name(error)) and is_transient(error.args[0])

@@ -336,6 +336,7 @@ def test_an_error_inside_a_callback_comes_out_of_the_loop():
     [
         (KafkaError._MAX_POLL_EXCEEDED, False),
         (KafkaError._ALL_BROKERS_DOWN, False),
+        (KafkaError._RESOLVE, False),
         (KafkaError.NOT_COORDINATOR, False),
         (KafkaError.INCONSISTENT_GROUP_PROTOCOL, True),
         (KafkaError.GROUP_MAX_SIZE_REACHED, True),
