@@ -114,9 +114,13 @@ class _Reading:
 
     def _reached_the_end_early(self) -> None:
         """The log ends before the range: it was truncated (unclean leader election), or the topic was recreated."""
-        _low, high = self._watermarks()
+        from confluent_kafka import TopicPartition
+
+        # For read_committed, a request gives the last stable offset; the high watermark is in the fetch responses.
+        wanted = TopicPartition(self.wanted.topic, self.wanted.partition)
+        high = max(self._watermarks()[1], self.consumer.get_watermark_offsets(wanted, cached=True)[1])
         if high >= self.wanted.end:
-            return  # a follower or an old leader answered; more records follow
+            return  # a follower or an old leader answered, or a transaction is open; more records follow
         if self.settings.fail_on_data_loss:
             raise self._loss(f"the log ends at offset {high}, before {self.wanted.end}", None)
         self.next_offset = self.wanted.end

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.spark.columnar.read import read
 from yak.spark.columnar.schema import READ_COMMITTED, DataLoss, NotReadable, OffsetRange, ReadSettings
+from yak.spark.source.librdkafka import read as by_librdkafka
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -106,10 +108,12 @@ def as_librdkafka_sees(bootstrap: str, topic: str, end: int, isolation: str = "r
     return rows
 
 
-def as_read(bootstrap: str, topic: str, start: int, end: int, **more: object) -> list[Row]:
+def as_read(
+    bootstrap: str, topic: str, start: int, end: int, *, reader: Callable[..., Any] = read, **more: object
+) -> list[Row]:
     settings = ReadSettings(**{"bootstrap": bootstrap, "include_headers": True, "timeout_ms": 30_000} | more)
     rows: list[Row] = []
-    for each in read(OffsetRange(topic, 0, start, end), settings):
+    for each in reader(OffsetRange(topic, 0, start, end), settings):
         each.validate(full=True)
         assert set(each["topic"].to_pylist()) == {topic}
         assert set(each["partition"].to_pylist()) == {0}
@@ -168,26 +172,12 @@ def check_losses(bootstrap: str) -> None:
     assert raised.value.earliest is None
 
 
-CHECKS: list[Callable[[str], None]] = [check_all_codecs, check_append_time, check_losses]
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_yak_is_read_as_librdkafka_reads_it(three, check):
-    check(bootstrap_of(three))
-
-
-@pytest.mark.jvm
-@pytest.mark.parametrize("check", CHECKS)
-def test_apache_kafka_is_read_as_librdkafka_reads_it(kafka, check):
-    check(kafka.bootstrap)
-
-
-@pytest.mark.jvm
-def test_aborted_transactions_of_apache_kafka_are_left_out(kafka):
-    topic = make_topic(kafka.bootstrap)
+def check_transactions(bootstrap: str) -> None:
+    """Both clients give committed records only, whatever lies at a range's ends, and stop before an open transaction."""
+    topic = make_topic(bootstrap)
     numbers = itertools.count()
     producers = [
-        Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"columnar-{index}", "linger.ms": 0})
+        Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{index}", "linger.ms": 0})
         for index in range(2)
     ]
     for producer in producers:
@@ -201,15 +191,41 @@ def test_aborted_transactions_of_apache_kafka_are_left_out(kafka):
                 producer.flush(20)
         producers[0].commit_transaction(30) if decision == "commit" else producers[0].abort_transaction(30)
         producers[1].abort_transaction(30)
-    fill(kafka.bootstrap, topic, 5)
+    fill(bootstrap, topic, 5)
     end = 5 * 10 + 5
-    committed = as_librdkafka_sees(kafka.bootstrap, topic, end, READ_COMMITTED)
+    producers[0].begin_transaction()
+    producers[0].produce(topic, b"open", partition=0)
+    producers[0].flush(20)
+    fill(bootstrap, topic, 5)
+    committed = as_librdkafka_sees(bootstrap, topic, end, READ_COMMITTED)
     assert len(committed) == 2 * 4 + 5
-    assert as_read(kafka.bootstrap, topic, 0, end, isolation=READ_COMMITTED) == committed
-    assert as_read(kafka.bootstrap, topic, 3, 41, isolation=READ_COMMITTED, fetch_bytes=100) == [
-        row for row in committed if 3 <= row[0] < 41
-    ]
-    assert len(as_read(kafka.bootstrap, topic, 0, end)) == 45
+    for start, stop in ((0, end), (3, 41), (0, 10), (10, 20), (13, 17), (30, 50), (49, 50), (51, end)):
+        wanted = [row for row in committed if start <= row[0] < stop]
+        small = {"fetch_bytes": 100, "isolation": READ_COMMITTED}
+        assert as_read(bootstrap, topic, start, stop, isolation=READ_COMMITTED) == wanted
+        assert as_read(bootstrap, topic, start, stop, **small) == wanted
+        assert as_read(bootstrap, topic, start, stop, reader=by_librdkafka, isolation=READ_COMMITTED) == wanted
+    for reader in (read, by_librdkafka):
+        assert len(as_read(bootstrap, topic, 0, end, reader=reader)) == 45
+        with pytest.raises(NotReadable):
+            as_read(bootstrap, topic, 0, end + 6, reader=reader, isolation=READ_COMMITTED, timeout_ms=1_000)
+    producers[0].abort_transaction(30)
+    for reader in (read, by_librdkafka):
+        assert len(as_read(bootstrap, topic, 0, end + 7, reader=reader, isolation=READ_COMMITTED)) == 2 * 4 + 10
+
+
+CHECKS: list[Callable[[str], None]] = [check_all_codecs, check_append_time, check_losses, check_transactions]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_yak_is_read_as_librdkafka_reads_it(three, check):
+    check(bootstrap_of(three))
+
+
+@pytest.mark.jvm
+@pytest.mark.parametrize("check", CHECKS)
+def test_apache_kafka_is_read_as_librdkafka_reads_it(kafka, check):
+    check(kafka.bootstrap)
 
 
 def test_a_leader_that_is_killed_is_followed(three):
