@@ -54,6 +54,7 @@ KNOWN = (
     "topic",
     "keepTimestamps",
     "batchHeaders",
+    "transactional",
     "path",
     "checkpointLocation",
     "queryName",
@@ -67,6 +68,7 @@ REFUSED_CLIENT_SETTINGS = {
 }
 """Kafka settings that the source sets itself, as in Spark, each with its alternative."""
 REFUSED_PRODUCER_SETTINGS = {
+    "transactional.id": 'each task needs its own; say .option("transactional", "true")',
     "key.serializer": "keys are written as the bytes they are; cast them in the query",
     "value.serializer": "values are written as the bytes they are; cast them in the query",
 }

@@ -3,8 +3,11 @@
 Delivery is at least once, as with Spark's own Kafka sink (`KafkaWriter.scala`): a task or batch that Spark runs again
 after a failure writes its records again. A stream's records carry the query's and the batch's id in headers, so that a
 reader can detect duplicates.
+
+With `transactional`, a stream's delivery is exactly once for read_committed readers (`TaskTransaction`).
 """
 
+import contextlib
 import itertools
 import time
 from collections.abc import Iterator, Mapping
@@ -16,8 +19,10 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, Str
 
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, kafka_exceptions, reason
+from yak.client.producer_transaction import ProducerTransaction, transaction_settings
+from yak.errors import YakError
 from yak.spark.source.client_settings import for_librdkafka
-from yak.spark.source.errors import SCHEMA, WRITE, SourceError, bad_option, in_one_line
+from yak.spark.source.errors import CHECKPOINT, SCHEMA, WRITE, SourceError, bad_option, in_one_line
 from yak.spark.source.option_values import flag
 from yak.spark.source.options import bootstrap_of, lowered, write_client_settings
 from yak.spark.source.schema import HEADERS
@@ -26,6 +31,8 @@ QUERY_HEADER = "yak.spark.query"
 BATCH_HEADER = "yak.spark.batch"
 _FLUSH_S = 0.5
 _TOPIC_WAIT_S = 5.0
+_TRANSACTION_WAIT_S = 60.0
+"""How long a step of a transaction may take; a coordinator's election is over by then."""
 _TYPES: dict[str, tuple[DataType, ...]] = {
     "key": (StringType(), BinaryType()),
     "value": (StringType(), BinaryType()),
@@ -43,6 +50,7 @@ class WriteOptions:
     topic: str | None
     keep_timestamps: bool
     batch_headers: bool
+    transactional: bool = False
     client_settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -63,12 +71,18 @@ def write_options(options: Mapping[str, str], overwrite: bool) -> WriteOptions:
     topic = given.get("topic", "").strip() or None
     if "topic" in given and topic is None:
         raise bad_option("topic", given["topic"], "it names no topic")
+    transactional = flag(given, "transactional", False)
+    if transactional and topic is None:
+        raise bad_option(
+            "transactional", "true", "a transactional write goes to one topic", '.option("topic", "orders")'
+        )
     settings = write_client_settings(given)
     return WriteOptions(
         bootstrap=bootstrap_of(given),
         topic=topic,
         keep_timestamps=flag(given, "keepTimestamps", False),
         batch_headers=flag(given, "batchHeaders", True),
+        transactional=transactional,
         client_settings=settings,
     )
 
@@ -115,6 +129,8 @@ class BatchWriter(DataSourceArrowWriter):
     """`df.write.format("yak")`."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        if options.transactional:
+            raise bad_option("transactional", "true", "only a stream's batches have ids, by which a repeat is known")
         self.options = options
         check_schema(schema, options)
         require_topic(options)
@@ -133,23 +149,48 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[Any]) -> Written:
         """Write one task's rows of one batch."""
-        return produce(iterator, self.options, _batch_headers() if self.options.batch_headers else [])
+        task = StreamTask.current()
+        headers = task.headers() if self.options.batch_headers else []
+        if not self.options.transactional:
+            return produce(iterator, self.options, headers)
+        rows = (each for each in iterator if each.num_rows)
+        first = next(rows, None)
+        if first is None:
+            return Written(0)
+        with in_one_line():
+            return TaskTransaction(self.options, task).write(itertools.chain((first,), rows), headers)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
         """Do nothing: the records are already in the log."""
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
-        """Do nothing: appended records cannot be removed. Spark runs the batch again, which writes them again."""
+        """Do nothing: appended records cannot be removed. Spark runs the batch again, which writes them again.
+
+        A transactional task skips what it has committed.
+        """
 
 
-def _batch_headers() -> list[tuple[str, bytes]]:
-    from pyspark import TaskContext
+@dataclass(frozen=True)
+class StreamTask:
+    """A task of one batch of a query. The query's id is in its checkpoint, so a restart keeps it."""
 
-    context = TaskContext.get()
-    assert context is not None, "write is called in a task"
-    query = context.getLocalProperty("sql.streaming.queryId") or ""
-    batch = context.getLocalProperty("streaming.sql.batchId") or ""
-    return [(QUERY_HEADER, query.encode()), (BATCH_HEADER, batch.encode())]
+    query: str
+    batch: str
+    number: int
+
+    @classmethod
+    def current(cls) -> "StreamTask":
+        """The task that runs in this Python worker."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "write is called in a task"
+        query = context.getLocalProperty("sql.streaming.queryId") or ""
+        return cls(query, context.getLocalProperty("streaming.sql.batchId") or "", context.partitionId())
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        """The headers that name query and batch."""
+        return [(QUERY_HEADER, self.query.encode()), (BATCH_HEADER, self.batch.encode())]
 
 
 def require_topic(options: WriteOptions) -> None:
@@ -189,15 +230,102 @@ def produce(batches: Iterator[Any], options: WriteOptions, headers: list[tuple[s
     """Write all rows and wait until the brokers acknowledged them. Raises SourceError with the first error."""
     sending = _sending(options)
     try:
-        records = sum(_send(sending, batch, options, headers) for batch in batches)
-        while sending.producer.flush(_FLUSH_S):
-            sending.check()
-        sending.check()
+        return _deliver(sending, batches, options, headers)
     except BaseException:
         _SENDING.clear()  # the next task must not send records that are still in this producer's queue
         sending.producer.purge()
         raise
+
+
+def _deliver(
+    sending: "_Sending", batches: Iterator[Any], options: WriteOptions, headers: list[tuple[str, bytes]]
+) -> Written:
+    records = sum(_send(sending, batch, options, headers) for batch in batches)
+    while sending.producer.flush(_FLUSH_S):
+        sending.check()
+    sending.check()
     return Written(records)
+
+
+class TaskTransaction:
+    """The transaction of one task, with its transactional id: a function of query and task.
+
+    The transaction commits the number of the next batch as an offset of a group, so a task that runs again knows
+    whether its records are committed. Its producer fences the earlier run's, before it reads that offset.
+    """
+
+    def __init__(self, options: WriteOptions, task: StreamTask) -> None:
+        assert options.topic is not None, "write_options asks for it"
+        self._options, self._topic = options, options.topic
+        self._batch = int(task.batch)
+        self._id = f"yak-spark-{task.query}-{task.number}"
+
+    def write(self, batches: Iterator[Any], headers: list[tuple[str, bytes]]) -> Written:
+        """Write and commit the rows, unless an earlier run of the task has. Raises YakError."""
+        from confluent_kafka import KafkaException
+
+        sending = _connect(self._options, transaction_settings(self._id))
+        transaction = ProducerTransaction(sending.producer, timeout_s=_TRANSACTION_WAIT_S)
+        offsets = self._offsets()
+        try:
+            earlier = self._committed(offsets)
+            if earlier is not None:
+                return self._skip(batches, earlier)
+            written = _deliver(sending, batches, self._options, headers)
+            next_batch = self._place(self._batch + 1, str(written.records))
+            group = offsets.consumer_group_metadata()
+            sending.producer.send_offsets_to_transaction([next_batch], group, _TRANSACTION_WAIT_S)
+        except BaseException as error:
+            with contextlib.suppress(YakError):
+                transaction.abort()
+            # confluent-kafka calls the delivery callback with a fatal error pending, which Python reports in this way.
+            cause = error.__cause__ if isinstance(error, SystemError) else error
+            if isinstance(cause, KafkaException):
+                raise from_exception(cause, f"batch {self._batch} was not written") from None
+            raise
+        finally:
+            offsets.close()
+        transaction.commit()
+        return written
+
+    def _offsets(self) -> Any:
+        from confluent_kafka import Consumer
+
+        return Consumer(
+            base_config(self._options.bootstrap)
+            | for_librdkafka(self._options.client_settings)
+            | {"group.id": self._id, "enable.auto.commit": False, "isolation.level": "read_committed"}
+        )
+
+    def _place(self, offset: int, metadata: str = "") -> Any:
+        from confluent_kafka import TopicPartition
+
+        return TopicPartition(self._topic, 0, offset, metadata=metadata)
+
+    def _committed(self, offsets: Any) -> int | None:
+        """How many records an earlier run committed; None if none did. Raises SourceError."""
+        [found] = offsets.committed([self._place(0)], _TRANSACTION_WAIT_S)
+        if found.error is not None:
+            raise SourceError(WRITE, f"the last batch of {self._id} could not be read", why=reason(found.error))
+        if found.offset > self._batch + 1:
+            raise SourceError(
+                CHECKPOINT,
+                f"batch {self._batch} was written before",
+                why=f"batch {found.offset - 1} of the query is committed: the checkpoint is older than the topic",
+                try_=("a new checkpoint folder, and startingOffsets",),
+            )
+        return int(found.metadata) if found.offset == self._batch + 1 else None
+
+    def _skip(self, batches: Iterator[Any], earlier: int) -> Written:
+        rows = sum(each.num_rows for each in batches)
+        if rows != earlier:
+            raise SourceError(
+                WRITE,
+                f"batch {self._batch} has changed since it was written",
+                why=f"a task committed {earlier} rows of it, and has {rows} now",
+                try_=("the number of tasks and the settings of the run before",),
+            )
+        return Written(rows)
 
 
 class _Sending:
@@ -234,7 +362,7 @@ def _sending(options: WriteOptions) -> _Sending:
     return found
 
 
-def _connect(options: WriteOptions) -> _Sending:
+def _connect(options: WriteOptions, transaction: Mapping[str, Any] | None = None) -> _Sending:
     from confluent_kafka import Producer
 
     refused: list[Any] = []
@@ -247,6 +375,7 @@ def _connect(options: WriteOptions) -> _Sending:
         "topic.metadata.propagation.max.ms": int(_TOPIC_WAIT_S * 1000),
         "delivery.report.only.error": True,
         "on_delivery": lambda error, _message: refused.append(error) if error is not None else None,
+        **(transaction or {}),
         **for_librdkafka(options.client_settings),
     }
     if config["enable.idempotence"] is True and str(config["acks"]) not in ("all", "-1"):
