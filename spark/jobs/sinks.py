@@ -1,6 +1,7 @@
 """Writes a job's result to the console, a topic, Parquet or memory, and starts the query that does it."""
 
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.errors import UsageError
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-QUERY_HEADER: Final = "yak.spark.query"
-BATCH_HEADER: Final = "yak.spark.batch"
-"""The same as in `yak.spark.source.write`, which imports pyspark."""
 ROWS_SHOWN: Final = 40
 """Rows shown of a batch on the console, and of a memory table at the end."""
 _MODES: Final = {
@@ -67,7 +65,8 @@ def _start(job: Job, result: "DataFrame", options: JobOptions, mode: str) -> Run
     if kind == "console":
         return Running(writer.foreachBatch(_print).start())
     if kind == "topic":
-        settings = {**source_settings(options), "topic": name}
+        settings = {"transactional": "true"} if options.connector == "yak" else {}
+        settings |= {**source_settings(options), "topic": name}
         if mode == "append" or options.connector != "yak":
             return Running(writer.format(options.connector).options(**settings).start())
         return Running(writer.foreachBatch(_Sender(settings)).start())
@@ -158,15 +157,17 @@ class _Sender:
     def __init__(self, settings: dict[str, str]) -> None:
         self._settings = settings
 
-    def __call__(self, batch: "DataFrame", number: int) -> None:
-        """Write one batch, with the headers of a stream's records."""
-        from pyspark.sql import functions as f
+    def __call__(self, batch: "DataFrame", _number: int) -> None:
+        """Write one batch as the data source's own stream writer does, one task for each partition."""
+        from yak.spark.source.write import StreamWriter, write_options
 
-        query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        pairs = ((QUERY_HEADER, query), (BATCH_HEADER, str(number)))
-        headers = [f.struct(f.lit(key).alias("key"), f.lit(text).cast("binary").alias("value")) for key, text in pairs]
-        rows = batch.withColumn("headers", f.array(*headers))
-        rows.write.format("yak").options(**self._settings).mode("append").save()
+        writer = StreamWriter(write_options(self._settings, overwrite=False), batch.schema)
+
+        def write(rows: Iterator[Any]) -> Iterator[Any]:
+            writer.write(rows)
+            yield from ()
+
+        batch.mapInArrow(write, "written boolean").collect()
 
 
 def _print(batch: "DataFrame", number: int) -> None:
