@@ -16,7 +16,13 @@ import pytest
 from yak.local.cluster import LocalCluster, UpSettings
 
 FOLDER = Path(__file__).resolve().parent
-FIRST = ("test_kill_and_resume.py", "test_spark_page.py", "test_demo_spark.py", "test_every_job.py")
+FIRST = (
+    "test_kill_and_resume.py",
+    "test_kill_transactional_stream.py",
+    "test_spark_page.py",
+    "test_demo_spark.py",
+    "test_every_job.py",
+)
 """The files that take longest: with two processes, one that begins last would run alone in the end."""
 _names = itertools.count(1)
 
