@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, Any
 
-from yak.cluster.payload import parse_isr, parse_nodes
+from yak.cluster.payload import IsrMember, parse_isr, parse_nodes
 from yak.ids import BrokerEpoch, NodeId
 from yak.sim.cluster import Cluster
 from yak.sim.history import Copy, Key
@@ -120,6 +120,11 @@ class Losses:
             or (broker["broker_epoch"] == self._powerless.get(node_id) and self._has_unflushed(node_id))
         )
 
+    def _will_report_a_loss(self, member: IsrMember) -> bool:
+        """Whether its machine lost power in that broker epoch, or in the one before and it has no new boot mark yet."""
+        has_old_mark = self._cluster.node(member.node_id).has_old_boot_mark
+        return has_old_mark or member.broker_epoch <= self._powerless.get(member.node_id, 0)
+
     def _has_unflushed(self, node_id: NodeId) -> bool:
         """Whether it has a log that does not flush every record; without one it reports no loss after a power loss."""
         paths = self._cluster.node(node_id).disk.contents()
@@ -214,7 +219,7 @@ class Losses:
             member.node_id
             for member in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
             if not history.has_lost(member)
-            and not (speaks and member.broker_epoch <= self._powerless.get(member.node_id, 0))
+            and not (speaks and self._will_report_a_loss(member))
             and history.rotten.get(key) != member.node_id
             and member.broker_epoch > self._taken.get((key, member.node_id), -1)
             and member.node_id in state.brokers

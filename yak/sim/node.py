@@ -32,6 +32,7 @@ from yak.sim.step_probe import StepProbe
 from yak.sim.store_line import StoreLine
 from yak.sim.world import World
 from yak.storage.log_store import LogStore
+from yak.storage.names import BOOT_MARK
 
 if TYPE_CHECKING:
     from yak.sim.line import Line
@@ -124,6 +125,12 @@ class SimNode:
     def is_listening(self) -> bool:
         """Whether the kernel accepts connections for the broker, also while its process is paused."""
         return self.broker is not None and self.is_ready
+
+    @property
+    def has_old_boot_mark(self) -> bool:
+        """Whether a directory's mark is of an earlier boot of the machine: an unclean end is then reported as a loss."""
+        marks = [path for folder in self.directories if (path := f"{folder}/{BOOT_MARK}") in self.disk.contents()]
+        return any(self.disk.peek(path, 0).decode().strip() != self.kernel_boot_id for path in marks)
 
     # ------------------------------------------------------------------------------------------------- lifecycle
 

@@ -18,7 +18,9 @@ def losses():
     history = SimpleNamespace(copies={KEY: {}}, forfeited={}, rotten={}, has_lost=lambda _member: False)
     topics = {str(KEY.topic_id): {"name": "t"}}
     state = SimpleNamespace(partitions={(str(KEY.topic_id), 0): row}, brokers=brokers, topics=topics)
-    cluster = SimpleNamespace(store=SimpleNamespace(state=state), history=history)
+    old_marks = set()
+    node_of = lambda number: SimpleNamespace(has_old_boot_mark=number in old_marks)  # noqa: E731
+    cluster = SimpleNamespace(store=SimpleNamespace(state=state), history=history, node=node_of, old_marks=old_marks)
     return Losses(cluster, lambda _name: SimpleNamespace(may_be_lost=False), lambda _what: None)
 
 
@@ -35,6 +37,13 @@ def test_a_disk_may_fail_while_another_replica_is_whole(losses):
 def test_the_disk_of_the_only_whole_replica_may_not(losses):
     """Seed 616628: both others had lost power, and had not said so yet."""
     losses._powerless = {2: 11, 3: 12}
+    assert not losses.may_go_offline(node(1))
+
+
+def test_a_broker_without_a_new_boot_mark_is_not_whole(losses):
+    """Seed 3003132: it was killed after it had reported the power loss, and reported it again."""
+    losses._powerless = {2: 11}
+    losses._cluster.old_marks.add(3)
     assert not losses.may_go_offline(node(1))
 
 
