@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
+_REMEMBERED_CHARS_MAX = 128
 
 
 def partition_of(key: str, partitions: int) -> int:
@@ -11,6 +14,10 @@ def partition_of(key: str, partitions: int) -> int:
 
     Kafka's tools therefore find a key's records in the partition that they expect.
     """
+    return (_remembered(key) if len(key) <= _REMEMBERED_CHARS_MAX else _hash(key)) % partitions
+
+
+def _hash(key: str) -> int:
     units = key.encode("utf-16-be", "surrogatepass")
     number = 0
     for index in range(0, len(units), 2):
@@ -19,4 +26,8 @@ def partition_of(key: str, partitions: int) -> int:
         number = -(number - _SIGN - _SIGN)
         if number == _SIGN:
             number = 0
-    return number % partitions
+    return number
+
+
+_remembered = lru_cache(maxsize=1024)(_hash)
+"""Each request of a group or transaction asks for the same few keys."""

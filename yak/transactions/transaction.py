@@ -8,7 +8,6 @@ Decisions raise PeerError with the error code that Kafka answers.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from yak.errors import ErrorCode, PeerError
@@ -47,8 +46,7 @@ class ProducerIdNeededError(Exception):
     """The decision needs a new producer id: get one, and decide again with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """The state of one transactional id, as a record of `__transaction_state` holds it."""
 
     transactional_id: str
@@ -75,7 +73,7 @@ class Transaction:
     def _move(self, state: TransactionState, **changes: Any) -> Transaction:
         assert self.state in MOVES[state], f"{self.transactional_id}: {self.state.name} to {state.name}"
         changes.setdefault("previous_producer_id", self.producer_id)
-        return replace(self, state=state, **changes)
+        return self._replace(state=state, **changes)
 
     # ------------------------------------------------------------------------------------------- InitProducerId
 

@@ -1,7 +1,5 @@
 """The decisions of the transaction coordinator: each rule of Kafka's TransactionMetadata and TransactionCoordinator."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +32,7 @@ LAST = 2**15 - 2
 
 
 def opened(epoch: int = 3, client_version: int = PROTOCOL_1) -> Transaction:
-    return replace(NEW, producer_epoch=epoch, timeout_ms=60_000).add_partitions(
+    return NEW._replace(producer_epoch=epoch, timeout_ms=60_000).add_partitions(
         ProducerIdAndEpoch(7, epoch), [PLACE], client_version, 1_000
     )
 
@@ -70,12 +68,12 @@ def test_init_with_the_present_identity_bumps_and_its_repetition_does_not():
 
 @pytest.mark.parametrize("expected", [ProducerIdAndEpoch(8, 3), ProducerIdAndEpoch(7, 1), ProducerIdAndEpoch(7, 4)])
 def test_init_with_a_foreign_identity_is_fenced(expected):
-    transaction = replace(NEW, producer_epoch=3)
+    transaction = NEW._replace(producer_epoch=3)
     assert refusal(lambda: transaction.initialize(1, expected, 5)) == ErrorCode.producer_fenced
 
 
 def test_init_after_the_last_epoch_needs_a_new_producer_id_and_its_repetition_gets_the_same():
-    used_up = replace(NEW, producer_epoch=LAST)
+    used_up = NEW._replace(producer_epoch=LAST)
     with pytest.raises(ProducerIdNeededError):
         used_up.initialize(1, None, 5)
     rotated = used_up.initialize(1, ProducerIdAndEpoch(7, LAST), 5, 8)
@@ -142,7 +140,7 @@ def test_end_with_protocol_1_keeps_the_epoch_and_may_be_repeated(is_commit, stat
 
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_end_without_a_transaction_is_invalid_with_protocol_1(is_commit):
-    assert refusal(lambda: end(replace(NEW, producer_epoch=3), 3, is_commit=is_commit)) == ErrorCode.invalid_txn_state
+    assert refusal(lambda: end(NEW._replace(producer_epoch=3), 3, is_commit=is_commit)) == ErrorCode.invalid_txn_state
 
 
 @pytest.mark.parametrize(("is_commit", "state"), [(True, COMPLETE_COMMIT), (False, COMPLETE_ABORT)])
@@ -163,7 +161,7 @@ def test_end_with_protocol_2_bumps_the_epoch_and_knows_its_repetition(is_commit,
 
 @pytest.mark.parametrize("state", AT_REST)
 def test_protocol_2_aborts_a_transaction_without_partitions_and_refuses_to_commit_it(state):
-    idle = replace(NEW, producer_epoch=3, state=state)
+    idle = NEW._replace(producer_epoch=3, state=state)
     aborted = end(idle, 3, is_commit=False, version=PROTOCOL_2)
     assert (aborted.state, aborted.producer_epoch, aborted.started_ms) == (PREPARE_ABORT, 4, 2_000)
     assert refusal(lambda: end(idle, 3, version=PROTOCOL_2)) == ErrorCode.invalid_txn_state

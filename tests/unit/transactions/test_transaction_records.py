@@ -1,7 +1,6 @@
 """The bytes of `__transaction_state`, as Kafka's generated TransactionLogKey and TransactionLogValue write them."""
 
 import struct
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -63,8 +62,7 @@ def test_version_0_of_older_clusters_is_read():
         + struct.pack(">ih1si2i", 1, 1, b"a", 2, 0, 1)
         + struct.pack(">qq", 2_000, 1_000)
     )
-    assert read_transaction(b"\0\0\0\2tx", value) == replace(
-        ONE,
+    assert read_transaction(b"\0\0\0\2tx", value) == ONE._replace(
         state=PREPARE_COMMIT,
         partitions=frozenset({TopicPartition("a", 0), TopicPartition("a", 1)}),
         previous_producer_id=-1,
@@ -94,6 +92,7 @@ def test_other_bytes_are_refused(key, value):
         st.text(min_size=1, max_size=20),
         st.integers(0, 2**63 - 1),
         st.integers(-1, 2**15 - 1),
+        last_producer_epoch=st.just(-1),
         previous_producer_id=st.integers(-1, 2**63 - 1),
         next_producer_id=st.integers(-1, 2**63 - 1),
         timeout_ms=st.integers(0, 2**31 - 1),
@@ -122,7 +121,7 @@ def test_shard_keeps_the_last_record_of_each_key():
     shard = TransactionShard()
     shard.gather(transaction_key("tx"), transaction_value(ONE), 0, None)
     shard.gather(transaction_key("gone"), transaction_value(ONE), 1, None)
-    shard.gather(transaction_key("tx"), transaction_value(replace(ONE, state=DEAD)), 2, None)
+    shard.gather(transaction_key("tx"), transaction_value(ONE._replace(state=DEAD)), 2, None)
     shard.gather(transaction_key("gone"), None, 3, None)
     shard.gather(b"foreign", b"value", 4, None)
     shard.gather(None, b"value", 5, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from yak.broker import fetches
@@ -38,7 +37,7 @@ def _keep_the_epoch(swaps: Swaps) -> None:
 
     def initialize(self: Transaction, *arguments: Any, **named: Any) -> Transaction:
         changed = real(self, *arguments, **named)
-        return replace(changed, producer_epoch=max(0, self.producer_epoch))
+        return changed._replace(producer_epoch=max(0, self.producer_epoch))
 
     swaps.put(Transaction, "initialize", initialize)
 
