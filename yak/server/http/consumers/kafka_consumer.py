@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from yak.client.errors import is_transient
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 from yak.server.http.consumers.bodies import Mark, Settings
 from yak.server.http.consumers.failures import illegal_state, kafka_failure
@@ -32,8 +31,20 @@ _EVENTS_PER_TENDING: Final = 10
 _LOG_LINES_MAX: Final = 20
 _ASIDE_S: Final = 0.02
 """Long enough for a waiting read-only call to get in between two polls: it tries every few milliseconds."""
-_AWAITED: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC")
-"""Like Java's consumer, it waits for a topic that does not exist yet."""
+_PASSING: Final = (
+    "_TRANSPORT",
+    "_ALL_BROKERS_DOWN",
+    "_TIMED_OUT",
+    "_RESOLVE",
+    "_MAX_POLL_EXCEEDED",
+    "UNKNOWN_TOPIC_OR_PART",
+    "_UNKNOWN_TOPIC",
+    "NOT_COORDINATOR",
+    "COORDINATOR_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+)
+"""Errors that librdkafka recovers from, of `yak.client.errors.is_transient`, which a server does not import. Like Java's
+consumer, it waits for a topic that does not exist yet."""
 _BEGINNING: Final = -2
 _END: Final = -1
 
@@ -310,7 +321,7 @@ class KafkaConsumer:
                         message.leader_epoch(),
                     )
                 )
-            elif error.name() in _AWAITED or is_transient(error):
+            elif error.name() in _PASSING or error.retriable():
                 self.log_lines.append(error.str())
             else:
                 self._failure = error
