@@ -1,0 +1,258 @@
+"""Kafka's command line tools: those that YAK can serve work, the others end with Kafka's error (docs/programs.md)."""
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Wire
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from yak.local.cluster import LocalCluster, UpSettings
+
+pytestmark = [pytest.mark.jvm, pytest.mark.thorough, pytest.mark.timeout(180)]
+TOOLS = "org.apache.kafka.tools."
+SECONDS = 60
+
+
+class Tool(NamedTuple):
+    """One call of a tool: its script, class and words, what it prints, and whether the class is followed by the brokers."""
+
+    script: str
+    java_class: str
+    words: str
+    says: str
+    typed: str = ""
+    is_exit_checked: bool = True
+
+
+CONSUMER_GROUPS = f"{TOOLS}consumer.group.ConsumerGroupCommand"
+REASSIGN = f"{TOOLS}reassign.ReassignPartitionsCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+WORKING = [
+    Tool("kafka-topics", f"{TOOLS}TopicCommand", "@ --create --topic made --partitions 2", "Created topic made"),
+    Tool("kafka-topics", f"{TOOLS}TopicCommand", "@ --describe --topic orders", r"PartitionCount: 2.*Isr: 1,2,3"),
+    Tool("kafka-console-producer", f"{TOOLS}ConsoleProducer", "@ --topic typed", "", typed="one\ntwo\n"),
+    Tool(
+        "kafka-console-consumer",
+        f"{TOOLS}consumer.ConsoleConsumer",
+        "@ --topic orders --from-beginning --max-messages 3 --timeout-ms 30000",
+        r"paid\npaid\npaid",
+    ),
+    Tool("kafka-consumer-groups", CONSUMER_GROUPS, "@ --describe --group g", r"g +orders +0 +\d"),
+    Tool(
+        "kafka-consumer-groups",
+        CONSUMER_GROUPS,
+        "@ --group g --topic orders --reset-offsets --to-earliest --execute",
+        r"g +orders +0 +0",
+    ),
+    Tool("kafka-groups", f"{TOOLS}GroupsCommand", "@ --list", r"g +Classic +consumer"),
+    Tool("kafka-share-groups", f"{TOOLS}consumer.group.ShareGroupCommand", "@ --list", ""),
+    Tool("kafka-streams-groups", f"{TOOLS}streams.StreamsGroupCommand", "@ --list", ""),
+    Tool("kafka-get-offsets", f"{TOOLS}GetOffsetShell", "@ --topic orders", r"orders:0:\d+\n.*orders:1:\d+"),
+    Tool(
+        "kafka-delete-records",
+        f"{TOOLS}DeleteRecordsCommand",
+        "@ --offset-json-file {folder}/deleted.json",
+        "low_watermark: 1",
+    ),
+    Tool("kafka-configs", CONFIGS, "@ --describe --topic orders --all", "retention.ms=604800000"),
+    Tool(
+        "kafka-configs",
+        CONFIGS,
+        "@ --alter --entity-type brokers --entity-name 1 --add-config message.max.bytes=2000000",
+        "Completed updating config for broker 1",
+    ),
+    Tool(
+        "kafka-configs",
+        CONFIGS,
+        "@ --alter --entity-type groups --entity-name g --add-config consumer.session.timeout.ms=50000",
+        "Completed updating config for group g",
+    ),
+    Tool("kafka-broker-api-versions", f"{TOOLS}BrokerApiVersionsCommand", "@", r"Produce\(0\).*EndTxn\(26\)"),
+    Tool("kafka-client-metrics", f"{TOOLS}ClientMetricsCommand", "@ --list", ""),
+    Tool("kafka-cluster", f"{TOOLS}ClusterTool", "cluster-id @", r"Cluster ID: [\w-]{22}"),
+    Tool("kafka-cluster", f"{TOOLS}ClusterTool", "list-endpoints @", r"3 +127.0.0.1 .*unfenced"),
+    Tool("kafka-features", f"{TOOLS}FeatureCommand", "@ describe", r"transaction.version.*FinalizedVersionLevel: 2"),
+    Tool(
+        "kafka-leader-election",
+        f"{TOOLS}LeaderElectionCommand",
+        "@ --election-type preferred --all-topic-partitions",
+        "",
+    ),
+    Tool("kafka-log-dirs", f"{TOOLS}LogDirsCommand", "@ --describe --topic-list orders", '"partition":"orders-0"'),
+    Tool("kafka-metadata-quorum", f"{TOOLS}MetadataQuorumCommand", "@ describe --status", r"LeaderId: +[123]"),
+    Tool("kafka-reassign-partitions", REASSIGN, "@ --reassignment-json-file {folder}/moved.json --execute", "orders-1"),
+    Tool("kafka-reassign-partitions", REASSIGN, "@ --list", "eassignment"),
+    Tool(
+        "kafka-producer-perf-test",
+        f"{TOOLS}ProducerPerformance",
+        "@ --topic load --num-records 1000 --record-size 100 --throughput -1",
+        "1000 records sent",
+    ),
+    Tool(
+        "kafka-consumer-perf-test",
+        f"{TOOLS}ConsumerPerformance",
+        "@ --topic orders --num-records 3 --timeout 30000",
+        "data.consumed.in.nMsg",
+    ),
+    Tool(
+        "kafka-e2e-latency",
+        f"{TOOLS}EndToEndLatency",
+        "@ --topic latency --num-records 20 --producer-acks all --record-size 100",
+        "Avg latency",
+    ),
+    Tool(
+        "kafka-verifiable-producer",
+        f"{TOOLS}VerifiableProducer",
+        "@ --topic verified --max-messages 3",
+        '"acked":3',
+    ),
+    Tool("kafka-transactions", f"{TOOLS}TransactionsCommand", "@ list", r"payments\s+[123]\s+\d+\s+CompleteCommit"),
+    Tool(
+        "kafka-transactions",
+        f"{TOOLS}TransactionsCommand",
+        "@ describe --transactional-id payments",
+        "CompleteCommit",
+    ),
+    Tool("kafka-transactions", f"{TOOLS}TransactionsCommand", "@ find-hanging --topic orders", "StartOffset"),
+    Tool(
+        "kafka-streams-application-reset",
+        f"{TOOLS}StreamsResetter",
+        "@ --application-id app --input-topics orders --dry-run",
+        r"Topic: orders Partition: 0 Offset: \d",
+    ),
+    Tool("kafka-dump-log", f"{TOOLS}DumpLogSegments", "--files {log} --print-data-log", r"offset: \d.*payload: paid"),
+]
+REFUSED = [
+    Tool(
+        "kafka-console-share-consumer",
+        f"{TOOLS}consumer.ConsoleShareConsumer",
+        "@ --topic orders --timeout-ms 3000",
+        "does not support SHARE_GROUP_HEARTBEAT",
+        is_exit_checked=False,
+    ),
+    Tool(
+        "kafka-share-groups",
+        f"{TOOLS}consumer.group.ShareGroupCommand",
+        "@ --describe --group nobody",
+        "does not support SHARE_GROUP_DESCRIBE",
+        is_exit_checked=False,
+    ),
+    Tool(
+        "kafka-streams-groups",
+        f"{TOOLS}streams.StreamsGroupCommand",
+        "@ --describe --group nobody",
+        "does not support STREAMS_GROUP_DESCRIBE",
+    ),
+    Tool("kafka-acls", f"{TOOLS}AclCommand", "@ --list", "SecurityDisabledException"),
+    Tool(
+        "kafka-configs",
+        CONFIGS,
+        "@ --alter --entity-type users --entity-name u --add-config producer_byte_rate=1000",
+        "does not support client quotas",
+    ),
+    Tool(
+        "kafka-client-metrics",
+        f"{TOOLS}ClientMetricsCommand",
+        "@ --alter --name m --metrics x --interval 5000",
+        "does not collect client metrics",
+    ),
+    Tool(
+        "kafka-delegation-tokens",
+        f"{TOOLS}DelegationTokenCommand",
+        "@ --describe --command-config {folder}/empty.properties",
+        "UnsupportedByAuthenticationException",
+    ),
+]
+
+
+class Bench(NamedTuple):
+    """The cluster with its topic, group and transaction, and the words that the tools' lines leave open."""
+
+    bootstrap: str
+    command: list[str]
+    folder: Path
+    log: Path
+
+    def run(self, tool: Tool) -> subprocess.CompletedProcess[str]:
+        """Run a tool."""
+        words = tool.words.format(folder=self.folder, log=self.log).split()
+        at = [part for word in words for part in (["--bootstrap-server", self.bootstrap] if word == "@" else [word])]
+        command = [*self.command, tool.java_class, *at]
+        return subprocess.run(command, input=tool.typed, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+@pytest.fixture(scope="module")
+def bench(java: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    folder = tmp_path_factory.mktemp("tools")
+    cluster = LocalCluster(str(folder / "cluster"))
+    try:
+        cluster.up(UpSettings(port=0, brokers=3, no_http=True))
+        bootstrap = cluster.status().bootstrap
+        _fill(bootstrap)
+        (folder / "empty.properties").touch()
+        deleted = {"partitions": [{"topic": "orders", "partition": 0, "offset": 1}], "version": 1}
+        (folder / "deleted.json").write_text(json.dumps(deleted))
+        moved = {"partitions": [{"topic": "orders", "partition": 1, "replicas": [3, 2, 1]}], "version": 1}
+        (folder / "moved.json").write_text(json.dumps(moved))
+        log = next((folder / "cluster").rglob("orders-0/00000000000000000000.log"))
+        yield Bench(bootstrap, java, folder, log)
+    finally:
+        cluster.discard()
+
+
+def _fill(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("orders", 2, 3)])["orders"].result(20)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "payments"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    for number in range(8):
+        producer.produce("orders", b"paid", partition=number % 2)
+    producer.commit_transaction(20)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["orders"])
+    deadline = time.monotonic() + 30
+    while not consumer.consume(1, 1):
+        assert time.monotonic() < deadline
+    consumer.commit(offsets=[Wire("orders", 0, 2), Wire("orders", 1, 2)], asynchronous=False)
+    consumer.close()
+
+
+def _name(tool: Tool) -> str:
+    return f"{tool.script} {tool.words}".replace(" @", "").replace("@ ", "")
+
+
+@pytest.mark.parametrize("tool", WORKING, ids=_name)
+def test_tool_works(bench: Bench, tool: Tool) -> None:
+    done = bench.run(tool)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(tool.says, done.stdout, re.DOTALL), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("tool", REFUSED, ids=_name)
+def test_tool_that_needs_what_yak_lacks_ends_with_kafkas_error(bench: Bench, tool: Tool) -> None:
+    done = bench.run(tool)
+    assert tool.says in done.stdout + done.stderr
+    assert done.returncode != 0 or not tool.is_exit_checked
+
+
+def test_verifiable_consumer_reads_until_it_is_ended(
+    bench: Bench, tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
+    words = ["--topic", "orders", "--group-id", "verified", "--reset-policy", "earliest"]
+    command = [*bench.command, f"{TOOLS}VerifiableConsumer", "--bootstrap-server", bench.bootstrap, *words]
+    output = tmp_path / "output"
+    with output.open("w") as file:
+        tool = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+        try:
+            wait_until(lambda: "offsets_committed" in output.read_text(), SECONDS, output.read_text)
+        finally:
+            tool.kill()
+            tool.wait()
