@@ -27,6 +27,7 @@ _MOVED_ON: Final = {
     "STALE_MEMBER_EPOCH",
     "FENCED_MEMBER_EPOCH",
     "_ASSIGNMENT_LOST",
+    "_MAX_POLL_EXCEEDED",
 }
 """The group rebalances: librdkafka rejoins by itself."""
 _NO_OFFSET: Final = "_NO_OFFSET"
