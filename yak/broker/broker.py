@@ -647,7 +647,7 @@ class Broker:
         if connection.calls:
             call.parts = parts
             connection.calls.append(call)
-            self._hurry(connection)
+            self._hurry_fetches_before(call)
         else:
             self._effects.append(events.Reply(connection.connection_id, parts))
 
@@ -664,19 +664,23 @@ class Broker:
         """Encode an answer that was delayed, and send it after the earlier answers of its connection."""
         self.counters.waited.append((call.api_key, call.came_ns))
         call.parts = [] if outcome is None else self._encode(call, outcome)
+        self._hurry_fetches_before(call)
         call.connection.release_answers(self._effects)
-        self._hurry(call.connection)
 
-    def _hurry(self, connection: Connection) -> None:
-        """Answer a fetch that waits for more data, if a later answer of its connection waits behind it.
+    def _hurry_fetches_before(self, call: Call) -> None:
+        """Answer the fetches that wait for more data, and behind which this answer has to wait.
 
-        Else the later answer would be older than the fetch's, which clients do not expect: Kafka serves a connection's
-        requests one after the other. An old end offset makes KafkaConsumer.currentLag negative, and Streams wait.
+        Else it would be older than theirs, which clients do not expect: Kafka serves a connection's requests one after
+        the other. An old end offset makes KafkaConsumer.currentLag negative, and Streams wait.
         """
-        calls = connection.calls
-        first = calls[0].delayed if calls else None
-        if first is not None and first.is_waiting_for_more and any(call.parts is not None for call in calls):
-            self.purgatory.complete(first)
+        calls = call.connection.calls
+        if not calls or calls[0] is call:
+            return
+        for earlier in tuple(calls):
+            if earlier is call:
+                return
+            if earlier.delayed is not None and earlier.delayed.is_waiting_for_more:
+                self.purgatory.complete(earlier.delayed)
 
     def _encode(self, call: Call, outcome: Now | Prebuilt) -> list[Part]:
         if type(outcome) is Prebuilt:

@@ -153,14 +153,14 @@ REFUSED = [
     Tool(
         "kafka-share-groups",
         f"{TOOLS}consumer.group.ShareGroupCommand",
-        "@ --describe --group nobody",
+        "@ --describe --group missing",
         "does not support SHARE_GROUP_DESCRIBE",
         is_exit_checked=False,
     ),
     Tool(
         "kafka-streams-groups",
         f"{TOOLS}streams.StreamsGroupCommand",
-        "@ --describe --group nobody",
+        "@ --describe --group missing",
         "does not support STREAMS_GROUP_DESCRIBE",
     ),
     Tool(

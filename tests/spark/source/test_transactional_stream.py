@@ -92,12 +92,24 @@ class Task:
         batches = (pa.RecordBatch.from_pydict({"value": [row]}) for row in rows)
         return TaskTransaction(self.options, StreamTask("query", str(batch), task)).write(batches, []).records
 
-    def read(self, isolation: str) -> list[str]:
+    def wait_until_written(self) -> None:
+        """Wait until librdkafka has sent a record, which no transaction has committed."""
+        deadline = time.monotonic() + 30
+        while not self._end(read_committed=False):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def _end(self, *, read_committed: bool) -> int:
         assert self.options.topic is not None
         place = TopicPartition(self.options.topic, 0)
-        ends = Admin(self.options.bootstrap).offsets({place: LATEST}, read_committed=isolation == READ_COMMITTED)
+        return Admin(self.options.bootstrap).offsets({place: LATEST}, read_committed=read_committed)[place].offset
+
+    def read(self, isolation: str) -> list[str]:
+        assert self.options.topic is not None
         settings = ReadSettings(self.options.bootstrap, isolation=isolation)
-        found = read(OffsetRange(self.options.topic, 0, 0, ends[place].offset), settings)
+        found = read(
+            OffsetRange(self.options.topic, 0, 0, self._end(read_committed=isolation == READ_COMMITTED)), settings
+        )
         return [value.decode() for each in found for value in each["value"].to_pylist()]
 
 
@@ -109,7 +121,7 @@ def task(bootstrap: str, new_name: Callable[[], str]) -> Task:
 def test_task_that_fails_aborts_its_records(task: Task) -> None:
     def failing() -> Iterator[str]:
         yield "a"
-        time.sleep(0.5)  # librdkafka has sent it
+        task.wait_until_written()
         raise ValueError("this run fails")
 
     with pytest.raises(ValueError, match="this run fails"):
@@ -123,7 +135,7 @@ def test_task_that_fails_aborts_its_records(task: Task) -> None:
 def test_earlier_run_of_a_task_is_fenced(task: Task) -> None:
     def overtaken() -> Iterator[str]:
         yield "a"
-        time.sleep(0.5)
+        task.wait_until_written()
         assert task.run(0, iter("ab")) == 2
         yield "b"
 

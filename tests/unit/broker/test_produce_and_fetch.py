@@ -164,6 +164,18 @@ def test_an_answer_behind_a_waiting_fetch_is_not_older_than_the_fetch(rig):
     assert ends.answer.topics[0].partitions[0].offset == fetch.answer.responses[0].partitions[0].high_watermark == 0
 
 
+def test_a_fetch_behind_a_longer_request_is_hurried_too(rig):
+    topic = {"name": "later", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    created = rig.begin(19, 5, topics=[topic], timeout=dt.timedelta(seconds=5), validate_only=False)
+    fetch = rig.begin(1, 12, **fetch_fields("orders", 0, max_wait_ms=4_000))
+    versions = rig.begin(18, 0)
+    rig.begin(0, 9, client=rig.new_client(), **produce_fields("orders", record_batch([b"a"], rig.world.now_ms)))
+    while not versions.is_done:
+        rig.run_for(1)
+    assert created.is_done
+    assert fetch.answer.responses[0].partitions[0].high_watermark == 0
+
+
 def test_a_repeated_sequence_is_acknowledged_where_it_stands(rig):
     producer = {"producer_id": 7, "epoch": 0}
     assert rig.produce("orders", [b"a"], sequence=0, **producer).base_offset == 0

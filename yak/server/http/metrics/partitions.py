@@ -39,7 +39,7 @@ CLUSTER_PARTITIONS: Final = Family(
 LATE_TRANSACTIONS: Final = Family(
     "yak_partitions_with_late_transactions",
     "gauge",
-    "Partitions led by this broker with a transaction open for longer than transaction.max.timeout.ms and 5 minutes",
+    "Partitions led by this broker with an open transaction that got no record for transaction.max.timeout.ms and 5 minutes",
 )
 LOGS_SIZE: Final = Family("yak_logs_size_bytes", "gauge", "Size of all logs on this broker")
 LAG_MAX_MESSAGES: Final = Family(
