@@ -24,7 +24,6 @@ from yak.errors import ProtocolViolation
 from yak.limits import ANSWER_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.ports.disk import Buffer
 from yak.protocol.fetch_request import decode_fetch_in_slices, decode_fetch_request
-from yak.protocol.librdkafka_metadata import METADATA, without_reserved_bytes
 from yak.protocol.produce_request import decode_produce_in_slices, decode_produce_request
 from yak.protocol.request_check import apply_edits, check_body, check_in_slices
 from yak.protocol.request_header import RequestHeader, read_request_header
@@ -92,8 +91,6 @@ def decode_in_slices(
         return (yield from decode_produce_in_slices(api_version, frame, offset, elements_max))
     if api_key == FETCH:
         return (yield from decode_fetch_in_slices(api_version, frame, offset, elements_max))
-    if api_key == METADATA:
-        frame, offset = without_reserved_bytes(api_version, frame, offset)
     entity = load_request_schema(api_key, api_version)
     edits = yield from check_in_slices(entity, frame, offset, elements_max)
     yield
@@ -109,12 +106,7 @@ def _decoder(api_key: int, api_version: int) -> BodyDecoder:
         return partial(decode_produce_request, api_version)
     if api_key == FETCH:
         return partial(decode_fetch_request, api_version)
-    decode = _checked_kio_decoder(load_request_schema(api_key, api_version))
-    if api_key == METADATA:
-        return lambda frame, offset, elements_max: decode(
-            *without_reserved_bytes(api_version, frame, offset), elements_max
-        )
-    return decode
+    return _checked_kio_decoder(load_request_schema(api_key, api_version))
 
 
 def _checked_kio_decoder(entity: EntityClass) -> BodyDecoder:
@@ -136,12 +128,9 @@ def _read_checked(
     if edits:
         frame, offset = apply_edits(frame, offset, edits), 0
     try:
-        body, consumed = read(frame, offset)
+        return read(frame, offset)[0]
     except _KIO_ERRORS as error:
         raise ProtocolViolation(f"{entity.__name__} v{entity.__version__}: {error}") from None
-    if consumed != len(frame) - offset:
-        raise ProtocolViolation(f"{len(frame) - offset - consumed} bytes after the end of {entity.__name__}")
-    return body
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, fields: Mapping[str, object]) -> list[Buffer]:

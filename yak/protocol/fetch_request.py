@@ -23,7 +23,7 @@ from yak.protocol.hot_reading import (
     read_count,
     read_string,
     read_topic_id,
-    refuse_trailing,
+    refuse_overrun,
     required,
 )
 from yak.protocol.tagged_fields import iterate_tags, read_tag_count
@@ -107,14 +107,14 @@ _PARTITION_V12_TAGS: Final = struct.Struct(">iiqiqiB")
 
 
 def decode_fetch_request(version: int, frame: Buffer, offset: int, elements_max: int) -> FetchRequest:
-    """Decode a Fetch body of version 4 to 18, from `offset` to the end of the frame. Raises ProtocolViolation."""
+    """Decode a Fetch body of version 4 to 18 that starts at `offset`. Raises ProtocolViolation."""
     view = memoryview(frame)
     try:
         read = _fetch_flexible if version >= 12 else _fetch_legacy
         request, position = read(version, view, offset, Budget(elements_max))
     except struct.error:
         raise ProtocolViolation(ENDS_EARLY) from None
-    refuse_trailing(view, position)
+    refuse_overrun(view, position)
     return request
 
 
@@ -142,7 +142,7 @@ def decode_fetch_in_slices(
         request, position = read_rest(version, view, position, budget, front, topics)
     except struct.error:
         raise ProtocolViolation(ENDS_EARLY) from None
-    refuse_trailing(view, position)
+    refuse_overrun(view, position)
     return request
 
 

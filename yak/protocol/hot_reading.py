@@ -147,7 +147,7 @@ def expect_end(tagged: TaggedField, reached: int) -> None:
         )
 
 
-def refuse_trailing(view: Buffer, position: int) -> None:
-    """Refuse bytes after the end."""
-    if position != len(view):
-        raise ProtocolViolation(f"{len(view) - position} bytes after the end")
+def refuse_overrun(view: Buffer, position: int) -> None:
+    """Refuse a body that ends behind the frame. Bytes after the body are ignored, as by Kafka."""
+    if position > len(view):
+        raise ProtocolViolation(ENDS_EARLY)

@@ -25,7 +25,7 @@ from yak.protocol.hot_reading import (
     read_string,
     read_text,
     read_topic_id,
-    refuse_trailing,
+    refuse_overrun,
     required,
 )
 from yak.protocol.varint import read_uvarint
@@ -65,7 +65,7 @@ class ProduceRequest(NamedTuple):
 
 
 def decode_produce_request(version: int, frame: Buffer, offset: int, elements_max: int) -> ProduceRequest:
-    """Decode a Produce body of version 3 to 13, from `offset` to the end of the frame. Raises ProtocolViolation."""
+    """Decode a Produce body of version 3 to 13 that starts at `offset`. Raises ProtocolViolation."""
     view = memoryview(frame)
     try:
         if version >= 9:
@@ -77,7 +77,7 @@ def decode_produce_request(version: int, frame: Buffer, offset: int, elements_ma
             request, position = _produce_legacy(view, offset, Budget(elements_max))
     except struct.error:
         raise ProtocolViolation(ENDS_EARLY) from None
-    refuse_trailing(view, position)
+    refuse_overrun(view, position)
     return request
 
 
@@ -105,7 +105,7 @@ def decode_produce_in_slices(
             position = end_of_tags(view, position, budget)
     except struct.error:
         raise ProtocolViolation(ENDS_EARLY) from None
-    refuse_trailing(view, position)
+    refuse_overrun(view, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 

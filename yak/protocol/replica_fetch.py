@@ -24,7 +24,7 @@ from yak.protocol.hot_reading import (
     end_of_tags,
     expect_end,
     read_compact_count,
-    refuse_trailing,
+    refuse_overrun,
 )
 from yak.protocol.tagged_fields import iterate_tags, read_tag_count
 from yak.protocol.varint import append_uvarint, read_uvarint
@@ -185,7 +185,7 @@ def decode_replica_fetch_answer(frame: memoryview) -> ReplicaFetchAnswer:
         position = end_of_tags(frame, position, budget)
     except struct.error:
         raise ProtocolViolation(_ENDS_EARLY) from None
-    refuse_trailing(frame, position)
+    refuse_overrun(frame, position)
     return ReplicaFetchAnswer(correlation_id, error_code, session_id, partitions)
 
 

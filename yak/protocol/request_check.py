@@ -66,18 +66,17 @@ _loops: Final[dict[Step, tuple[Begin, Step]]] = {}
 def check_body(
     entity: EntityClass, data: Buffer, offset: int, elements_max: int = REQUEST_ELEMENTS_MAX
 ) -> list[tuple[int, int, bytes]]:
-    """Walk the body of `entity` from `offset` to the end of `data`; returns the edits that kio needs (usually none).
+    """Walk the body of `entity` that starts at `offset`; returns the edits that kio needs (usually none).
 
-    Raises ProtocolViolation when the bytes are not exactly one such body.
+    Bytes after the body are ignored, as by Kafka: librdkafka sends some in AlterUserScramCredentials and Metadata.
+    Raises ProtocolViolation when the bytes are no such body.
     """
     walk = Walk(data, elements_max)
     try:
         position = struct_step(entity)(walk, offset)
     except struct.error:
         raise ProtocolViolation(_ENDS_EARLY) from None
-    if position != walk.end:
-        raise ProtocolViolation(f"{walk.end - position} bytes after the end of the request")
-    return walk.edits
+    return _edits(walk, position)
 
 
 def check_in_slices(
@@ -100,8 +99,12 @@ def check_in_slices(
                     yield
     except struct.error:
         raise ProtocolViolation(_ENDS_EARLY) from None
-    if position != walk.end:
-        raise ProtocolViolation(f"{walk.end - position} bytes after the end of the request")
+    return _edits(walk, position)
+
+
+def _edits(walk: Walk, position: int) -> list[tuple[int, int, bytes]]:
+    if position > walk.end:
+        raise ProtocolViolation(_ENDS_EARLY)
     return walk.edits
 
 

@@ -13,7 +13,7 @@ from kio.index import load_request_schema
 
 from yak.errors import ProtocolViolation
 from yak.limits import REQUEST_ELEMENTS_MAX
-from yak.protocol.codec import decode_request
+from yak.protocol.codec import decode_in_slices, decode_request
 from yak.protocol.request_check import apply_edits, check_body
 from yak.protocol.varint import uvarint
 from yak.protocol.versions import API_NAMES, FETCH, PRODUCE, decodable_range
@@ -113,8 +113,7 @@ def test_the_usual_produce_request_is_read_as_kio_reads_it(oracle):
             for end in {*range(front), len(body) - 1, len(body) - 2, len(body) - 3}:
                 with pytest.raises(ProtocolViolation):
                     decode_request(PRODUCE, version, view(body[:end]), 0)
-            with pytest.raises(ProtocolViolation):
-                decode_request(PRODUCE, version, view(body + b"\0"), 0)
+            assert decode_request(PRODUCE, version, view(body + b"\0"), 0) == ours
 
 
 def test_records_are_a_view_into_the_frame_and_not_a_copy():
@@ -158,9 +157,44 @@ def test_a_body_that_lies_about_its_sizes_is_a_violation(key, version, body):
         decode_request(key, version, view(body), 0)
 
 
-def test_bytes_after_the_body_are_a_violation():
-    with pytest.raises(ProtocolViolation, match="3 bytes after the end"):
-        decode_request(3, 1, view(struct.pack(">i", 0) + b"abc"), 0)
+def _decoded_in_slices(key, version, body):
+    slices = decode_in_slices(key, version, view(body), 0)
+    while True:
+        try:
+            next(slices)
+        except StopIteration as decoded:
+            return decoded.value
+
+
+ALL_TOPICS = bytes.fromhex("00010000")
+"""Metadata v11 and later: no array of topics, allow_auto_topic_creation, no other flag, no tagged fields."""
+FETCH_V4 = struct.pack(">iiiibi", -1, 100, 1, 1000, 0, 0)
+FETCH_V12 = struct.pack(">iiiibii", -1, 100, 1, 1000, 0, 0, -1) + bytes.fromhex("01010100")
+PRODUCE_V3 = struct.pack(">hhii", -1, -1, 1000, 0)
+PRODUCE_V9 = b"\0" + struct.pack(">hi", -1, 1000) + b"\1\0"
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "body"),
+    [
+        (3, 1, struct.pack(">i", 0)),
+        (3, 13, ALL_TOPICS),
+        (1, 4, FETCH_V4),
+        (1, 12, FETCH_V12),
+        (0, 3, PRODUCE_V3),
+        (0, 9, PRODUCE_V9),
+    ],
+)
+def test_bytes_after_the_body_are_ignored_as_by_kafka(key, version, body):
+    request = decode_request(key, version, view(body), 0)
+    assert decode_request(key, version, view(body + b"abc"), 0) == request
+    assert _decoded_in_slices(key, version, body + b"abc") == request
+
+
+@pytest.mark.parametrize("version", [9, 10, 11, 12, 13])
+def test_librdkafkas_metadata_request_with_three_surplus_bytes_asks_for_all_topics(version):
+    flags = bytes.fromhex("010000") if version < 11 else bytes.fromhex("0100")
+    assert decode_request(3, version, view(bytes(4) + flags + b"\0"), 0).topics is None
 
 
 def test_too_many_elements_are_refused_before_they_are_built():

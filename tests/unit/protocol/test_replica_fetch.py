@@ -239,13 +239,11 @@ EVERY_SHAPE = [
 
 
 @pytest.mark.parametrize("frame", EVERY_SHAPE)
-def test_an_answer_cut_anywhere_or_with_bytes_behind_is_a_violation(frame):
+def test_an_answer_cut_anywhere_is_a_violation(frame):
     decode_replica_fetch_answer(memoryview(frame))
     for end in range(len(frame)):
         with pytest.raises(ProtocolViolation):
             decode_replica_fetch_answer(memoryview(frame[:end]))
-    with pytest.raises(ProtocolViolation, match="1 bytes after the end"):
-        decode_replica_fetch_answer(memoryview(frame + b"\0"))
 
 
 FRONT = struct.pack(">iBihi", 9, 0, 0, 0, 77)
