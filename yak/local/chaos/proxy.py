@@ -7,6 +7,7 @@ connection are lost.
 """
 
 import contextlib
+import os
 import socket
 import struct
 import sys
@@ -14,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from yak.local import ports
 
@@ -24,6 +24,17 @@ _CHUNK_BYTES = 1 << 16
 _MARKER_BYTES_MAX = 64
 _SLOW_BYTES = 512
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
+_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, _ESTABLISHED = 4, 20, 1, 1
+_NETLINK_HEADER = struct.Struct("=IHHII")
+"""struct nlmsghdr: length, type, flags, sequence, port id."""
+_DIAG_REQUEST = struct.Struct("=BBBxI")
+"""The front of struct inet_diag_req_v2: family, protocol, extensions, states. A struct inet_diag_sockid follows."""
+_DIAG_ENDS = struct.Struct(">HH4s12x4s12x")
+_DIAG_ANY_INTERFACE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
+"""The end of struct inet_diag_sockid: no interface, no cookie."""
+_INODE = struct.Struct("=I")
+_INODE_AT = 68
+"""In struct inet_diag_msg."""
 
 
 class Flow:
@@ -281,20 +292,32 @@ def name_of(local_port: int, remote_port: int, sources: Mapping[str, int]) -> st
         return CLIENTS
     wanted = f"socket:[{inode}]"
     for name, pid in sources.items():
+        folder = f"/proc/{pid}/fd"
         with contextlib.suppress(OSError):
-            for entry in Path(f"/proc/{pid}/fd").iterdir():
+            for entry in os.listdir(folder):
                 with contextlib.suppress(OSError):
-                    if str(entry.readlink()) == wanted:
+                    if os.readlink(f"{folder}/{entry}") == wanted:
                         return name
     return CLIENTS
 
 
-def _inode_of(local_port: int, remote_port: int) -> str | None:
-    """The inode of the established socket of 127.0.0.1 between these ports (proc_net_tcp)."""
-    ends = [f"0100007F:{port:04X}" for port in (local_port, remote_port)]
-    with open("/proc/self/net/tcp", encoding="ascii") as table:
-        for line in table:
-            fields = line.split()
-            if fields[1:3] == ends and fields[3] == "01":
-                return fields[9]
-    return None
+def _inode_of(local_port: int, remote_port: int) -> int | None:
+    """The inode of the established socket of 127.0.0.1 between these ports; None when the kernel does not say.
+
+    It is looked up by sock_diag(7). /proc/net/tcp has a line for each connection of the last minute: after many
+    reconnections, reading it took all of the processor.
+    """
+    address = socket.inet_aton("127.0.0.1")
+    ends = _DIAG_ENDS.pack(local_port, remote_port, address, address) + _DIAG_ANY_INTERFACE
+    request = _DIAG_REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 1 << _ESTABLISHED) + ends
+    header = _NETLINK_HEADER.pack(_NETLINK_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as kernel:
+            kernel.send(header + request)
+            answer = kernel.recv(_CHUNK_BYTES)
+    except OSError:
+        return None
+    _, kind, *_ = _NETLINK_HEADER.unpack_from(answer)
+    if kind != _SOCK_DIAG_BY_FAMILY or answer[_NETLINK_HEADER.size + 1] != _ESTABLISHED:
+        return None
+    return int(_INODE.unpack_from(answer, _NETLINK_HEADER.size + _INODE_AT)[0])
