@@ -222,6 +222,9 @@ class Transaction(NamedTuple):
             raise PeerError(ErrorCode.invalid_producer_id_mapping)
         is_same = self.producer_epoch == producer.epoch
         if self.state in PREPARED:
+            if is_same:
+                # The end of the next transaction, which is empty. Kafka's PRODUCER_FENCED would end a client in order.
+                raise PeerError(ErrorCode.concurrent_transactions)
             is_valid = is_after_bump
         elif self.state in (COMPLETE_COMMIT, COMPLETE_ABORT):
             is_valid = is_same or is_after_bump or is_after_new_id

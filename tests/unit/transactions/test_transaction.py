@@ -112,6 +112,13 @@ def test_requests_of_other_producers_are_refused(producer, code):
     assert refusal(lambda: end(transaction, producer.epoch, producer_id=producer.producer_id)) == code
 
 
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_the_next_transaction_may_be_ended_before_the_markers_are_written(is_commit):
+    prepared = end(opened(client_version=2), 3, version=PROTOCOL_2)
+    code = refusal(lambda: end(prepared, 4, is_commit=is_commit, version=PROTOCOL_2))
+    assert code == ErrorCode.concurrent_transactions
+
+
 def test_requests_while_the_end_is_prepared_are_retried():
     transaction = end(opened(), 3)
     assert transaction.state is PREPARE_COMMIT
