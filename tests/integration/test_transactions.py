@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -227,3 +229,34 @@ def test_transactions_survive_kills_of_the_coordinator_and_of_leaders(cluster: L
     expected = sorted([*committed, *committed])
     assert sorted(values(bootstrap, "a", len(expected))) == expected
     assert sorted(values(bootstrap, "b", len(committed))) == sorted(committed)
+
+
+def test_a_transaction_whose_coordinator_forgot_it_hangs_until_it_is_aborted(broker: Any, yak: Any) -> None:
+    broker.start()
+    create(broker.bootstrap, "orders")
+    producer = transactional(broker.bootstrap)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("orders", b"never committed", partition=1)
+    assert producer.flush(20) == 0
+    plain = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    plain.produce("orders", b"behind it", partition=1)
+    assert plain.flush(20) == 0
+    address = ("-b", broker.bootstrap)
+
+    def hanging() -> list[dict[str, Any]]:
+        return json.loads(yak.run("transactions", "hanging", "--idle", "0s", "-o", "json", *address).out)
+
+    assert hanging() == []
+    broker.stop()
+    for log in broker.data_dir.glob("**/__transaction_state-*"):
+        shutil.rmtree(log)
+    broker.restart()
+    (found,) = hanging()
+    assert (found["topic"], found["partition"], found["start_offset"]) == ("orders", 1, 0)
+    assert values(broker.bootstrap, "orders", 0) == []
+
+    where = ("--topic", "orders", "--partition", "1", "--start-offset", "0")
+    assert yak.run("transactions", "abort", *where, "--yes", *address).code == 0
+    assert values(broker.bootstrap, "orders", 1) == ["behind it"]
+    assert hanging() == []
