@@ -274,6 +274,7 @@ class ClusterRun:
                     timeout_ms=rng.choice((1_500, 5_000, 20_000)),
                     is_protocol_2=rng.chance(50),
                     pause_us=rng.choice(PAUSES_US),
+                    writes_compacted=COMPACT in self.plans and rng.fork(f"compacted {number}").chance(50),
                 )
                 self.transactional.append(producer)
                 self.world.after(rng.between(0, 50_000), producer.start)
@@ -281,7 +282,10 @@ class ClusterRun:
             forked = rng.fork("processing")
             self.processing = ProcessingGroup(self.view, forked, self.books, self.groups.books)
             self.groups.groups.append(self.processing)
-        for place in [(name, number) for name in _TRANSACTIONAL if name in self.plans for number in range(PARTITIONS)]:
+        places = [(name, number) for name in _TRANSACTIONAL if name in self.plans for number in range(PARTITIONS)]
+        if COMPACT in self.plans:
+            places.append((COMPACT, 0))
+        for place in places:
             process = f"committed reader of {place[0]}-{place[1]}"
             self.recorder.reads_all(process, place, read_committed=True)
             reader = SimConsumer(
@@ -380,7 +384,8 @@ class ClusterRun:
 
     def _is_judged(self, place: tuple[str, int]) -> bool:
         """A transaction's outcome means nothing once its coordinator's log lost more than is guaranteed."""
-        is_sound = place[0] not in _TRANSACTIONAL or self.books.promises(TRANSACTION_TOPIC, 0)
+        has_transactions = place[0] in _TRANSACTIONAL or (place[0] == COMPACT and TRANSACTIONS in self.plans)
+        is_sound = not has_transactions or self.books.promises(TRANSACTION_TOPIC, 0)
         return is_sound and self.books.promises(*place)
 
     def _open_transaction(self) -> str | None:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from yak.protocol.record_walk import WalkedRecord
 from yak.protocol.record_writer import build_batch
-from yak.sim.wire import record_batch
 
 COMPACT = "t-compact"
 KEYS = 5
 """Few keys, so that most records are replaced soon."""
 TOMBSTONE_ONE_IN = 4
 _NAME = b"value"
+_TRANSACTIONAL = 16
 
 
 def key_of(value: bytes) -> bytes:
@@ -38,14 +38,19 @@ def batch_for(
     producer_id: int = -1,
     epoch: int = -1,
     sequence: int = -1,
+    is_transactional: bool = False,
 ) -> bytes:
     """A batch of these values as the topic needs it: with keys for the compacted topic."""
-    if topic != COMPACT:
-        return record_batch(values, timestamp_ms, producer_id=producer_id, epoch=epoch, sequence=sequence)
+    records: list[tuple[bytes | None, bytes | None]] = [(None, value) for value in values]
+    headers = {}
+    if topic == COMPACT:
+        records = [(key_of(value), None if is_tombstone(value) else value) for value in values]
+        headers = {place: [(_NAME, value)] for place, value in enumerate(values) if is_tombstone(value)}
     return build_batch(
-        [(key_of(value), None if is_tombstone(value) else value) for value in values],
+        records,
         timestamp_ms,
-        headers={place: [(_NAME, value)] for place, value in enumerate(values) if is_tombstone(value)},
+        headers=headers,
+        attributes=_TRANSACTIONAL if is_transactional else 0,
         producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=sequence,

@@ -1,6 +1,6 @@
 """A transactional producer, as the Java client and librdkafka behave, and the topic that it writes to.
 
-Each transaction writes to both partitions. The producer repeats a request until its outcome is known or it is fenced.
+Each transaction writes to both partitions; those of some producers also to the compacted topic. The producer repeats a request until its outcome is known or it is fenced.
 Two producers may have one transactional id: each fences the other.
 """
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.protocol.record_writer import build_batch
 from yak.sim.cluster_books import ClusterBooks
 from yak.sim.history_checker.history import Outcome
+from yak.sim.keyed import COMPACT, batch_for
 from yak.sim.recording import Ending
 from yak.sim.request_fields import build
 from yak.sim.routing import Channel, Connection, View
@@ -24,7 +24,6 @@ TRANSACTIONS = "t-txn"
 PARTITIONS = 2
 PRODUCE, FIND_COORDINATOR, INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 0, 10, 22, 24, 26
 RETRY_US = 120_000
-_TRANSACTIONAL = 16
 FATAL = frozenset(
     {
         ErrorCode.invalid_producer_epoch,
@@ -55,16 +54,20 @@ class SimTransactionalProducer:
         timeout_ms: int,
         is_protocol_2: bool,
         pause_us: int,
+        writes_compacted: bool = False,
     ) -> None:
         self.is_stopped = False
         self._view, self._rng, self._books, self._name = view, rng, books, name
         self._world = view.cluster.world
         self._transactional_id, self._timeout_ms, self._pause_us = transactional_id, timeout_ms, pause_us
         self._is_protocol_2 = is_protocol_2
-        self._channels = [Channel(view, rng.fork(f"{place}"), (self.topic, place)) for place in range(PARTITIONS)]
+        self._places = [(self.topic, partition) for partition in range(PARTITIONS)]
+        if writes_compacted:
+            self._places.append((COMPACT, 0))
+        self._channels = [Channel(view, rng.fork(f"{number}"), place) for number, place in enumerate(self._places)]
         self._connection: Connection | None = None
         self._producer = (-1, -1)
-        self._sequences = [0] * PARTITIONS
+        self._sequences = [0] * len(self._places)
         self._value_number = 0
         self._unacked = 0
         self._ending: Ending | None = None
@@ -72,7 +75,7 @@ class SimTransactionalProducer:
 
     def start(self) -> None:
         """Request the producer id."""
-        self._producer, self._sequences = (-1, -1), [0] * PARTITIONS
+        self._producer, self._sequences = (-1, -1), [0] * len(self._places)
         fields = {
             "transactional_id": self._transactional_id,
             "transaction_timeout": dt.timedelta(milliseconds=self._timeout_ms),
@@ -110,7 +113,7 @@ class SimTransactionalProducer:
             "v3_and_below_transactional_id": self._transactional_id,
             "v3_and_below_producer_id": self._producer[0],
             "v3_and_below_producer_epoch": self._producer[1],
-            "v3_and_below_topics": [{"name": self.topic, "partitions": list(range(PARTITIONS))}],
+            "v3_and_below_topics": [{"name": topic, "partitions": [partition]} for topic, partition in self._places],
         }
         self._ask(ADD_PARTITIONS, 3, fields, self._on_added)
 
@@ -138,17 +141,17 @@ class SimTransactionalProducer:
         self._unacked = len(written)
         if not written:
             self._written()
-        for place, values in written.items():
-            self._books.recorder.sent((self.topic, place), values, ending.number)
-            self._produce(ending, place, values, self._sequences[place])
-            self._sequences[place] += len(values)
+        for number, values in written.items():
+            place = self._places[number]
+            self._books.recorder.sent(place, values, ending.number)
+            if place[0] == COMPACT:
+                self._books.of(*place).sent.update(dict.fromkeys(values))
+            self._produce(ending, number, values, self._sequences[number])
+            self._sequences[number] += len(values)
 
     def _values(self) -> dict[int, list[bytes]]:
-        """What the next transaction writes, by partition."""
-        values: dict[int, list[bytes]] = {}
-        for place in range(PARTITIONS):
-            values[place] = [self._value() for _ in range(self._rng.between(1, 3))]
-        return values
+        """What the next transaction writes, by the number of the place."""
+        return {number: [self._value() for _ in range(self._rng.between(1, 3))] for number in range(len(self._places))}
 
     def _value(self, content: str = "") -> bytes:
         """A value of its own, with its producer's name and perhaps a content."""
@@ -159,22 +162,24 @@ class SimTransactionalProducer:
         """Every record was acknowledged."""
         self._after(self._rng.between(0, self._pause_us), self._end)
 
-    def _produce(self, ending: Ending, place: int, values: list[bytes], sequence: int) -> None:
+    def _produce(self, ending: Ending, number: int, values: list[bytes], sequence: int) -> None:
         if ending is not self._ending:
             return
-        batch = build_batch(
-            [(None, value) for value in values],
+        topic, partition = self._places[number]
+        batch = batch_for(
+            topic,
+            values,
             self._world.now_ms,
-            attributes=_TRANSACTIONAL,
             producer_id=self._producer[0],
-            producer_epoch=self._producer[1],
-            base_sequence=sequence,
+            epoch=self._producer[1],
+            sequence=sequence,
+            is_transactional=True,
         )
         fields = {
             "transactional_id": self._transactional_id,
             "acks": -1,
             "timeout": dt.timedelta(seconds=2),
-            "topic_data": [{"name": self.topic, "partition_data": [{"index": place, "records": batch}]}],
+            "topic_data": [{"name": topic, "partition_data": [{"index": partition, "records": batch}]}],
         }
         version = 12 if self._is_protocol_2 else 9
 
@@ -190,9 +195,9 @@ class SimTransactionalProducer:
             elif result is not None and result.error_code in FATAL:
                 self._give_up()
             else:
-                self._after(RETRY_US, lambda: self._produce(ending, place, values, sequence))
+                self._after(RETRY_US, lambda: self._produce(ending, number, values, sequence))
 
-        self._channels[place].send(PRODUCE, version, build(request_class(PRODUCE, version), fields), on_produced)
+        self._channels[number].send(PRODUCE, version, build(request_class(PRODUCE, version), fields), on_produced)
 
     def _end(self) -> None:
         assert self._ending is not None
@@ -212,7 +217,7 @@ class SimTransactionalProducer:
             self._books.count("transactions committed" if self._is_commit else "transactions aborted")
             ending, self._ending = self._ending, None
             if self._is_protocol_2 and (answer.producer_id, answer.producer_epoch) != self._producer:
-                self._producer, self._sequences = (answer.producer_id, answer.producer_epoch), [0] * PARTITIONS
+                self._producer, self._sequences = (answer.producer_id, answer.producer_epoch), [0] * len(self._places)
             self._is_over(ending.outcome)
             self._after(self._rng.between(0, self._pause_us), self._begin)
         elif answer is not None and answer.error_code in FATAL:
