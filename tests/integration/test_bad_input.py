@@ -162,7 +162,6 @@ CLOSES = {
     "unserved version: Fetch 3": header(1, 3) + bytes(20),
     "body missing": METADATA_V12,
     "body cut": METADATA_V12 + b"\x02",
-    "trailing bytes": METADATA_V12 + b"\x01\x00\x00\x00" + b"more",
     "array of 2^31-1": METADATA_V1 + struct.pack(">i", 2**31 - 1),
     "array of -2": METADATA_V1 + struct.pack(">i", -2),
     "array larger than the frame": METADATA_V1 + struct.pack(">i", 1000) + b"\0\1x" * 10,
@@ -190,6 +189,11 @@ CLOSES = {
 def test_a_request_that_makes_no_sense_closes_the_connection(raw, name):
     raw.send_frame(CLOSES[name])
     assert raw.is_closed()
+
+
+def test_bytes_behind_a_body_are_ignored(raw):
+    raw.send_frame(METADATA_V12 + b"\x01\x00\x00\x00" + b"more")
+    assert struct.unpack_from(">i", raw.receive_frame(), 4) == (1,)
 
 
 def test_an_unknown_version_of_api_versions_is_answered_with_the_list(raw):
