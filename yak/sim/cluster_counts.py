@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
 from yak.ids import Offset
-from yak.sim.history import Chain, Copy, Watcher
+from yak.sim.history import Appended, Chain, Copy, Watcher
 from yak.sim.keyed import COMPACT
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Counts(Watcher):
         if copy.chain.agreement(before) < before.end:
             self._count("tails lost")
 
-    def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:  # noqa: ARG002
+    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:  # noqa: ARG002
         """A log grew."""
         self._count("appends by leaders" if copy.is_leader else "appends by followers")
 

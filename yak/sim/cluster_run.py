@@ -36,7 +36,7 @@ from yak.sim.cluster_counts import Counts
 from yak.sim.cluster_draws import SHORT, draw_compaction, draw_plans, draw_racks, draw_roles, draw_settings
 from yak.sim.cluster_faults import SKEW, ClusterFaults
 from yak.sim.groups import Groups
-from yak.sim.history import Chain, Copy, Key, Watcher
+from yak.sim.history import Appended, Chain, Copy, Key, Watcher
 from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
 from yak.sim.keyed import COMPACT
@@ -465,7 +465,7 @@ class _TellsFaults(Watcher):
         """Its broker may lose power."""
         self._faults.truncated(copy)
 
-    def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:  # noqa: ARG002
+    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:  # noqa: ARG002
         """Its broker may lose power, if it truncated the copy before."""
         self._faults.appended(copy)
 

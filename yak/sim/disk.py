@@ -342,8 +342,15 @@ class SimDisk:
             raise FileNotFoundError(errno.ENOENT, "No such file", old)
         if old == new:
             return
+        is_file = not self.is_directory(old)
         with self.writing:
             self._names.rename(old, new)
+        if is_file:
+            self._handles.pop(new, None)
+            if (moving := self._handles.pop(old, None)) is not None:
+                moving.moved(old, new)
+                self._handles[new] = moving
+            return
         moved: dict[str, SimFile] = {}
         for path, handle in self._handles.items():
             if path == old or path.startswith(old + "/"):

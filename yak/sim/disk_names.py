@@ -146,8 +146,10 @@ class Names:
         return True
 
     def _move(self, old: str, new: str) -> None:
-        self.files = _moved(self.files, old, new)
-        if old in self.directories:
+        if old in self.files:
+            self.files[new] = self.files.pop(old)
+        elif old in self.directories:
+            self.files = _moved(self.files, old, new)
             self.directories = _moved(self.directories, old, new)
             for entry in self._journal:
                 entry.path = _follow(entry.path, old, new)
@@ -160,9 +162,5 @@ def _follow(path: str, old: str, new: str) -> str:
 
 
 def _moved(names: dict[str, _T], old: str, new: str) -> dict[str, _T]:
-    """The same names after a rename."""
-    if old in names and not any(name.startswith(old + "/") for name in names):
-        result = dict(names)
-        result[new] = result.pop(old)
-        return result
+    """The same names after the rename of a directory."""
     return {_follow(name, old, new) if name != old else new: value for name, value in names.items()}

@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from yak.cluster.payload import IsrMember
+from yak.errors import ProtocolViolation
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
-from yak.protocol.record_batch import iterate_headers
+from yak.protocol.control_batch import read_marker
+from yak.protocol.record_batch import BatchHeader, iterate_headers
 from yak.sim.originals import Originals
 
 if TYPE_CHECKING:
@@ -30,6 +32,17 @@ class Key(NamedTuple):
 
     topic_id: uuid.UUID
     partition: int
+
+
+class Appended(NamedTuple):
+    """A batch that a copy has since the last look at it."""
+
+    base_offset: Offset
+    epoch: int
+    crc: int
+    """The checksum that the batch was written with."""
+    decision: tuple[int, int, bool] | None = None
+    """What its marker says: producer id, producer epoch, and whether the transaction commits."""
 
 
 class Chain:
@@ -169,8 +182,8 @@ class Copy:
         self._segment = (self.log.segments[0].base_offset, 0)
         self.read_on(begin)
 
-    def read_on(self, begin_offset: Offset = 0) -> list[tuple[Offset, int, int]]:
-        """Read what was appended: base offset, epoch and CRC of each new batch."""
+    def read_on(self, begin_offset: Offset = 0) -> list[Appended]:
+        """Read what was appended."""
         log, originals = self.log, self.originals
         assert log is not None
         found = []
@@ -182,27 +195,39 @@ class Copy:
             data = self.node.disk.peek(segment.path(".log"), begin)
             for place, header in iterate_headers(data):
                 epoch, crc = header.partition_leader_epoch, header.crc
+                batch = data[place : place + header.size_bytes]
                 self._segment = (segment.base_offset, begin + place + header.size_bytes)
                 if header.base_offset < begin_offset:
                     continue
                 if originals is not None:
-                    crc = originals.crc_of(header, data[place : place + header.size_bytes])
+                    crc = originals.crc_of(header, batch)
                     self.is_whole = self.is_whole and (crc, header.base_offset) == (header.crc, self.chain.end)
                     originals.fill(self.chain, header.base_offset)
                 self.chain.add(header.base_offset, header.next_offset, epoch, crc)
                 if not self.epoch_starts or self.epoch_starts[-1][0] != epoch:
                     self.epoch_starts.append((epoch, header.base_offset))
-                found.append((header.base_offset, epoch, crc))
+                found.append(Appended(header.base_offset, epoch, crc, _decision(header, batch)))
         if originals is not None:
             originals.fill(self.chain, log.log_end_offset)
         return found
 
 
+def _decision(header: BatchHeader, batch: bytes) -> tuple[int, int, bool] | None:
+    """What a control batch says; None for any other, and for one that is damaged or emptied."""
+    if not header.is_control:
+        return None
+    try:
+        marker = read_marker(batch)
+    except ProtocolViolation:
+        return None
+    return None if marker is None else (header.producer_id, header.producer_epoch, marker.is_commit)
+
+
 class Watcher:
     """The notifications for a check. Each method does nothing by default."""
 
-    def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:
-        """Batches (base offset, epoch, CRC) were appended to a copy."""
+    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
+        """Batches were appended to a copy."""
 
     def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:
         """A copy was truncated; `before` and `high_watermark` are from before the truncation."""

@@ -295,3 +295,16 @@ def test_a_marker_does_not_go_at_once():
     bench.end(is_commit=False)
     with pytest.raises(Violation, match="@1, a tombstone or marker, was removed by the first compaction"):
         bench.remove(0, 1)
+
+
+def test_a_marker_has_the_time_of_the_broker_that_wrote_it():
+    bench = Bench(delete_retention_ms=1_000)
+    bench.write_in_transaction((A, b"1"))
+    bench.now_ms += 300  # the coordinator's clock is ahead
+    bench.end(is_commit=True)
+    bench.now_ms -= 300
+    bench.write((A, b"2"))
+    for _ in ("the record", "a horizon for the marker"):
+        bench.compact({A: 2}, retention_ms=1_000)
+    assert set(bench.originals.taken) == {0}
+    assert read_header(bench.batches[0]).delete_horizon_ms == bench.now_ms + 1_000

@@ -22,7 +22,7 @@ from yak.ids import Offset
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import WalkedRecord
 from yak.sim.books import Violation
-from yak.sim.history import Chain, Copy, History, Watcher
+from yak.sim.history import Appended, Chain, Copy, History, Watcher
 from yak.sim.keyed import COMPACT
 
 
@@ -43,7 +43,7 @@ class CompactionKeepsLast(Watcher):
         """Offsets that a copy never had, since its leader had already removed them."""
         self.counts: dict[str, int] = {}
 
-    def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:  # noqa: ARG002
+    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:  # noqa: ARG002
         """A follower may have copied compacted batches."""
         if copy.originals is None or copy.is_whole:
             return
@@ -113,8 +113,11 @@ class CompactionKeepsLast(Watcher):
     def _may_have(self, copy: Copy, record: WalkedRecord, horizon_ms: int) -> None:
         assert copy.log is not None
         earliest_ms = record.timestamp + copy.log.config.delete_retention_ms
-        # clients' clocks are right; a broker's may be skewed, both for the records that it writes and for compaction
-        are_clocks_right = copy.topic_partition.topic == COMPACT and not copy.node.skew_ms
+        # clients' clocks are right; a broker's may be skewed, both for the records and markers that it writes
+        # and for compaction
+        assert copy.originals is not None
+        is_of_client = copy.topic_partition.topic == COMPACT and record.offset not in copy.originals.decided.markers
+        are_clocks_right = is_of_client and not copy.node.skew_ms
         if are_clocks_right and horizon_ms < earliest_ms:
             raise Violation(f"I17: {copy}@{record.offset}, a tombstone, may go {earliest_ms - horizon_ms} ms too early")
 

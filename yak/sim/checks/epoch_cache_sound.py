@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from yak.ids import Offset
 from yak.sim.books import Violation
-from yak.sim.history import Chain, Copy, History, Watcher
+from yak.sim.history import Appended, Chain, Copy, History, Watcher
 
 
 class EpochCacheSound(Watcher):
@@ -19,10 +19,10 @@ class EpochCacheSound(Watcher):
         self._history = history
         self._epochs: dict[Copy, int] = {}
 
-    def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:
+    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
         """A batch of an older epoch must not follow a newer one."""
         epoch = self._epochs.get(copy, -1)
-        for base, batch_epoch, _crc in batches:
+        for base, batch_epoch, _crc, _decision in batches:
             if batch_epoch < epoch:
                 raise Violation(f"I8: {copy}@{base}: epoch {batch_epoch} after {epoch}")
             if batch_epoch > epoch:

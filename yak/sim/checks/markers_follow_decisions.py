@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from yak.errors import ProtocolViolation
-from yak.protocol.control_batch import read_marker
-from yak.protocol.record_batch import BatchHeader, iterate_headers
 from yak.sim.books import Violation
-from yak.sim.history import Copy, History, Watcher
+from yak.sim.history import Appended, Copy, History, Watcher
 from yak.transactions.records import TRANSACTION_TOPIC, read_transaction
 from yak.transactions.states import PREPARE_COMMIT, PREPARED
 
@@ -30,28 +27,27 @@ class MarkersFollowDecisions(Watcher):
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._appended: list[tuple[Copy, int]] = []
+        self._appended: list[tuple[Copy, _Decision]] = []
         self._decided: set[_Decision] = set()
         self._read = 0
         self._is_forfeited = False
         self.markers_count = 0
 
-    def appended(self, copy: Copy, batches: Sequence[tuple[int, int, int]]) -> None:
+    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
         """Markers may be among the batches."""
-        self._appended.append((copy, batches[0][0] if batches else copy.end))
+        self._appended += [(copy, batch.decision) for batch in batches if batch.decision is not None]
 
     def stepped(self, node: SimNode) -> None:
         """Compare the markers of this step with the decisions, which the same step may have committed."""
         appended, self._appended = self._appended, []
-        for copy, begin in appended:
-            for decision in _markers(copy, begin):
-                self.markers_count += 1
-                if not self._is_decided(decision) and not self._is_forfeited:
-                    producer_id, epoch, is_commit = decision
-                    raise Violation(
-                        f"I12: {copy} has a marker of producer {producer_id}, epoch {epoch}, {is_commit=}, and no such"
-                        f" decision is committed, after a step of broker {node.node_id}"
-                    )
+        for copy, decision in appended:
+            self.markers_count += 1
+            if not self._is_decided(decision) and not self._is_forfeited:
+                producer_id, epoch, is_commit = decision
+                raise Violation(
+                    f"I12: {copy} has a marker of producer {producer_id}, epoch {epoch}, {is_commit=}, and no such"
+                    f" decision is committed, after a step of broker {node.node_id}"
+                )
 
     def _is_decided(self, decision: _Decision) -> bool:
         if decision not in self._decided:
@@ -74,27 +70,3 @@ class MarkersFollowDecisions(Watcher):
                     each = read_transaction(record.key, record.value)
                     if each.state in PREPARED:
                         self._decided.add((each.producer_id, each.producer_epoch, each.state is PREPARE_COMMIT))
-
-
-def _decision(header: BatchHeader, batch: bytes) -> list[_Decision]:
-    """What a control batch says; nothing if it is damaged or emptied."""
-    try:
-        marker = read_marker(batch)
-    except ProtocolViolation:
-        return []
-    return [] if marker is None else [(header.producer_id, header.producer_epoch, marker.is_commit)]
-
-
-def _markers(copy: Copy, begin: int) -> list[_Decision]:
-    """The markers in a log from an offset on."""
-    found: list[_Decision] = []
-    log = copy.log
-    segments = [] if log is None else log.segments
-    for index, segment in enumerate(segments):
-        if index + 1 < len(segments) and segments[index + 1].base_offset <= begin:
-            continue
-        data = copy.node.disk.peek(segment.path(".log"), 0)
-        for place, header in iterate_headers(data):
-            if header.base_offset >= begin and header.is_control:
-                found += _decision(header, data[place : place + header.size_bytes])
-    return found

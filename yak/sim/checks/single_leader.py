@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from yak.ids import NodeId, Offset
 from yak.sim.books import Violation
-from yak.sim.history import Chain, Copy, Key, Watcher
+from yak.sim.history import Appended, Chain, Copy, Key, Watcher
 
 
 class SingleLeader(Watcher):
@@ -38,9 +38,9 @@ class SingleLeader(Watcher):
                 f" as broker {before[0]} did in life {before[1]}"
             )
 
-    def appended(self, copy: Copy, batches: Sequence[tuple[Offset, int, int]]) -> None:
+    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
         """The leader of an epoch writes its batches; followers copy them unchanged."""
-        for base, epoch, crc in batches:
+        for base, epoch, crc, _decision in batches:
             leader = self._leaders.get((copy.key, epoch))
             if leader is None:
                 raise Violation(f"I3: {copy}@{base}: nobody led in epoch {epoch}")
