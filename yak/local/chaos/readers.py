@@ -8,6 +8,7 @@ from typing import Any, Final
 from yak.client.connection import IMPATIENT, base_config
 from yak.ids import TopicPartition
 from yak.local.chaos.recorder import Recorder
+from yak.local.chaos.writers import RECONNECTS
 from yak.sim.seeded_random import SeededRandom
 
 _POLL_MESSAGES: Final = 500
@@ -26,6 +27,7 @@ def consumer_config(bootstrap: str, client_id: str, group: str, *, read_committe
     """Settings of all consumers of a run: no automatic commits, and no automatic offset resets."""
     return base_config(bootstrap) | {
         **IMPATIENT,
+        **RECONNECTS,
         "client.id": client_id,
         "group.id": group,
         "enable.auto.commit": False,

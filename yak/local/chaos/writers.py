@@ -28,7 +28,14 @@ does not know to be stored: these duplicates are legitimate.
 """
 _REFUSED_EVERY_SECONDS: Final = 1.0
 _PURGE_SECONDS: Final = 5.0
+RECONNECTS: Final = {"reconnect.backoff.max.ms": 250, "socket.connection.setup.timeout.ms": 5_000}
+"""Waits before reconnecting, of all clients of a run.
+
+Dozens of clients that reconnect every 20 ms to paused or restarted brokers keep two cores busy with connections that
+time out before a broker reads their first request; then no record passes again.
+"""
 CONFIG: Final = {
+    **RECONNECTS,
     "linger.ms": 2,
     "socket.timeout.ms": 10_000,
     "message.max.bytes": 1_000_000,
