@@ -9,7 +9,10 @@ from yak.ids import NodeId
 
 LISTED_MS = 5_000
 """How long a fenced broker stays listed. A client that lost its connection asks within a few hundred ms; one that backs
-off between connects asks within a second or two."""
+off between connects asks within a second or two.
+
+It is not listed for longer, since librdkafka counts a broker that it lost as down until it connects to it again. When
+it has lost each of them once, it drops all at the next loss, and starts from its bootstrap servers again."""
 
 
 def is_serving(info: BrokerInfo | None) -> bool:

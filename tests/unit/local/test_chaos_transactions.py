@@ -1,5 +1,6 @@
 """The transactional clients of a chaos run, with a scripted librdkafka."""
 
+import threading
 import time
 import weakref
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from yak.ids import TopicPartition
+from yak.local.chaos import transactions
 from yak.local.chaos.content import encode
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.transactions import TransactionalProducer, TransactionalWriter, Worker
@@ -108,6 +110,19 @@ def test_fenced_producer_is_replaced_and_its_successor_has_the_same_id(library: 
     assert library.calls.count("new id") == library.calls.count("init_transactions") == 2
     assert "abort" not in library.calls
     assert [txn.outcome for txn in recorder.history().txns.values()] == [Outcome.INFO, Outcome.OK]
+
+
+def test_producer_whose_offsets_hang_is_replaced(library: Librdkafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder, returns = Recorder(), threading.Event()
+    made = producer(recorder)
+    monkeypatch.setattr(transactions, "_HANGS_SECONDS", 0.05)
+    monkeypatch.setattr(library, "send_offsets_to_transaction", lambda *_: returns.wait(30), raising=False)
+    made.transact(lambda _txn: made.send_offsets({PARTITIONS[0]: 3}, "metadata"))
+    returns.set()
+    made.transact(lambda _txn: made.send_offsets({PARTITIONS[0]: 3}, "metadata"))
+    assert [txn.outcome for txn in recorder.history().txns.values()] == [Outcome.FAIL, Outcome.OK]
+    assert recorder.hung_calls == 1
+    assert library.calls.count("new id") == 2
 
 
 def test_dropped_producer_commits_no_more(library: Librdkafka) -> None:

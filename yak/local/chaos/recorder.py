@@ -61,6 +61,8 @@ class Recorder:
         self.acknowledged = 0
         self.refused = 0
         self.unknown = 0
+        self.hung_calls = 0
+        """Calls of librdkafka that did not return; their producers were replaced."""
         self.polled = 0
         self.last_ack_at: dict[str, float] = {}
         """By partition: when a send was last acknowledged."""

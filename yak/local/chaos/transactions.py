@@ -23,6 +23,16 @@ _ABORTED_OF: Final = 4
 _TRANSACTION_MS: Final = 10_000
 """Transactions of dead clients are aborted after this time; readers with read_committed wait for it."""
 _CALL_SECONDS: Final = 2.0
+_HANGS_SECONDS: Final = 10.0
+"""When `send_offsets_to_transaction` is given up.
+
+librdkafka 2.10 to 2.16 ignores the call's time limit (its issue 5456), and waits for a group coordinator whose connection
+it has dropped, as after all known brokers were lost at once (its issue 5511).
+"""
+
+
+class _Hangs(Exception):
+    """A call of librdkafka does not return."""
 
 
 class TransactionalProducer:
@@ -75,6 +85,9 @@ class TransactionalProducer:
             self.call(self._producer.abort_transaction)
         except confluent_kafka.KafkaException as error:
             self._recover(error.args[0])
+        except _Hangs:
+            self._recorder.hung_calls += 1
+            self._give_up()
         return self._recorder.ended(txn, is_committed=False)
 
     def send(self, txn: int, partition: TopicPartition, key: bytes | None = None) -> None:
@@ -90,11 +103,25 @@ class TransactionalProducer:
         self._producer.produce(partition.topic, content, key, partition=partition.partition, on_delivery=delivered)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], metadata: Any) -> None:
-        """Send offsets of a group in the transaction."""
+        """Send offsets of a group in the transaction. Raises _Hangs when librdkafka does not return."""
         import confluent_kafka
 
         wires = [confluent_kafka.TopicPartition(*each, offset) for each, offset in offsets.items()]
-        self.call(lambda seconds: self._producer.send_offsets_to_transaction(wires, metadata, seconds))
+        producer, errors = self._producer, []
+
+        def send() -> None:
+            try:
+                self.call(lambda seconds: producer.send_offsets_to_transaction(wires, metadata, seconds))
+            except confluent_kafka.KafkaException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=send, name=f"{self._client_id} sends offsets", daemon=True)
+        thread.start()
+        thread.join(_HANGS_SECONDS)
+        if thread.is_alive():
+            raise _Hangs
+        if errors:
+            raise errors[0]
 
     def call(self, do: Callable[[float], object]) -> None:
         """Call `do` with a time limit, again while its error is retriable."""
@@ -130,6 +157,10 @@ class TransactionalProducer:
                 self.call(self._producer.abort_transaction)
                 return
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Let the next transaction make a new producer; its `init_transactions` fences this one."""
         self._producer = None
         self._recorder.gave_up(self._client_id)
 
