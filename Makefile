@@ -85,6 +85,10 @@ test-all: lint  ## all tests, Spark's kills and tutorial among them, 6,000 seeds
 kafka-tests: setup  ## Apache Kafka's own tests against YAK; ARGS="CLASS ..." (needs a JDK, mvn)
 	$(BIN)/python tests/kafka/run.py $(ARGS)
 
+.PHONY: client-suites
+client-suites: setup  ## client libraries' own tests against YAK; ARGS="NAME ..." (needs git, and a compiler or Go for some)
+	$(BIN)/python tests/clients/run.py $(ARGS)
+
 .PHONY: sim
 sim: setup  ## simulate SEEDS=200 clusters of three brokers and of one, on all cores
 	$(BIN)/yak sim run --brokers 3 --seed $(SEED) --seeds $(SEEDS)

@@ -38,9 +38,18 @@ KAFKAS_DEFAULTS: Final = {"default.replication.factor": "1", "min.insync.replica
 
 
 class Cluster:
-    """Broker processes with one store. `addresses` by node id; a broker keeps its port over restarts."""
+    """Broker processes with one store. `addresses` by node id; a broker keeps its port over restarts.
 
-    def __init__(self, workspace: Workspace, key: str, brokers: int, configs: Mapping[int, Mapping[str, str]]) -> None:
+    `configs` and `ports` are by node id; a broker without a port gets a free one.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        key: str,
+        configs: Mapping[int, Mapping[str, str]],
+        ports: Mapping[int, int] | None = None,
+    ) -> None:
         self.key = key
         self.is_dirty = False
         self._workspace = workspace
@@ -51,7 +60,7 @@ class Cluster:
         self._configs = configs
         self._running: dict[int, ReadyBroker] = {}
         self.addresses: dict[int, str] = {}
-        starting = [self._begin(node, 0) for node in range(brokers)]
+        starting = [self._begin(node, (ports or {}).get(node, 0)) for node in configs]
         for each in starting:
             self._add(each.wait_ready())
         self.cluster_id = self._admin().list_topics(timeout=_ADMIN_SECONDS).cluster_id
@@ -138,7 +147,7 @@ class Pool:
             node: _accepted(KAFKAS_DEFAULTS | dict(configs) | dict(broker_configs.get(str(node), {})), dropped)
             for node in range(brokers)
         }
-        cluster = cluster or Cluster(self._workspace, key, brokers, by_node)
+        cluster = cluster or Cluster(self._workspace, key, by_node)
         self._number += 1
         self._lent[self._number] = cluster
         return {

@@ -1,0 +1,142 @@
+"""The client libraries whose own tests run against YAK: where their sources are, and how to build and run them."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+
+class Suite(NamedTuple):
+    """One library at one tag.
+
+    `build` and `test` are commands in its sources. Replaced in commands and environment: `{python}` (an environment of
+    its own), `{host}`, `{port}`, `{bootstrap}`, `{proxies}` (a proxy for each broker, in toxiproxy's JSON), `{report}` (the
+    file that the tests write), `{here}` (this folder), `{yak}`.
+    """
+
+    name: str
+    repository: str
+    tag: str
+    needs: tuple[str, ...]
+    """Programs on PATH."""
+    build: tuple[str, ...]
+    test: str
+    report: str
+    """The form of the tests' report: junit, go or librdkafka."""
+    environment: Mapping[str, str] = {}
+    brokers: int = 1
+    first_node_id: int = 1
+    configs: Mapping[str, str] = {}
+    starts_cluster: bool = True
+    """False: the tests start their brokers themselves, through a stand-in for what they call."""
+    files: Mapping[str, str] = {}
+    """Files to write into the sources, with the same replacements."""
+    serves: tuple[str, ...] = ()
+    """Commands that run beside the tests."""
+    left_out: str = ""
+    """What of the library's tests is not run, and why."""
+
+    @property
+    def url(self) -> str:
+        """Where its sources are."""
+        return f"https://github.com/{self.repository}"
+
+
+_SECURITY: Final = "TLS and SASL, which YAK does not have yet"
+SUITES: Final = (
+    Suite(
+        "kafka-python",
+        "dpkp/kafka-python",
+        "3.0.11",
+        needs=("git",),
+        build=("{python} -m pip install -q -e . pytest pytest-mock pytest-timeout crc32c lz4 python-snappy zstandard",),
+        test="{python} -m pytest -q test/integration --junitxml={report}"
+        " --ignore=test/integration/test_sasl_integration.py --ignore=test/integration/test_ssl_integration.py",
+        report="junit",
+        environment={"KAFKA_URI": "kafka://{host}:{port}", "KAFKA_VERSION": "4.3.0", "KAFKA_ROOT": "{here}"},
+        first_node_id=0,
+        configs={"num.partitions": "4", "group.min.session.timeout.ms": "1000"},
+        left_out=f"{_SECURITY}; tests without a broker",
+    ),
+    Suite(
+        "aiokafka",
+        "aio-libs/aiokafka",
+        "v0.14.0",
+        needs=("git", "gcc"),
+        build=(
+            "{python} -m pip install -q Cython setuptools",
+            "{python} -m pip install -q -e .[lz4] pytest==9.0.2 pytest-asyncio==1.3.0 pytest-mock==3.15.1 Pygments==2.19.2",
+        ),
+        test="{python} -m pytest -q tests --ignore=tests/test_sasl.py --docker-image yak/kafka:2.13_2.8.1 --no-pull"
+        " --junitxml={report}",
+        report="junit",
+        environment={"PYTHONPATH": "{here}/stand_ins", "YAK": "{yak}"},
+        starts_cluster=False,
+        left_out=f"{_SECURITY}: skipped or failing at the connection",
+    ),
+    Suite(
+        "confluent-kafka-python",
+        "confluentinc/confluent-kafka-python",
+        "v2.15.0",
+        needs=("git",),
+        build=(
+            "{python} -m pip install -q confluent-kafka==2.15.0 tests/trivup/trivup-0.14.0.tar.gz",
+            "{python} -m pip install -q pytest pytest-timeout pytest-asyncio requests-mock respx async-timeout attrs",
+            "{python} -m pip install -q avro requests cachetools httpx authlib fastavro jsonschema googleapis-common-protos protobuf",
+        ),
+        test="{python} -m pytest -q tests/integration/admin tests/integration/consumer tests/integration/producer"
+        " --timeout=300 --junitxml={report}",
+        report="junit",
+        environment={"BROKERS": "{bootstrap}"},
+        left_out=f"share groups, the schema registry's client and {_SECURITY}",
+    ),
+    Suite(
+        "franz-go",
+        "twmb/franz-go",
+        "v1.21.5",
+        needs=("git", "go"),
+        build=("go build ./...",),
+        test="go test -json -count=1 -timeout 30m ./...",
+        report="go",
+        environment={"KGO_SEEDS": "{bootstrap}", "KGO_TEST_RF": "3", "KGO_TEST_RECORDS": "50000"},
+        brokers=3,
+        left_out="nothing; its tests write 50,000 records each, not 500,000",
+    ),
+    Suite(
+        "sarama",
+        "IBM/sarama",
+        "v1.60.1",
+        needs=("git", "go"),
+        build=(
+            "go install github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0",
+            "go vet -tags functional .",
+        ),
+        test="go test -json -count=1 -timeout 30m -tags functional -run ^TestFunc .",
+        report="go",
+        environment={
+            "GOBIN": "{here}/../../build/client-suites/bin",
+            "TOXIPROXY_ADDR": "http://127.0.0.1:8474",
+            "KAFKA_VERSION": "4.1.0",
+        },
+        brokers=5,
+        configs={"auto.create.topics.enable": "false"},
+        files={"proxies.json": "{proxies}"},
+        serves=("{here}/../../build/client-suites/bin/server -config proxies.json",),
+        left_out="tests without a broker",
+    ),
+    Suite(
+        "librdkafka",
+        "confluentinc/librdkafka",
+        "v2.15.0",
+        needs=("git", "gcc", "g++", "make"),
+        build=("./configure", "make -j2 libs", "make -C tests -j2 build"),
+        test="sh -c 'cd tests && ./test-runner -L -p2 -Q -V 4.1.0.0'",
+        report="librdkafka",
+        environment={"TEST_REPORT": "{report}", "LD_LIBRARY_PATH": "../src:../src-cpp"},
+        configs={"num.partitions": "4", "group.min.session.timeout.ms": "1000"},
+        brokers=3,
+        files={"tests/test.conf": "metadata.broker.list={bootstrap}\n"},
+        left_out=f"{_SECURITY}; tests without a broker; it runs in its quick mode",
+    ),
+)
+NOT_RUN: Final = {
+    "kafkajs": "its suite of v2.2.4 (2023) does not end: it needs TLS and SASL listeners before its first test",
+}
