@@ -125,6 +125,23 @@ def test_producer_whose_offsets_hang_is_replaced(library: Librdkafka, monkeypatc
     assert library.calls.count("new id") == 2
 
 
+def test_a_coordinator_that_is_away_for_long_is_no_hang(library: Librdkafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    made = producer(recorder)
+    left = [error(KafkaError._TIMED_OUT, retriable=True)] * 4
+
+    def send(*_arguments: Any) -> None:
+        time.sleep(0.3)
+        if left:
+            raise KafkaException(left.pop())
+
+    monkeypatch.setattr(transactions, "_HANGS_SECONDS", 1.0)
+    monkeypatch.setattr(library, "send_offsets_to_transaction", send, raising=False)
+    assert made.transact(lambda _txn: made.send_offsets({PARTITIONS[0]: 3}, "metadata")) is Outcome.OK
+    assert recorder.hung_calls == 0
+    assert library.calls.count("new id") == 1
+
+
 def test_dropped_producer_commits_no_more(library: Librdkafka) -> None:
     recorder = Recorder()
     made = producer(recorder)

@@ -270,7 +270,9 @@ class ChaosRun:
         self._violations += [Violation("I6", f"out of range: {words}") for words in self.recorder.out_of_range[:20]]
         self._notes += [f"{name}: {error}" for name, error in self.recorder.last_errors.items()]
         if hung_calls := self.recorder.hung_calls:
-            self._notes.append(f"send_offsets_to_transaction hung {hung_calls} times in librdkafka (its issue 5511)")
+            self._notes.append(
+                f"send_offsets_to_transaction did not return in time {hung_calls} times: known of librdkafka (its issue 5511)"
+            )
         faults = tuple(kind.name for kind in self.settings.faults)
         settings = self.settings
         brokers = 0 if settings.bootstrap is not None else settings.brokers

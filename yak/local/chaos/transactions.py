@@ -23,16 +23,36 @@ _ABORTED_OF: Final = 4
 _TRANSACTION_MS: Final = 10_000
 """Transactions of dead clients are aborted after this time; readers with read_committed wait for it."""
 _CALL_SECONDS: Final = 2.0
-_HANGS_SECONDS: Final = 10.0
-"""When `send_offsets_to_transaction` is given up.
+_HANGS_SECONDS: Final = 30.0
+"""When one call of `send_offsets_to_transaction` is given up.
 
-librdkafka 2.10 to 2.16 ignores the call's time limit (its issue 5456), and waits for a group coordinator whose connection
-it has dropped, as after all known brokers were lost at once (its issue 5511).
+It is limited to `_CALL_SECONDS`, but librdkafka ignores the limit (its issue 5456), and may wait for ever for a group
+coordinator whose connection it has dropped (its issue 5511). A broker that does not answer delays it by the socket
+timeout of 10 s at most, and is not taken for a hang.
 """
 
 
 class _Hangs(Exception):
     """A call of librdkafka does not return."""
+
+
+def _in_time(do: Callable[[], object]) -> None:
+    """Call `do` in a thread of its own. Raises _Hangs when it does not return, and what it raises."""
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            do()
+        except Exception as error:  # noqa: BLE001 - raised in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(_HANGS_SECONDS)
+    if thread.is_alive():
+        raise _Hangs
+    if errors:
+        raise errors[0]
 
 
 class TransactionalProducer:
@@ -107,21 +127,8 @@ class TransactionalProducer:
         import confluent_kafka
 
         wires = [confluent_kafka.TopicPartition(*each, offset) for each, offset in offsets.items()]
-        producer, errors = self._producer, []
-
-        def send() -> None:
-            try:
-                self.call(lambda seconds: producer.send_offsets_to_transaction(wires, metadata, seconds))
-            except confluent_kafka.KafkaException as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=send, name=f"{self._client_id} sends offsets", daemon=True)
-        thread.start()
-        thread.join(_HANGS_SECONDS)
-        if thread.is_alive():
-            raise _Hangs
-        if errors:
-            raise errors[0]
+        producer = self._producer
+        self.call(lambda seconds: _in_time(lambda: producer.send_offsets_to_transaction(wires, metadata, seconds)))
 
     def call(self, do: Callable[[float], object]) -> None:
         """Call `do` with a time limit, again while its error is retriable."""
