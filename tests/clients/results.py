@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from suites import NOT_RUN, SUITES, Suite
+from tests.clients.suites import NOT_RUN, SUITES, Suite
 
 
 class Kind(StrEnum):

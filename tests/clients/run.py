@@ -23,13 +23,11 @@ from typing import IO, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HERE: Final = ROOT / "tests/clients"
-sys.path[:0] = [str(HERE), str(ROOT)]
-sys.path.append(str(ROOT / "tests/kafka"))
+sys.path[:0] = [str(ROOT)]
 
-from clusters import Cluster  # noqa: E402
-from results import Kind, Known, Results, page, read_results  # noqa: E402
-from suites import SUITES, Suite  # noqa: E402
-
+from tests.clients.results import Kind, Known, Results, page, read_results  # noqa: E402
+from tests.clients.suites import SUITES, Suite  # noqa: E402
+from tests.kafka.clusters import Cluster  # noqa: E402
 from yak.local.ports import hold  # noqa: E402
 from yak.testing.workspace import Workspace  # noqa: E402
 

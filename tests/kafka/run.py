@@ -24,12 +24,13 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HERE: Final = ROOT / "tests/kafka"
-sys.path[:0] = [str(HERE), str(ROOT / "benchmarks")]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from clusters import Pool, serving  # noqa: E402
-from results import ClassResults, Kind, Known, page, read_results  # noqa: E402
-from suites import SUITES, VERSION, Suite, classes, pom  # noqa: E402
 from versus.kafka_jars import Missing, fetched_jars, java_version  # noqa: E402
+
+from tests.kafka.clusters import Pool, serving  # noqa: E402
+from tests.kafka.results import ClassResults, Kind, Known, page, read_results  # noqa: E402
+from tests.kafka.suites import SUITES, VERSION, Suite, classes, pom  # noqa: E402
 
 BUILD: Final = ROOT / "build/kafka-tests"
 PAGE: Final = ROOT / "docs/kafka-tests.md"

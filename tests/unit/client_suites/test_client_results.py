@@ -1,13 +1,9 @@
 """The results of the clients' own tests: the three forms of reports, surprises, and the page."""
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
-import pytest
+from tests.clients import results
 
-FOLDER = Path(__file__).resolve().parents[2] / "clients"
 JUNIT = """<testsuites><testsuite>
 <testcase classname="test.a.TestB" name="good"/>
 <testcase classname="test.a.TestB" name="bad"><failure message="1 is not 2"/></testcase>
@@ -38,16 +34,7 @@ LIBRDKAFKA = """{ "id": "1", "tests": {"<MAIN>": {"name": "<MAIN>", "state": "PA
 "0005_e": {"name": "0005_e", "state": "DID NOT RUN", "known_issue": false, "report": [  ] }}"""
 
 
-@pytest.fixture
-def results(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    import results
-
-    yield results
-    del sys.modules["results"]
-
-
-def test_a_failure_in_the_teardown_is_a_failure(results: ModuleType) -> None:
+def test_a_failure_in_the_teardown_is_a_failure() -> None:
     assert results.read_junit(JUNIT) == {
         "TestB.good": "passed",
         "TestB.bad": "failed",
@@ -56,7 +43,7 @@ def test_a_failure_in_the_teardown_is_a_failure(results: ModuleType) -> None:
     }
 
 
-def test_gos_subtests_are_counted_and_not_their_parents(results: ModuleType) -> None:
+def test_gos_subtests_are_counted_and_not_their_parents() -> None:
     assert results.read_go(GO) == {
         "TestGood": "passed",
         "TestParts/one": "failed",
@@ -66,7 +53,7 @@ def test_gos_subtests_are_counted_and_not_their_parents(results: ModuleType) -> 
     }
 
 
-def test_librdkafkas_report_is_read_though_it_is_no_json(results: ModuleType) -> None:
+def test_librdkafkas_report_is_read_though_it_is_no_json() -> None:
     assert results.read_librdkafka(LIBRDKAFKA) == {
         "0001_a": "passed",
         "0002_b": "failed",
@@ -75,13 +62,13 @@ def test_librdkafkas_report_is_read_though_it_is_no_json(results: ModuleType) ->
     }
 
 
-def test_a_missing_report_is_a_surprise(results: ModuleType, tmp_path: Path) -> None:
+def test_a_missing_report_is_a_surprise(tmp_path: Path) -> None:
     (suite, *_) = results.SUITES
     read = results.read_results(suite, tmp_path / "absent")
     assert results.Known({}, {}).surprises([read]) == [f"{suite.name}: no test ran"]
 
 
-def test_surprises_are_new_failures_and_known_ones_that_pass(results: ModuleType) -> None:
+def test_surprises_are_new_failures_and_known_ones_that_pass() -> None:
     read = results.Results("franz-go", results.read_go(GO))
     known = results.Known(
         {"franz-go": {"TestParts/one": "why", "TestGood": "why"}},
@@ -91,7 +78,7 @@ def test_surprises_are_new_failures_and_known_ones_that_pass(results: ModuleType
     assert results.Known({}, {}).surprises([read]) == ["franz-go: TestHangs fails", "franz-go: TestParts/one fails"]
 
 
-def test_the_page_has_each_failure_with_its_reason(results: ModuleType) -> None:
+def test_the_page_has_each_failure_with_its_reason() -> None:
     read = results.Results("franz-go", results.read_go(GO))
     known = results.Known({"franz-go": {"TestParts/one": "YAK has no parts"}}, {})
     page = results.page([read], known)

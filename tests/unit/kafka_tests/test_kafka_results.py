@@ -1,23 +1,13 @@
 """The results of Apache Kafka's tests: what counts as a surprise, and the page."""
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from tests.kafka import results
+
 FOLDER = Path(__file__).resolve().parents[2] / "kafka"
-
-
-@pytest.fixture
-def results(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    import results
-
-    yield results
-    del sys.modules["results"]
 
 
 def line(method: str, status: str, reason: str = "") -> str:
@@ -27,7 +17,7 @@ def line(method: str, status: str, reason: str = "") -> str:
 
 
 @pytest.fixture
-def read(results: ModuleType, tmp_path: Path) -> object:
+def read(tmp_path: Path) -> object:
     path = tmp_path / "a.B.jsonl"
     path.write_text(
         "\n".join(
@@ -47,14 +37,14 @@ def read(results: ModuleType, tmp_path: Path) -> object:
     return results.read_results("a.B", path)
 
 
-def test_every_invocation_has_a_kind(results: ModuleType, read: object) -> None:
+def test_every_invocation_has_a_kind(read: object) -> None:
     kind = results.Kind
     assert read.counts == {kind.PASSED: 2, kind.FAILED: 3, kind.IN_PROCESS: 1, kind.SKIPPED: 2}
     assert read.failures() == {"B.good": "java.lang.AssertionError: 1 is not 2", "B": "hung"}
     assert read.dropped == {"a.b=c: unknown"}
 
 
-def test_new_failures_and_known_ones_that_pass_are_surprises(results: ModuleType, read: object) -> None:
+def test_new_failures_and_known_ones_that_pass_are_surprises(read: object) -> None:
     known = results.Known({"B.fixed": "was broken", "B": "hangs"}, {"B.unseen": "a race"})
     assert known.surprises([read]) == [
         "B.good fails: java.lang.AssertionError: 1 is not 2",
@@ -63,7 +53,7 @@ def test_new_failures_and_known_ones_that_pass_are_surprises(results: ModuleType
     assert results.Known({"B": "hangs"}, {"B.good": "a race", "B.fixed": "a race"}).surprises([read]) == []
 
 
-def test_the_page_counts_explains_and_lists(results: ModuleType, read: object) -> None:
+def test_the_page_counts_explains_and_lists(read: object) -> None:
     page = results.page(
         {"clients": [read]}, {"ShareConsumerTest": "no share groups"}, results.Known({"B": "hangs"}, {}), "4.3.1"
     )
@@ -75,7 +65,7 @@ def test_the_page_counts_explains_and_lists(results: ModuleType, read: object) -
     assert "- `a.b=c: unknown`" in page
 
 
-def test_the_known_failures_have_reasons(results: ModuleType) -> None:
+def test_the_known_failures_have_reasons() -> None:
     known = results.Known.read(FOLDER / "known_failures.toml")
     assert not set(known.always) & set(known.sometimes)
     assert all("." in test and why.strip() for test, why in {**known.always, **known.sometimes}.items())
