@@ -65,6 +65,11 @@ COUNTS = (8, 30, 60)
 """Numbers of values that a producer sends."""
 PAUSES_US = (20_000, 300_000, 800_000)
 """A producer's longest pause after an acknowledgement: some end before the first fault, others write throughout."""
+READERS_PAUSES_US = (2_000, 300_000)
+"""A partition reader's longest pause between two fetches: the shorter one for all after everything healed.
+
+A fetch ends with a segment: a slow reader needs more than L2's time limit for a log of five hundred tiny ones.
+"""
 RETRY_US = 120_000
 """The clients' retry backoff."""
 WRITABLE_MS = 10_000
@@ -169,7 +174,7 @@ class ClusterRun:
         self.probes: list[tuple[str, int, SimProducer]] = []
         self.sloppy: list[SloppyWriter | RecordsDeleter] = []
         """Clients that run until all faults are healed."""
-        self.consumed: dict[tuple[str, int], None] = {}
+        self.readers: dict[tuple[str, int], SimConsumer] = {}
         self._healed_ms = 0
 
     def go(self) -> SeedReport:
@@ -293,7 +298,7 @@ class ClusterRun:
                 Reading(self.committed_reads, self.recorder, process, place),
                 *place,
                 wait_ms=1_500,
-                pause_us=rng.choice((2_000, 300_000)),
+                pause_us=rng.choice(READERS_PAUSES_US),
                 retry_us=RETRY_US,
                 read_committed=True,
             )
@@ -309,10 +314,10 @@ class ClusterRun:
             topic,
             partition,
             wait_ms=1_500,
-            pause_us=self._rng.choice((2_000, 300_000)),
+            pause_us=self._rng.choice(READERS_PAUSES_US),
             retry_us=RETRY_US,
         )
-        self.consumed[topic, partition] = None
+        self.readers[topic, partition] = consumer
         self.world.after(self._rng.between(0, 50_000), consumer.start)
 
     def _write_sloppily(self, topic: str, partition: int) -> None:
@@ -367,8 +372,10 @@ class ClusterRun:
                 producer = self._producer(name, partition, 1)
                 self.probes.append((name, partition, producer))
                 producer.start()
-                if (name, partition) not in self.consumed:
+                if (name, partition) not in self.readers:
                     self._consume(name, partition)
+        for reader in (*self.readers.values(), *self.committed_readers.values()):
+            reader.pause_us = min(READERS_PAUSES_US)
 
     def _judge(self) -> None:
         """Check the history of everything that the clients did and saw."""
