@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from yak.ids import TopicPartition
 from yak.local.chaos import transactions
 from yak.local.chaos.content import encode
+from yak.local.chaos.library import Library
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.transactions import TransactionalProducer, TransactionalWriter, Worker
 from yak.sim.history_checker.history import Outcome
@@ -148,6 +149,17 @@ def test_dropped_producer_commits_no_more(library: Librdkafka) -> None:
     made.transact(lambda _txn: made.drop())
     assert not {"commit", "abort"} & set(library.calls)
     assert [txn.outcome for txn in recorder.history().txns.values()] == [Outcome.FAIL]
+
+
+def test_dropped_producer_kills_a_library_with_a_process_of_its_own_and_sends_no_more(library: Librdkafka) -> None:
+    recorder, killed = Recorder(), []
+    made = TransactionalProducer(
+        "c", "h:1", "id", recorder, number=1,
+        library=Library(library, library, lambda: killed.append(recorder.committing(1))),
+    )  # fmt: skip
+    made.transact(lambda _txn: made.drop())
+    assert killed == [False], "the transaction is given up before the kill"
+    assert library.calls[0] == "new id"
 
 
 class Consumer:

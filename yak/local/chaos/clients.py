@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from yak.ids import TopicPartition
+from yak.local.chaos.library import Library, librdkafka
 from yak.local.chaos.members import Member
 from yak.local.chaos.readers import Reader
 from yak.local.chaos.recorder import Recorder
@@ -39,6 +40,7 @@ class Clients:
     """The clients run from `start` until `stop_writing`, `stop_processing` and `stop_reading`.
 
     The workers copy the topic `source` to the topic `target`. One of the readers reads uncommitted records too.
+    `library` makes a library for each transactional client.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Clients:
         source: str,
         target: str,
         log: logging.Logger | None = None,
+        library: Callable[[], Library] = librdkafka,
     ) -> None:
         self._bootstrap = bootstrap
         self._partitions = partitions
@@ -64,6 +67,7 @@ class Clients:
         self._source = source
         self._target = [each for each in partitions if each.topic == target]
         self._log = log
+        self._library = library
         self._numbers = 0
         self._makers: dict[str, list[Callable[[], _Client]]] = {
             "writer": [
@@ -131,7 +135,7 @@ class Clients:
         every_s = records * self._settings.transactional_writers / (self._settings.rate * _TRANSACTIONAL_SHARE)
         return TransactionalWriter(
             self._next(), self._bootstrap, f"{self.group}-writer-{index}", self._partitions, self._recorder,
-            every_s=every_s, log=self._log,
+            every_s=every_s, log=self._log, library=self._library(),
         )  # fmt: skip
 
     def _reader(self, index: int) -> Reader:
@@ -146,5 +150,5 @@ class Clients:
     def _worker(self, index: int) -> Worker:
         return Worker(
             self._next(), self._bootstrap, f"{self.group}-worker-{index}", self._source, self._target,
-            self.worker_group, self._recorder, log=self._log,
+            self.worker_group, self._recorder, log=self._log, library=self._library(),
         )  # fmt: skip

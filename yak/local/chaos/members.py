@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from yak.local.chaos.library import Library, librdkafka
 from yak.local.chaos.readers import POLL_SECONDS, close, consumer_config, take
 from yak.local.chaos.recorder import Recorder
 from yak.sim.history_checker.history import Outcome
@@ -33,10 +34,9 @@ class Member:
         poll_seconds: float = POLL_SECONDS,
         commit_seconds: float = COMMIT_SECONDS,
         config: Mapping[str, object] | None = None,
+        library: Library | None = None,
     ) -> None:
         """`config` has more settings of the consumer."""
-        import confluent_kafka
-
         self.client_id = name
         self._topics = list(topics)
         self._group = group
@@ -47,7 +47,7 @@ class Member:
         self._read: dict[str, int] = {}
         """Next offsets that are not committed yet."""
         self._committed_at = time.monotonic()
-        self._consumer: Any = confluent_kafka.Consumer(
+        self._consumer: Any = (library or librdkafka()).consumer(
             consumer_config(bootstrap, self.client_id, group)
             | {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 1_000, "auto.offset.reset": "earliest"}
             | dict(config or {})

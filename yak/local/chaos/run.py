@@ -17,6 +17,7 @@ from yak.local.chaos import settling
 from yak.local.chaos.clients import GROUP, Clients, ClientSettings
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
 from yak.local.chaos.faults import FaultKind
+from yak.local.chaos.library import Library, librdkafka
 from yak.local.chaos.nemesis import Nemesis, Struck
 from yak.local.chaos.operator import Operator
 from yak.local.chaos.readers import NO_END, read_everything
@@ -88,6 +89,8 @@ class ChaosRun:
     watcher: Watcher
     is_cut_short: Callable[[], bool] = bool
     """Whether to end the load now; the later phases still run."""
+    library: Callable[[], Library] = librdkafka
+    """Makes a library for each transactional client."""
     recorder: Recorder = field(default_factory=Recorder)
     history: History = field(default_factory=History)
     _violations: list[Violation] = field(default_factory=list)
@@ -198,6 +201,7 @@ class ChaosRun:
         return Clients(
             bootstrap, partitions, self.recorder, settings, seed=self.settings.seed, group=group,
             source=partitions[0].topic, target=partitions[-1].topic, log=log,
+            library=self.library,
         )  # fmt: skip
 
     def _load(self, nemesis: Nemesis, planned: Sequence[PlannedFault]) -> None:

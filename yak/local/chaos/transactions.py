@@ -9,6 +9,7 @@ from typing import Any, Final
 from yak.client.connection import IMPATIENT, base_config
 from yak.ids import TopicPartition
 from yak.local.chaos.content import encode, value_of
+from yak.local.chaos.library import Library, librdkafka
 from yak.local.chaos.members import Member
 from yak.local.chaos.readers import poll
 from yak.local.chaos.recorder import Recorder
@@ -56,7 +57,7 @@ def _in_time(do: Callable[[], object]) -> None:
 
 
 class TransactionalProducer:
-    """A librdkafka producer with a transactional id. After a fatal error another one with this id replaces it."""
+    """A producer with a transactional id. After a fatal error another one with this id replaces it."""
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class TransactionalProducer:
         *,
         number: int,
         log: logging.Logger | None = None,
+        library: Library | None = None,
     ) -> None:
         self._client_id = client_id
         self._number = number
@@ -74,6 +76,7 @@ class TransactionalProducer:
         self._dropped = threading.Event()
         self._sequence = 0
         self._producer: Any = None
+        self._library = library or librdkafka()
         self._config = {
             **base_config(bootstrap),
             **IMPATIENT,
@@ -147,12 +150,11 @@ class TransactionalProducer:
         """Leave an open transaction to its timeout, or to the next producer with this transactional id."""
         self._dropped.set()
         self._recorder.gave_up(self._client_id)
+        self._library.kill()
 
     def _ready(self) -> None:
-        import confluent_kafka
-
         if self._producer is None:
-            self._producer = confluent_kafka.Producer(self._config)
+            self._producer = self._library.producer(self._config)
             self.call(self._producer.init_transactions)
 
     def _recover(self, error: Any) -> None:
@@ -185,11 +187,12 @@ class TransactionalWriter(Load):
         *,
         every_s: float,
         log: logging.Logger | None = None,
+        library: Library | None = None,
     ) -> None:
         super().__init__(f"transactional-writer-{number}", 1.0 / every_s)
         self._partitions = partitions
         self._producer = TransactionalProducer(
-            self.client_id, bootstrap, transactional_id, recorder, number=number, log=log
+            self.client_id, bootstrap, transactional_id, recorder, number=number, log=log, library=library
         )
 
     def send(self, number: int) -> None:
@@ -209,7 +212,7 @@ class TransactionalWriter(Load):
         return int(self._thread.is_alive())
 
     def drop(self) -> None:
-        """Stop like a dying client; a call to librdkafka may last a little longer."""
+        """Stop like a dying client; a call of librdkafka may last a little longer."""
         self.enough.set()
         self._producer.drop()
 
@@ -228,11 +231,12 @@ class Worker(Member):
         recorder: Recorder,
         *,
         log: logging.Logger | None = None,
+        library: Library | None = None,
     ) -> None:
-        super().__init__(f"worker-{number}", bootstrap, [source], group, recorder)
+        super().__init__(f"worker-{number}", bootstrap, [source], group, recorder, library=library)
         self._target = target
         self._producer = TransactionalProducer(
-            self.client_id, bootstrap, transactional_id, recorder, number=number, log=log
+            self.client_id, bootstrap, transactional_id, recorder, number=number, log=log, library=library
         )
 
     def drop(self) -> None:
