@@ -4,17 +4,19 @@ Every commit that was acknowledged is there afterwards, the group goes on, and n
 """
 
 import contextlib
+import datetime as dt
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.group_processes import PYTHON_KINDS, Group, Place
 from support.loads import SteadyLoad
 from support.raw import RawClient
 from support.waiting import wait_until
 
+from yak.errors import ErrorCode
 from yak.local.cluster import LocalCluster, UpSettings
 
 PARTITIONS = 6
@@ -215,6 +217,64 @@ def test_a_group_of_the_consumer_protocol_survives_its_coordinators(cluster, uni
         group.wait_seen(load, unique_topic)
         assert_kept(group.committed(), cluster.committed(name))
         group.check()
+
+
+def move_coordinator(cluster: Cluster, group: str) -> None:
+    """Elect another leader for the group's partition of the offsets topic; the old coordinator and its connections stay."""
+    old = cluster.coordinator(group)
+    ports = cluster.ports()
+    partitions = [
+        {"partition_index": number, "replicas": [node % 3 + 1 for node in (old, old + 1, old + 2)]}
+        for number, known in cluster.admin().list_topics(OFFSETS, 10).topics[OFFSETS].partitions.items()
+        if known.leader == old
+    ]
+    numbers = [each["partition_index"] for each in partitions]
+    timeout = dt.timedelta(seconds=10)
+    with RawClient(ports[old]) as raw:
+        changed = raw.ask(45, 0, topics=[{"name": OFFSETS, "partitions": partitions}], timeout=timeout)
+        assert changed.error_code == 0, changed
+        raw.ask(43, 2, election_type=0, topic_partitions=[{"topic": OFFSETS, "partitions": numbers}], timeout=timeout)
+
+        def has_resigned() -> bool:
+            asked = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}
+            return raw.ask(9, 9, groups=[asked], require_stable=False).groups[0].error_code == ErrorCode.not_coordinator
+
+        wait_until(has_resigned, "the old coordinator has resigned")
+    assert wait_until(lambda: cluster.coordinator(group), "a new coordinator") != old
+
+
+def test_librdkafka_whose_coordinator_moves_before_it_fetches_its_offsets_reads_on(cluster, unique_topic):
+    cluster.create(unique_topic)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    for number in range(PARTITIONS * 2):
+        producer.produce(unique_topic, b"%d" % number, partition=number % PARTITIONS)
+    assert producer.flush(30) == 0
+    group = f"g-{unique_topic}"
+    # No heartbeat tells the consumer of the new coordinator meanwhile.
+    config = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+    patient = {"session.timeout.ms": 300_000, "heartbeat.interval.ms": 100_000, "log_level": 0}
+    consumer = Consumer(config | patient)
+
+    def assigned(handle: Consumer, partitions: list[TopicPartition]) -> None:
+        committed = [TopicPartition(unique_topic, each.partition, 1) for each in partitions]
+        handle.commit(offsets=committed, asynchronous=False)
+        move_coordinator(cluster, group)
+        handle.assign(partitions)
+
+    try:
+        consumer.subscribe([unique_topic], on_assign=assigned)
+        found: list[bytes] = []
+
+        def reads() -> bool:
+            message = consumer.poll(0.5)
+            if message is not None and message.error() is None:
+                found.append(message.value())
+            return len(found) >= PARTITIONS
+
+        wait_until(reads, "the records behind the committed offsets")
+        assert sorted(map(int, found)) == list(range(PARTITIONS, PARTITIONS * 2))
+    finally:
+        consumer.close()
 
 
 def test_the_offsets_topic_is_replicated_compacted_and_needs_two(cluster):

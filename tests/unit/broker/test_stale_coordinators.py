@@ -7,7 +7,7 @@ from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.cluster_rig import ClusterRig
 
-FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH = 10, 8, 9
+API_VERSIONS, FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH = 18, 10, 8, 9
 GROUP = "g"
 
 
@@ -99,3 +99,33 @@ def test_who_has_just_been_let_in_and_leads_tells_at_once(rig: ClusterRig) -> No
     answer = told(rig, rig.leader(OFFSETS_TOPIC))
     assert answer.error_code == ErrorCode.none
     assert answer.topics[0].partitions[0].committed_offset == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "topics", "listed"),
+    [
+        ("librdkafka", [{"name": "orders", "partition_indexes": [0, 3]}], [("orders", 0), ("orders", 3)]),
+        ("librdkafka", None, []),
+        ("apache-kafka-java", [{"name": "orders", "partition_indexes": [0, 3]}], []),
+    ],
+)
+@pytest.mark.parametrize("version", [7, 9])
+def test_offset_fetch_at_another_broker_has_unstable_partitions_for_librdkafka_only(
+    rig: ClusterRig, name: str, topics: list[dict[str, object]] | None, listed: list[tuple[str, int]], version: int
+) -> None:
+    """librdkafka repeats the request for the sake of these partitions, and queries an offset of -1000 again."""
+    other = rig.leader(OFFSETS_TOPIC) % 3 + 1
+    rig.ask(other, OFFSET_FETCH, 1, group_id=GROUP, topics=[])
+    rig._connections[other, API_VERSIONS] = rig._connections[other, OFFSET_FETCH]
+    rig.ask(other, API_VERSIONS, 3, client_software_name=name, client_software_version="2.16.0")
+    if version < 8:
+        answer = rig.ask(other, OFFSET_FETCH, version, group_id=GROUP, topics=topics, require_stable=False)
+    else:
+        asked = {"group_id": GROUP, "member_id": None, "member_epoch": -1, "topics": topics}
+        (answer,) = rig.ask(other, OFFSET_FETCH, version, groups=[asked], require_stable=False).groups
+    assert answer.error_code == ErrorCode.not_coordinator
+    assert [
+        (topic.name, each.partition_index, each.committed_offset, each.error_code)
+        for topic in answer.topics
+        for each in topic.partitions
+    ] == [(*each, -1000, ErrorCode.unstable_offset_commit) for each in listed]

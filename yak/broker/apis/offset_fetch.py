@@ -2,7 +2,7 @@
 
 v2: all topics of a group, a top-level error. v5: the leader epoch. v6: flexible. v7: only stable offsets: a partition
 with an offset in an open transaction gets UNSTABLE_OFFSET_COMMIT (KIP-447). v8: several groups. v9: members of consumer
-groups (KIP-848). v10: topic ids.
+groups (KIP-848). v10: topic ids. An answer with NOT_COORDINATOR has partitions for clients on librdkafka only.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import Committed, Offsets
+from yak.lifecycle.liveness import is_librdkafka
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -23,10 +24,13 @@ KEY, NAME, VERSIONS = 9, "OffsetFetch", range(1, 11)
 ABSENT: tuple[str, ...] = ()
 
 _TOP_LEVEL_ERROR_VERSION = 2
+_STABLE_VERSION = 7
 _SEVERAL_GROUPS_VERSION = 8
 _BY_ID_VERSION = 10
 _NOTHING = Committed(-1, -1, "", 0)
 _NO_OFFSETS = Offsets()
+_LIBRDKAFKA_STORED = -1000
+"""RD_KAFKA_OFFSET_STORED: librdkafka queries the committed offset."""
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -111,12 +115,41 @@ def _group(broker: Broker, call: Call, asked: Any, refusal: ErrorCode | None) ->
         else:
             offsets = _NO_OFFSETS if group is None else group.offsets
     if refusal is not None and call.version >= _TOP_LEVEL_ERROR_VERSION:
-        topics = []
+        topics = _to_be_retried(call, asked) if refusal == ErrorCode.not_coordinator else []
     elif asked.topics is None:
         topics = [_known_topic(broker, call, name, offsets) for name in offsets.topics]
     else:
         topics = [_topic(broker, call, topic, offsets, refusal) for topic in asked.topics]
     return {"error_code": refusal or ErrorCode.none, "topics": topics}
+
+
+def _to_be_retried(call: Call, asked: Any) -> list[Fields]:
+    """The topics of an answer with NOT_COORDINATOR: none, as in Kafka, except for librdkafka.
+
+    librdkafka (2.16) then looks for the new coordinator and never repeats the request, so that a consumer that was just
+    assigned its partitions reads nothing until the next rebalance (its issue 5586). With UNSTABLE_OFFSET_COMMIT for a
+    partition it does both. If its assignment has changed since, it does not repeat the request but continues each
+    partition from the offset of this answer; -1 would mean `auto.offset.reset`.
+    """
+    if call.version < _STABLE_VERSION or asked.topics is None or not is_librdkafka(call.connection.client_software):
+        return []
+    return [
+        {
+            "name": getattr(topic, "name", ""),
+            "topic_id": getattr(topic, "topic_id", None),
+            "partitions": [
+                {
+                    "partition_index": index,
+                    "committed_offset": _LIBRDKAFKA_STORED,
+                    "committed_leader_epoch": -1,
+                    "metadata": "",
+                    "error_code": ErrorCode.unstable_offset_commit,
+                }
+                for index in topic.partition_indexes
+            ],
+        }
+        for topic in asked.topics
+    ]
 
 
 def _known_topic(broker: Broker, call: Call, name: str, offsets: Offsets) -> Fields:
