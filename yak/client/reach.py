@@ -58,9 +58,10 @@ def probe(address: str, timeout_s: float) -> Probe:
 
 def _read(connection: socket.socket, deadline: float) -> bytes:
     answer = b""
+    readable = select.poll()  # select() refuses descriptors of 1,024 and more
+    readable.register(connection, select.POLLIN)
     while len(answer) < 8:
-        readable, _, _ = select.select([connection], [], [], max(deadline - time.monotonic(), 0))
-        if not readable:
+        if not readable.poll(max(deadline - time.monotonic(), 0) * 1000):
             break
         piece = connection.recv(512)
         if not piece:

@@ -84,7 +84,9 @@ def wait_gone(process: ProcessId, timeout_seconds: float) -> bool:
         try:
             if not is_running(process):
                 return True
-            ready, _, _ = select.select([handle], [], [], timeout_seconds)
+            ends = select.poll()  # select() refuses descriptors of 1,024 and more
+            ends.register(handle, select.POLLIN)
+            ready = ends.poll(timeout_seconds * 1000)
         finally:
             os.close(handle)
         reap(process.pid)
