@@ -62,9 +62,9 @@ def show(g: Globals) -> int:
 def look(admin: "Admin") -> dict[str, Any]:
     """The cluster as a document; it has no `metadata` for a broker that is not yak."""
     from yak.client.members import ROLE, read_members
+    from yak.view.partition_state import StateCounts
 
     metadata = admin.metadata()
-    partitions = [each for topic in metadata.topics.values() for each in topic.partitions]
     brokers = [
         {
             "id": member.node_id,
@@ -79,16 +79,18 @@ def look(admin: "Admin") -> dict[str, Any]:
             metadata, answered=admin.answered, timeout_s=admin.timeout_s, names=(ROLE, *STORE_CONFIGS)
         )
     ]
-    offline = sum(each.leader < 0 for each in partitions)
+    min_isrs = admin.min_isrs(metadata.topics)
+    states = StateCounts.of(
+        each.replication(min_isrs[topic.name]) for topic in metadata.topics.values() for each in topic.partitions
+    )
     return {
         "cluster_id": metadata.cluster_id,
         "controller_id": metadata.controller_id if metadata.controller_id >= 0 else None,
         "brokers": brokers,
         "topics": len(metadata.topics),
-        "partitions": len(partitions),
-        "under_replicated": sum(len(each.isr) < len(each.replicas) for each in partitions),
-        "without_leader": offline,
-        "healthy": offline == 0 and all(map(_is_well, brokers)),
+        "partitions": sum(len(topic.partitions) for topic in metadata.topics.values()),
+        **states._asdict(),
+        "healthy": states.offline == 0 and all(map(_is_well, brokers)),
     }
 
 
@@ -134,16 +136,14 @@ def _print(g: Globals, found: dict[str, Any]) -> None:
 
 def _health(found: dict[str, Any]) -> str:
     from yak.commands.units import counted
+    from yak.view.partition_state import PartitionState
 
-    problems = []
-    if found["without_leader"]:
-        problems.append(f"{counted(found['without_leader'], 'partition')} without leader")
-    if found["under_replicated"]:
-        problems.append(f"{counted(found['under_replicated'], 'partition')} under-replicated")
+    conditions = (PartitionState.OFFLINE, PartitionState.UNDER_MIN_ISR, PartitionState.UNDER_REPLICATED)
+    problems = [f"{counted(found[each], 'partition')} {each.label}" for each in conditions if found[each]]
     down = [str(each["id"]) for each in found["brokers"] if each["condition"] != GOOD_CONDITION]
     if down:
         problems.append(f"down: broker {', '.join(down)}")
     bad = [str(each["id"]) for each in found["brokers"] if each.get("state", GOOD_STATE) != GOOD_STATE]
     if bad:
         problems.append(f"metadata store: see broker {', '.join(bad)}")
-    return "; ".join(problems) or "all partitions in sync"
+    return "; ".join(problems) or "all partitions ok"

@@ -36,7 +36,7 @@ def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> 
     for line in probe_lines(result):
         out.note(line)
     if result.led and result.timeline.elected_ms is None:
-        out.warn("not every partition has a new leader yet: yak isr --unavailable")
+        out.warn("not every partition has a new leader yet: yak isr --offline")
     if hard:
         out.note(f"bring it back: yak node restart {result.node_id}{data_dir_flag(data_dir)}")
 

@@ -39,13 +39,15 @@ def isr(
             rich_help_panel=WHAT,
         ),
     ] = False,
-    unavailable: Annotated[
+    under_min_isr: Annotated[
+        bool, typer.Option("--under-min-isr", help="Only partitions that refuse acks=all.", rich_help_panel=WHAT)
+    ] = False,
+    at_min_isr: Annotated[
         bool,
-        typer.Option(
-            "--unavailable",
-            help="Only partitions that are offline or under min ISR.",
-            rich_help_panel=WHAT,
-        ),
+        typer.Option("--at-min-isr", help="Only partitions with just min.insync.replicas in sync.", rich_help_panel=WHAT),
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Only partitions without a leader.", rich_help_panel=WHAT)
     ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Return 4 if a partition is under-replicated.", rich_help_panel=WHAT)
@@ -85,16 +87,16 @@ def isr(
     Read from the brokers, or from the metadata store with --from-redis.
     """
     from yak.commands.isr_view import problems, show, summary
+    from yak.view.partition_state import Conditions
 
+    conditions = Conditions(offline, under_min_isr, at_min_isr, under_replicated)
     reader = _reader(g, topic, from_redis=from_redis, redis_url=redis_url, data_dir=data_dir)
 
     def chosen(found: "ClusterReplicas") -> "tuple[PartitionReplicas, ...]":
         return tuple(
             each
             for each in found.partitions
-            if not (under_replicated or unavailable)
-            or (under_replicated and problems(each, max_lag=max_lag))
-            or (unavailable and each.health in ("no leader", "below min ISR"))
+            if conditions.match(each.replication) or (under_replicated and problems(each, max_lag=max_lag))
         )
 
     if watch:

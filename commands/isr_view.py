@@ -55,7 +55,7 @@ def _replica_row(partition: PartitionReplicas, node: int, max_lag: int | None) -
     else:
         words, colour = "OUT OF SYNC", BAD
     if max_lag is not None and lag is not None and lag > max_lag:
-        words, colour = f"{words}, BEHIND", BAD
+        words, colour = f"{words}, LAG", BAD
     if node in partition.away:
         words, colour = f"{words}, {partition.away[node]}", colour or WARN
     return ReplicaRow(node, lag, words, colour)
@@ -68,16 +68,17 @@ def problems(partition: PartitionReplicas, *, max_lag: int | None = None) -> lis
     """
     found: list[str] = []
     out = [node for node in partition.replicas if node not in partition.isr]
-    if partition.leader == NO_LEADER:
-        found.append("no leader: neither writes nor reads")
-    if len(partition.isr) < partition.needed:
-        found.append(f"below min ISR ({len(partition.isr)} of {partition.needed}): acks=all is refused")
+    replication = partition.replication
+    if replication.is_offline:
+        found.append("offline: no leader, neither writes nor reads")
+    if replication.is_under_min_isr:
+        found.append(f"under min ISR ({replication.isr} of {replication.needed}): acks=all is refused")
     if out:
         found.append(f"out of sync: {_nodes(out)}")
     if max_lag is not None:
         lags = {node: partition.lag(node) for node in partition.replicas}
-        found += [f"{node} is {lag} behind" for node, lag in lags.items() if lag is not None and lag > max_lag]
-        found += [f"nobody knows how far {node} is" for node, lag in lags.items() if lag is None]
+        found += [f"{node} has a lag of {lag}" for node, lag in lags.items() if lag is not None and lag > max_lag]
+        found += [f"the lag of {node} is unknown" for node, lag in lags.items() if lag is None]
     return found
 
 

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 from yak.commands.units import group_digits, parse_time_ms
 from yak.errors import UsageError, YakError
-from yak.ids import NodeId, Offset, TopicPartition
+from yak.ids import Offset, TopicPartition
+from yak.view.partition_state import Conditions, PartitionState, worst
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
-    from yak.client.metadata import Partition, Topic
+    from yak.client.metadata import Topic
     from yak.commands.options import Globals
 
 SORTS = ("name", "partitions", "records", "size")
 
 
-def health(topic: "Topic") -> str:
-    """A topic's health in one word: the worst of its partitions."""
-    found = {each.health for each in topic.partitions}
-    return next((word for word in ("no leader", "under-replicated") if word in found), "in sync")
+def state_of(topic: "Topic", min_isr: int) -> PartitionState:
+    """A topic's state: the worst of its partitions."""
+    return worst(each.replication(min_isr).state for each in topic.partitions)
 
 
 def partitions_of(topic: "Topic", *, led: bool = False) -> list[TopicPartition]:
@@ -31,23 +31,19 @@ def list_rows(
     admin: "Admin",
     *,
     internal: bool,
-    under_replicated: bool,
-    at_min_isr: bool,
-    unavailable: bool,
+    conditions: Conditions,
     sort: str,
 ) -> list[dict[str, Any]]:
     """One row per topic. Offsets and sizes are requested only if they are printed or sorted by."""
     if sort not in SORTS:
         raise UsageError("usage", f'"{sort}" is not a sort column', why=f"columns are {', '.join(SORTS)}")
     found = [topic for topic in admin.metadata().topics.values() if internal or not topic.is_internal]
-    if under_replicated or unavailable or at_min_isr:
-        found = [
-            topic
-            for topic in found
-            if (under_replicated and any(len(each.isr) < len(each.replicas) for each in topic.partitions))
-            or (unavailable and any(each.leader < 0 for each in topic.partitions))
-            or (at_min_isr and _is_at_min_isr(admin, topic))
-        ]
+    min_isrs = admin.min_isrs(topic.name for topic in found)
+    found = [
+        topic
+        for topic in found
+        if any(conditions.match(each.replication(min_isrs[topic.name])) for each in topic.partitions)
+    ]
     wants_more = g.output not in ("table", "raw") or sort in ("records", "size")
     records = _record_counts(admin, found) if wants_more else {}
     sizes = _sizes(admin, found) if wants_more else {}
@@ -56,7 +52,7 @@ def list_rows(
             "name": topic.name,
             "partitions": len(topic.partitions),
             "replication_factor": topic.replication_factor,
-            "health": health(topic),
+            "state": state_of(topic, min_isrs[topic.name]).value,
             "internal": topic.is_internal,
             **({"records": records.get(topic.name), "size_bytes": sizes.get(topic.name)} if wants_more else {}),
         }
@@ -66,12 +62,6 @@ def list_rows(
     if column != "name":
         rows.sort(key=lambda row: int(row[column] or 0), reverse=True)
     return rows
-
-
-def _is_at_min_isr(admin: "Admin", topic: "Topic") -> bool:
-    configs = {each.name: each.value for each in admin.configs("topic", topic.name)}
-    least = int(configs.get("min.insync.replicas") or 1)
-    return any(len(each.isr) <= least for each in topic.partitions)
 
 
 def _record_counts(admin: "Admin", topics: "list[Topic]") -> dict[str, int]:
@@ -106,7 +96,7 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
     latest = admin.offsets(dict.fromkeys(partitions, "latest"))
     configs = admin.configs("topic", name)
     damaged = admin.damaged_offsets(name)
-    least = next((int(each.value or 1) for each in configs if each.name == "min.insync.replicas"), 1)
+    min_isr = next((int(each.value or 1) for each in configs if each.name == "min.insync.replicas"), 1)
     rows = []
     for each in topic.partitions:
         key = TopicPartition(name, each.number)
@@ -121,8 +111,8 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
                 "offline_replicas": [node for node in each.replicas if node not in metadata.brokers],
                 "log_start_offset": low,
                 "high_watermark": high,
-                "damaged_replicas": sorted(damaged.get(each.number, {})),
-                "state": _state(each, least, damaged.get(each.number, {})),
+                "damaged_replicas": dict(sorted(damaged.get(each.number, {}).items())),
+                "state": each.replication(min_isr).state.value,
             }
         )
     return {
@@ -131,26 +121,30 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
         "internal": topic.is_internal,
         "replication_factor": topic.replication_factor,
         "records": sum(high - low for low, high in marks.values()),
-        "health": health(topic),
+        "state": state_of(topic, min_isr).value,
         "partitions": rows,
         "configs": [{"name": each.name, "value": each.value, "source": each.source} for each in configs],
     }
 
 
-def _state(partition: "Partition", least: int, damaged: dict[NodeId, Offset]) -> str:
-    """A partition's health, `below min ISR` if acks=all is refused, and damaged replicas with the batch's offset."""
-    if damaged:
-        return "damaged: " + ", ".join(f"node {node} at offset {offset}" for node, offset in sorted(damaged.items()))
-    is_below = len(partition.isr) < min(least, len(partition.replicas))
-    return "below min ISR" if is_below and partition.leader >= 0 else partition.health
+def _condition(row: dict[str, Any]) -> str:
+    """A partition's state for people, and its damaged replicas with the offset of the damaged batch."""
+    damaged = [f"damaged on broker {node} at offset {offset}" for node, offset in row["damaged_replicas"].items()]
+    state = PartitionState(row["state"])
+    return ", ".join([*damaged, *([state.label] if state is not PartitionState.OK or not damaged else [])])
+
+
+def with_labels(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows for people: their states as labels."""
+    return [{**row, "state": PartitionState(row["state"]).label} for row in rows]
 
 
 def print_description(g: "Globals", described: dict[str, Any], *, all_configs: bool) -> None:
-    """Print for people: a header, the configs that were set, the partitions, and their health."""
+    """Print for people: a header, the configs that were set, the partitions, and their states."""
     from yak.commands.output import layout
 
     out = g.out
-    partitions = described["partitions"]
+    partitions = [{**each, "state": _condition(each)} for each in described["partitions"]]
     out.line(f"topic        {described['name']}  ({described['topic_id']})")
     out.line(f"partitions   {len(partitions)}, replication factor {described['replication_factor']}")
     out.line(f"records      {group_digits(described['records'])}")
@@ -165,9 +159,9 @@ def print_description(g: "Globals", described: dict[str, Any], *, all_configs: b
     for line in layout(partitions, columns, headers=out.headers):
         out.line(line)
     out.line()
-    bad = [each for each in partitions if each["state"] != "in sync"]
+    bad = [each for each in partitions if each["state"] != PartitionState.OK.label]
     if not bad:
-        out.line(f"{len(partitions)} of {len(partitions)} partitions in sync")
+        out.line(f"{len(partitions)} of {len(partitions)} partitions ok")
     else:
         out.line("; ".join(f"{described['name']}-{each['partition']} {each['state']}" for each in bad))
 

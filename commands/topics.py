@@ -51,6 +51,7 @@ def list_topics(
     under_replicated: Annotated[
         bool, _only("under-replicated-partitions", "Topics with under-replicated partitions.")
     ] = False,
+    under_min_isr: Annotated[bool, _only("under-min-isr-partitions", "Topics that refuse acks=all.")] = False,
     at_min_isr: Annotated[bool, _only("at-min-isr-partitions", "Topics with an ISR of min.insync.replicas.")] = False,
     unavailable: Annotated[bool, _only("unavailable-partitions", "Topics with an offline partition.")] = False,
     sort: Annotated[
@@ -58,20 +59,19 @@ def list_topics(
     ] = "name",
 ) -> None:
     """List topics."""
-    from yak.commands.topic_views import list_rows
+    from yak.commands.topic_views import list_rows, with_labels
+    from yak.view.partition_state import Conditions
 
     rows = list_rows(
         g,
         _admin(g),
         internal=internal,
-        under_replicated=under_replicated,
-        at_min_isr=at_min_isr,
-        unavailable=unavailable,
+        conditions=Conditions(unavailable, under_min_isr, at_min_isr, under_replicated),
         sort=sort,
     )
     g.out.table(
-        rows,
-        ("name", "partitions", "replication_factor", "health"),
+        with_labels(rows) if g.out.for_people else rows,
+        ("name", "partitions", "replication_factor", "state"),
         ("records", "size_bytes"),
         empty="No topics. Topics hold records. yak topics create NAME makes one.",
     )

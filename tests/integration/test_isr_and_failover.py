@@ -23,6 +23,8 @@ KEYS = [
     "partition_epoch",
     "replicas",
     "isr",
+    "min_isr",
+    "state",
     "high_watermark",
     "log_end_offsets",
 ]

@@ -49,8 +49,8 @@ def test_replication_shows_what_is_not_well_first_and_how_the_last_failover_went
     async def scenario(app, pilot):
         rows = shown(app.screen.query_one("#replication", Grid))
         assert rows[0]["PARTITION"] == "audit-log-0"
-        assert rows[0]["STATE"] == "✗ 1 left"
-        assert {row["STATE"] for row in rows[1:]} == {"▲ 1 out"}
+        assert rows[0]["STATE"] == "✗ under min ISR"
+        assert {row["STATE"] for row in rows[1:]} == {"▲ at min ISR"}
         assert words(app.screen.query_one("#failovers", Lines)).count("broker 3 lost") == 1
         assert "detected" in words(app.screen.query_one("#failovers", Lines))
         await press(pilot, "o")

@@ -29,7 +29,7 @@ def test_the_list_says_how_much_is_in_each_topic():
         rows = {row["TOPIC"]: row for row in shown(app.screen.query_one("#topics", Grid))}
         assert list(rows) == ["audit-log", "orders", "payments"]
         orders = rows["orders"]
-        assert (orders["PARTS"], orders["RF"], orders["STATE"]) == ("3", "3", "▲ 3 under-repl")
+        assert (orders["PARTS"], orders["RF"], orders["STATE"]) == ("3", "3", "▲ 3 at min ISR")
         assert orders["MESSAGES"].startswith("15")
         assert orders["SIZE"] == "1.5 MiB"
         assert orders["CONFIGS SET"] == "min.insync.replicas=2 retention.ms=86400000"
@@ -186,7 +186,7 @@ def test_in_a_wide_window_the_replicas_stand_below_the_partitions():
         partitions = screen.query_one("#partitions", Grid)
         assert partitions.cursor_key == "1"
         row = shown(partitions)[1]
-        assert (row["LEADER"], row["EPOCH"], row["ISR"], row["STATE"]) == ("2", "2", "1 2 ·", "▲ under-replicated")
+        assert (row["LEADER"], row["EPOCH"], row["ISR"], row["STATE"]) == ("2", "2", "1 2 ·", "▲ at min ISR")
         replicas = shown(screen.query_one("#replicas-beside", Grid))
         assert [each["NODE"] for each in replicas] == ["2", "1", "3"]
         assert replicas[2]["WHY"] == "✗ OUT: broker is fenced"

@@ -110,12 +110,12 @@ def test_a_leader_that_is_killed_is_seen_with_its_time_line_and_healed(live, new
                 await app.source.ask("POST", "/produce", body={"topic": name, "payload": 1})
                 await pilot.pause(0.2)
             row = next(row for row in texts(grid) if row[2] == f"{name}-0")
-            assert row[0] == "▲ 1 out"
+            assert row[0] == "▲ at min ISR"
             assert any(cell.startswith(f"{leader}✗") for cell in row[7:])
             await pilot.press("U")
             await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
             await pilot.press("y")
-            await until(pilot, lambda: not partition.is_under_replicated, "whole ISR")
+            await until(pilot, lambda: not partition.replication.is_under_replicated, "whole ISR")
             await until(pilot, lambda: "back after" in words(lines), "return")
         assert app._exception is None
 

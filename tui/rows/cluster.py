@@ -2,6 +2,7 @@
 
 from yak.tui.look import Look, ago, span
 from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
+from yak.tui.rows.topics import TONES, state_of
 from yak.tui.state.picture import Broker, Picture
 
 
@@ -24,12 +25,9 @@ def header(
             Cell(f"{look.sign('up' if whole else 'warn')} {up}/{len(picture.brokers)} up", "good" if whole else "warn")
         )
         left.append(_controller(picture))
-        behind = sum(each.is_under_replicated for each in picture.partitions.values())
-        leaderless = sum(each.leader is None for each in picture.partitions.values())
-        if leaderless:
-            left.append(Cell(f"{look.sign('bad')} {leaderless} offline", "bad"))
-        elif behind:
-            left.append(Cell(f"{look.sign('warn')} {behind} behind", "warn"))
+        words, tone, severity = state_of(picture.partitions.values())
+        if severity:
+            left.append(Cell(f"{look.sign(tone)} {words}", tone))
     right = []
     if is_frozen:
         right.append(Cell(f"{look.sign('paused')} paused", "warn"))
@@ -61,23 +59,23 @@ def health_rows(picture: Picture, look: Look, now_ms: int) -> list[Row]:
             "dashboard:brokers", f"{good if up == count else bad} brokers", f"{up} of {count} up", up == count, "bad"
         ),
     ]
-    leaderless = [each.name for each in picture.partitions.values() if each.leader is None]
-    if leaderless:
+    offline = [each.name for each in picture.partitions.values() if each.replication.is_offline]
+    if offline:
         rows.append(
-            _health_row(
-                f"topics:{leaderless[0]}", f"{bad} leaders", f"{len(leaderless)} missing: {leaderless[0]}", False, "bad"
-            )
+            _health_row(f"topics:{offline[0]}", f"{bad} leaders", f"{len(offline)} offline: {offline[0]}", False, "bad")
         )
     else:
         rows.append(
             _health_row("topics:", f"{good} leaders", f"{len(picture.partitions)} of {len(picture.partitions)}", True)
         )
-    behind = [each for each in picture.partitions.values() if each.is_under_replicated]
-    if behind:
-        worst = min(behind, key=lambda each: (len(each.isr), each.name))
+    under_replicated = [each for each in picture.partitions.values() if each.replication.is_under_replicated]
+    if under_replicated:
+        worst = min(under_replicated, key=lambda each: (-each.state.severity, len(each.isr), each.name))
         since = "" if worst.since_ms is None else f", {span(now_ms - worst.since_ms)}"
-        words = f"{len(behind)} behind: {worst.name} has {','.join(map(str, worst.isr)) or 'none'}{since}"
-        rows.append(_health_row(f"topics:{worst.name}", f"{warn} in sync", words, False, "warn"))
+        isr = ",".join(map(str, worst.isr)) or "none"
+        words = f"{len(under_replicated)} under-replicated: {worst.name} has {isr}{since}"
+        tone = TONES[worst.state]
+        rows.append(_health_row(f"topics:{worst.name}", f"{look.sign(tone)} in sync", words, False, tone))
     else:
         rows.append(_health_row("topics:", f"{good} in sync", "all replicas", True))
     if picture.controller_id is None:
@@ -130,7 +128,7 @@ BROKER_COLUMNS = (
     Column("STATE", 9, flash=True),
     Column("LEADS", 5, is_right=True),
     Column("REPLICAS", 8, is_right=True, rank=2),
-    Column("BEHIND", 6, is_right=True, rank=1),
+    Column("OUT OF SYNC", 11, is_right=True, rank=1),
     Column("IN", 7, is_right=True),
     Column("LAST 60 s", 10, rank=1, flex=1),
     Column("OUT", 7, is_right=True),
@@ -148,12 +146,12 @@ _BROKER_STATES: dict[str, tuple[str, str, Tone]] = {
 }
 
 
-def broker_state_cell(broker: Broker, look: Look, behind: int = 0) -> Cell:
-    """The broker's state as a sign and a word."""
+def broker_state_cell(broker: Broker, look: Look, out_of_sync: int = 0) -> Cell:
+    """The broker's state as a sign and a word; `out_of_sync` is the number of its replicas that are in no ISR."""
     sign, word, tone = _BROKER_STATES.get(broker.state, ("unknown", broker.state, "warn"))
     if broker.state == "ACTIVE" and broker.link == "down":
         sign, word, tone = "unknown", "SILENT", "warn"
-    elif broker.state == "ACTIVE" and behind:
+    elif broker.state == "ACTIVE" and out_of_sync:
         sign, word, tone = "warn", "LAGGING", "warn"
     return Cell(f"{look.sign(sign)} {word}", tone)
 
@@ -172,7 +170,7 @@ def broker_rows(picture: Picture, look: Look, spark: int = SPARK) -> list[Row]:
 
 
 def _broker_row(broker: Broker, counts: list[int], picture: Picture, look: Look, spark: int) -> Row:
-    leads, replicas, behind = counts
+    leads, replicas, out_of_sync = counts
     rates, serves = broker.rates, broker.is_up and broker.link != "down"
     controller = " *" if look.is_ascii else " ◆"
     is_controller = broker.node_id == picture.controller_id
@@ -184,10 +182,10 @@ def _broker_row(broker: Broker, counts: list[int], picture: Picture, look: Look,
         (
             Cell(str(broker.node_id), "strong", broker.node_id),
             Cell(broker.role + (controller if is_controller else ""), "accent" if is_controller else ""),
-            broker_state_cell(broker, look, behind),
+            broker_state_cell(broker, look, out_of_sync),
             figure(str(leads), leads),
             figure(str(replicas), replicas),
-            figure(str(behind), behind, "warn"),
+            figure(str(out_of_sync), out_of_sync, "warn"),
             figure(look.rate(rates.messages_in) if serves else look.sign("none"), rates.messages_in),
             Cell(look.spark(list(broker.in_history)[-60:], spark) if serves else "", "accent"),
             figure(look.rate(rates.messages_out) if serves else look.sign("none"), rates.messages_out),
@@ -211,14 +209,14 @@ def broker_words(broker: Broker, picture: Picture, look: Look, now_ms: int) -> l
     """All details of a broker, one per line."""
     led = sum(each.leader == broker.node_id for each in picture.partitions.values())
     held = [each for each in picture.partitions.values() if broker.node_id in each.replicas]
-    behind = [each.name for each in held if broker.node_id not in each.isr]
+    out_of_sync = [each.name for each in held if broker.node_id not in each.isr]
     heard = "never" if broker.heard_ms is None else f"{span(now_ms - broker.heard_ms)} ago"
     return [
         f"broker role {broker.role}, state {broker.state}, broker epoch {broker.broker_epoch}"
         + (", controller" if picture.controller_id == broker.node_id else ""),
         f"Kafka {broker.host}:{broker.port}   HTTP {broker.http_address or 'none'}   rack {broker.rack or 'none'}",
-        f"leads {led}, holds {len(held)} replicas, {len(behind)} out of sync"
-        + (": " + ", ".join(behind[:8]) if behind else ""),
+        f"leads {led}, holds {len(held)} replicas, {len(out_of_sync)} out of sync"
+        + (": " + ", ".join(out_of_sync[:8]) if out_of_sync else ""),
         f"in {look.rate(broker.rates.messages_in)} {look.size_rate(broker.rates.bytes_in)}",
         f"out {look.rate(broker.rates.messages_out)} {look.size_rate(broker.rates.bytes_out)}",
         f"memory {look.size(broker.memory_bytes)}   disk free {look.size(broker.disk_free_bytes)} of {look.size(broker.disk_size_bytes)}",

@@ -95,7 +95,7 @@ COLUMNS = (
     Column("ROLE", 10),
     Column("STATE", 10, flash=True),
     Column("LEADS", 5, is_right=True, flash=True),
-    Column("BEHIND", 6, is_right=True, flash=True),
+    Column("OUT OF SYNC", 11, is_right=True, flash=True),
     Column("PROCESS", 9, flash=True),
     Column("PID", 7, is_right=True),
     Column("ADDRESS", 15, rank=1, flex=1),
@@ -156,8 +156,8 @@ class Stake:
 def stake_of(picture: Picture, node_id: int) -> Stake:
     """The effects of losing this broker."""
     led = [each for each in picture.partitions.values() if each.leader == node_id]
-    behind = sum(node_id in each.replicas and node_id not in each.isr for each in picture.partitions.values())
-    return Stake(len(led), behind, tuple(sorted(each.name for each in led if len(each.isr) < 2)))
+    out_of_sync = sum(node_id in each.replicas and node_id not in each.isr for each in picture.partitions.values())
+    return Stake(len(led), out_of_sync, tuple(sorted(each.name for each in led if len(each.isr) < 2)))
 
 
 def broker_rows(picture: Picture, processes: Processes | None, look: Look) -> list[Row]:

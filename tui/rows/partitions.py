@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from yak.tui.look import Look, short, span
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
-from yak.tui.rows.topics import TopicFacts, is_internal
+from yak.tui.rows.topics import TONES, TopicFacts, is_internal
 from yak.tui.state.picture import Broker, Partition, Picture
+from yak.view.partition_state import PartitionState
 
 NARROW: Final = 96
 
@@ -34,29 +35,16 @@ def partition_columns(width: int) -> tuple[Column, ...]:
 def isr_cell(partition: Partition, look: Look) -> Cell:
     """`1 2 ·`: replicas by node, with a dot for each one out of sync."""
     words = " ".join(str(node) if node in partition.isr else look.sign("dot") for node in sorted(partition.replicas))
-    return Cell(words, "warn" if partition.is_under_replicated else "", len(partition.isr))
+    return Cell(words, "warn" if partition.replication.is_under_replicated else "", len(partition.isr))
 
 
-def state_words(partition: Partition, min_isr: int | None) -> tuple[str, str, Tone]:
-    """Sign, word and tone."""
-    if partition.leader is None:
-        return "bad", "no leader", "bad"
-    if min_isr is not None and len(partition.isr) < min(min_isr, len(partition.replicas)):
-        return "bad", f"below min ISR {min_isr}", "bad"
-    if partition.is_under_replicated:
-        return "warn", "under-replicated", "warn"
-    return "good", "in sync", "good"
-
-
-def partition_rows(
-    partitions: Sequence[Partition], facts: TopicFacts | None, min_isr: int | None, look: Look, now_ms: int
-) -> list[Row]:
+def partition_rows(partitions: Sequence[Partition], facts: TopicFacts | None, look: Look, now_ms: int) -> list[Row]:
     """Rows ordered by partition number, which is the key."""
-    return [_partition_row(each, facts, min_isr, look, now_ms) for each in partitions]
+    return [_partition_row(each, facts, look, now_ms) for each in partitions]
 
 
-def _partition_row(partition: Partition, facts: TopicFacts | None, min_isr: int | None, look: Look, now_ms: int) -> Row:
-    sign, words, tone = state_words(partition, min_isr)
+def _partition_row(partition: Partition, facts: TopicFacts | None, look: Look, now_ms: int) -> Row:
+    tone = TONES[partition.state]
     since = ""
     if partition.since_ms is not None and tone != "good":
         since = span(max(0, now_ms - partition.since_ms))
@@ -77,20 +65,18 @@ def _partition_row(partition: Partition, facts: TopicFacts | None, min_isr: int 
             Cell(look.number(start), "dim", -1 if start is None else start),
             Cell(look.size(size), "", -1 if size is None else size),
             figure(look.rate(partition.rate_in), partition.rate_in),
-            Cell(f"{look.sign(sign)} {words}", tone),
+            state_cell(partition, look),
             Cell(since, tone, 0 if partition.since_ms is None else now_ms - partition.since_ms),
         ),
     )
 
 
-def partitions_title(
-    topic: str, partitions: Sequence[Partition], facts: TopicFacts | None, min_isr: int | None, look: Look
-) -> str:
+def partitions_title(topic: str, partitions: Sequence[Partition], facts: TopicFacts | None, look: Look) -> str:
     """`Partitions of orders: 3 x RF 3, min ISR 2, 1 843 records, 412 KiB`."""
     factor = max((len(each.replicas) for each in partitions), default=0)
     words = [f"{look.number(len(partitions))} {'x' if look.is_ascii else '×'} RF {factor}"]
-    if min_isr is not None:
-        words.append(f"min ISR {min_isr}")
+    if partitions:
+        words.append(f"min ISR {partitions[0].min_isr}")
     if facts is not None:
         messages = facts.messages(partitions)
         words += [f"{look.number(messages)} messages"] if messages is not None else []
@@ -102,7 +88,7 @@ REPLICA_COLUMNS: Final = (
     Column("NODE", 4, is_right=True),
     Column("REPLICA", 8, rank=2),
     Column("LOG END", 7, is_right=True),
-    Column("BEHIND", 6, is_right=True),
+    Column("LAG", 6, is_right=True),
     Column("LEO, HW", 14, most=24, rank=1),
     Column("FETCHED", 7, is_right=True, rank=4),
     Column("CAUGHT UP", 9, is_right=True, rank=3),
@@ -131,7 +117,6 @@ class PartitionDetail:
     told_ms: int
     told_by: int
     leader_epoch: int
-    min_isr: int
     eligible_leaders: tuple[int, ...] = ()
     adding_replicas: tuple[int, ...] = ()
     epochs: Mapping[int, int] = field(default_factory=dict)
@@ -144,7 +129,6 @@ class PartitionDetail:
             told_ms,
             answer["told_by"],
             answer["leader_epoch"],
-            answer["min_isr"],
             tuple(answer["eligible_leaders"]),
             tuple(answer["adding_replicas"]),
             {each["node_id"]: each["broker_epoch"] for each in answer["isr_members"]},
@@ -322,7 +306,7 @@ def why_words(
     if silent_ms is not None and silent_ms >= SILENT_MS and end < top:
         return f"OUT: no fetch for {span(silent_ms)}", "bad"
     if end < top:
-        return f"OUT: catching up, {short(top - end)} behind", "warn"
+        return f"OUT: catching up, lag {short(top - end)}", "warn"
     return "OUT: caught up, joins at once", "warn"
 
 
@@ -333,10 +317,9 @@ def _silent_ms(node: int, partition: Partition, detail: PartitionDetail | None, 
     return None if fetched_ms is None else fetched_ms + max(0, now_ms - detail.told_ms)
 
 
-def meaning(partition: Partition, detail: PartitionDetail | None, look: Look) -> list[Cell]:
+def meaning(partition: Partition, look: Look) -> list[Cell]:
     """The sentences under the table: the high watermark, and acks=all now and after one more failure."""
-    min_isr = detail.min_isr if detail is not None else None
-    return [_watermark(partition, look), *_acks(partition, min_isr, look)]
+    return [_watermark(partition, look), *_acks(partition, look)]
 
 
 def _set(nodes: tuple[int, ...]) -> str:
@@ -356,14 +339,11 @@ def _watermark(partition: Partition, look: Look) -> Cell:
     return Cell(f"HW = min(LEO of ISR {isr}) = {high}.")
 
 
-def _acks(partition: Partition, min_isr: int | None, look: Look) -> list[Cell]:
+def _acks(partition: Partition, look: Look) -> list[Cell]:
     if partition.leader is None:
         back = f" until {_set(partition.isr)} is back" if partition.isr else ""
         return [Cell(f"No leader: neither writes nor reads{back}.", "bad")]
-    if min_isr is None:
-        return []
-    count = len(partition.isr)
-    needed = min(min_isr, len(partition.replicas))
+    count, needed = len(partition.isr), partition.replication.needed
     least, less = (">=", "<") if look.is_ascii else ("≥", "<")
     if count < needed:
         return [Cell(f"acks=all: rejected (ISR {count} {less} min {needed}).", "bad")]
@@ -390,7 +370,7 @@ _BESIDE_BAR: Final = 7
 def replication_columns(replicas: int, bar_width: int) -> tuple[Column, ...]:
     """The columns for this number of replicas; the bars get the remaining width."""
     return (
-        Column("STATE", 9, most=22, flash=True),
+        Column("STATE", 12, most=22, flash=True),
         Column("FOR", 6, rank=2),
         Column("PARTITION", 10, most=60, flex=1),
         Column("LEADER", 6, is_right=True, flash=True, rank=3),
@@ -418,28 +398,10 @@ def key_of(partition: Partition) -> str:
     return partition.name
 
 
-def badness(partition: Partition) -> int:
-    """0 is healthy; a higher number is worse."""
-    if partition.leader is None:
-        return 3
-    if len(partition.isr) <= 1 < len(partition.replicas):
-        return 2
-    return int(partition.is_under_replicated)
-
-
 def state_cell(partition: Partition, look: Look) -> Cell:
     """The partition's state as a sign and words."""
-    bad = badness(partition)
-    if not bad:
-        return Cell(f"{look.sign('good')} in sync", "good", 0)
-    tone: Tone = "warn" if bad == 1 else "bad"
-    if partition.leader is None:
-        words = "no leader"
-    elif bad > 1:
-        words = f"{len(partition.isr)} left"
-    else:
-        words = f"{len(partition.replicas) - len(partition.isr)} out"
-    return Cell(f"{look.sign('warn' if bad == 1 else 'bad')} {words}", tone, bad)
+    state = partition.state
+    return Cell(f"{look.sign(TONES[state])} {state.label}", TONES[state], state.severity)
 
 
 def since_cell(partition: Partition, now_ms: int) -> Cell:
@@ -515,7 +477,7 @@ class ReplicationTable:
         return len(self._names)
 
     @property
-    def count_well(self) -> int:
+    def count_ok(self) -> int:
         """The number of partitions with a leader and all replicas in sync."""
         return len(self._names) - len(self._bad)
 
@@ -534,7 +496,8 @@ class ReplicationTable:
         self._now_ms = now_ms
         if is_new or len(self._by_name) <= SCAN_MAX or now_ms - self._scanned_ms >= 1_000:
             self._scanned_ms = now_ms
-            bad = [(-badness(each), name) for name, each in self._by_name.items() if badness(each)]
+            states = [(each.state, name) for name, each in self._by_name.items()]
+            bad = [(-state.severity, name) for state, name in states if state is not PartitionState.OK]
             self._bad = [name for _, name in sorted(bad, key=lambda each: each[0])]
         if not self._bad:
             return self._rows.update(self._names, in_sight)
@@ -555,6 +518,10 @@ class ReplicationTable:
     def partition(self, key: str | None) -> Partition | None:
         """The partition of a row."""
         return None if key is None else self._by_name.get(key)
+
+    def is_problem(self, key: str) -> bool:
+        """Whether the partition of a row is not ok."""
+        return self._by_name[key].state is not PartitionState.OK
 
     def columns(self) -> Sequence[Column]:
         return replication_columns(self._replicas, self._width)

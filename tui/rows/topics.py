@@ -4,12 +4,13 @@ import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from yak.client.metadata import INTERNAL_TOPICS
 from yak.tui.look import Look, short, span
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.state.picture import Partition, Picture, Rates
+from yak.view.partition_state import PartitionState, worst
 
 if TYPE_CHECKING:
     from yak.client.admin import ConfigValue
@@ -26,6 +27,16 @@ COLUMNS: Final = (
     Column("BYTES IN", 9, is_right=True, rank=3),
     Column("CONFIGS SET", 11, most=90, flex=1, rank=2),
 )
+
+
+TONES: Final[Mapping[PartitionState, Literal["good", "warn", "bad"]]] = {
+    PartitionState.OFFLINE: "bad",
+    PartitionState.UNDER_MIN_ISR: "bad",
+    PartitionState.AT_MIN_ISR: "warn",
+    PartitionState.UNDER_REPLICATED: "warn",
+    PartitionState.OK: "good",
+}
+"""How a state is painted; its sign has the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +91,20 @@ def topic_names(picture: Picture, *, with_internal: bool) -> list[str]:
     return sorted(name for name in picture.topics if with_internal or not is_internal(name))
 
 
-def state_of(partitions: Sequence[Partition]) -> tuple[str, str, Tone, int]:
-    """Sign, words, tone, and the severity for sorting."""
-    leaderless = sum(each.leader is None for each in partitions)
-    if leaderless:
-        return "bad", f"{leaderless} offline", "bad", 2_000_000 + leaderless
-    behind = sum(each.is_under_replicated for each in partitions)
-    if behind:
-        return "warn", f"{behind} under-repl", "warn", 1_000_000 + behind
-    return "good", "in sync", "good", 0
+def state_of(partitions: Iterable[Partition]) -> tuple[str, Tone, int]:
+    """Words, tone, which is the name of the sign too, and the severity for sorting."""
+    states = [each.state for each in partitions]
+    state = worst(states)
+    tone = TONES[state]
+    if state is PartitionState.OK:
+        return state.label, tone, 0
+    count = states.count(state)
+    return f"{count} {state.label}", tone, state.severity * 1_000_000 + count
 
 
 def topic_row(name: str, partitions: Sequence[Partition], rates: Rates, facts: TopicFacts | None, look: Look) -> Row:
     """One topic."""
-    sign, words, tone, badness = state_of(partitions)
+    words, tone, severity = state_of(partitions)
     factor = max((len(each.replicas) for each in partitions), default=0)
     messages = None if facts is None else facts.messages(partitions)
     size = None if facts is None else facts.size_bytes
@@ -101,7 +112,7 @@ def topic_row(name: str, partitions: Sequence[Partition], rates: Rates, facts: T
         name,
         (
             Cell(name, "dim" if is_internal(name) else "strong"),
-            Cell(f"{look.sign(sign)} {words}", tone, badness),
+            Cell(f"{look.sign(tone)} {words}", tone, severity),
             Cell(look.number(len(partitions)), "", len(partitions)),
             Cell(str(factor), "", factor),
             figure(look.number(messages), messages),
@@ -177,13 +188,13 @@ def total_words(picture: Picture, look: Look, *, with_internal: bool) -> str:
     """`12 topics, 39 partitions`, the hidden ones, and those with problems."""
     names = list(picture.topics) if with_internal else [name for name in picture.topics if not is_internal(name)]
     partitions = sum(len(picture.topics[name]) for name in names)
-    behind = sum(each.is_under_replicated for each in picture.partitions.values())
+    under_replicated = sum(each.replication.is_under_replicated for each in picture.partitions.values())
     words = (
         f"{look.number(len(names))} {'topic' if len(names) == 1 else 'topics'}, {look.number(partitions)} partitions"
     )
     if len(names) < len(picture.topics):
         words += f" ({len(picture.topics) - len(names)} internal: I)"
-    return words + (f", {look.number(behind)} under-replicated" if behind else "")
+    return words + (f", {look.number(under_replicated)} under-replicated" if under_replicated else "")
 
 
 CONFIG_COLUMNS: Final = (

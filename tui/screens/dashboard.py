@@ -26,7 +26,7 @@ class DashboardScreen(YakScreen):
         ("Role", "Of a broker, not of a partition: brokers of role leader are preferred as leaders, those of role follower stand by. Leads counts the partitions that a broker leads now."),
         ("Controller", "The one broker that decides who leads, at any time one; its epoch counts how often the office changed hands. It is marked ◆."),
         ("Leads", "Partitions whose reads and writes this broker serves. Others copy from it."),
-        ("Behind", "Replicas on this broker that are not in the in-sync set: they do not count for acks=all, and may not lead."),
+        ("Out of sync", "Replicas on this broker that are not in the in-sync set: they do not count for acks=all, and may not lead."),
         ("FENCED", "The cluster does not count on this broker: it is dead, hangs, or has not caught up yet. It leads nothing."),
         ("In, out", "Messages in a second that producers wrote, and that consumers read. What followers copy is not in it."),
         ("Redis", "Keeps the metadata. While it is away messages flow on; only changes of topics and leaders wait."),

@@ -36,7 +36,7 @@ class FailoverScreen(ControlsBrokers):
     EXPLAINED = (
         ("detected", "A broker noticed that nobody listens at the dead one's port. One that is paused is not noticed so: its session with the controller runs out."),
         ("role", "Of a broker, not of a partition: brokers of role leader are preferred as leaders. Leads counts what it leads now."),
-        ("behind", "Replicas on this broker that are not in the in-sync set: acks=all does not wait for them, and they may not lead."),
+        ("out of sync", "Replicas on this broker that are not in the in-sync set: acks=all does not wait for them, and they may not lead."),
         ("fenced", "The controller no longer counts on the broker. Nothing is elected to it, and what it writes is refused."),
         ("elected", "The last of its partitions has a new leader, from the in-sync replicas: they have all that was acknowledged with acks=all."),
         ("first write", "The first acknowledgement after that, as the demo's clients were given it; without them, seen in the high watermark, to a tenth of a second."),

@@ -7,7 +7,7 @@ from textual.containers import Container
 from yak.tui.keys import keys
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.failover import election_lines
-from yak.tui.rows.partitions import ReplicationTable, badness
+from yak.tui.rows.partitions import ReplicationTable
 from yak.tui.rows.topics import is_internal
 from yak.tui.screens.processes import ControlsBrokers
 from yak.tui.screens.topics import ChangesTopics
@@ -58,7 +58,7 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
             picture, look, now_ms, grid.keys_in_sight(), grid.size.width or 78, with_internal=self._with_internal
         )
         if self._only_problems:
-            rows = [row for row in rows if (found := self._table.partition(row.key)) is not None and badness(found)]
+            rows = [row for row in rows if self._table.is_problem(row.key)]
         empty = "waiting for the cluster to say what there is ..."
         if picture.is_loaded:
             empty = "No partitions yet. Press 2 for topics, and a there to make one."
@@ -67,9 +67,7 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
             elif grid.filter_text and rows:
                 empty = f"No partition matches {grid.filter_text}. esc clears the filter."
         grid.show(self._table.columns(), rows, empty=empty, is_wide=look.is_wide)
-        title = (
-            f"Replication: {look.number(self._table.count_well)} of {look.number(self._table.count)} partitions in sync"
-        )
+        title = f"Replication: {look.number(self._table.count_ok)} of {look.number(self._table.count)} partitions ok"
         self.entitle("#replication-table", title, "only what is not well: o shows all" if self._only_problems else "")
         self._paint_failovers(now_ms)
 

@@ -189,7 +189,7 @@ class TopicScreen(ChangesTopics):
         ("LEO, log end", "The offset that the next record gets, on each replica. The leader's is first; followers copy up to it."),
         ("Epoch", "Of a leadership: each new leader begins a new one, and what comes from an older one is refused. Of a broker: each start begins a new one."),
         ("ISR", "The replicas in sync. acks=all waits for all of them; only one of them becomes leader. A dot is a replica that is out."),
-        ("Behind", "Records that the leader has and this replica does not have yet."),
+        ("Lag", "Records that the leader has and this replica does not have yet."),
         ("Fetched, caught up", "When the replica last asked the leader for more, and when it last had all. Too long ago, and it is taken out of the ISR (replica.lag.time.max.ms)."),
         ("The bars", "The last offsets before the leader's log end, as many as the panel's edge says: full as far as the replica has them, shaded where the high watermark is."),
         ("min ISR", "min.insync.replicas: with fewer replicas in sync than this, writes with acks=all are refused, so that none is on one disk alone."),
@@ -319,20 +319,16 @@ class TopicScreen(ChangesTopics):
     def _paint_partitions(self, now_ms: int) -> None:
         found = self.picture.topics.get(self.topic, [])
         answers, grid = self._answers, self.query_one("#partitions", Grid)
-        rows = partitions.partition_rows(found, answers.facts, self._min_isr(), self.look, now_ms)
+        rows = partitions.partition_rows(found, answers.facts, self.look, now_ms)
         gone = f"Topic {self.topic} is gone: it was deleted. esc goes back to the list."
         empty = gone if self.picture.is_loaded else "waiting for the cluster to say what there is ..."
         columns = partitions.partition_columns(grid.size.width or 78)
         grid.show(columns, rows, empty=empty, is_wide=self.look.is_wide)
-        title = partitions.partitions_title(self.topic, found, answers.facts, self._min_isr(), self.look)
+        title = partitions.partitions_title(self.topic, found, answers.facts, self.look)
         self.entitle("#topic-partitions", title, "" if self.is_roomy else "enter its replicas")
         if self._wanted_partition is not None and rows:
             grid.move_to(str(self._wanted_partition))
             self._wanted_partition = None
-
-    def _min_isr(self) -> int | None:
-        known = next(iter(self._answers.details.values()), None)
-        return None if known is None else known.min_isr
 
     def _paint_beside(self, now_ms: int) -> None:
         """Draw the replicas of the partition under the cursor, below the partitions."""
@@ -355,8 +351,7 @@ class TopicScreen(ChangesTopics):
 
     def _paint_meaning(self, lines_id: str, panel_id: str, partition: Partition) -> None:
         look, lines = self.look, self.query_one(lines_id, Lines)
-        detail = self._answers.details.get(partition.partition)
-        said = packed(partitions.meaning(partition, detail, look), lines.size.width - 2)
+        said = packed(partitions.meaning(partition, look), lines.size.width - 2)
         lines.show(said)
         lines.styles.height = len(said)
         led = "no leader" if partition.leader is None else f"leader {partition.leader}"

@@ -13,11 +13,13 @@ from typing import Any, Final
 
 from yak.tui.state.activity import Activity
 from yak.tui.state.elections import Elections
+from yak.view.partition_state import PartitionState, Replication
 
 RATES_KEPT: Final = 300
 """Samples of the rates, one per second."""
 _SAMPLE_MS: Final = 950
 _EPOCHS_KEPT: Final = 16
+MIN_ISR: Final = "min.insync.replicas"
 
 
 @dataclass(slots=True)
@@ -89,6 +91,7 @@ class Partition:
     partition_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    min_isr: int = 1
     high_watermark: int | None = None
     log_end_offsets: dict[int, int | None] = field(default_factory=dict)
     moved_ms: int = 0
@@ -117,9 +120,14 @@ class Partition:
         return None if self.leader is None else self.log_end_offsets.get(self.leader)
 
     @property
-    def is_under_replicated(self) -> bool:
-        """Whether a replica is out of sync."""
-        return len(self.isr) < len(self.replicas)
+    def replication(self) -> Replication:
+        """What decides its state."""
+        return Replication(self.leader is not None, len(self.replicas), len(self.isr), self.min_isr)
+
+    @property
+    def state(self) -> PartitionState:
+        """The worst condition that applies."""
+        return self.replication.state
 
 
 class Picture:
@@ -139,7 +147,7 @@ class Picture:
         self.topics_version = 0
         """Increases when a topic or a partition is added or removed."""
         self.incomplete: dict[str, int] = {}
-        """Topics that were created or grew, whose partitions no event carries: they are requested. The value counts the
+        """Topics that were created or grew, or have another `min.insync.replicas`: their partitions are requested. The value counts the
         tries."""
         self.activity = Activity()
         self.elections = Elections()
@@ -252,12 +260,13 @@ class Picture:
             known.partition_epoch = row["partition_epoch"]
             known.replicas = tuple(row["replicas"])
             self._set_isr(known, tuple(row["isr"]), time_ms)
+        known.min_isr = row["min_isr"]
         if row["high_watermark"] is not None and row["leader_epoch"] >= known.leader_epoch:
             self._offsets(known, row, time_ms)
 
     def _set_isr(self, partition: Partition, isr: tuple[int, ...], time_ms: int) -> None:
         partition.isr = isr
-        if not partition.is_under_replicated:
+        if not partition.replication.is_under_replicated:
             partition.since_ms = None
         elif partition.since_ms is None:
             partition.since_ms = time_ms
@@ -325,9 +334,18 @@ class Picture:
             self.controller_id, self.controller_epoch = event["to"], event["controller_epoch"]
         elif family == "topic" and line is not None:  # a repeated report may be about an earlier topic of the same name
             self._topic_changed(event)
+        elif kind == "config-changed":
+            self._config_changed(event)
         elif family == "store":
             self.redis_state = {"store-lost": "lost", "store-back": "connected"}.get(kind, self.redis_state)
             self.redis_lost_since_ms = event["time_ms"] if kind == "store-lost" else None
+
+    def _config_changed(self, event: dict[str, Any]) -> None:
+        """Request the partitions whose `min.insync.replicas` may be another now."""
+        if MIN_ISR in event["changed"]:
+            is_topic = event["resource_type"] == "topic"
+            for topic in [event["resource_name"]] if is_topic else list(self.topics):
+                self.incomplete.setdefault(topic, 0)
 
     def _topic_changed(self, event: dict[str, Any]) -> None:
         topic = event["topic"]

@@ -1,7 +1,7 @@
 """Changes and describes a cluster: topics, configs, offsets, brokers. Every call ends within its timeout."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from yak.ids import NodeId, Offset, TopicPartition
 LEADER_MOVES = ("not-leader", "no-leader")
 """Errors that end once a partition has its next leader; librdkafka's ListOffsets does not wait for that."""
 LEADER_PAUSE_S = 0.05
+MIN_ISR = "min.insync.replicas"
 EARLIEST = "earliest"
 LATEST = "latest"
 
@@ -189,6 +190,16 @@ class Admin:
             )
             for entry in sorted(entries.values(), key=lambda each: str(each.name))
         ]
+
+    def min_isrs(self, topics: Iterable[str]) -> dict[str, int]:
+        """`min.insync.replicas` of topics, by one request; 1 where the cluster does not say."""
+        names = list(topics)
+        if not names:
+            return {}
+        what = "the topics' configs could not be read"
+        futures = self._ask(what, self._client.describe_configs, [self._resource("topic", name) for name in names])
+        found = {resource.name: self._wait(future, what).get(MIN_ISR) for resource, future in futures.items()}
+        return {name: int(entry.value) if (entry := found.get(name)) and entry.value else 1 for name in names}
 
     def alter_configs(
         self,

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from yak.ids import LeaderEpoch, NodeId, Offset, PartitionEpoch
+from yak.view.partition_state import PartitionState, Replication
 
 NO_LEADER = -1
 NO_ANSWER = "no answer"
-
-PartitionHealth = Literal["in sync", "under-replicated", "below min ISR", "no leader"]
-"""From good to bad; a partition `below min ISR` refuses writes with acks=all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +36,14 @@ class PartitionReplicas:
         return f"{self.topic}-{self.partition}"
 
     @property
-    def needed(self) -> int:
-        """The ISR size that acks=all needs: min.insync.replicas, capped by the number of replicas."""
-        return min(self.min_isr, len(self.replicas))
+    def replication(self) -> Replication:
+        """What decides its state."""
+        return Replication(self.leader != NO_LEADER, len(self.replicas), len(self.isr), self.min_isr)
 
     @property
-    def health(self) -> PartitionHealth:
+    def state(self) -> PartitionState:
         """The worst condition that applies."""
-        if self.leader == NO_LEADER:
-            return "no leader"
-        if len(self.isr) < self.needed:
-            return "below min ISR"
-        return "in sync" if len(self.isr) >= len(self.replicas) else "under-replicated"
+        return self.replication.state
 
     def lag(self, node: NodeId) -> Offset | None:
         """A replica's lag behind the leader in records; None when one of the two log ends is unknown.
@@ -69,6 +63,8 @@ class PartitionReplicas:
             "partition_epoch": self.partition_epoch,
             "replicas": list(self.replicas),
             "isr": list(self.isr),
+            "min_isr": self.min_isr,
+            "state": self.state.value,
             "high_watermark": self.high_watermark,
             "log_end_offsets": {str(node): self.log_end_offsets.get(node) for node in self.replicas},
         }

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from yak.client.replica_offsets import ClusterReplicas, read_metadata
 from yak.client.replication import PartitionReplicas
 from yak.errors import NothingInTime, YakError
+from yak.view.partition_state import PartitionState
 
 _POLL_SECONDS: Final = 0.01
 _ANSWER_SECONDS: Final = 2.0
@@ -56,7 +57,7 @@ def whole(views: Views, nodes: int) -> bool | str:
             return f"{address} knows {len(view.brokers)} of {nodes} brokers, and controller {view.controller_id}"
         for each in view.partitions:
             if each.leader not in view.brokers or len(each.isr) < len(each.replicas):
-                return f"{each.name} is {each.health}: leader {each.leader}, ISR {each.isr} of {each.replicas}"
+                return f"{each.name} is {each.state.label}: leader {each.leader}, ISR {each.isr} of {each.replicas}"
     return True
 
 
@@ -67,8 +68,8 @@ def has_topic(views: Views, topic: str) -> bool | str:
         if not found:
             return f"{address} does not know topic {topic}"
         for each in found:
-            if each.health != "in sync":
-                return f"{each.name} is {each.health}"
+            if each.state is not PartitionState.OK:
+                return f"{each.name} is {each.state.label}"
     return True
 
 

@@ -41,8 +41,7 @@ class ClusterView:
             "brokers": [self._one(image, image.brokers[node_id]) for node_id in sorted(image.brokers)],
             "topics": len(image.topics),
             "partitions": sum(len(topic.partitions) for topic in image.topics.values()),
-            "under_replicated": health.counts.under_replicated,
-            "unavailable": health.counts.unavailable,
+            **health.counts.states._asdict(),
             "reassigning": self._reassigning,
         }
 

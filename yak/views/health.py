@@ -9,6 +9,7 @@ from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.image import Image, PartitionInfo, TopicInfo
 from yak.cluster.records import NO_LEADER
 from yak.config.topic_configs import resolve_log_config
+from yak.view.partition_state import NONE, Replication, StateCounts
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -19,12 +20,11 @@ _MIN_ISR: Final = "min.insync.replicas"
 
 @dataclass(slots=True, frozen=True)
 class PartitionCounts:
-    """Counts of one image: `leaders` and `replicas` of this broker, the other two of the whole cluster."""
+    """Counts of one image: `leaders` and `replicas` of this broker, `states` of the whole cluster."""
 
     leaders: int = 0
     replicas: int = 0
-    under_replicated: int = 0
-    unavailable: int = 0
+    states: StateCounts = NONE
 
 
 @dataclass(slots=True)
@@ -75,8 +75,7 @@ class Health:
             "metadata_offset": self.metadata_offset,
             "leaders": self.counts.leaders,
             "replicas": self.counts.replicas,
-            "under_replicated": self.counts.under_replicated,
-            "unavailable": self.counts.unavailable,
+            **self.counts.states._asdict(),
             "redis": {"state": self.redis, "lost_ms": self.redis_lost_ms},
             "disks": self.disks,
         }
@@ -117,9 +116,11 @@ class HealthView:
             ],
         )
         health.own_reasons = self._own_reasons(health)
-        if health.counts.unavailable:
-            unavailable = f"{health.counts.unavailable} partitions are offline or under min.insync.replicas"
-            health.cluster_reasons.append(unavailable)
+        states = health.counts.states
+        if states.offline:
+            health.cluster_reasons.append(f"{states.offline} partitions are offline")
+        if states.under_min_isr:
+            health.cluster_reasons.append(f"{states.under_min_isr} partitions are under min.insync.replicas")
         return health
 
     def counts(self) -> PartitionCounts:
@@ -144,9 +145,9 @@ class HealthView:
         return reasons
 
 
-def is_unavailable(info: PartitionInfo, min_isr: int) -> bool:
-    """Whether acks=all writes fail: no leader, or under min ISR."""
-    return info.leader == NO_LEADER or len(info.isr) < min(min_isr, len(info.replicas))
+def replication_of(info: PartitionInfo, min_isr: int) -> Replication:
+    """What decides a partition's state."""
+    return Replication(info.leader != NO_LEADER, len(info.replicas), len(info.isr), min_isr)
 
 
 class MinIsrs:
@@ -170,14 +171,10 @@ class MinIsrs:
 
 
 def _count(broker: Broker, image: Image) -> PartitionCounts:
-    leaders = replicas = under_replicated = unavailable = 0
-    node_id = broker.node_id
-    min_isrs = MinIsrs(broker, image)
-    for topic in image.topics.values():
-        min_isr = min_isrs.of(topic)
-        for info in topic.partitions:
-            leaders += info.leader == node_id
-            replicas += node_id in info.replicas
-            under_replicated += len(info.isr) < len(info.replicas)
-            unavailable += is_unavailable(info, min_isr)
-    return PartitionCounts(leaders, replicas, under_replicated, unavailable)
+    min_isrs, node_id = MinIsrs(broker, image), broker.node_id
+    found = [(info, min_isrs.of(topic)) for topic in image.topics.values() for info in topic.partitions]
+    return PartitionCounts(
+        sum(info.leader == node_id for info, _ in found),
+        sum(node_id in info.replicas for info, _ in found),
+        StateCounts.of(replication_of(info, min_isr) for info, min_isr in found),
+    )

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from yak.cluster.image import PartitionInfo, TopicInfo
 from yak.cluster.records import NO_LEADER
 from yak.ids import NodeId, Offset, TopicPartition
-from yak.views.health import MinIsrs, is_unavailable
+from yak.view.partition_state import ALL, Conditions
+from yak.views.health import MinIsrs, replication_of
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -25,21 +26,17 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A filter on partitions; with both `under_replicated` and `unavailable`, either is enough."""
+    """A filter on partitions."""
 
     topic: str | None = None
-    under_replicated: bool = False
-    unavailable: bool = False
+    conditions: Conditions = ALL
     leader: NodeId | None = None
 
     def is_wanted(self, info: PartitionInfo, min_isr: int) -> bool:
         """Whether a partition passes the filter."""
-        if self.leader is not None and info.leader != self.leader:
-            return False
-        if not (self.under_replicated or self.unavailable):
-            return True
-        is_under = self.under_replicated and len(info.isr) < len(info.replicas)
-        return is_under or (self.unavailable and is_unavailable(info, min_isr))
+        return (self.leader is None or info.leader == self.leader) and self.conditions.match(
+            replication_of(info, min_isr)
+        )
 
 
 def rows(broker: Broker, wanted: Wanted) -> Iterator[Row]:
@@ -50,7 +47,7 @@ def rows(broker: Broker, wanted: Wanted) -> Iterator[Row]:
         min_isr = min_isrs.of(topic)
         for info in topic.partitions:
             if wanted.is_wanted(info, min_isr):
-                yield row(broker, topic, info)
+                yield row(broker, topic, info, min_isr)
 
 
 def _topics(image: Image, name: str | None) -> list[TopicInfo]:
@@ -60,7 +57,7 @@ def _topics(image: Image, name: str | None) -> list[TopicInfo]:
     return [] if topic is None else [topic]
 
 
-def row(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Row:
+def row(broker: Broker, topic: TopicInfo, info: PartitionInfo, min_isr: int) -> Row:
     """One partition: the contract of `yak isr -o json` (`yak.client.replication.PartitionReplicas.as_json`)."""
     partition = led(broker, topic, info)
     ends = {} if partition is None else partition.log_end_offsets()
@@ -72,6 +69,8 @@ def row(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Row:
         "partition_epoch": info.partition_epoch,
         "replicas": list(info.replicas),
         "isr": list(info.isr),
+        "min_isr": min_isr,
+        "state": replication_of(info, min_isr).state,
         "high_watermark": None if partition is None else partition.high_watermark,
         "log_end_offsets": {str(node): _known(ends.get(node)) for node in info.replicas},
     }
@@ -94,10 +93,9 @@ def _known(offset: Offset | None) -> Offset | None:
 def detail(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Row:
     """Everything that this broker knows of one partition; values that only the leader knows are None elsewhere."""
     leads = led(broker, topic, info) is not None
-    found = row(broker, topic, info)
+    found = row(broker, topic, info, MinIsrs(broker, broker.image).of(topic))
     partition = broker.partitions.get(TopicPartition(topic.name, info.partition))
     log = None if partition is None or partition.topic_id != topic.topic_id else partition.log
-    min_isr = MinIsrs(broker, broker.image).of(topic)
     found |= {
         "topic_id": str(topic.topic_id),
         "told_by": broker.node_id,
@@ -105,8 +103,6 @@ def detail(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Row:
         "eligible_leaders": list(info.elr),
         "adding_replicas": list(info.adding_replicas),
         "removing_replicas": list(info.removing_replicas),
-        "min_isr": min_isr,
-        "is_available": not is_unavailable(info, min_isr),
         "log_start_offset": None if log is None else log.log_start_offset,
         "last_stable_offset": None if partition is None or not leads else partition.last_stable_offset,
         "size_bytes": None if log is None else log.size_bytes,

@@ -52,7 +52,7 @@ def test_every_broker_describes_the_same_cluster(cluster, new_name):
         assert [broker["is_controller"] for broker in each["brokers"]].count(True) == 1
         assert sum(broker["leaders"] for broker in each["brokers"]) == each["partitions"]
         assert each["brokers"][0]["http_address"] == cluster.url(1)
-        assert (each["under_replicated"], each["unavailable"]) == (0, 0)
+        assert (each["under_replicated"], each["offline"]) == (0, 0)
     assert len({each["cluster_id"] for each in found}) == 1
 
 
@@ -96,7 +96,14 @@ def test_isr_filters_and_keeps_what_is_known_of_a_dead_follower(cluster, new_nam
         return {each["topic"] for each in listed} & {whole, hurt, small}
 
     wait_until(lambda: names("under_replicated=true") == {hurt, small}, "what is under-replicated")
-    wait_until(lambda: names("unavailable=true") == {small}, "what is unavailable")
+    wait_until(lambda: names("under_min_isr=true") == {small}, "what is under min ISR")
+    assert names("offline=true") == set()
+    assert names("offline=true&under_replicated=true") == {hurt, small}
+    assert [rows(cluster, 1, each)[0]["state"] for each in (whole, hurt, small)] == [
+        "ok",
+        "at_min_isr",
+        "under_min_isr",
+    ]
     assert names("") == {whole, hurt, small}
     produce(cluster, hurt, 2)
     found = rows(cluster, 2, hurt)[0]
@@ -128,9 +135,9 @@ def test_a_partition_without_leader_is_told_by_who_is_asked(cluster, new_name):
     cluster.local.kill(3)
     wait_until(lambda: cluster.get(1, f"/api/partitions/{topic}/0").json()["leader"] is None, "no leader")
     found = cluster.get(1, f"/api/partitions/{topic}/0").json()
-    assert (found["told_by"], found["is_available"], found["high_watermark"], found["size_bytes"]) == (
+    assert (found["told_by"], found["state"], found["high_watermark"], found["size_bytes"]) == (
         1,
-        False,
+        "offline",
         None,
         None,
     )

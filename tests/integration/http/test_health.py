@@ -27,14 +27,14 @@ def test_health_counts_partitions_and_says_what_a_dead_broker_costs(cluster, new
     )
     wait_until(lambda: cluster.get(1, "/health").json()["replicas"] == 2, "the replicas")
     before = cluster.get(1, "/health").json()
-    assert (before["leaders"], before["under_replicated"], before["unavailable"]) == (1, 0, 0)
+    assert (before["leaders"], before["under_replicated"], before["under_min_isr"]) == (1, 0, 0)
 
     cluster.local.kill(3)
-    wait_until(lambda: cluster.get(1, "/health").json()["unavailable"] == 3, "three partitions below min ISR")
+    wait_until(lambda: cluster.get(1, "/health").json()["under_min_isr"] == 3, "three partitions under min ISR")
     assert cluster.get(1, "/health").status_code == 503
     after = cluster.get(1, "/health").json()
     assert after["status"] == "unhealthy"
-    assert after["reasons"] == ["3 partitions are offline or under min.insync.replicas"]
+    assert after["reasons"] == ["3 partitions are under min.insync.replicas"]
     # The cluster's trouble is no reason to send clients elsewhere.
     assert cluster.get(1, "/health/ready").status_code == 200
 

@@ -22,18 +22,19 @@ def partition(**fields):
 
 
 @pytest.mark.parametrize(
-    ("fields", "health"),
+    ("fields", "state"),
     [
-        ({}, "in sync"),
-        ({"isr": (1, 2)}, "under-replicated"),
-        ({"isr": (1,)}, "below min ISR"),
-        ({"isr": (1,), "leader": -1}, "no leader"),
-        ({"isr": (), "leader": -1}, "no leader"),
-        ({"isr": (1,), "replicas": (1,)}, "in sync"),
+        ({}, "ok"),
+        ({"isr": (1, 2)}, "at_min_isr"),
+        ({"isr": (1, 2), "min_isr": 1}, "under_replicated"),
+        ({"isr": (1,)}, "under_min_isr"),
+        ({"isr": (1,), "leader": -1}, "offline"),
+        ({"isr": (), "leader": -1}, "offline"),
+        ({"isr": (1,), "replicas": (1,)}, "ok"),
     ],
 )
-def test_health_is_the_worst_that_is_true(fields, health):
-    assert partition(**fields).health == health
+def test_partition_state_is_its_worst_condition(fields, state):
+    assert partition(**fields).state == state
 
 
 def test_lag_is_counted_from_the_leaders_end_and_is_never_negative():
@@ -53,6 +54,8 @@ def test_the_json_contract_has_these_keys_in_this_order():
         "partition_epoch",
         "replicas",
         "isr",
+        "min_isr",
+        "state",
         "high_watermark",
         "log_end_offsets",
     ]

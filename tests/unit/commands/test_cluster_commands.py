@@ -47,6 +47,9 @@ class FakeAdmin:
         high = self.offsets(dict.fromkeys(partitions, "latest"))
         return {each: (low[each].offset, high[each].offset) for each in partitions}
 
+    def min_isrs(self, topics):
+        return dict.fromkeys(topics, 2)
+
     def configs(self, kind, name):
         if kind == "topic":
             return [config("min.insync.replicas", "2", "topic"), config("retention.ms", "604800000")]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from yak.client.metadata import ClusterMetadata, Partition, Topic
+from yak.client.replication import PartitionReplicas
 from yak.local.checks import bundle, machine, network, store, terminal
 from yak.local.checks.finding import Finding
 
@@ -80,15 +80,17 @@ def test_an_advertised_address_that_nobody_answers_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partition", "state"),
+    ("leader", "isr", "state"),
     [
-        (Partition(0, 1, (1, 2), (1, 2)), "ok"),
-        (Partition(0, 1, (1, 2), (1,)), "warn"),
-        (Partition(0, -1, (1, 2), ()), "FAIL"),
+        (1, (1, 2, 3), "ok"),
+        (1, (1, 2), "warn"),
+        (1, (1,), "FAIL"),
+        (-1, (), "FAIL"),
     ],
 )
-def test_replicas_are_judged_by_leader_and_isr(partition: Partition, state: str) -> None:
-    assert network.check_replicas(ClusterMetadata("id", 1, {}, {"t": Topic("t", (partition,))})).state == state
+def test_doctor_replicas_follow_the_state_of_partitions(leader: int, isr: tuple[int, ...], state: str) -> None:
+    partition = PartitionReplicas("t", 0, leader, 0, 0, (1, 2, 3), isr, 0, {}, min_isr=2)
+    assert network.check_replicas([partition]).state == state
 
 
 @pytest.mark.parametrize(

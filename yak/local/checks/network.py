@@ -3,12 +3,13 @@
 import ipaddress
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from yak.client.metadata import ClusterMetadata
 from yak.client.reach import probe, split_address
+from yak.client.replication import PartitionReplicas
 from yak.errors import YakError
 from yak.local.checks.finding import Finding
+from yak.view.partition_state import PartitionState, worst
 
 
 def check_network(servers: str, timeout_s: float) -> list[Finding]:
@@ -49,17 +50,14 @@ def _check_address(address: str, timeout_s: float) -> tuple[list[Finding], bool]
 
 
 def _check_cluster(proven: str, timeout_s: float) -> list[Finding]:
-    from confluent_kafka.admin import AdminClient
-
-    from yak.client.connection import base_config
-    from yak.client.metadata import read_metadata
+    from yak.client.replica_offsets import read_metadata
 
     try:
-        metadata = read_metadata(AdminClient(base_config(proven)), timeout_s=timeout_s)
+        found = read_metadata(proven, timeout_s=timeout_s)
     except YakError as error:
         return [Finding("advertised", "FAIL", f"{error.message}: {error.why}", f"yak cluster -b {proven} -v")]
-    addresses = {node_id: broker.address for node_id, broker in metadata.brokers.items()}
-    return [*check_advertised(proven, addresses, timeout_s), check_replicas(metadata)]
+    addresses = {node_id: broker.address for node_id, broker in found.brokers.items()}
+    return [*check_advertised(proven, addresses, timeout_s), check_replicas(found.partitions)]
 
 
 def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float) -> Iterable[Finding]:
@@ -88,19 +86,20 @@ def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float) -
             )
 
 
-def check_replicas(metadata: ClusterMetadata) -> Finding:
+def check_replicas(partitions: Sequence[PartitionReplicas]) -> Finding:
     """Whether each partition has a leader and all its replicas in sync."""
-    partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions]
-    leaderless = sum(1 for partition in partitions if partition.health == "no leader")
-    behind = sum(1 for partition in partitions if partition.health == "under-replicated")
-    total = f"{len(partitions)} partitions of {len(metadata.topics)} topics"
-    if leaderless:
-        detail = f"{leaderless} of {total} have no leader"
-        return Finding("replicas", "FAIL", detail, "yak topics list --unavailable-partitions")
-    if behind:
-        detail = f"{behind} of {total} are under-replicated"
-        return Finding("replicas", "warn", detail, "yak topics list --under-replicated-partitions")
-    return Finding("replicas", "ok", f"{total}: each has its leader, all replicas in sync")
+    states = [each.state for each in partitions]
+    total = f"{len(states)} partitions of {len({each.topic for each in partitions})} topics"
+    state = worst(states)
+    if state is PartitionState.OK:
+        return Finding("replicas", "ok", f"{total}: each has its leader, all replicas in sync")
+    option = {PartitionState.OFFLINE: "--offline", PartitionState.UNDER_MIN_ISR: "--under-min-isr"}
+    return Finding(
+        "replicas",
+        "FAIL" if state in option else "warn",
+        f"{states.count(state)} of {total} are {state.label}",
+        f"yak isr {option.get(state, '--under-replicated')}",
+    )
 
 
 def _is_loopback(host: str) -> bool:

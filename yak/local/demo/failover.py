@@ -15,6 +15,7 @@ from yak.local.demo.scenario import MIN_ISR, REQUEST_SECONDS, Reporter, Result, 
 from yak.local.demo.topics import NOT_POWER_LOSS, TopicsScenario
 from yak.local.failover import Failover, end_and_watch
 from yak.local.supervise import LogFollower
+from yak.view.partition_state import PartitionState
 
 REPLICAS_MAX: Final = 4
 ELECTION_SECONDS: Final = 5.0
@@ -201,7 +202,7 @@ class FailoverScenario(TopicsScenario):
             }
             for each in found
         ]
-        self.reporter.table(rows, [each.health == "in sync" for each in found])
+        self.reporter.table(rows, [each.state is PartitionState.OK for each in found])
         return found
 
     def _states(self) -> tuple[PartitionReplicas, ...]:

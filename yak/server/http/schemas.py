@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from yak.server.http.route import Parameter, Schema
+from yak.view.partition_state import PartitionState, StateCounts
 
 NODE_ID: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
 NUMBER: Final[Schema] = {"type": "integer"}
@@ -45,6 +46,8 @@ def flag(name: str, summary: str) -> Parameter:
     return Parameter(name, {"type": "boolean", "default": False}, summary)
 
 
+STATE_COUNTS: Final[Mapping[str, Schema]] = dict.fromkeys(StateCounts._fields, OFFSET)
+"""The number of partitions that fulfil each condition."""
 ISR_ROW: Final[Mapping[str, Any]] = {
     "topic": TEXT,
     "partition": PARTITION,
@@ -53,6 +56,8 @@ ISR_ROW: Final[Mapping[str, Any]] = {
     "partition_epoch": NUMBER,
     "replicas": NODES,
     "isr": NODES,
+    "min_isr": OFFSET,
+    "state": {"enum": list(PartitionState)},
     "high_watermark": OFFSET_OR_NULL,
     "log_end_offsets": {"type": "object", "additionalProperties": OFFSET_OR_NULL},
 }

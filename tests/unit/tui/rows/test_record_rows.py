@@ -201,7 +201,7 @@ def test_topics_to_choose_from_with_those_of_the_cluster_last():
     picture = Picture()
     for topic in ("__consumer_offsets", "b", "a"):
         partition = {
-            "topic": topic, "partition": 0, "leader": 1, "leader_epoch": 0, "partition_epoch": 0, "replicas": [1], "isr": [1],
+            "topic": topic, "partition": 0, "leader": 1, "leader_epoch": 0, "partition_epoch": 0, "replicas": [1], "isr": [1], "min_isr": 1,
             "high_watermark": 1200, "log_end_offsets": {"1": 1200},
         }  # fmt: skip
         picture._partition(partition, 0)

@@ -29,7 +29,7 @@ LOOK = Look()
 
 def partition(number=0, leader=1, isr=(1, 2, 3), high=100, topic="orders"):
     ends = dict.fromkeys((1, 2, 3), high)
-    return Partition(topic, number, leader, 4, 7, (1, 2, 3), isr, high, ends)
+    return Partition(topic, number, leader, 4, 7, (1, 2, 3), isr, 1, high, ends)
 
 
 def picture_of(names, partitions=2):
@@ -55,7 +55,7 @@ def test_a_row_says_how_much_is_in_a_topic_and_what_is_set_for_it():
     row = topic_row("orders", [partition(0), partition(1)], rates, facts(**{"retention.ms": "60000"}), LOOK)
     assert row.key == "orders"
     assert texts(row) == {
-        "TOPIC": "orders", "STATE": "✓ in sync", "PARTS": "2", "RF": "3", "MESSAGES": "190", "SIZE": "3.0 KiB",
+        "TOPIC": "orders", "STATE": "✓ ok", "PARTS": "2", "RF": "3", "MESSAGES": "190", "SIZE": "3.0 KiB",
         "IN": "840/s", "OUT": "0/s", "BYTES IN": "2.0 KiB/s", "CONFIGS SET": "retention.ms=60000",
     }  # fmt: skip
 
@@ -74,11 +74,12 @@ def test_the_worst_of_its_partitions_is_a_topics_state_and_sorts_it():
         return topic_row("orders", partitions, Rates(), None, LOOK).cells[1]
 
     well, behind, offline = cell(partition()), cell(partition(), partition(1, isr=(1, 2))), cell(partition(leader=None))
-    assert (behind.text, offline.text) == ("▲ 1 under-repl", "✗ 1 offline")
+    assert (behind.text, offline.text) == ("▲ 1 under-replicated", "✗ 1 offline")
     assert (well.tone, behind.tone, offline.tone) == ("good", "warn", "bad")
     assert well.order < behind.order < offline.order
     both = cell(partition(leader=None), partition(1, isr=()))
     assert both.text == "✗ 1 offline"
+    assert cell(partition(isr=()), partition(1, isr=(1, 2))).text == "✗ 1 under min ISR"
 
 
 def test_internal_topics_are_there_when_they_are_wanted():
@@ -102,7 +103,7 @@ def test_of_thousands_of_topics_those_in_sight_are_fresh_and_the_others_in_turns
         rows = table.rows(picture, LOOK, [])
     assert all(row.cells[2].text == "1" for row in rows)
     picture.topics["topic-0001"][0].isr = (1,)
-    assert "under-repl" in table.rows(picture, LOOK, ["topic-0001"])[1].cells[1].text
+    assert "at min ISR" in table.rows(picture, LOOK, ["topic-0001"])[1].cells[1].text
 
 
 def test_rows_follow_topics_that_come_and_go():

@@ -14,7 +14,7 @@ SNAPSHOT = {
                 "brokers": [{"node_id": node, "role": "leader", "state": "ACTIVE", "broker_epoch": node, "rack": None, "host": "h",
                              "port": 9090 + node, "http_address": None} for node in (1, 2, 3)]},
     "partitions": [{"topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 4, "partition_epoch": 7, "replicas": [1, 2, 3],
-                    "isr": [1, 2, 3], "high_watermark": 10, "log_end_offsets": {"1": 12, "2": 11, "3": 10}}],
+                    "isr": [1, 2, 3], "min_isr": 2, "high_watermark": 10, "log_end_offsets": {"1": 12, "2": 11, "3": 10}}],
 }  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def test_a_snapshot_says_what_there_is():
     assert sorted(made.brokers) == [1, 2, 3]
     partition = made.partitions["orders", 0]
     assert (partition.leader, partition.log_end_offset, partition.high_watermark) == (1, 12, 10)
-    assert not partition.is_under_replicated
+    assert partition.state == "ok"
 
 
 def test_a_newer_epoch_wins_whatever_comes_last():

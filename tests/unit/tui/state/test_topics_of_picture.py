@@ -3,7 +3,7 @@ from yak.tui.state.picture import Picture
 
 def row(topic="orders", number=0, **more):
     return {
-        "topic": topic, "partition": number, "leader": 1, "leader_epoch": 0, "partition_epoch": 0, "replicas": [1, 2], "isr": [1, 2],
+        "topic": topic, "partition": number, "leader": 1, "leader_epoch": 0, "partition_epoch": 0, "replicas": [1, 2], "isr": [1, 2], "min_isr": 1,
         "high_watermark": 5, "log_end_offsets": {"1": 5, "2": 5}, **more,
     }  # fmt: skip
 

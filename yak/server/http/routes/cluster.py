@@ -19,6 +19,7 @@ from yak.server.http.schemas import (
     NUMBER,
     OFFSET,
     PARTITION,
+    STATE_COUNTS,
     TEXT,
     TEXT_OR_NULL,
     listing,
@@ -56,8 +57,7 @@ CLUSTER: Final = record(
         "brokers": listing(_BROKER),
         "topics": OFFSET,
         "partitions": OFFSET,
-        "under_replicated": OFFSET,
-        "unavailable": OFFSET,
+        **STATE_COUNTS,
         "reassigning": OFFSET,
     }
 )

@@ -32,6 +32,7 @@ from yak.server.http.schemas import (
     record,
 )
 from yak.server.http.topic_partitions import check_partition, find_topic
+from yak.view.partition_state import Conditions
 from yak.views.replicas import Wanted, detail
 
 _PARTITION_MAX: Final = 2**31 - 1
@@ -44,8 +45,6 @@ _DETAIL: Final = record(
         "eligible_leaders": NODES,
         "adding_replicas": NODES,
         "removing_replicas": NODES,
-        "min_isr": OFFSET,
-        "is_available": BOOLEAN,
         "log_start_offset": OFFSET_OR_NULL,
         "last_stable_offset": OFFSET_OR_NULL,
         "size_bytes": OFFSET_OR_NULL,
@@ -73,7 +72,7 @@ async def isr(context: Context, request: Request) -> Response:
     topic = query_text(request, "topic")
     if topic is not None:
         find_topic(context, topic)
-    wanted = Wanted(topic, query_flag(request, "under_replicated"), query_flag(request, "unavailable"))
+    wanted = Wanted(topic, Conditions(*(query_flag(request, name) for name in Conditions._fields)))
     if query_flag(request, "local"):
         rows = await own_rows(context, replace(wanted, leader=context.broker.node_id))
     else:
@@ -118,8 +117,10 @@ ROUTES: Final = (
         "Administration",
         parameters=(
             Parameter("topic", TOPIC_NAME, "only this topic"),
-            flag("under_replicated", "only under-replicated partitions"),
-            flag("unavailable", "only partitions that are offline or under min.insync.replicas"),
+            flag("offline", "only partitions without a leader; with several conditions, any is enough"),
+            flag("under_min_isr", "only partitions that refuse acks=all: ISR below min.insync.replicas"),
+            flag("at_min_isr", "only partitions whose ISR has the size of min.insync.replicas"),
+            flag("under_replicated", "only partitions with a replica that is not in the ISR"),
             _LOCAL,
         ),
         answers={200: Answer("one entry for each partition, as `yak isr -o json` shows it", listing(record(ISR_ROW)))},

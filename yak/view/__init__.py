@@ -1,0 +1,4 @@
+"""What the cluster is like, in one set of words for command line, terminal UI, HTTP and metrics. Pure values.
+
+partition_state   a partition's state, and the conditions of Kafka's tools that it fulfils
+"""

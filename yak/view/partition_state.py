@@ -1,0 +1,141 @@
+"""The state of a partition: one rule for every table, filter and count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class PartitionState(StrEnum):
+    """How well a partition is replicated, the worst first."""
+
+    OFFLINE = "offline"
+    """No leader: neither writes nor reads."""
+    UNDER_MIN_ISR = "under_min_isr"
+    """Writes with acks=all are refused."""
+    AT_MIN_ISR = "at_min_isr"
+    """Under-replicated, and writes with acks=all are refused if the ISR loses one more replica."""
+    UNDER_REPLICATED = "under_replicated"
+    """A replica is not in the ISR."""
+    OK = "ok"
+    """All replicas are in the ISR."""
+
+    @property
+    def label(self) -> str:
+        """The state in a table for people."""
+        return _LABELS[self]
+
+    @property
+    def severity(self) -> int:
+        """0 for OK; a higher number is worse."""
+        return _SEVERITIES[self]
+
+
+_LABELS: Final = {
+    PartitionState.OFFLINE: "offline",
+    PartitionState.UNDER_MIN_ISR: "under min ISR",
+    PartitionState.AT_MIN_ISR: "at min ISR",
+    PartitionState.UNDER_REPLICATED: "under-replicated",
+    PartitionState.OK: "ok",
+}
+_SEVERITIES: Final = {state: severity for severity, state in enumerate(reversed(PartitionState))}
+
+
+class Replication(NamedTuple):
+    """What decides a partition's state. `min_isr` is `min.insync.replicas` of its topic.
+
+    The conditions are those of Kafka's tools (TopicCommand.java), and one partition may fulfil several. As in Kafka's
+    brokers (Partition.effectiveMinIsr), a partition never needs more in-sync replicas than it has replicas.
+    """
+
+    has_leader: bool
+    replicas: int
+    isr: int
+    min_isr: int
+
+    @property
+    def needed(self) -> int:
+        """The ISR size that a write with acks=all needs."""
+        return min(self.min_isr, self.replicas)
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether it has no leader (`--unavailable-partitions` of kafka-topics)."""
+        return not self.has_leader
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether writes with acks=all are refused for a lack of in-sync replicas."""
+        return self.isr < self.needed
+
+    @property
+    def is_at_min_isr(self) -> bool:
+        """Whether the ISR has just the size that acks=all needs; so has a partition with a single replica."""
+        return self.isr == self.needed
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether a replica is not in the ISR."""
+        return self.isr < self.replicas
+
+    @property
+    def state(self) -> PartitionState:
+        """The worst of its conditions; `at_min_isr` only for partitions that are under-replicated too."""
+        if self.is_offline:
+            return PartitionState.OFFLINE
+        if self.is_under_min_isr:
+            return PartitionState.UNDER_MIN_ISR
+        if not self.is_under_replicated:
+            return PartitionState.OK
+        return PartitionState.AT_MIN_ISR if self.is_at_min_isr else PartitionState.UNDER_REPLICATED
+
+
+class Conditions(NamedTuple):
+    """A filter: partitions that fulfil one of the chosen conditions, or all partitions if none is chosen."""
+
+    offline: bool = False
+    under_min_isr: bool = False
+    at_min_isr: bool = False
+    under_replicated: bool = False
+
+    def match(self, partition: Replication) -> bool:
+        """Whether a partition passes."""
+        return (
+            not any(self)
+            or (self.offline and partition.is_offline)
+            or (self.under_min_isr and partition.is_under_min_isr)
+            or (self.at_min_isr and partition.is_at_min_isr)
+            or (self.under_replicated and partition.is_under_replicated)
+        )
+
+
+ALL: Final = Conditions()
+
+
+class StateCounts(NamedTuple):
+    """The number of partitions that fulfil each condition."""
+
+    offline: int = 0
+    under_min_isr: int = 0
+    at_min_isr: int = 0
+    under_replicated: int = 0
+
+    @classmethod
+    def of(cls, partitions: Iterable[Replication]) -> StateCounts:
+        """Count partitions."""
+        offline = under_min_isr = at_min_isr = under_replicated = 0
+        for each in partitions:
+            offline += each.is_offline
+            under_min_isr += each.is_under_min_isr
+            at_min_isr += each.is_at_min_isr
+            under_replicated += each.is_under_replicated
+        return cls(offline, under_min_isr, at_min_isr, under_replicated)
+
+
+NONE: Final = StateCounts()
+
+
+def worst(states: Iterable[PartitionState]) -> PartitionState:
+    """The worst of some states; OK for none."""
+    return max(states, key=lambda state: state.severity, default=PartitionState.OK)
