@@ -243,14 +243,14 @@ def move_coordinator(cluster: Cluster, group: str) -> None:
     assert wait_until(lambda: cluster.coordinator(group), "a new coordinator") != old
 
 
-def test_librdkafka_whose_coordinator_moves_before_it_fetches_its_offsets_reads_on(cluster, unique_topic):
+def test_librdkafka_with_coordinator_moved_before_offset_fetch_reads_from_committed_offsets(cluster, unique_topic):
     cluster.create(unique_topic)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for number in range(PARTITIONS * 2):
         producer.produce(unique_topic, b"%d" % number, partition=number % PARTITIONS)
     assert producer.flush(30) == 0
     group = f"g-{unique_topic}"
-    # No heartbeat tells the consumer of the new coordinator meanwhile.
+    # No heartbeat is answered with NOT_COORDINATOR before the OffsetFetch is.
     config = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
     patient = {"session.timeout.ms": 300_000, "heartbeat.interval.ms": 100_000, "log_level": 0}
     consumer = Consumer(config | patient)
