@@ -79,6 +79,8 @@ class ReplicaFetcher:
         self._stuck_at: dict[Key, Offset] = {}
         """Offset where the leader's log is damaged, so that the log event is written once."""
         self._unflushed: dict[Key, None] = {}
+        self._behind: dict[Key, None] = {}
+        """Compacted partitions behind their leader whose open transactions are in this leader's log, or were there."""
         self._untaken: deque[tuple[int, list[FetchedPartition]]] = deque()
         """Answers by their requests' correlation ids, with the partitions that later turns take."""
         self._session_id = 0
@@ -94,6 +96,7 @@ class ReplicaFetcher:
         self._delayed.pop(key, None)
         self._tries.pop(key, None)
         self._to_forget.pop(key, None)
+        self._behind.pop(key, None)
         if partition.log is not None:
             self._name(key, partition, partition.log)
 
@@ -106,6 +109,7 @@ class ReplicaFetcher:
             self._delayed.pop(key, None)
             self._tries.pop(key, None)
             self._stuck_at.pop(key, None)
+            self._behind.pop(key, None)
             if key in self._named:
                 self._to_forget[key] = None
 
@@ -164,6 +168,7 @@ class ReplicaFetcher:
         self._named.clear()
         self._to_forget.clear()
         self._delayed.clear()
+        self._behind.clear()
         self._untaken.clear()
         for timer in ("retry", "take"):
             self._context.timers.disarm((self, timer))
@@ -337,6 +342,10 @@ class ReplicaFetcher:
                 )
             self._name(key, partition, log)
             return
+        if log.may_have_gaps and log.producers.has_transactions and self._must_copy_again(key, log, fetched, asked):
+            self._truncations.copy_again_from_open_transaction(partition, log)
+            self._name(key, partition, log)
+            return
         start_moved = self._logs.append(partition, log, fetched)
         count, throttled = len(records), log.config.follower_replication_throttled_replicas
         if throttled and count and (wait_ms := self._throttled_ms(partition, throttled, count)):
@@ -344,6 +353,23 @@ class ReplicaFetcher:
         elif count or start_moved:
             # A DeleteRecords waits until this replica reports its new log start.
             self._name(key, partition, log)
+
+    def _must_copy_again(self, key: Key, log: Log, fetched: FetchedPartition, asked: Offset) -> bool:
+        """Whether the leader may have removed a marker of a transaction that is open in this log.
+
+        It is so at the first answer of a session, or of a leader epoch, that finds this replica behind. Its open
+        transactions may come from another leader, or be old. Their markers may be gone where all of their records are
+        (KIP-534), and the producer's next marker would then decide them too. The leader counts no replica in sync that is
+        behind the high watermark, so this one may truncate what it acknowledged.
+        """
+        if fetched.high_watermark <= asked:
+            self._behind.pop(key, None)
+            return False
+        if key in self._behind:
+            return False
+        self._behind[key] = None
+        first_open = log.producers.first_open_offset
+        return first_open is not None and max(first_open, log.log_start_offset) < log.log_end_offset
 
     def _begun(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
         """The log was truncated to begin with these records: append them."""

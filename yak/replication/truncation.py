@@ -3,7 +3,8 @@
 Rules: Kafka's AbstractFetcherThread.getOffsetTruncationState (KIP-101, KIP-279, KIP-595). After several elections one
 truncation may not be enough; the next fetch shows it. A log that ends before the leader's log start is dropped, and
 begins there (full resync). So is a log that diverges no later than that start: the leader cannot prove any common
-record.
+record. A replica behind the leader of a compacted log truncates to its oldest open transaction, and copies that again
+(`ReplicaFetcher._must_copy_again`); this rule is not Kafka's.
 
 Jobs do the syncs, those of one turn together:
 
@@ -43,6 +44,7 @@ NO_ROOM_PAUSE_MS: Final = 1_000
 class Truncation:
     """The truncation of one partition's log to `offset`; a full resync drops all records and begins the log there.
 
+    `is_of_copies` says that the leader has what is truncated, or replaced it: then the high watermark may fall.
     `then` is called when the log may be appended to, if the leader is the same.
     """
 
@@ -50,6 +52,7 @@ class Truncation:
     log: Log
     offset: Offset
     is_full_resync: bool = False
+    is_of_copies: bool = False
     then: Callable[[], None] | None = None
     leader_epoch: LeaderEpoch = field(init=False)
 
@@ -124,6 +127,24 @@ class Truncations:
             self.resync_fully(partition, log, leaders_log_start)
         else:
             self._begin(Truncation(partition, log, target))
+
+    def copy_again_from_open_transaction(self, partition: Partition, log: Log) -> None:
+        """Truncate to the first record of the oldest open transaction: the leader's log may no longer have its marker.
+
+        Its records are gone there with it. The replica must be behind the leader's high watermark, so that nothing counts
+        on what it has.
+        """
+        first_open = log.producers.first_open_offset
+        assert first_open is not None
+        offset = max(first_open, log.log_start_offset)
+        self._context.notice(
+            "info",
+            "open-transaction-copied-again",
+            partition=str(partition.topic_partition),
+            from_offset=log.log_end_offset,
+            to_offset=offset,
+        )
+        self._begin(Truncation(partition, log, offset, is_of_copies=True))
 
     def resync_fully(self, partition: Partition, log: Log, leaders_log_start: Offset) -> None:
         """Drop the whole log and begin at the leader's log start: the leader has deleted the next records."""
@@ -202,7 +223,7 @@ class Truncations:
             return
         end, before = log.log_end_offset, partition.high_watermark
         log.truncate_to(truncation.offset)
-        if log.log_end_offset < end:
+        if log.log_end_offset < end and not truncation.is_of_copies:
             self._context.notice(
                 "info",
                 "log-truncated",
@@ -211,7 +232,7 @@ class Truncations:
                 from_offset=end,
                 to_offset=log.log_end_offset,
             )
-        if partition.log_was_truncated():
+        if partition.log_was_truncated() and not truncation.is_of_copies:
             self._context.notice(
                 "error",
                 "truncated-below-high-watermark",

@@ -171,6 +171,12 @@ class Copy:
         broker = self.node.broker
         return broker is not None and broker.partitions.get(self.topic_partition) is self.partition
 
+    @property
+    def copies_again(self) -> bool:
+        """Whether a follower that is not in sync copies an open transaction again: its high watermark may have fallen."""
+        truncation = None if self.partition is None else self.partition.truncation
+        return truncation is not None and truncation.is_of_copies and not self.is_leader
+
     def read_anew(self, known: Chain | None, begin: Offset) -> None:
         """Read the log from `begin` on. Batches below `begin` come from `known`; None if they are unknown."""
         assert self.log is not None

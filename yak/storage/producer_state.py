@@ -332,10 +332,15 @@ class ProducerState:
         first_open = next(iter(self._open.values()), completed.last_offset + 1)
         return AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, first_open)
 
+    @property
+    def first_open_offset(self) -> Offset | None:
+        """Where the oldest transaction without a marker begins."""
+        return next(iter(self._open.values()), None)
+
     def first_unstable_offset(self, high_watermark: Offset) -> Offset | None:
         """Where the oldest transaction begins that is open, or whose marker is at or above the high watermark."""
         self.committed(high_watermark)
-        found = next(iter(self._open.values()), None)
+        found = self.first_open_offset
         for completed in self._uncommitted:
             if found is None or completed.first_offset < found:
                 found = completed.first_offset

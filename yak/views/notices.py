@@ -49,6 +49,13 @@ _WORDS: Final[Mapping[str, tuple[str, Callable[[_Fields], str]]]] = {
             f"the log of {f['partition']} is truncated from {f['from_offset']} to {f['to_offset']}, where its leader diverges"
         ),
     ),
+    "open-transaction-copied-again": (
+        "log-truncated",
+        lambda f: (
+            f"the log of {f['partition']} is truncated from {f['from_offset']} to {f['to_offset']}, where its oldest open"
+            " transaction begins, and copied from there again"
+        ),
+    ),
     "truncated-below-high-watermark": (
         "log-truncated",
         lambda f: (

@@ -6,6 +6,10 @@ import errno
 
 import pytest
 
+from yak.limits import PRODUCER_BATCHES_REMEMBERED
+from yak.protocol.control_batch import EndTransactionMarker, build_marker
+from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers, read_header
+from yak.protocol.record_writer import build_batch
 from yak.protocol.replica_fetch import FetchedPartition
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.sim.cluster_rig import ClusterRig
@@ -242,3 +246,51 @@ def test_truncation_whose_recovery_point_finds_no_room_is_repeated():
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert rig.replica(deposed, "orders").log_end_offset == 1
     assert "log-directory-offline" not in rig.events(deposed)
+
+
+def batches(rig: ClusterRig, node_id: int) -> dict[int, int]:
+    """The producer id of each batch in a replica's log, by base offset."""
+    log, disk = rig.replica(node_id, "orders").log, rig.nodes[node_id - 1].disk
+    data = b"".join(disk.peek(segment.path(".log"), 0) for segment in log.segments)
+    return {header.base_offset: header.producer_id for _, header in iterate_headers(data)}
+
+
+def append(rig: ClusterRig, *found: bytes) -> None:
+    """Append batches of a producer's transactions to the leader's log."""
+    partition = rig.replica(rig.leader("orders"), "orders")
+    for batch in found:
+        partition.log.append(read_header(batch), batch, partition.leader_epoch, rig.world.now_ms)
+
+
+def transactional(key: bytes, sequence: int) -> bytes:
+    return build_batch(
+        [(key, b"x")], 0, attributes=TRANSACTIONAL_BIT, producer_id=7, producer_epoch=0, base_sequence=sequence
+    )
+
+
+def test_follower_behind_the_removal_of_an_aborted_transaction_drops_its_records():
+    """Otherwise the commit of the producer's next transaction would commit them too."""
+    configs = {"cleanup_policy": "compact", "segment_bytes": "700", "delete_retention_ms": "0"}
+    rig = ClusterRig(
+        settings={"replica.lag.time.max.ms": "2000", "log.cleaner.backoff.ms": "20"},
+        hands_back=False,
+    )
+    rig.create_topic("orders", min_insync_replicas="2", min_cleanable_dirty_ratio="0", **configs)
+    rig.produce("orders", [b"1"], keys=[b"b"])
+    append(rig, transactional(b"a", 0))
+    rig.produce("orders", [b"1"], keys=[b"b"])
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    leader, behind = rig.leader("orders"), rig.followers("orders")[0]
+    rig.nodes[behind - 1].kill()
+    append(rig, build_marker(7, 0, EndTransactionMarker(is_commit=False, coordinator_epoch=0), 0))
+    append(rig, *(transactional(b"c", sequence) for sequence in range(1, 1 + PRODUCER_BATCHES_REMEMBERED)))
+    append(rig, build_marker(7, 0, EndTransactionMarker(is_commit=True, coordinator_epoch=0), 0))
+    while {1, 3} & batches(rig, leader).keys():
+        rig.produce("orders", [b"2"], keys=[b"b"])
+        rig.run_for(500)
+    rig.nodes[behind - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert batches(rig, behind) == batches(rig, leader)
+    assert rig.replica(behind, "orders").last_stable_offset == rig.replica(behind, "orders").high_watermark
+    assert "open-transaction-copied-again" in rig.events(behind)
+    assert "truncated-below-high-watermark" not in rig.events(behind)

@@ -1,4 +1,7 @@
-"""I6: a high watermark never falls within a leader epoch, and no follower's is above the committed end."""
+"""I6: a high watermark never falls within a leader epoch, and no follower's is above the committed end.
+
+It may fall where a follower that is not in sync copies an open transaction again.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class WatermarkMonotonic(Watcher):
         term, high_watermark = (copy.life, copy.births, copy.leader_epoch, copy.is_leader), copy.high_watermark
         last_term, last = self._seen.get(copy, (term, 0))
         self._seen[copy] = (term, high_watermark)
-        if last_term == term and high_watermark < last:
+        if last_term == term and high_watermark < last and not copy.copies_again:
             raise Violation(f"I6: {copy}: the high watermark fell from {last} to {high_watermark} in epoch {term[2]}")
         is_here = (
             copy.partition is not None and copy.partition.log is not None
