@@ -1,7 +1,8 @@
 """A cache of reads for followers: with three replicas each byte is read once.
 
 Followers that keep up fetch the same offset within a moment of each other. The cache is bounded in bytes; an entry is
-dropped at its last use.
+dropped at its last use. A truncation or a compaction outdates it: records from before a compaction, followed by records
+from after it, may lack the marker of their transaction.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ class RecentReads:
     """The newest reads of leaders' logs, by log and offset."""
 
     def __init__(self) -> None:
-        self._reads: OrderedDict[tuple[Log, Offset], tuple[int, Buffer, int]] = OrderedDict()
-        """(log, offset) -> the log's generation, the bytes, and the remaining uses."""
+        self._reads: OrderedDict[tuple[Log, Offset], tuple[tuple[int, int], Buffer, int]] = OrderedDict()
+        """(log, offset) -> the log's generation and swaps, the bytes, and the remaining uses."""
         self._bytes = 0
 
     def take(self, log: Log, offset: Offset, max_bytes: int) -> Buffer | None:
@@ -28,8 +29,8 @@ class RecentReads:
         held = self._reads.get((log, offset))
         if held is None:
             return None
-        generation, found, uses = held
-        if generation != log.generation:
+        state, found, uses = held
+        if state != (log.generation, log.swaps):
             self._drop((log, offset))
             return None
         if len(found) > max_bytes:
@@ -37,7 +38,7 @@ class RecentReads:
         if uses <= 1:
             self._drop((log, offset))
         else:
-            self._reads[log, offset] = (generation, found, uses - 1)
+            self._reads[log, offset] = (state, found, uses - 1)
         return found
 
     def keep(self, log: Log, offset: Offset, found: Buffer, uses: int) -> None:
@@ -47,11 +48,11 @@ class RecentReads:
         key = (log, offset)
         if key in self._reads:
             self._drop(key)
-        self._reads[key] = (log.generation, found, uses)
+        self._reads[key] = ((log.generation, log.swaps), found, uses)
         self._bytes += len(found)
         while self._bytes > BYTES_MAX:
             self._drop(next(iter(self._reads)))
 
     def _drop(self, key: tuple[Log, Offset]) -> None:
-        _generation, found, _uses = self._reads.pop(key)
+        _state, found, _uses = self._reads.pop(key)
         self._bytes -= len(found)

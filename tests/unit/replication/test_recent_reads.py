@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+import pytest
+
 from yak.replication.recent_reads import BYTES_MAX, RecentReads
 
 
@@ -10,7 +12,7 @@ class Log(SimpleNamespace):
 
 
 def test_a_read_is_given_as_often_as_there_are_others_and_then_forgotten():
-    log, recent = Log(generation=0), RecentReads()
+    log, recent = Log(generation=0, swaps=0), RecentReads()
     recent.keep(log, 5, b"batches", 2)
     assert recent.take(log, 4, 100) is None
     assert recent.take(log, 5, 100) == b"batches"
@@ -19,21 +21,22 @@ def test_a_read_is_given_as_often_as_there_are_others_and_then_forgotten():
 
 
 def test_more_than_may_be_given_is_not_given():
-    log, recent = Log(generation=0), RecentReads()
+    log, recent = Log(generation=0, swaps=0), RecentReads()
     recent.keep(log, 5, b"batches", 1)
     assert recent.take(log, 5, 3) is None
     assert recent.take(log, 5, 7) == b"batches"
 
 
-def test_a_log_that_was_cut_since_is_read_again():
-    log, recent = Log(generation=0), RecentReads()
+@pytest.mark.parametrize("change", ["generation", "swaps"])
+def test_log_truncated_or_compacted_since_is_read_again(change):
+    log, recent = Log(generation=0, swaps=0), RecentReads()
     recent.keep(log, 5, b"batches", 1)
-    log.generation = 1
+    setattr(log, change, 1)
     assert recent.take(log, 5, 100) is None
 
 
 def test_nothing_is_kept_for_nobody_and_no_more_than_the_bound():
-    log, recent = Log(generation=0), RecentReads()
+    log, recent = Log(generation=0, swaps=0), RecentReads()
     recent.keep(log, 0, b"x", 0)
     assert recent.take(log, 0, 100) is None
     half = bytes(BYTES_MAX // 2)
