@@ -793,7 +793,8 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
             and (room > 0 or not reading.bytes_count)
         ):
             return None
-        answer = FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset, b"")
+        stable_offset = partition.last_stable_offset
+        answer = FetchPartitionAnswer(item.index, 0, high_watermark, stable_offset, log_start_offset, b"")
         if room <= 0 and reading.bytes_count:
             return NO_ROOM
         if offset >= end:

@@ -5,8 +5,7 @@ one. It names topics by id, carries the follower's broker epoch (KIP-903) and th
 response says where the logs diverge (KIP-595). kio is the oracle in the tests. This code takes a tenth of kio's time,
 and a follower sends one request for every response.
 
-The consumers' fields (last stable offset, aborted transactions, preferred replica, snapshot, node endpoints, throttle
-time) are skipped: a follower learns the leader from the cluster's metadata.
+The consumers' fields (aborted transactions, preferred replica, snapshot, node endpoints, throttle time) are skipped: a follower learns the leader from the cluster's metadata.
 """
 
 import struct
@@ -132,6 +131,7 @@ class FetchedPartition:
     index: int
     error_code: int
     high_watermark: int
+    last_stable_offset: int
     log_start_offset: int
     records: memoryview
     diverging_epoch: DivergingEpoch | None
@@ -205,7 +205,7 @@ def _one_partition(frame: memoryview) -> ReplicaFetchAnswer | None:
         index,
         partition_error,
         high_watermark,
-        _stable,
+        last_stable_offset,
         log_start_offset,
         aborted,
         _preferred,
@@ -220,7 +220,15 @@ def _one_partition(frame: memoryview) -> ReplicaFetchAnswer | None:
     if end + 3 != len(frame) or frame[end] or frame[end + 1] or frame[end + 2]:
         return None
     partition = FetchedPartition(
-        topic_id, index, partition_error, high_watermark, log_start_offset, frame[start:end], None, None
+        topic_id,
+        index,
+        partition_error,
+        high_watermark,
+        last_stable_offset,
+        log_start_offset,
+        frame[start:end],
+        None,
+        None,
     )
     return ReplicaFetchAnswer(correlation_id, error_code, session_id, [partition])
 
@@ -232,13 +240,12 @@ def _read_partitions(
     count, position = read_compact_count(frame, position, _PARTITION.size, budget)
     unpack, size, append = _PARTITION.unpack_from, _PARTITION.size, partitions.append
     for _ in range(count):
-        index, error_code, high_watermark, _stable, log_start_offset, aborted, _preferred, length, tags = unpack(
+        index, error_code, high_watermark, stable_offset, log_start_offset, aborted, _preferred, length, tags = unpack(
             frame, position
         )
+        offsets = (high_watermark, stable_offset, log_start_offset)
         if aborted <= 1 and length <= 1 and not tags:
-            append(
-                FetchedPartition(topic_id, index, error_code, high_watermark, log_start_offset, _NO_RECORDS, None, None)
-            )
+            append(FetchedPartition(topic_id, index, error_code, *offsets, _NO_RECORDS, None, None))
             position += size
             continue
         position = _skip_aborted(frame, position + _ABORTED_AT, budget) + 4
@@ -248,9 +255,7 @@ def _read_partitions(
             position += 1
         else:
             diverging, leader, position = _read_partition_tags(frame, position, budget)
-        append(
-            FetchedPartition(topic_id, index, error_code, high_watermark, log_start_offset, records, diverging, leader)
-        )
+        append(FetchedPartition(topic_id, index, error_code, *offsets, records, diverging, leader))
     return position
 
 

@@ -80,7 +80,7 @@ class ReplicaFetcher:
         """Offset where the leader's log is damaged, so that the log event is written once."""
         self._unflushed: dict[Key, None] = {}
         self._behind: dict[Key, None] = {}
-        """Compacted partitions behind their leader whose open transactions are in this leader's log, or were there."""
+        """Compacted partitions behind their leader, whose open transactions come from its log of now."""
         self._untaken: deque[tuple[int, list[FetchedPartition]]] = deque()
         """Answers by their requests' correlation ids, with the partitions that later turns take."""
         self._session_id = 0
@@ -357,10 +357,10 @@ class ReplicaFetcher:
     def _must_copy_again(self, key: Key, log: Log, fetched: FetchedPartition, asked: Offset) -> bool:
         """Whether the leader may have removed a marker of a transaction that is open in this log.
 
-        It is so at the first answer of a session, or of a leader epoch, that finds this replica behind. Its open
-        transactions may come from another leader, or be old. Their markers may be gone where all of their records are
-        (KIP-534), and the producer's next marker would then decide them too. The leader counts no replica in sync that is
-        behind the high watermark, so this one may truncate what it acknowledged.
+        It is so at the first answer of a session, or of a leader epoch, that finds this replica behind, if the
+        transaction is over on the leader. It may come from another leader, or be old: its marker may be gone where all of
+        its records are (KIP-534), and the producer's next marker would then decide it too. The leader counts no replica
+        in sync that is behind the high watermark, so this one may truncate what it acknowledged.
         """
         if fetched.high_watermark <= asked:
             self._behind.pop(key, None)
@@ -369,7 +369,9 @@ class ReplicaFetcher:
             return False
         self._behind[key] = None
         first_open = log.producers.first_open_offset
-        return first_open is not None and max(first_open, log.log_start_offset) < log.log_end_offset
+        if first_open is None or first_open >= fetched.last_stable_offset:
+            return False
+        return max(first_open, log.log_start_offset) < log.log_end_offset
 
     def _begun(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
         """The log was truncated to begin with these records: append them."""

@@ -123,6 +123,7 @@ def as_fetched(response: FetchResponse) -> list[FetchedPartition]:
             partition.partition_index,
             int(partition.error_code),
             partition.high_watermark,
+            partition.last_stable_offset,
             partition.log_start_offset,
             memoryview(bytes(partition.records or b"")),
             DivergingEpoch(partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset)
@@ -188,6 +189,7 @@ def test_a_follower_reads_what_our_leader_writes(topics, endpoints):
             each.index,
             each.error_code,
             each.high_watermark,
+            each.last_stable_offset,
             each.log_start_offset,
             memoryview(each.records),
             each.diverging_epoch,

@@ -115,7 +115,7 @@ def test_partition_under_truncation_is_not_fetched_and_ignores_an_answer_under_w
     fetcher: ReplicaFetcher = node.broker.replica_fetchers._fetchers[leader]
     topic_id = replica.topic_id.bytes
     assert (topic_id, 0) in fetcher._named
-    fetcher._take(FetchedPartition(topic_id, 0, 0, 2, 0, memoryview(bytes(batch)), None, None))
+    fetcher._take(FetchedPartition(topic_id, 0, 0, 2, 2, 0, memoryview(bytes(batch)), None, None))
     rig.run_for(LONG_US // 4000)
     assert (replica.log_end_offset, is_being_truncated(rig, deposed)) == (1, True)
     node.jobs.delays_us = {}
@@ -294,3 +294,19 @@ def test_follower_behind_the_removal_of_an_aborted_transaction_drops_its_records
     assert rig.replica(behind, "orders").last_stable_offset == rig.replica(behind, "orders").high_watermark
     assert "open-transaction-copied-again" in rig.events(behind)
     assert "truncated-below-high-watermark" not in rig.events(behind)
+
+
+def test_follower_behind_a_transaction_that_is_open_on_the_leader_keeps_its_records():
+    """Otherwise a hanging transaction would be copied with all that follows it at each start of a broker."""
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"}, hands_back=False)
+    rig.create_topic("orders", min_insync_replicas="2", cleanup_policy="compact")
+    append(rig, transactional(b"a", 0))
+    rig.produce("orders", [b"1"], keys=[b"b"])
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    behind = rig.followers("orders")[0]
+    rig.nodes[behind - 1].kill()
+    rig.produce("orders", [b"2"], keys=[b"b"])
+    rig.nodes[behind - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert rig.replica(behind, "orders").last_stable_offset == 0
+    assert "open-transaction-copied-again" not in rig.events(behind)
