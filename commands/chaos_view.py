@@ -211,6 +211,8 @@ def transaction_lines(found: "HistoryReport") -> list[str]:
     if not found.committed + found.aborted + found.undecided:
         return []
     lines = [f"transactions: committed {found.committed}, aborted {found.aborted}, unknown {found.undecided}"]
+    cycles = f"G0 {found.write_cycles}, G1c {found.mixed_cycles}"
+    lines.append(f"cycles of transactions through writes, which Kafka allows: {cycles}")
     if found.holds:
         lines += [
             "read_committed: each committed transaction was read whole and once, no record of an aborted one was read",

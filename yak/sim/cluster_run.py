@@ -199,7 +199,8 @@ class ClusterRun:
         check_replicas_equal(self.cluster.history)
         self._judge()
         if self.processing is not None and self.processing.is_judged:
-            self.books.count("inputs processed once", self.committed_reads.check_processed_once())
+            inputs = self.committed_reads.check_processed_once(self.processing.hops)
+            self.books.count("inputs processed once", inputs)
         self.metadata.compare_content(self.cluster.nodes)
         return self.report()
 
@@ -387,7 +388,10 @@ class ClusterRun:
             lambda place: books.taken(*place),
             lambda place: books.forgotten(*place),
         )
-        books.count("operations judged", must_hold(history).operations)
+        found = must_hold(history)
+        books.count("operations judged", found.operations)
+        books.count("cycles of writes", found.write_cycles)
+        books.count("cycles of writes and reads", found.mixed_cycles)
 
     def _is_judged(self, place: tuple[str, int]) -> bool:
         """A transaction's outcome means nothing once its coordinator's log lost more than is guaranteed."""

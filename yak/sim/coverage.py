@@ -127,6 +127,8 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "transactions timed out",
         "markers checked",
         "inputs processed once",
+        "cycles of writes",
+        "cycles of writes and reads",
         "members rewound",
     ),
     "writers": ("sent with acks=0", "sent with acks=1", "sent with acks=-1", "refused for good"),

@@ -1,7 +1,9 @@
 """A consumer group that reads transactions and writes one record for each in transactions of its own (KIP-447).
 
-A member writes its outputs and commits its offsets in one transaction. It may be killed or stand still at any time, and
-its successor goes on from the committed offsets. In the end each committed input is in the output exactly once.
+A member writes its outputs and commits its offsets in one transaction. It may read and write repeatedly before it
+commits, as Kafka Streams does. The group also reads its output, and processes a record again until it has made `hops` hops.
+A member may be killed or stand still at any time, and its successor goes on from the committed offsets. In the end each
+committed input is in the output exactly once.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from yak.sim.group_kip848 import ConsumerMember
 from yak.sim.group_link import CoordinatorLink
 from yak.sim.group_member import DEFINITE, NONE, RETRY_US, GroupMember
 from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT, Place, txn_commit_request
-from yak.sim.groups import SimGroup
+from yak.sim.groups import COMMIT_US, SimGroup
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recording import CommitMark, Committing, Reading
 from yak.sim.transactional_producer import FATAL, PARTITIONS, TRANSACTIONS, SimTransactionalProducer
@@ -35,6 +37,8 @@ OUTPUT = "t-out"
 GROUP = "g-processing"
 PAUSE_US = 200_000
 _ABORTS_PERCENT = 15
+_READS_ON_PERCENT = 50
+"""How often a transaction goes on with what its member read meanwhile."""
 _REFUSALS = DEFINITE - {ErrorCode.coordinator_load_in_progress}
 
 
@@ -63,9 +67,13 @@ class CommittedReads:
         """The batch is rejected."""
         self._books.damaged(topic, partition, offset)
 
-    def check_processed_once(self) -> int:
-        """Each committed input is in the output exactly once (I12). Returns the number of inputs."""
-        inputs = {f"{topic}-{part}@{at}" for topic, part, at in self.values if topic == TRANSACTIONS}
+    def check_processed_once(self, hops: int) -> int:
+        """Each committed input is in the output exactly once (I12), on every hop. Returns the number of inputs."""
+        inputs = {
+            f"{topic}-{part}@{at}"
+            for (topic, part, at), value in self.values.items()
+            if topic in (TRANSACTIONS, OUTPUT) and hop_of(value) < hops
+        }
         outputs = Counter(source_of(value) for (topic, _, _), value in self.values.items() if topic == OUTPUT)
         for source in sorted(inputs | set(outputs)):
             wanted, found = int(source in inputs), outputs[source]
@@ -79,13 +87,29 @@ def source_of(value: bytes) -> str:
     return value.decode().rsplit(" ", 1)[1]
 
 
-class _Job(NamedTuple):
-    """The inputs of one transaction, and the commit of their offsets."""
+def hop_of(value: bytes) -> int:
+    """The number of transactions that processed a record before; an output record has it before its source."""
+    words = value.split(b" ")
+    return int(words[1]) if len(words) > 1 else 0
 
-    inputs: list[tuple[Place, int]]
+
+class _Input(NamedTuple):
+    """A record that a member read."""
+
+    place: Place
+    offset: int
+    value: bytes
+
+
+class _Job(NamedTuple):
+    """The first inputs of one transaction, and the commit of their offsets."""
+
+    inputs: list[_Input]
     offsets: Mapping[Place, int]
     member_id: str
     generation: int
+    more: Callable[[], list[_Input]]
+    """Returns the inputs that the member read meanwhile, and advances `offsets` past them."""
     then: Callable[[Outcome], None]
 
 
@@ -109,6 +133,8 @@ class _Processor(SimTransactionalProducer):
         self._group, self._instance, self._is_classic = group, member.instance, member.is_classic
         self._link = CoordinatorLink(group.view, rng.fork("offsets"), group.group_id)
         self._job: _Job | None = None
+        self._inputs: list[_Input] = []
+        """What the transaction processes now."""
         self._commit: Committing | None = None
         self._is_ready = False
 
@@ -119,7 +145,7 @@ class _Processor(SimTransactionalProducer):
 
     def process(self, job: _Job) -> None:
         """Write the outputs of these inputs and commit their offsets."""
-        self._job, self._commit = job, None
+        self._job, self._inputs, self._commit = job, job.inputs, None
         super()._begin()
         if self._group.may_abort:
             self._is_commit = not self._rng.chance(_ABORTS_PERCENT)
@@ -140,18 +166,48 @@ class _Processor(SimTransactionalProducer):
     def _begin(self) -> None:
         self._is_ready = True
 
+    def _outputs(self) -> list[_Input]:
+        """The inputs that have an output: the last hop's have none."""
+        return [each for each in self._inputs if hop_of(each.value) < self._group.hops]
+
+    def _targets(self) -> list[Place]:
+        numbers = {each.offset % PARTITIONS for each in self._outputs()}
+        return [place for number, place in enumerate(self._places) if number in numbers]
+
+    def _add(self) -> None:
+        # a marker without a record would be an input without end
+        if self._targets():
+            super()._add()
+        else:
+            self._write()
+
+    def _write(self) -> None:
+        assert self._ending is not None
+        for place in dict.fromkeys(each.place for each in self._inputs):
+            records = [(each.offset, each.value) for each in self._inputs if each.place == place]
+            self._group.recorder.processes(self._ending, place, records)
+        super()._write()
+
     def _values(self) -> dict[int, list[bytes]]:
-        assert self._job is not None
         values: dict[int, list[bytes]] = {}
-        for (topic, partition), offset in self._job.inputs:
-            value = self._value(f" {topic}-{partition}@{offset}")
-            values.setdefault(offset % PARTITIONS, []).append(value)
+        for (topic, partition), offset, value in self._outputs():
+            made = self._value(f" {hop_of(value) + 1} {topic}-{partition}@{offset}")
+            values.setdefault(offset % PARTITIONS, []).append(made)
         return values
 
     def _written(self) -> None:
-        self._after(
-            self._rng.between(0, self._pause_us), self._commit_offsets if self._is_protocol_2 else self._add_group
-        )
+        self._after(self._rng.between(0, self._pause_us), self._read_on)
+
+    def _read_on(self) -> None:
+        """Process what the member read meanwhile in the same transaction, or end it."""
+        assert self._job is not None
+        self._inputs = self._job.more() if self._rng.chance(_READS_ON_PERCENT) else []
+        if self._inputs:
+            self._write() if self._is_protocol_2 else self._add()
+        elif self._is_protocol_2:
+            self._commit_offsets()
+        else:
+            self._add_group()
 
     def _add_group(self) -> None:
         fields = {
@@ -231,17 +287,21 @@ class _Processor(SimTransactionalProducer):
 
 
 class _Inputs(Reading):
-    """A member's reading of one partition, which keeps the offsets of what it read."""
+    """A member's reading of one partition, which keeps what it read."""
 
     def __init__(self, member: ProcessingMember, place: Place) -> None:
         super().__init__(member.group.readings, member.group.recorder, member.process, place)
-        self.offsets: list[int] = []
+        self.inputs: list[_Input] = []
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
         """The response held this record."""
         super().read(topic, partition, offset, value, high_watermark)
         if not self.is_over:
-            self.offsets.append(offset)
+            self.inputs.append(_Input((topic, partition), offset, value))
+
+    def between(self, start: int, end: int) -> list[_Input]:
+        """What it read from `start` on, below `end`."""
+        return [each for each in self.inputs if start <= each.offset < end]
 
 
 class _Life:
@@ -306,21 +366,33 @@ class ProcessingMember(GroupMember):
             then({})
             return
         is_own, round_ = link is self._link and process == self.process and self._has_all, self._round
+        ends = dict(offsets)
+
+        def is_current() -> bool:
+            return is_own and self.is_running and (self._round, self.generation) == (round_, generation)
+
+        def more() -> list[_Input]:
+            found = []
+            for place, end in self._positions().items() if is_current() else ():
+                start = ends.get(place, life.done[place])
+                if start < end:
+                    found += life.inputs[place].between(start, end)
+                    ends[place] = end
+            return found
 
         def ended(outcome: Outcome) -> None:
-            if outcome is Outcome.OK:
-                life.done |= {place: at for place, at in offsets.items() if at > life.done[place]}
-            then(dict.fromkeys(offsets, NONE if outcome is Outcome.OK else ErrorCode.unknown_server_error))
-            if outcome is not Outcome.OK and is_own and self.is_running and self._round == round_:
+            is_ok = outcome is Outcome.OK
+            if is_ok:
+                life.done |= {place: at for place, at in ends.items() if at > life.done[place]}
+            then(dict.fromkeys(offsets, NONE if is_ok else ErrorCode.unknown_server_error))
+            if is_ok and is_current():
+                for place in [place for place in ends if place in self._own]:
+                    self._own[place].committed = ends[place]
+            elif not is_ok and is_own and self.is_running and self._round == round_:
                 self._rewind()
 
-        inputs = [
-            (place, offset)
-            for place, end in offsets.items()
-            for offset in life.inputs[place].offsets
-            if life.done[place] <= offset < end
-        ]
-        life.processor.process(_Job(inputs, dict(offsets), member_id, generation, ended))
+        inputs = [each for place, end in offsets.items() for each in life.inputs[place].between(life.done[place], end)]
+        life.processor.process(_Job(inputs, ends, member_id, generation, more, ended))
 
     def _rewind(self) -> None:
         """Process again from the committed offsets on."""
@@ -346,7 +418,10 @@ class ProcessingGroup(SimGroup):
         self.is_fenced_by_generation = rng.chance(50)
         """Each process has a transactional id of its own; otherwise a process fences the one before."""
         kind = ProcessingClassicMember if rng.chance(60) else ProcessingConsumerMember
-        super().__init__(GROUP, view, rng, cluster_books, books, (TRANSACTIONS,), kind=kind)
+        self.hops = rng.between(1, 3)
+        """How many transactions process a record; each reads the output of the one before."""
+        topics = (TRANSACTIONS, OUTPUT) if self.hops > 1 else (TRANSACTIONS,)
+        super().__init__(GROUP, view, rng, cluster_books, books, topics, kind=kind)
         self.readings = CommittedReads(cluster_books)
 
     @property
@@ -357,8 +432,8 @@ class ProcessingGroup(SimGroup):
         return promised and self.books.promises(self.group_id)
 
     def heal(self) -> None:
-        """Abort no more transactions, too."""
-        self.may_abort = False
+        """Abort no more transactions, and commit more often, too: each hop takes a commit."""
+        self.may_abort, self.commit_us = False, COMMIT_US[0]
         super().heal()
 
     def trouble(self, ends: dict[Place, int]) -> str | None:

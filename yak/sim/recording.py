@@ -39,14 +39,15 @@ class _Sent:
 
 
 class _Read:
-    """The records of one partition in one poll."""
+    """The records of one partition in one poll; with `txn`, those that a transaction processes."""
 
-    __slots__ = ("at", "offsets", "place", "process", "values")
+    __slots__ = ("at", "offsets", "place", "process", "txn", "values")
 
-    def __init__(self, process: str, place: Place, at: float) -> None:
+    def __init__(self, process: str, place: Place, at: float, txn: int | None = None) -> None:
         self.process = process
         self.place = place
         self.at = at
+        self.txn = txn
         self.offsets = array("q")
         self.values = array("q")
 
@@ -221,6 +222,13 @@ class Recorder:
         read.offsets.append(offset)
         read.values.append(self._sent[value].number)
 
+    def processes(self, ending: Ending, place: Place, records: Iterable[tuple[Offset, bytes]]) -> None:
+        """A transaction processes these records. Each transaction is a reader of its own."""
+        read = _Read(f"transaction {ending.number} of {ending.process}", place, self.now, ending.number)
+        self._reads.append(read)
+        for offset, value in records:
+            self.polled(read, offset, value)
+
     def assigned(
         self,
         process: str,
@@ -279,7 +287,8 @@ class Recorder:
                 if read.process in self._readers:
                     seen.setdefault(read.place, set()).update(read.values)
                 run = Run(_name(read.place), read.offsets, read.values)
-                history.add(Poll(read.process, read.at, read.at, (run,), read.process in self._read_committed))
+                is_committed = read.txn is not None or read.process in self._read_committed
+                history.add(Poll(read.process, read.at, read.at, (run,), is_committed, read.txn))
         floors = {place: floor(place) for place in kept}
         for value, sent in self._sent.items():
             if not is_kept(sent.place):

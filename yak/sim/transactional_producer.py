@@ -113,7 +113,7 @@ class SimTransactionalProducer:
             "v3_and_below_transactional_id": self._transactional_id,
             "v3_and_below_producer_id": self._producer[0],
             "v3_and_below_producer_epoch": self._producer[1],
-            "v3_and_below_topics": [{"name": topic, "partitions": [partition]} for topic, partition in self._places],
+            "v3_and_below_topics": [{"name": topic, "partitions": [partition]} for topic, partition in self._targets()],
         }
         self._ask(ADD_PARTITIONS, 3, fields, self._on_added)
 
@@ -148,6 +148,10 @@ class SimTransactionalProducer:
                 self._books.of(*place).sent.update(dict.fromkeys(values))
             self._produce(ending, number, values, self._sequences[number])
             self._sequences[number] += len(values)
+
+    def _targets(self) -> list[tuple[str, int]]:
+        """The partitions that it adds to the transaction before it writes to them (protocol 1)."""
+        return self._places
 
     def _values(self) -> dict[int, list[bytes]]:
         """What the next transaction writes, by the number of the place."""

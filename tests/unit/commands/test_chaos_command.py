@@ -144,10 +144,11 @@ def test_lines_of_the_live_screen() -> None:
 def test_promises_to_transactions_are_told_only_when_they_were_kept() -> None:
     history = generated.make(SeededRandom(1))
     found = check_history(history)
-    counts, whole, once = transaction_lines(found)
+    counts, cycles, whole, once = transaction_lines(found)
     assert counts == f"transactions: committed {found.committed}, aborted {found.aborted}, unknown {found.undecided}"
+    assert cycles.endswith(f"G0 {found.write_cycles}, G1c {found.mixed_cycles}")
     assert whole.startswith("read_committed: each committed transaction")
     assert once == f"read-process-write: {found.processed} records were processed exactly once"
     broken = replace(found, anomalies=(Anomaly(Kind.ABORTED_READ, "t-0", "x"),))
-    assert transaction_lines(broken) == [counts]
+    assert transaction_lines(broken) == [counts, cycles]
     assert transaction_lines(check_history(History())) == []

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from yak.sim.books import Violation
 from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT
 from yak.sim.history_checker.history import Outcome
-from yak.sim.read_process_write import OUTPUT, CommittedReads, _Job, _Processor, source_of
+from yak.sim.read_process_write import OUTPUT, CommittedReads, _Input, _Job, _Processor, hop_of, source_of
 from yak.sim.recording import Committing, Recorder
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.transactional_producer import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, PRODUCE, TRANSACTIONS
@@ -17,6 +17,7 @@ from .test_transactional_producer import FakeWorld
 
 NONE = ErrorCode.none
 INPUT = (TRANSACTIONS, 0)
+FIRST = [_Input(INPUT, 4, b"tx:1"), _Input(INPUT, 5, b"tx:2")]
 
 
 class Scripted(_Processor):
@@ -32,6 +33,8 @@ class Scripted(_Processor):
             group_id="g",
             is_protocol_2=is_protocol_2,
             may_abort=False,
+            hops=2,
+            recorder=self.recorder,
             count=books.count,
             books=SimpleNamespace(commits=self.commits, committed=self.committed),
         )
@@ -68,12 +71,15 @@ class Scripted(_Processor):
         offsets = [SimpleNamespace(error_code=code) for topic in body.topics for _ in topic.partitions]
         done(SimpleNamespace(topics=[SimpleNamespace(partitions=offsets)]))
 
-    def go(self, *, steps=8):
-        """Process two inputs; returns what was asked for and how it ended."""
-        ended = []
+    def go(self, *, steps=8, inputs=FIRST, more=()):
+        """Process inputs, then `more` in the same transaction; returns what was asked for and how it ended."""
+        ended, waiting = [], [list(more)]
         self.start()
         assert self.is_free
-        self.process(_Job([(INPUT, 4), (INPUT, 5)], {INPUT: 6}, "m", 2, ended.append))
+        self.recorder.sent(INPUT, [each.value for each in (*inputs, *more)])
+        self._rng = SimpleNamespace(between=lambda low, _high: low, chance=lambda _percent: True)
+        read_on = lambda: waiting.pop() if waiting else []  # noqa: E731
+        self.process(_Job(inputs, {INPUT: 6}, "m", 2, read_on, ended.append))
         self.world.run(steps)
         return [key for key, _ in self.asked], ended
 
@@ -85,13 +91,39 @@ def test_outputs_and_offsets_are_in_one_transaction():
     assert keys == wanted
     assert (TXN_OFFSET_COMMIT, ("m", 2)) in processor.asked
     assert ended == processor.settled == [Outcome.OK]
-    assert {source_of(value) for value in processor.recorder._sent} == {f"{TRANSACTIONS}-0@4", f"{TRANSACTIONS}-0@5"}
+    outputs = [value for value in processor.recorder._sent if value.startswith(b"p:")]
+    assert {source_of(value) for value in outputs} == {f"{TRANSACTIONS}-0@4", f"{TRANSACTIONS}-0@5"}
+    assert {hop_of(value) for value in outputs} == {1}
     assert processor.is_free
 
 
 def test_protocol_2_adds_the_group_with_its_offsets():
     keys, ended = Scripted(is_protocol_2=True).go()
     assert keys[:4] == [INIT_PRODUCER_ID, PRODUCE, PRODUCE, TXN_OFFSET_COMMIT]
+    assert ended == [Outcome.OK]
+
+
+@pytest.mark.parametrize("is_protocol_2", [False, True])
+def test_transaction_reads_and_writes_again_before_it_commits(is_protocol_2):
+    processor = Scripted(is_protocol_2=is_protocol_2)
+    keys, ended = processor.go(more=[_Input((OUTPUT, 1), 7, b"p:9 1 t-txn-0@1")])
+    assert [key for key in keys if key in (PRODUCE, TXN_OFFSET_COMMIT)] == [
+        PRODUCE,
+        PRODUCE,
+        PRODUCE,
+        TXN_OFFSET_COMMIT,
+    ]
+    assert ended == [Outcome.OK]
+    history = processor.recorder.history(lambda _place: True, lambda _group: True, lambda _place: 0)
+    read = [(poll.txn, run.partition, list(run.offsets)) for poll in history.polls() for run in poll.runs]
+    assert read == [(0, f"{TRANSACTIONS}-0", [4, 5]), (0, f"{OUTPUT}-1", [7])]
+    assert all(poll.read_committed for poll in history.polls())
+
+
+def test_last_hop_has_no_output_and_adds_no_partition():
+    processor = Scripted()
+    keys, ended = processor.go(inputs=[_Input((OUTPUT, 0), 3, b"p:9 2 t-out-1@7")])
+    assert keys == [INIT_PRODUCER_ID, ADD_OFFSETS, TXN_OFFSET_COMMIT, END_TXN]
     assert ended == [Outcome.OK]
 
 
@@ -133,17 +165,21 @@ def test_a_killed_processor_says_nothing_more():
 # --------------------------------------------------------------------------------------------------- the output
 
 
-def reads(*, inputs, outputs):
+def reads(*, inputs, outputs, again=()):
     found = CommittedReads(SimpleNamespace(promises=lambda _topic, _partition: True))
     for offset in inputs:
         found.read(TRANSACTIONS, 0, offset, b"tx:1", 99)
     for offset, source in enumerate(outputs):
-        found.read(OUTPUT, 0, offset, f"p:{offset} {TRANSACTIONS}-0@{source}".encode(), 99)
+        found.read(OUTPUT, 0, offset, f"p:{offset} 1 {TRANSACTIONS}-0@{source}".encode(), 99)
+    for offset, source in enumerate(again):
+        found.read(OUTPUT, 1, offset, f"p:{offset} 2 {OUTPUT}-0@{source}".encode(), 99)
+    found.read("t-compact", 0, 0, b"tx:2", 99)
     return found
 
 
 def test_every_input_once_in_the_output_is_sound():
-    assert reads(inputs=[0, 3], outputs=[3, 0]).check_processed_once() == 2
+    assert reads(inputs=[0, 3], outputs=[3, 0]).check_processed_once(hops=1) == 2
+    assert reads(inputs=[0, 3], outputs=[3, 0], again=[1, 0]).check_processed_once(hops=2) == 4
 
 
 @pytest.mark.parametrize(
@@ -152,7 +188,15 @@ def test_every_input_once_in_the_output_is_sound():
 )
 def test_a_lost_doubled_or_aborted_input_is_a_violation(outputs, words):
     with pytest.raises(Violation, match=words):
-        reads(inputs=[0, 3], outputs=outputs).check_processed_once()
+        reads(inputs=[0, 3], outputs=outputs).check_processed_once(hops=1)
+
+
+@pytest.mark.parametrize(
+    ("again", "words"), [([0], "t-out-0@1 is in the output 0"), ([0, 1, 1], "t-out-0@1 is in the output 2")]
+)
+def test_record_lost_or_doubled_on_its_second_hop_is_a_violation(again, words):
+    with pytest.raises(Violation, match=words):
+        reads(inputs=[0, 3], outputs=[3, 0], again=again).check_processed_once(hops=2)
 
 
 def test_what_is_above_the_high_watermark_is_not_committed():

@@ -112,4 +112,5 @@ def test_report_counts_transactions_and_their_inputs() -> None:
         "aborted": 1,
         "unknown": 1,
         "processed": 3,
+        "allowed_cycles": {"g0": 0, "g1c": 0},
     }

@@ -8,6 +8,7 @@ simulator both use it; `yak chaos check FILE` reads a history from a file.
 - `logs`: each partition's log as all clients together know it
 - `anomalies`: every kind of contradiction, and the invariant that it breaks
 - `sends`, `reads`, `groups`, `transactions`: the checks
+- `cycles`: the dependencies between committed transactions, and their cycles
 - `report`: all checks, and the counts
 - `generated`, `corruptions`: clean histories, and one corruption per kind, as a self-test of the checks
 """

@@ -2,6 +2,7 @@
 
 Names are Jepsen's where it has one (jepsen.tests.kafka, "anomalies"); `int-` is inside one transaction or one poll. The
 others: `phantom`, `stale-append`, `torn-transaction`, `lost-commit`, `group-skip`, `lost-input`, `duplicate-input`.
+`g1c` is Adya's and Elle's G1c, here by reads alone.
 """
 
 from dataclasses import asdict, dataclass
@@ -29,6 +30,7 @@ class Kind(StrEnum):
     ABORTED_READ = "aborted-read"
     PRECOMMITTED_READ = "precommitted-read"
     TORN_TRANSACTION = "torn-transaction"
+    G1C = "g1c"
     LOST_COMMIT = "lost-commit"
     GROUP_SKIP = "group-skip"
     LOST_INPUT = "lost-input"
@@ -51,6 +53,7 @@ MEANINGS: dict[Kind, tuple[str, str]] = {
     Kind.ABORTED_READ: ("I10", "a record whose send was refused, or whose transaction was aborted"),
     Kind.PRECOMMITTED_READ: ("I10", "a record of a transaction before its end was asked for"),
     Kind.TORN_TRANSACTION: ("I12", "part of a transaction, though readers passed all of it"),
+    Kind.G1C: ("I10", "committed transactions read each other's records in a cycle"),
     Kind.LOST_COMMIT: ("I13", "a group begins before what it had committed"),
     Kind.GROUP_SKIP: ("I13", "below what a group committed lies a record that no member read"),
     Kind.LOST_INPUT: ("I20", "a group committed past a record in transactions, and none of them processed it"),

@@ -103,12 +103,12 @@ def _inconsistent(history: History) -> History | None:
     return None
 
 
-def _swap_sends(history: History, *, txn: bool) -> History | None:
+def _swap_sends(history: History, *, txn: bool, same_txn: bool = True) -> History | None:
     """Two records of a producer are swapped, for the producer and for all readers."""
     last: dict[tuple[str, str], Send] = {}
     for send in _acked(history, txn=txn):
         before = last.get((send.process, send.partition))
-        if before is not None and (not txn or before.txn == send.txn):
+        if before is not None and (before.txn == send.txn) is same_txn:
             swap = {before.value: send.value, send.value: before.value}
             offsets = {before.value: send.offset, send.value: before.offset}
             history.sends = [
@@ -279,6 +279,18 @@ def _process(history: History, *, twice: bool) -> History | None:
     return history
 
 
+def _read_in_a_cycle(history: History) -> History | None:
+    """Two committed transactions processed a record of each other."""
+    last = {send.txn: send for send in _acked(history, txn=True) if history.is_committed(send.txn)}
+    if len(last) < 2:
+        return None
+    first, second = list(last.values())[:2]
+    for reader, send in ((first, second), (second, first)):
+        records = run(send.partition, [(send.offset or 0, send.value)])
+        history.add(Poll(f"worker of {reader.txn}", 1e6, 1e6, (records,), read_committed=True, txn=reader.txn))
+    return history
+
+
 CORRUPTIONS: Final[tuple[tuple[str, Kind, Corruption], ...]] = (
     ("an acknowledged record is in no log", Kind.LOST_WRITE, _lost),
     ("the end of a log is cut off", Kind.UNSEEN, _unseen),
@@ -286,6 +298,11 @@ CORRUPTIONS: Final[tuple[tuple[str, Kind, Corruption], ...]] = (
     ("two readers see different records at one offset", Kind.INCONSISTENT_OFFSETS, _inconsistent),
     ("two records of a producer change places", Kind.NONMONOTONIC_SEND, lambda each: _swap_sends(each, txn=False)),
     ("the same in a transaction", Kind.INT_NONMONOTONIC_SEND, lambda each: _swap_sends(each, txn=True)),
+    (
+        "the same in two transactions of a producer",
+        Kind.NONMONOTONIC_SEND,
+        lambda each: _swap_sends(each, txn=True, same_txn=False),
+    ),
     ("a later write stands before an acknowledged one", Kind.STALE_APPEND, _stale),
     ("a consumer is given a record again", Kind.NONMONOTONIC_POLL, lambda each: _goes_back(each, inside=False)),
     ("the same in one poll", Kind.INT_NONMONOTONIC_POLL, lambda each: _goes_back(each, inside=True)),
@@ -296,6 +313,7 @@ CORRUPTIONS: Final[tuple[tuple[str, Kind, Corruption], ...]] = (
     ("an aborted transaction is visible", Kind.ABORTED_READ, _aborted_txn),
     ("a record is visible before its transaction ends", Kind.PRECOMMITTED_READ, _precommitted),
     ("half a transaction is visible", Kind.TORN_TRANSACTION, _torn),
+    ("two transactions read each other's records", Kind.G1C, _read_in_a_cycle),
     ("a group forgets a commit", Kind.LOST_COMMIT, _forgotten_commit),
     ("a group commits past what it read", Kind.GROUP_SKIP, _skipped_by_group),
     ("a transaction commits offsets without its records", Kind.LOST_INPUT, lambda each: _process(each, twice=False)),

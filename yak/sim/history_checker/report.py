@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from yak.sim.history_checker import groups, reads, sends, transactions
+from yak.sim.history_checker import cycles, groups, reads, sends, transactions
 from yak.sim.history_checker.anomalies import Anomaly, Kind
 from yak.sim.history_checker.history import History, Outcome, Poll, Send
 from yak.sim.history_checker.logs import known_logs
@@ -38,6 +38,10 @@ class HistoryReport:
     """Transactions of unknown outcome."""
     processed: int = 0
     """Records that committed transactions of a read-process-write chain had as their input."""
+    write_cycles: int = 0
+    """Components of transactions in a cycle by the order of their writes alone (G0), which Kafka allows."""
+    mixed_cycles: int = 0
+    """Components in a cycle of writes and reads (G1c through writes), which Kafka allows too."""
     by_kind: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -62,6 +66,7 @@ class HistoryReport:
                 "aborted": self.aborted,
                 "unknown": self.undecided,
                 "processed": self.processed,
+                "allowed_cycles": {"g0": self.write_cycles, "g1c": self.mixed_cycles},
             },
             "lost": self.count(*LOST),
             "duplicated": self.count(Kind.DUPLICATE),
@@ -74,6 +79,7 @@ class HistoryReport:
 def check_history(history: History) -> HistoryReport:
     """Find every contradiction in a history; the most telling ones come first."""
     logs = known_logs(history)
+    dependencies = cycles.dependencies(history, logs)
     found = tuple(
         chain(
             sends.losses(history, logs),
@@ -84,6 +90,7 @@ def check_history(history: History) -> HistoryReport:
             reads.order(history, logs),
             transactions.wholeness(history, logs),
             transactions.inputs(history, logs),
+            cycles.of_reads(dependencies),
             groups.commits_are_found(history),
             groups.nothing_passed_over(history, logs),
         )
@@ -96,7 +103,13 @@ def check_history(history: History) -> HistoryReport:
     ends = Counter(txn.outcome for txn in history.txns.values())
     inputs = (poll for poll in history.polls() if poll.txn is not None and history.is_committed(poll.txn))
     processed = sum(len(run.offsets) for poll in inputs for run in poll.runs)
-    transactions_counts = (ends[Outcome.OK], ends[Outcome.FAIL], ends[Outcome.INFO], processed)
+    transactions_counts = (
+        ends[Outcome.OK],
+        ends[Outcome.FAIL],
+        ends[Outcome.INFO],
+        processed,
+        *cycles.allowed(dependencies),
+    )
     return HistoryReport(found, *counts, *transactions_counts, by_kind)
 
 

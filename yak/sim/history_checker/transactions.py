@@ -47,22 +47,22 @@ def inputs(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
     committed; before everything was read at the end, it may have.
     """
     groups = {each.process: each.group for each in history.reads if isinstance(each, Assign) and each.group is not None}
-    took_effect = _took_effect(history)
+    in_effect = took_effect(history)
     processed: dict[tuple[str, str], dict[Offset, int]] = {}
     for poll in history.polls():
         group = groups.get(poll.process)
         if poll.txn is None or group is None:
             continue
-        is_certain = poll.txn in took_effect
+        is_certain = poll.txn in in_effect
         is_possible = is_certain or not (history.finals or history.is_aborted(poll.txn))
         for run in poll.runs:
             by_offset = processed.setdefault((group, run.partition), {})
             for offset, value in zip(run.offsets, run.values, strict=True):
                 other = by_offset.get(offset)
-                if is_certain and other in took_effect and other != poll.txn:
+                if is_certain and other in in_effect and other != poll.txn:
                     words = f"{group} processed {offset} in the transactions {other} and {poll.txn}"
                     yield Anomaly(Kind.DUPLICATE_INPUT, run.partition, words, offset, value, poll.process, poll.ended)
-                elif is_possible and other not in took_effect:
+                elif is_possible and other not in in_effect:
                     by_offset[offset] = poll.txn
     for (group, name), by_offset in processed.items():
         commits = [each for each in history.commits if each.group == group and each.outcome is Outcome.OK]
@@ -74,7 +74,7 @@ def inputs(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
                 yield Anomaly(Kind.LOST_INPUT, name, words, offset, log.at[offset])
 
 
-def _took_effect(history: History) -> set[int | None]:
+def took_effect(history: History) -> set[int | None]:
     """The committed transactions, and those of unknown outcome of which a record was read as committed."""
     committed = read_as_committed(history)
     found: set[int | None] = {number for number, txn in history.txns.items() if txn.outcome is Outcome.OK}
