@@ -61,6 +61,7 @@ async def serve(frames: int, size: int, window: int) -> None:
         sockets = bind("127.0.0.1", 0)
         start_listening(sockets, "127.0.0.1")
         nursery.start_soon(Listener(shell, sockets).run)
+        nursery.start_soon(shell.selector.run)
         process = multiprocessing.Process(target=client, args=(bound_port(sockets), frames, size, window, results))
         process.start()
         cpu = time.process_time()

@@ -100,8 +100,6 @@ class Connection(Outgoing):
                 self._drained = trio.Event()
                 with trio.move_on_after(_CLOSE_DRAIN_SECONDS):
                     await self._drained.wait()
-        except OSError as error:
-            self._because(error.strerror or type(error).__name__)
         except Exception as error:  # noqa: BLE001 - a bug in serving one connection must not end the others
             self._failed(error)
         finally:
@@ -128,11 +126,22 @@ class Connection(Outgoing):
                 async with turns:
                     is_more = self._read_once()
                 if not is_more:
-                    await trio.lowlevel.wait_readable(sock)
+                    await trio.lowlevel.wait_readable(sock)  # the next turn needs the lock too, so this task
             elif self._read_once():
                 await trio.lowlevel.checkpoint()
             else:
-                await trio.lowlevel.wait_readable(sock)
+                await shell.selector.wait(self)
+
+    def serve_readable(self) -> bool:
+        """Run at most one turn; False if the connection's task must go on: to pause, to read more, or to end."""
+        try:
+            if self._must_pause() or self._turns() is not None:
+                return False
+            self._read_once()  # what it leaves in the socket makes that readable in the next pass
+            return not (self.closing or self.input.has_whole_frames)
+        except Exception as error:  # noqa: BLE001 - as in `run`
+            self._failed(error)
+            return False
 
     def _turns(self) -> trio.Lock | None:
         """The lock for the next turn; None when it may run at once."""
@@ -298,10 +307,6 @@ class Connection(Outgoing):
         else:
             try:
                 self._shell.counters.sends += self.send()
-            except OSError as error:
-                self._because(error.strerror or type(error).__name__)
-                self._forget_replies()
-                self.closing = True
             except Exception as error:  # noqa: BLE001 - others are flushed after this one
                 self._failed(error)
                 self._forget_replies()
@@ -357,11 +362,14 @@ class Connection(Outgoing):
         self._recount_held()
 
     def _failed(self, error: Exception) -> None:
-        """A bug in the shell that concerns this connection alone: the connection ends."""
+        """The socket failed, or the shell has a bug that concerns this connection alone: the connection ends."""
+        self.closing = True
+        if isinstance(error, OSError):
+            self._because(error.strerror or type(error).__name__)
+            return
         self._shell.counters.bugs += 1
         log.write("error", "connection-failed", {"peer": self.peer}, error=error)
         self._because("internal error")
-        self.closing = True
 
     def _because(self, reason: str) -> None:
         self.close_reason = self.close_reason or reason

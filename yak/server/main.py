@@ -135,6 +135,7 @@ class Server:
             shell.post(event)
         self._early.clear()
         nursery.start_soon(shell.run_timer)
+        nursery.start_soon(shell.selector.run)
         nursery.start_soon(run_sweeper, shell)
         nursery.start_soon(self._wait_for_store)
         await shell.stopped.wait()

@@ -48,6 +48,7 @@ from yak.ports.metadata_store import StoreRequest
 from yak.server import log
 from yak.server.clock import Clock
 from yak.server.connection import Connection
+from yak.server.connection_selector import ConnectionSelector
 from yak.server.in_process import InProcess
 from yak.server.jobs import JobRunner
 from yak.server.latencies import Histogram, Latencies
@@ -169,6 +170,7 @@ class Shell:
         self.connections: dict[ConnectionId, Connection] = {}
         self.in_process = InProcess(self)
         self.peers = Peers(self)
+        self.selector = ConnectionSelector()
         self.further_turns, self.heavy_turns = trio.Lock(), trio.Lock()
         """A connection that filled its slice takes `further_turns` for each turn; one that filled many, or receives a
         large frame, takes `heavy_turns`. Each lock admits one turn per pass of the event loop, in order of arrival

@@ -153,6 +153,7 @@ async def running(
         start_listening(sockets, "127.0.0.1")
         nursery.start_soon(Listener(shell, sockets).run)
         nursery.start_soon(shell.run_timer)
+        nursery.start_soon(shell.selector.run)
         nursery.start_soon(run_sweeper, shell, sweep_seconds)
         try:
             yield Running(core, shell, bound_port(sockets))

@@ -90,6 +90,7 @@ def test_slices_and_bytes_arrive_in_order(file, pause):
             sockets = bind("127.0.0.1", 0)
             start_listening(sockets, "127.0.0.1")
             nursery.start_soon(Listener(shell, sockets).run)
+            nursery.start_soon(shell.selector.run)
             with trio.fail_after(20):
                 got = await ask(sockets[0].getsockname()[1], sizes, pause)
             nursery.cancel_scope.cancel()
