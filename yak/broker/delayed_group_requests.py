@@ -34,6 +34,10 @@ class GroupWaiting(DelayedOperation):
             self.fields = fields
             self._purgatory.complete(self)
 
+    def outcome(self) -> Outcome:
+        """The handler's outcome: the answer, if `fields` are set already."""
+        return self.answer() if self.is_done() else Later(self)
+
     def is_done(self) -> bool:
         """Whether `fields` are set."""
         return self.fields is not None
@@ -71,7 +75,7 @@ def answer_when_safe(
     answers.append(operation(then))
     if codes:
         settle()
-    return Later(waiting)
+    return waiting.outcome()
 
 
 class MemberWaiting(GroupWaiting):

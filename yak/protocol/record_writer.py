@@ -9,10 +9,12 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER, MAGIC_V2, NO_PRODUCER_ID, NO_SEQUENCE, compute_crc
+from crc32c import crc32c
 
-_CRC: Final = struct.Struct(">I")
-_CRC_POSITION: Final = 17
+from yak.protocol.record_batch import BATCH_LENGTH_MIN, MAGIC_V2, NO_PRODUCER_ID, NO_SEQUENCE
+
+_UNCHECKED, _CHECKED = struct.Struct(">qiibI"), struct.Struct(">hiqqqhii")
+"""The header before and behind the start of what the CRC covers."""
 _NO_EPOCH: Final = -1
 _NULL: Final = b"\x01"
 _FRONT: Final = b"\0\0"
@@ -44,12 +46,7 @@ def build_batch(
         )
     else:
         body = b"".join([_record(index, key, value, b"\0") for index, (key, value) in enumerate(records)])
-    header = HEADER.pack(
-        0,
-        BATCH_LENGTH_MIN + len(body),
-        -1,
-        MAGIC_V2,
-        0,
+    checked = _CHECKED.pack(
         attributes,
         len(records) - 1,
         timestamp_ms,
@@ -59,9 +56,8 @@ def build_batch(
         base_sequence,
         len(records),
     )
-    batch = bytearray(header + body)
-    _CRC.pack_into(batch, _CRC_POSITION, compute_crc(batch))
-    return bytes(batch)
+    checked += body
+    return _UNCHECKED.pack(0, BATCH_LENGTH_MIN + len(body), -1, MAGIC_V2, crc32c(checked)) + checked
 
 
 def _record(offset_delta: int, key: bytes | None, value: bytes | None, headers: bytes) -> bytes:

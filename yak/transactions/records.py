@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from yak.errors import ProtocolViolation
@@ -25,6 +26,8 @@ _TIMES: Final = struct.Struct(">qq")
 """Last update, start."""
 _PREVIOUS_ID, _NEXT_ID, _CLIENT_VERSION = range(3)
 """Tags."""
+_TAGGED_LONG, _TAGGED_SHORT = struct.Struct(">bbq"), struct.Struct(">bbh")
+"""Tag, size, value."""
 T = TypeVar("T")
 
 
@@ -43,28 +46,26 @@ def transaction_value(transaction: Transaction) -> bytes:
     out = bytearray(_SHORT.pack(_VALUE_VERSION))
     out += _HEAD.pack(transaction.producer_id, transaction.producer_epoch, transaction.timeout_ms, transaction.state)
     if transaction.state is EMPTY:
-        append_uvarint(out, 0)  # null
+        out.append(0)  # null
     else:
-        _append_partitions(out, transaction.partitions)
+        out += _partitions(transaction.partitions)
     out += _TIMES.pack(transaction.updated_ms, transaction.started_ms)
-    tagged = [
-        (tag, layout.pack(value))
-        for tag, layout, value, default in (
-            (_PREVIOUS_ID, _LONG, transaction.previous_producer_id, NO_PRODUCER_ID),
-            (_NEXT_ID, _LONG, transaction.next_producer_id, NO_PRODUCER_ID),
-            (_CLIENT_VERSION, _SHORT, transaction.client_version, PROTOCOL_1),
-        )
-        if value != default
-    ]
-    append_uvarint(out, len(tagged))
-    for tag, data in tagged:
-        append_uvarint(out, tag)
-        append_uvarint(out, len(data))
-        out += data
+    count, tagged = 0, b""
+    if transaction.previous_producer_id != NO_PRODUCER_ID:
+        count, tagged = 1, _TAGGED_LONG.pack(_PREVIOUS_ID, _LONG.size, transaction.previous_producer_id)
+    if transaction.next_producer_id != NO_PRODUCER_ID:
+        count, tagged = count + 1, tagged + _TAGGED_LONG.pack(_NEXT_ID, _LONG.size, transaction.next_producer_id)
+    if transaction.client_version != PROTOCOL_1:
+        count, tagged = count + 1, tagged + _TAGGED_SHORT.pack(_CLIENT_VERSION, _SHORT.size, transaction.client_version)
+    out.append(count)
+    out += tagged
     return bytes(out)
 
 
-def _append_partitions(out: bytearray, partitions: frozenset[TopicPartition]) -> None:
+@lru_cache(maxsize=128)
+def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
+    """The array of topics. A producer's transactions mostly have the same partitions, and each is written twice."""
+    out = bytearray()
     by_topic: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
         by_topic.setdefault(topic, []).append(index)
@@ -76,7 +77,8 @@ def _append_partitions(out: bytearray, partitions: frozenset[TopicPartition]) ->
         append_uvarint(out, len(indexes) + 1)
         for index in indexes:
             out += _INT.pack(index)
-        append_uvarint(out, 0)  # no tagged fields
+        out.append(0)  # no tagged fields
+    return bytes(out)
 
 
 def read_transaction(key: bytes, value: bytes) -> Transaction:

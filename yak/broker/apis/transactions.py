@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
+from yak.broker.call import Api, Call, Fields, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
@@ -73,7 +73,7 @@ def add_partitions_to_txn(broker: Broker, call: Call) -> Outcome:
 
     waiting = _waiting(broker, call, lambda code: fields(dict.fromkeys(partitions, code)))
     _add(broker, transactional_id, producer, partitions, PROTOCOL_1, lambda codes: waiting.complete(fields(codes)))
-    return Later(waiting)
+    return waiting.outcome()
 
 
 def _add_to_several(broker: Broker, call: Call) -> Outcome:
@@ -107,7 +107,7 @@ def _add_to_several(broker: Broker, call: Call) -> Outcome:
             _verify(broker, transaction.transactional_id, producer, partitions, then)
         else:
             _add(broker, transaction.transactional_id, producer, partitions, PROTOCOL_2, then)
-    return Later(waiting)
+    return waiting.outcome()
 
 
 def _add(
@@ -190,7 +190,7 @@ def add_offsets_to_txn(broker: Broker, call: Call) -> Outcome:
         PROTOCOL_1,
         lambda code: waiting.complete(fields(code)),
     )
-    return Later(waiting)
+    return waiting.outcome()
 
 
 def end_txn(broker: Broker, call: Call) -> Outcome:
@@ -217,7 +217,7 @@ def end_txn(broker: Broker, call: Call) -> Outcome:
         client_version=PROTOCOL_2 if is_protocol_2 else PROTOCOL_1,
         then=lambda code, producer: waiting.complete(fields(code, producer)),
     )
-    return Later(waiting)
+    return waiting.outcome()
 
 
 # ----------------------------------------------------------------------------- DescribeTransactions, ListTransactions
