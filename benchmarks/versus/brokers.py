@@ -12,6 +12,8 @@ import socket
 import subprocess
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -222,3 +224,18 @@ class KafkaBroker:
         """End the JVM and remove its data."""
         stop_process(self.process)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextmanager
+def running_kafka(jars: Path, folder: Path) -> Iterator[KafkaBroker]:
+    """One KRaft node with fresh data in a folder that does not exist yet; it accepts records.
+
+    Raises RuntimeError when it does not start, CalledProcessError when its storage cannot be formatted.
+    """
+    broker = KafkaBroker(jars, folder)
+    try:
+        broker.prepare()
+        start_and_wait(broker)
+        yield broker
+    finally:
+        broker.stop()
