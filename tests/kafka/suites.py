@@ -23,7 +23,7 @@ _TESTED: Final = (
 _TEST_JARS: Final = (*_TESTED, "kafka-clients", "kafka_2.13", "kafka-server-common", "kafka-group-coordinator")
 _JARS: Final = (
     *("kafka_2.13", "kafka-tools", "kafka-streams", "kafka-streams-scala_2.13", "connect-runtime", "connect-mirror"),
-    *("kafka-test-common-runtime", "kafka-test-common-internal-api"),
+    *("kafka-streams-examples", "kafka-test-common-runtime", "kafka-test-common-internal-api"),
 )
 
 
