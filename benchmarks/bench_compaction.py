@@ -1,20 +1,34 @@
-"""Megabytes a second that compaction reads and rewrites on one core. Run by hand:
+"""Megabytes a second that compaction reads and rewrites on one core, and what it adds to acknowledgements. Run by hand:
 
-    .venv/bin/python benchmarks/bench_compaction.py [--megabytes N] [--directory DIR]
+    .venv/bin/python benchmarks/bench_compaction.py [--megabytes N] [--rounds N] [--directory DIR]
 
-Each row is a log of records with one of 50,000 keys; a tenth of the records are tombstones. All of the log is dirty.
-Megabytes are those of the uncompressed records.
+Each row of the first part is a log of records with one of 50,000 keys; a tenth of the records are tombstones. All of the
+log is dirty. Megabytes are those of the uncompressed records. `--megabytes 0` leaves this part out.
+
+The second part is one `yak serve`. A producer sends 1,000 records a second, acks=all, linger 0, while the log cleaner is
+idle, and while it rewrites another topic with records of 100 B. The two take turns, and the first one of a round alternates.
+The goal is a p99 of at most twice the one without compaction. `--rounds 0` leaves this part out.
 """
 
 import argparse
+import os
 import random
+import re
 import shutil
+import statistics
 import tempfile
 import time
 import uuid
+from pathlib import Path
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from confluent_kafka import Producer
+from versus.brokers import start_and_wait
+from versus.loads import ack_latency
+from versus.yak_broker import YakBroker
 
+from yak.client.admin import Admin
+from yak.client.bench.topics import fresh_topic
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
@@ -26,6 +40,12 @@ from yak.storage.log_store import LogStore
 ROWS = ((100, "none"), (100, "lz4"), (1000, "none"), (1000, "zstd"))
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 KEYS = 50_000
+PRODUCED_BYTES = (100, 1000)
+MEASURED_SECONDS = 6.0
+DIRTY_BYTES = 400_000_000
+"""More than the cleaner reads in `MEASURED_SECONDS`."""
+COMPACTED_SECONDS = 120
+P99_GOAL = 2.0
 
 
 def batches(total_bytes: int, value_bytes: int, codec: str) -> list[bytes]:
@@ -80,18 +100,145 @@ def measure(directory: str, total_bytes: int, value_bytes: int, codec: str) -> N
     )
 
 
+class BesideCompaction:
+    """A running broker, and the acknowledgements of a steady producer with and without compaction."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "yak"
+        self.broker = YakBroker(self._folder, configs=("log.cleaner.backoff.ms=0",))
+        self._made = 0
+        self._p50_ms: dict[tuple[int, bool], list[float]] = {}
+        self._p99_ms: dict[tuple[int, bool], list[float]] = {}
+
+    def measure_idle(self, size_bytes: int) -> None:
+        """One load while the cleaner has nothing to do."""
+        with fresh_topic(Admin(self.broker.bootstrap), self._name("steady"), 1) as topic:
+            self._take(topic, size_bytes, is_busy=False)
+
+    def measure_busy(self, size_bytes: int) -> str:
+        """One load while the cleaner rewrites a topic. Returns what the cleaner did. Raises RuntimeError if it was done too soon."""
+        admin = Admin(self.broker.bootstrap)
+        configs = {"segment.bytes": str(32 << 20)}
+        with (
+            fresh_topic(admin, self._name("dirty"), 1, configs=configs) as dirty,
+            fresh_topic(admin, self._name("steady"), 1) as steady,
+        ):
+            self._fill(dirty)
+            admin.alter_configs("topic", dirty, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+            self._wait_for_rewrite(dirty)
+            self._take(steady, size_bytes, is_busy=True)
+            if self._compacted(dirty) is not None:
+                raise RuntimeError("the log was compacted before the end of the load: raise DIRTY_BYTES")
+            deadline = time.monotonic() + COMPACTED_SECONDS
+            while (done := self._compacted(dirty)) is None:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{dirty} is not compacted after {COMPACTED_SECONDS} s")
+                time.sleep(0.1)
+        return f"{done['bytes_before'] / 1e3 / done['took_ms']:.1f} MB/s by the clock"
+
+    def latest_p99(self, size_bytes: int) -> str:
+        """The p99 of the last round."""
+        idle, busy = (self._p99_ms[size_bytes, is_busy][-1] for is_busy in (False, True))
+        return f"p99 {idle:.3f} ms, beside compaction {busy:.3f} ms"
+
+    def report(self, size_bytes: int) -> str:
+        """Medians over the rounds, and the ratio."""
+        words = []
+        for name, found in (("p50", self._p50_ms), ("p99", self._p99_ms)):
+            idle, busy = found[size_bytes, False], found[size_bytes, True]
+            before, beside = statistics.median(idle), statistics.median(busy)
+            words.append(
+                f"{name} {before:.3f} ms ({min(idle):.3f} to {max(idle):.3f}), "
+                f"beside compaction {beside:.3f} ms ({min(busy):.3f} to {max(busy):.3f}), ratio {beside / before:.2f}"
+            )
+        return f"{size_bytes:5} B: " + "; ".join(words) + f" (goal {P99_GOAL:g})"
+
+    def _name(self, word: str) -> str:
+        self._made += 1
+        return f"{word}-{self._made}"
+
+    def _take(self, topic: str, size_bytes: int, *, is_busy: bool) -> None:
+        result = ack_latency(self.broker, topic, MEASURED_SECONDS, size_bytes).result
+        assert result is not None
+        for percent, found in ((50, self._p50_ms), (99, self._p99_ms)):
+            found.setdefault((size_bytes, is_busy), []).append(result.latency.percentile(percent) / 1e6)
+
+    def _fill(self, topic: str) -> None:
+        rng = random.Random(1)
+        zeros = bytes(50)
+        producer = Producer(
+            {
+                "bootstrap.servers": self.broker.bootstrap,
+                "batch.size": 16_384,
+                "queue.buffering.max.messages": 1_000_000,
+            }
+        )
+        for _ in range(DIRTY_BYTES // 100):
+            value = None if rng.random() < 0.1 else rng.randbytes(50) + zeros
+            key = b"user-%08d" % rng.randrange(KEYS)
+            while True:
+                try:
+                    producer.produce(topic, value, key=key)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        if producer.flush(60):
+            raise RuntimeError(f"{topic} could not be filled")
+
+    def _wait_for_rewrite(self, topic: str) -> None:
+        deadline = time.monotonic() + COMPACTED_SECONDS
+        while not any((self._folder / "data").glob(f"{topic}-0/*.cleaned")) and self._compacted(topic) is None:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the cleaner did not begin:\n{self.broker.log_tail()}")
+            time.sleep(0.02)
+
+    def _compacted(self, topic: str) -> dict[str, int] | None:
+        """The figures that the broker logged at the end of the topic's round; None before."""
+        for line in (self._folder / "broker.log").read_text().splitlines():
+            if "log-compacted" in line and f"partition={topic}-0 " in line:
+                return {name: int(value) for name, value in re.findall(r" (\w+)=(\d+)\b", line)}
+        return None
+
+
 def main() -> None:
     """Print each row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--directory", default=None)
     options = parser.parse_args()
-    for value_bytes, codec in ROWS:
+    for value_bytes, codec in ROWS if options.megabytes else ():
         directory = tempfile.mkdtemp(prefix="bench-compaction-", dir=options.directory)
         try:
             measure(directory, options.megabytes * 1_000_000, value_bytes, codec)
         finally:
             shutil.rmtree(directory)
+    if options.rounds:
+        with tempfile.TemporaryDirectory(prefix="bench-compaction-", dir=options.directory) as directory:
+            measure_produce(Path(directory), options.rounds)
+
+
+def measure_produce(folder: Path, rounds: int) -> None:
+    """Run the rounds of the second part, and print the report."""
+    beside = BesideCompaction(folder)
+    beside.broker.prepare()
+    try:
+        start_and_wait(beside.broker)
+        for number in range(rounds):
+            for size_bytes in PRODUCED_BYTES:
+                if number % 2:
+                    speed = beside.measure_busy(size_bytes)
+                    beside.measure_idle(size_bytes)
+                else:
+                    beside.measure_idle(size_bytes)
+                    speed = beside.measure_busy(size_bytes)
+                load = f"load average {os.getloadavg()[0]:.1f}"
+                p99 = beside.latest_p99(size_bytes)
+                print(f"round {number + 1}, {size_bytes} B: {p99}, compaction {speed}, {load}", flush=True)
+    finally:
+        beside.broker.stop()
+    for size_bytes in PRODUCED_BYTES:
+        print(beside.report(size_bytes))
 
 
 if __name__ == "__main__":

@@ -115,7 +115,16 @@ def pipelined(broker: Broker, topic: str, requests: int) -> Measured:
     return measure(broker, load)
 
 
-def ack_latency(broker: Broker, topic: str, seconds: float) -> Measured:
+def ack_latency(broker: Broker, topic: str, seconds: float, size_bytes: int = 100) -> Measured:
     """1,000 records a second, linger 0, each acknowledged by itself."""
-    load = Load("latency", broker.bootstrap, topic, rate=1000.0, duration_s=seconds, linger_ms=0, warm_up_s=0.5)
+    load = Load(
+        "latency",
+        broker.bootstrap,
+        topic,
+        size_bytes=size_bytes,
+        rate=1000.0,
+        duration_s=seconds,
+        linger_ms=0,
+        warm_up_s=0.5,
+    )
     return measure(broker, load)

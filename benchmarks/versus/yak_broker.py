@@ -23,6 +23,8 @@ class YakBroker:
     folder: Path
     name: str = "yak"
     port: int = field(default_factory=free_port)
+    configs: tuple[str, ...] = ()
+    """`name=value` pairs, beside the defaults."""
     redis: EmbeddedRedis | None = None
     broker: StartingBroker | None = None
 
@@ -39,7 +41,7 @@ class YakBroker:
         """Start Redis, and the broker when Redis answers."""
         self.redis = EmbeddedRedis(str(self.folder / "redis"))
         self.redis.start()
-        spec = BrokerSpec(1, "127.0.0.1", self.port, str(self.folder / "data"), self.redis.url)
+        spec = BrokerSpec(1, "127.0.0.1", self.port, str(self.folder / "data"), self.redis.url, self.configs)
         log, ready = str(self.folder / "broker.log"), str(self.folder / "ready.json")
         self.broker = StartingBroker(spec, log_path=log, ready_file=ready)
 
