@@ -1,6 +1,7 @@
 """FindCoordinator (key 10, v0-6): which broker coordinates a group or a transactional id.
 
-v1: key types. v3: flexible. v4: several keys. The coordinator is the leader of the key's partition of
+v1: key types and error messages. v3: flexible. v4: several keys, and no message without an error; before, it is NONE
+(`FindCoordinatorResponse.prepareOldResponse`). The coordinator is the leader of the key's partition of
 `__consumer_offsets` or `__transaction_state`; the first request creates that topic. Keys of the share coordinator, which
 only brokers look up, get INVALID_REQUEST, as from a Kafka broker without one (`KafkaApis.getCoordinator`).
 """
@@ -136,7 +137,7 @@ def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fie
         "host": info.host,
         "port": info.port,
         "error_code": ErrorCode.none,
-        "error_message": "",
+        "error_message": "" if call.version >= _SEVERAL_KEYS_VERSION else ErrorCode.none.name.upper(),
     }
 
 

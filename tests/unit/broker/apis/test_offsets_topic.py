@@ -93,6 +93,14 @@ def test_coordinators_are_named_for_every_key_at_once(rig):
     assert rig.ask(FIND, 6, key_type=9, coordinator_keys=["a"]).coordinators[0].error_code == ErrorCode.invalid_request
 
 
+@pytest.mark.parametrize(("version", "message"), [(1, "NONE"), (3, "NONE"), (4, "")])
+def test_find_coordinator_without_error_has_kafkas_message(rig, version, message):
+    asked = {"coordinator_keys": ("workers",)} if version >= 4 else {"key": "workers"}
+    found = rig.ask(FIND, version, key_type=0, **asked)
+    answer = found.coordinators[0] if version >= 4 else found
+    assert (answer.error_code, answer.error_message) == (ErrorCode.none, message)
+
+
 def test_find_coordinator_of_a_share_group_is_refused_for_good(rig):
     """A retriable code keeps clients asking for ever (Kafka's `TransactionManager.FindCoordinatorHandler`)."""
     key_type, code, words = 2, ErrorCode.invalid_request, "does not support share groups"
