@@ -162,7 +162,9 @@ partitions have. A log with more keys takes more rounds. Half of Kafka's default
 NEW_LOG_BYTES_MIN: Final = 256 * KIB
 """Free space that a broker needs in its emptiest log directory to get a new replica: folder, files and first records."""
 COMPACTION_SPARE_BYTES: Final = 64 * MIB
-"""Free space that compaction leaves on the disk: without it the next append would fail."""
+"""Free space that compaction and moves of logs leave on the disk: without it the next append would fail."""
+MOVE_PIECE_BYTES: Final = MIB
+"""What one job copies of a log that moves to another log directory, and the most that is copied while appends wait."""
 
 # ------------------------------------------------------------------------------------------------- the UI in a browser
 

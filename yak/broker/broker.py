@@ -61,6 +61,7 @@ from yak.partitions.isolation import Isolation
 from yak.partitions.leader_appends import LeaderAppends
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.log_cleaner import LogCleaner
+from yak.partitions.log_moves import LogMoves
 from yak.partitions.maintenance import Maintenance
 from yak.partitions.metadata_loader import MetadataLoader
 from yak.partitions.offline_replicas import OfflineReplicas
@@ -269,6 +270,15 @@ class Broker:
             self.maintenance.delete_later,
             self.maintenance.checkpoint_soon,
         )
+        self.log_moves = LogMoves(
+            self.context,
+            self.partitions,
+            self.log_store,
+            self.offline_replicas,
+            self.flusher,
+            self.maintenance,
+            self.partition_changed,
+        )
         self.shutdown = ControlledShutdown(
             self.context,
             self.metadata,
@@ -340,6 +350,7 @@ class Broker:
             PartitionEvent.CLOSED_SEGMENTS_FLUSHED: (log_cleaner.consider,),
             PartitionEvent.CONFIG_CHANGED: (log_cleaner.consider,),
             PartitionEvent.LOG_TRUNCATED: (self.replica_fetchers.changed,),
+            PartitionEvent.LOG_MOVED: (self.replica_fetchers.changed, log_cleaner.consider),
             PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role),
             PartitionEvent.LOG_RECREATED: role,
             PartitionEvent.REMOVED: (
@@ -366,6 +377,7 @@ class Broker:
         self.peers.is_stopping = True
         self.maintenance.stop()
         self.log_cleaner.stop()
+        self.log_moves.stop()
         self.failure_watch.stop()
         self.damaged_replicas.stop()
         self.offline_replicas.stop()

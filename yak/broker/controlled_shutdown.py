@@ -90,7 +90,7 @@ class ControlledShutdown:
         self._metadata.on_left = None
         self._stop_following()
         # An older checkpoint that ends after the last one would put older recovery points beside the clean mark.
-        self._context.jobs.when_idle(("flush", "checkpoint", "image", "cut"), self._close)
+        self._context.jobs.when_idle(("flush", "checkpoint", "image", "cut", "move"), self._close)
 
     def _close(self) -> None:
         self._finish_writes()

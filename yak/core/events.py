@@ -179,7 +179,7 @@ class PeerProven:
     connection_id: ConnectionId
 
 
-JobKind: TypeAlias = Literal["flush", "read", "checkpoint", "delete", "recompress", "compact", "image", "cut"]
+JobKind: TypeAlias = Literal["flush", "read", "checkpoint", "delete", "recompress", "compact", "image", "cut", "move"]
 
 
 class Plan(Protocol):

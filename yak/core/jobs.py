@@ -24,9 +24,10 @@ SIDE_BY_SIDE: Final[dict[JobKind, int]] = {
     "compact": 1,
     "image": 2,
     "cut": 8,
+    "move": 1,
 }
 """How many jobs of a kind run at a time: a stuck kind (a sync of a dying disk) leaves the other kinds their threads."""
-_CHANGE_STATE: Final[tuple[JobKind, ...]] = ("flush", "checkpoint", "image", "cut")
+_CHANGE_STATE: Final[tuple[JobKind, ...]] = ("flush", "checkpoint", "image", "cut", "move")
 _ON_PURPOSE: Final = (OSError, LogDirectoryFailure, PeerError, ProtocolViolation)
 
 

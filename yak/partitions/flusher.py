@@ -84,6 +84,9 @@ class Flusher:
         log = partition.log
         if log is None or self._is_stopped:
             return
+        if partition.is_handed_over:
+            # the end of the move flushes it
+            return
         plan = log.flush_plan(include_active=all_of_it)
         partition.flush_running = True
         partition.flush_wanted = False

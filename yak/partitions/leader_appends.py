@@ -2,7 +2,8 @@
 
 `LeaderAppends.append` takes a batch of a client (Kafka's ReplicaManager.appendRecords), `append_own_batch` one of a
 coordinator. Both end in `append_to_leader_log`. A batch to recompress, or with many keys to check, needs a job first;
-the later batches of its partition queue behind it (`PendingAppends`), so that order and producer sequences hold.
+the later batches of its partition queue behind it (`PendingAppends`), so that order and producer sequences hold. All
+batches of a partition queue while its log is handed over to another log directory.
 """
 
 from __future__ import annotations
@@ -138,6 +139,7 @@ class LeaderAppends:
             check_timestamps(header, before_max_ms, after_max_ms, self._context.clock.wall_ms)
         if (
             partition.pending_appends is not None
+            or partition.is_handed_over
             or (config.compression_type != "producer" and needs_recompression(header, config))
             or (config.is_compacted and not has_keys(partition.topic_partition, header, records))
         ):
@@ -154,6 +156,8 @@ class LeaderAppends:
             raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
         if not partition.is_leader or self._is_stopping:
             raise PeerError(ErrorCode.not_leader_or_follower)
+        if partition.is_handed_over:
+            raise PeerError(ErrorCode.not_enough_replicas, "the log moves to another directory; nothing was written")
         error = self._fencing_error(partition, ACKS_ALL)
         if error is not None:
             raise error
@@ -380,6 +384,8 @@ class PendingAppends:
     def __init__(self, appends: LeaderAppends, context: Context, partition: Partition) -> None:
         self._appends, self._context, self._partition = appends, context, partition
         self._queue: deque[PendingAppend] = deque()
+        self._is_held = False
+        """Whether it waits for the end of a move to another log directory, and not for a job."""
 
     def add(self, pending: PendingAppend) -> None:
         """Queue a batch; it gets its offset when it is appended."""
@@ -395,6 +401,12 @@ class PendingAppends:
             self._free(pending)
             self._refuse(pending, PeerError(error_code))
 
+    def resume(self) -> None:
+        """Append the batches that waited until the log was in another directory."""
+        if self._is_held:
+            self._is_held = False
+            self._go_on()
+
     def _go_on(self) -> None:
         """Append the batches at the head that need no job; start the job of the first that does."""
         queue, partition = self._queue, self._partition
@@ -402,6 +414,9 @@ class PendingAppends:
             log = partition.log
             if log is None or not partition.is_leader:
                 self.fail(ErrorCode.kafka_storage_error if log is None else ErrorCode.not_leader_or_follower)
+                return
+            if partition.is_handed_over:
+                self._is_held = True
                 return
             pending = queue[0]
             codec = wanted_codec(log.config)

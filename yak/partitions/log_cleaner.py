@@ -50,8 +50,8 @@ class _Round:
         self.began_ms = now_ms
 
     def is_over(self) -> bool:
-        """Whether the partition has lost or replaced this log, or the log was truncated or moved."""
-        return self.partition.log is not self.log or self.compaction.is_void(self.log)
+        """Whether the partition has lost or replaced this log, or the log was truncated or moves."""
+        return self.partition.log is not self.log or self.partition.is_handed_over or self.compaction.is_void(self.log)
 
 
 class LogCleaner:
@@ -140,7 +140,7 @@ class LogCleaner:
         """The range to clean of a partition; None when it is not worth it yet, after scheduling the next examination."""
         del self._due[partition]
         log = partition.log
-        if log is None or log in self._uncleanable or not log.config.is_compacted:
+        if log is None or log in self._uncleanable or not log.config.is_compacted or partition.is_handed_over:
             return None
         if (put_off_ms := self._put_off.pop(log, 0)) > now_ms:
             self._wait(partition, log, put_off_ms)

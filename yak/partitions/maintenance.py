@@ -18,7 +18,7 @@ from yak.partitions.offline_replicas import OfflineReplicas
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
-from yak.storage.log_directory import CheckpointResult
+from yak.storage.log_directory import CheckpointResult, FolderRemoval
 from yak.storage.log_store import CheckpointPlan, LogStore
 from yak.storage.segment import FilesRemoval
 
@@ -60,7 +60,7 @@ class Maintenance:
         """Begin no more jobs: the broker stops."""
         self._is_stopped = True
 
-    def delete_later(self, removal: FilesRemoval, delay_ms: int) -> None:
+    def delete_later(self, removal: FilesRemoval | FolderRemoval, delay_ms: int) -> None:
         """Remove files without readers after `delay_ms` (Kafka's file.delete.delay.ms)."""
 
         def delete() -> None:
@@ -85,7 +85,7 @@ class Maintenance:
         """Remove the oldest segment of one log."""
         partition = next(iter(self._expired))
         del self._expired[partition]
-        if not self._is_stopped and partition.log is not None:
+        if not self._is_stopped and partition.log is not None and not partition.is_handed_over:
             self._remove_oldest(partition, partition.log)
             self.retain(partition)
         if self._expired:

@@ -94,3 +94,6 @@ class PendingBatches(Protocol):
 
     def fail(self, error_code: ErrorCode) -> None:
         """Fail all batches: the partition can no longer append them."""
+
+    def resume(self) -> None:
+        """Append the batches that waited until the log was in another directory."""

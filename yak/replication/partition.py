@@ -49,6 +49,7 @@ class Partition:
         "flush_wanted",
         "high_watermark",
         "is_alone",
+        "is_handed_over",
         "is_leader",
         "is_resigning",
         "is_watched",
@@ -120,6 +121,8 @@ class Partition:
         """Committed bytes of which delayed fetches were notified."""
         self.truncation: Truncation | None = None
         """A truncation under way, up to its sync: nothing is fetched meanwhile (`yak.replication.truncation`)."""
+        self.is_handed_over = False
+        """Whether the log is about to continue in another log directory: nothing is written (`yak.partitions.log_moves`)."""
         self.is_resigning = False
         """Whether this replica leaves the ISR because its log is damaged: without a definite answer, nothing is fetched."""
         self.flush_running = False
@@ -373,7 +376,7 @@ class Partition:
     @property
     def may_be_named(self) -> bool:
         """Whether a fetch of this follower may name the partition, which acknowledges its whole log."""
-        return self.truncation is None and not self.is_resigning
+        return self.truncation is None and not self.is_resigning and not self.is_handed_over
 
     def may_follow(self, records: Buffer, asked_offset: Offset) -> bool:
         """Whether these records, fetched when the log ended at `asked_offset`, follow its end.

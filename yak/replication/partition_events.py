@@ -30,6 +30,8 @@ class PartitionEvent(Enum):
     CONFIG_CHANGED = auto()
     LOG_TRUNCATED = auto()
     """A follower's truncation ended: the partition may be fetched again."""
+    LOG_MOVED = auto()
+    """A hand-over to another log directory ended: the log may be written again, there or where it was."""
     LOG_OFFLINE = auto()
     """Its log directory failed, or the log is damaged: `Partition.log` is None."""
     LOG_RECREATED = auto()

@@ -304,7 +304,7 @@ class ReplicaFetcher:
             self.unfollow(partition)
             return 1
         active, segments = log.active, len(log.segments)
-        if partition.truncation is None:
+        if partition.truncation is None and not partition.is_handed_over:
             self._receive(key, partition, log, fetched, named[2])
         return 1 if log.active is active else 1 + ROLL_WORK * abs(len(log.segments) - segments)
 
@@ -389,7 +389,7 @@ class ReplicaFetcher:
     def _name(self, key: Key, partition: Partition, log: Log) -> None:
         """Name the partition in the next request. That acknowledges its whole log, so a due flush comes first."""
         if not partition.may_be_named:
-            # Named again when the truncation or the resignation is done.
+            # Named again when the truncation, the resignation or the move is done.
             self._to_name.pop(key, None)
         elif log.unflushed_messages >= log.config.flush_messages:
             self._to_name.pop(key, None)

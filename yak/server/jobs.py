@@ -26,6 +26,7 @@ DEADLINE_MS: Final[dict[JobKind, int]] = {
     "compact": 60_000,
     "image": 10_000,
     "cut": 10_000,
+    "move": 60_000,
 }
 """A job that runs longer is stuck: it is logged, and another job may run in its place."""
 _STUCK_REPLACED_MAX: Final = 32

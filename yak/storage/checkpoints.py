@@ -9,6 +9,7 @@ import binascii
 import json
 import uuid
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from yak.ids import BrokerEpoch, LeaderEpoch, Offset, TopicPartition
 
@@ -100,6 +101,32 @@ def parse_partition_metadata(data: bytes) -> uuid.UUID:
     if fields.get("version") != "0":
         raise BadCheckpoint(f"version {fields.get('version')} of partition.metadata is unknown")
     return id_from_text(fields.get("topic_id", ""))
+
+
+class MovedLog(NamedTuple):
+    """What the `NEW_LOG_MARK` of a log that moved to this log directory holds, until the checkpoints there have it."""
+
+    partition: str
+    """The name of the log's folder."""
+    recovery_point: Offset
+    log_start_offset: Offset
+    high_watermark: Offset
+    cleaned_offset: Offset | None
+
+
+def format_moved(moved: MovedLog) -> bytes:
+    """The content of the mark."""
+    return json.dumps(moved).encode()
+
+
+def parse_moved(data: bytes) -> MovedLog | None:
+    """The content of a mark; None for an empty one, that of a new log. Raises BadCheckpoint."""
+    if not data:
+        return None
+    try:
+        return MovedLog(*json.loads(data))
+    except (ValueError, TypeError) as error:
+        raise BadCheckpoint("the mark of a moved log cannot be read") from error
 
 
 def format_clean_shutdown(broker_epoch: BrokerEpoch) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from yak.config.log_config import LogConfig
 from yak.ids import Offset, TopicPartition
 from yak.ports.disk import Disk
-from yak.storage.checkpoints import BadCheckpoint, parse_epochs, parse_partition_metadata
+from yak.storage.checkpoints import BadCheckpoint, parse_epochs, parse_moved, parse_partition_metadata
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex, last_time_entry
 from yak.storage.log import Log
@@ -77,6 +77,8 @@ class LogLoader:
         self._keeps_written = keeps_written
         self._now_ms = now_ms
         self.topic_id = NO_TOPIC_ID
+        self.high_watermark: Offset | None = None
+        """That of a log that moved here; None when the checkpoint has it."""
         self._sizes: dict[str, int] = {}
         self._warnings: list[str] = []
         self._damage: list[str] = []
@@ -94,8 +96,7 @@ class LogLoader:
         self._clear_leftovers()
         is_new = NEW_LOG_MARK in self._sizes
         if is_new:
-            self._recovery_point = self._log_start_offset = self._cleaned_offset = None
-            self._was_clean = False
+            self._take_mark()
         self.topic_id = topic_id = self._read_topic_id()
         segments = self._segments()
         self._drop_deleted(segments)
@@ -121,6 +122,22 @@ class LogLoader:
         if self._cleaned_offset is not None:
             log.cleaned_offset = min(self._cleaned_offset, end_offset)
         return LoadedLog(log, recovered, self._warnings, self._damage)
+
+    def _take_mark(self) -> None:
+        """The checkpoints may hold the offsets of an earlier log. Those of a log that moved here are in its mark."""
+        path = f"{self._path}/{NEW_LOG_MARK}"
+        try:
+            moved = parse_moved(self._disk.read_file(path))
+        except BadCheckpoint as error:
+            raise DamagedLog(path, 0, 0, str(error)) from error
+        self._was_clean = False
+        if moved is None:
+            self._recovery_point = self._log_start_offset = self._cleaned_offset = None
+            return
+        # a truncation since the move may have lowered it
+        self._recovery_point = min(moved.recovery_point, self._recovery_point or moved.recovery_point)
+        self._log_start_offset, self._cleaned_offset = moved.log_start_offset, moved.cleaned_offset
+        self.high_watermark = moved.high_watermark
 
     # ------------------------------------------------------------------------------------------------- files
 

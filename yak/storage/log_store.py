@@ -18,6 +18,7 @@ from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.ports.disk import Disk
 from yak.storage.checkpoints import BadCheckpoint, parse_partition_metadata
 from yak.storage.epoch_cache import EpochCache
+from yak.storage.interrupted_moves import InterruptedMoves
 from yak.storage.log import Log
 from yak.storage.log_creation import (
     Created,
@@ -39,9 +40,11 @@ from yak.storage.log_directory import (
     other_cluster,
 )
 from yak.storage.log_loader import NO_TOPIC_ID, LoadedLog, LogLoader
+from yak.storage.log_move import switch
 from yak.storage.names import (
     CLEANER_CHECKPOINT,
     DELETE_FOLDER_SUFFIX,
+    FUTURE_FOLDER_SUFFIX,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
@@ -226,6 +229,7 @@ class LogStore:
     ) -> None:
         """Load every partition of every directory into the self. Raises StartRefused when no directory can be used."""
         work: list[tuple[LogDirectory, _Checkpoints, list[str]]] = []
+        InterruptedMoves(self.disk, self.directories, self.report).settle()
         for directory in self.directories:
             try:
                 if kernel_boot_id is not None:
@@ -300,7 +304,7 @@ class LogStore:
         for name in aside:
             if name.endswith(DELETE_FOLDER_SUFFIX):
                 self.report.leftovers.append(directory.file(name))
-            else:
+            elif not name.endswith(FUTURE_FOLDER_SUFFIX):
                 self.report.note("warning", "stray-log-kept", directory=directory.path, folder=name)
         return partitions
 
@@ -343,6 +347,8 @@ class LogStore:
                 "error", "log-damaged", partition=folder, directory=directory.path, reason=str(damaged), served=False
             )
             return
+        if loader.high_watermark is not None:
+            self.high_watermarks[topic_partition] = loader.high_watermark
         self.adopt(loaded.log)
         self._report_repairs(loaded, folder)
 
@@ -579,17 +585,56 @@ class LogStore:
         if self.logs.get(log.topic_partition) is log:
             del self.logs[log.topic_partition]
         self.high_watermarks.pop(log.topic_partition, None)
-        directory = log.directory
-        suffix = STRAY_FOLDER_SUFFIX if keep else DELETE_FOLDER_SUFFIX
-        aside = f"{directory}/{set_aside_name(log.topic_partition, self._make_uuid(), suffix)}"
+        aside = self.aside_path(log, log.directory, STRAY_FOLDER_SUFFIX if keep else DELETE_FOLDER_SUFFIX)
+        self._rename(log, aside)
+        return FolderRemoval(log.directory, aside, keep)
+
+    def _rename(self, log: Log, path: str) -> None:
         try:
-            self.disk.rename(log.path, aside)
+            self.disk.rename(log.path, path)
+        except OSError as error:
+            raise LogDirectoryFailure(log.directory, error) from error
+        log.path = path
+        for segment in log.segments:
+            segment.folder = path
+
+    # -------------------------------------------------------------------------------- moves between directories
+
+    def aside_path(self, log: Log, directory: str, suffix: str) -> str:
+        """A path for a folder of this log that is not its own."""
+        return f"{directory}/{set_aside_name(log.topic_partition, self._make_uuid(), suffix)}"
+
+    def set_aside(self, log: Log) -> FolderRemoval:
+        """Take its name from a log that continues in a sealed copy: the next start deletes the folder.
+
+        The log can be read, not written. The returned plan syncs the directory. Raises LogDirectoryFailure.
+        """
+        try:
+            for segment in log.segments:
+                # open now: a thread could not open the file by its old name after the rename
+                segment.open()
+        except OSError as error:
+            raise LogDirectoryFailure(log.directory, error) from error
+        self._rename(log, self.aside_path(log, log.directory, DELETE_FOLDER_SUFFIX))
+        return FolderRemoval(log.directory, log.path, is_kept=True)
+
+    def put_back(self, log: Log) -> FolderRemoval:
+        """Undo `set_aside`; the returned plan syncs the directory. Raises LogDirectoryFailure."""
+        self._rename(log, f"{log.directory}/{log.topic_partition}")
+        return FolderRemoval(log.directory, log.path, is_kept=True)
+
+    def move(self, log: Log, directory: str, future: str) -> FolderRemoval:
+        """Let a log that was set aside continue in its sealed copy, under its name.
+
+        The returned plan syncs the directory. Raises LogDirectoryFailure.
+        """
+        path = f"{directory}/{log.topic_partition}"
+        try:
+            self.disk.rename(future, path)
         except OSError as error:
             raise LogDirectoryFailure(directory, error) from error
-        log.path = aside
-        for segment in log.segments:
-            segment.folder = aside
-        return FolderRemoval(directory, aside, keep)
+        switch(log, directory, path)
+        return FolderRemoval(directory, path, is_kept=True)
 
     # ----------------------------------------------------------------------------------------------- directories
 

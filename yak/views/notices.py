@@ -13,7 +13,7 @@ from yak.views.happenings import Happening
 
 GROUP_MOVED: Final = "group-state-changed"
 """A consumer group's state may have changed; `of_notice` does not know to which."""
-_SECRET: Final = ("directory",)
+_SECRET: Final = ("directory", "from_directory", "to_directory", "failure")
 """Fields with paths stay in the log: not every reader of events may see them."""
 
 _Fields = Mapping[str, object]
@@ -65,6 +65,22 @@ _WORDS: Final[Mapping[str, tuple[str, Callable[[_Fields], str]]]] = {
     "replica-fully-truncated": (
         "log-truncated",
         lambda f: f"the log of {f['partition']} is truncated fully and starts at {f['leaders_log_start_offset']}",
+    ),
+    "replica-move-started": (
+        "replica-moved",
+        lambda f: f"the replica of {f['partition']} moves to another log directory: {f['bytes']} bytes",
+    ),
+    "replica-moved": (
+        "replica-moved",
+        lambda f: f"the replica of {f['partition']} is in another log directory",
+    ),
+    "replica-move-cancelled": (
+        "replica-moved",
+        lambda f: f"the replica of {f['partition']} stays in its log directory: {f['reason']}",
+    ),
+    "replica-move-failed": (
+        "replica-moved",
+        lambda f: f"the replica of {f['partition']} could not be moved to another log directory",
     ),
     "log-directory-offline": ("disk-offline", lambda f: f"a log directory is offline: {f['error']}"),
     "metadata-store-lost": ("store-lost", lambda f: f"the metadata store does not answer: {f['reason']}"),

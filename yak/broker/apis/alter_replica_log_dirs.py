@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs (key 34, v1-2): moves of replicas between the log directories of this broker. v2: flexible.
 
-A replica that is in the directory already succeeds, as in Kafka (`ReplicaManager.alterReplicaLogDirs`). A move to
-another directory is refused: the answer has no room for a message, so the code is that of a feature that is absent.
+As in Kafka (`ReplicaManager.alterReplicaLogDirs`), the answer does not wait for the move. The directory that the replica
+is in ends a move of it, and another directory replaces one. A move ends when the broker stops.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 34, "AlterReplicaLogDirs", range(1, 3)
-ABSENT = ("moves to another log directory: UNSUPPORTED_VERSION for the partition",)
+ABSENT = (
+    "the directory of a replica that this broker does not have yet is not remembered",
+    "a move does not go on after a restart",
+)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -44,9 +47,8 @@ def _outcome(broker: Broker, topic_partition: TopicPartition, path: str) -> Erro
             return ErrorCode.log_dir_not_found
         if directory.failure is not None:
             return ErrorCode.kafka_storage_error
-        log = broker.replica_of(topic_partition).log
+        broker.log_moves.request(broker.replica_of(topic_partition), path)
     except PeerError as error:
         is_elsewhere = error.error_code == ErrorCode.not_leader_or_follower
         return ErrorCode.replica_not_available if is_elsewhere else error.error_code
-    assert log is not None
-    return ErrorCode.none if log.directory == path else ErrorCode.unsupported_version
+    return ErrorCode.none

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from yak.storage.log_store import DirectoryUsage
 
 KEY, NAME, VERSIONS = 35, "DescribeLogDirs", range(1, 6)
-ABSENT = ("moves between log directories: no future replicas are listed",)
+ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -45,6 +45,16 @@ def _directory(broker: Broker, usage: DirectoryUsage, wanted: set[tuple[str, int
                     "is_future_key": False,
                 }
             )
+        for future in broker.log_moves.futures(usage.path):
+            if wanted is None or future.partition in wanted:
+                topics.setdefault(future.partition.topic, []).append(
+                    {
+                        "partition_index": future.partition.partition,
+                        "partition_size": future.size_bytes,
+                        "offset_lag": future.offset_lag,
+                        "is_future_key": True,
+                    }
+                )
     return {
         "error_code": ErrorCode.none if usage.failure is None else ErrorCode.kafka_storage_error,
         "log_dir": usage.path,

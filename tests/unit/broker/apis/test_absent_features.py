@@ -374,7 +374,7 @@ def test_update_features_to_another_level_returns_invalid_update_version(rig, up
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_alter_replica_log_dirs_succeeds_only_where_the_replica_is_already(version):
+def test_alter_replica_log_dirs_answers_at_once_with_kafkas_codes(version):
     rig = Rig(directories=("/data", "/more"))
     join(rig, 2)
     rig.create_topic("orders", partitions=2)
@@ -389,8 +389,10 @@ def test_alter_replica_log_dirs_succeeds_only_where_the_replica_is_already(versi
         return row.error_code
 
     assert moved(there, "orders", 0) == ErrorCode.none
-    assert moved(other, "orders", 0) == ErrorCode.unsupported_version
+    assert moved(other, "orders", 0) == ErrorCode.none
     assert rig.node.broker.partitions["orders", 0].log.directory == there
+    rig.run_for(100)
+    assert rig.node.broker.partitions["orders", 0].log.directory == other
     assert moved("/nowhere", "orders", 0) == ErrorCode.log_dir_not_found
     assert moved(there, "orders", 7) == ErrorCode.unknown_topic_or_partition
     assert moved(there, "nowhere", 0) == ErrorCode.unknown_topic_or_partition

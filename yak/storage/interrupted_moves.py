@@ -1,0 +1,71 @@
+"""The moves between log directories that the end of a process interrupted, settled at the next start.
+
+A move whose log still has its name is void, and the copy is removed. Otherwise a sealed copy becomes the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from yak.ports.disk import Disk
+from yak.storage.checkpoints import BadCheckpoint, MovedLog, parse_moved
+from yak.storage.log_directory import LogDirectory
+from yak.storage.names import FUTURE_FOLDER_SUFFIX, NEW_LOG_MARK
+
+if TYPE_CHECKING:
+    from yak.storage.log_store import OpenReport
+
+
+class InterruptedMoves:
+    """The `-future` folders of all log directories."""
+
+    def __init__(self, disk: Disk, directories: Sequence[LogDirectory], report: OpenReport) -> None:
+        self._disk, self._directories, self._report = disk, directories, report
+
+    def settle(self) -> None:
+        """Give sealed copies the names of their logs, and report the other copies as leftovers.
+
+        A copy replaces a log only if no directory has that log. While a directory cannot be read, the copy is kept.
+        """
+        named: set[str] = set()
+        futures: list[tuple[LogDirectory, str]] = []
+        is_certain = True
+        for directory in self._directories:
+            try:
+                partitions, aside, _others = directory.partition_folders()
+            except OSError:
+                is_certain = False
+                continue
+            named.update(partitions)
+            futures += [(directory, name) for name in aside if name.endswith(FUTURE_FOLDER_SUFFIX)]
+        for directory, name in futures:
+            path = directory.file(name)
+            try:
+                moved = self._seal_of(path)
+                if moved is None or moved.partition in named:
+                    self._report.leftovers.append(path)
+                    continue
+                if is_certain:
+                    self._complete(directory, path, moved.partition)
+                    named.add(moved.partition)
+                    continue
+            except OSError as error:
+                self._report.note("error", "replica-move-failed", directory=directory.path, failure=str(error))
+            self._report.note("warning", "stray-log-kept", directory=directory.path, folder=name)
+
+    def _seal_of(self, path: str) -> MovedLog | None:
+        """The seal of a copy; None when the copy is not complete. Raises OSError."""
+        mark = f"{path}/{NEW_LOG_MARK}"
+        try:
+            return parse_moved(self._disk.read_file(mark)) if self._disk.exists(mark) else None
+        except BadCheckpoint:
+            return None
+
+    def _complete(self, directory: LogDirectory, path: str, name: str) -> None:
+        """Rename a sealed copy, once no power loss can bring the log back under its name. Raises OSError."""
+        for each in self._directories:
+            self._disk.sync_directory(each.path)
+        self._disk.rename(path, directory.file(name))
+        self._disk.sync_directory(directory.path)
+        self._report.note("info", "replica-moved", partition=name, directory=directory.path)
