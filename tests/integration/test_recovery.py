@@ -388,3 +388,52 @@ def test_a_directory_that_cannot_be_read_leaves_the_rest_serving(make_broker, re
             assert raw.produce(unique_topic, batch(), partition=in_two).error_code == ErrorCode.kafka_storage_error
             assert raw.produce(unique_topic, batch(), partition=in_one).error_code == ErrorCode.none
         assert "Traceback" not in broker.log()
+
+
+def test_replica_that_moves_between_directories_under_load_loses_nothing(
+    make_broker, redis_databases, tmp_path, unique_topic
+):
+    from kafka.admin import KafkaAdminClient
+    from kafka.errors import NoError
+
+    with redis_databases.borrow() as url:
+        broker = make_broker(tmp_path / "broker", url)
+        directories = [tmp_path / "one", tmp_path / "two"]
+        broker.data_dir = ",".join(map(str, directories))
+        broker.start(**SMALL)
+        configs = {**FOREVER, "file.delete.delay.ms": "1000"}
+        Confluent(broker.bootstrap).create_topic(unique_topic, configs=configs)
+
+        def home() -> Path:
+            (found,) = [each for each in directories if (each / f"{unique_topic}-0").exists()]
+            return found
+
+        def move() -> None:
+            admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+            (target,) = {*directories} - {home()}
+            done = len(lines(broker, "replica-moved"))
+            assert set(admin.alter_replica_log_dirs({(unique_topic, 0, 1): str(target)}).values()) == {NoError}
+            admin.close()
+            deadline = time.monotonic() + 20
+            while len(lines(broker, "replica-moved")) == done:
+                assert time.monotonic() < deadline, broker.log()
+                time.sleep(0.02)
+            assert home() == target
+
+        with SteadyLoad(broker.bootstrap, unique_topic, partitions=1) as load:
+            for _ in range(4):
+                load.wait_for(200)
+                move()
+            broker.kill9()
+            broker.restart()
+            move()
+            load.stop()
+            check_complete(load, broker.bootstrap, unique_topic)
+        read = read_all(broker.bootstrap, unique_topic, 0)
+        deadline = time.monotonic() + 20
+        while left := [each.name for path in directories for each in path.glob(f"{unique_topic}*-delete")]:
+            assert time.monotonic() < deadline, left
+            time.sleep(0.1)
+        broker.restart()
+        assert read_all(broker.bootstrap, unique_topic, 0) == read
+        assert "Traceback" not in broker.log()

@@ -190,7 +190,7 @@ def test_armed_timer_that_raises_stops_the_broker(rig: Rig) -> None:
     stops(rig, seen, "TimerDue")
 
 
-@pytest.mark.parametrize("kind", ["flush", "checkpoint", "image", "cut"])
+@pytest.mark.parametrize("kind", ["flush", "checkpoint", "image", "cut", "move"])
 def test_state_job_that_raises_stops_the_broker(rig: Rig, kind: events.JobKind) -> None:
     seen = Watched(rig)
     done: list[object] = []

@@ -1,0 +1,118 @@
+"""What a start does with the copy of a log that was moving to another log directory."""
+
+import uuid
+
+import pytest
+
+from yak.config.log_config import LogConfig
+from yak.ids import TopicPartition
+from yak.protocol.record_batch import read_header
+from yak.sim.disk import SimDisk
+from yak.sim.seeded_random import SeededRandom
+from yak.storage.checkpoints import BadCheckpoint, MovedLog, format_moved, parse_moved
+from yak.storage.log_move import Folders, move_seal
+from yak.storage.log_store import LogStore
+
+TOPIC = uuid.UUID(int=5)
+PARTITION = TopicPartition("t", 0)
+FUTURE = "/b/t-0.x-future"
+FOLDERS = Folders("/a", "/a/t-0", "/b", FUTURE)
+
+
+@pytest.fixture
+def disk():
+    return SimDisk()
+
+
+def opened(disk):
+    return LogStore.open(
+        disk, ["/a", "/b"], 1, SeededRandom(1).uuid4, 0, lambda _topic: LogConfig(), kernel_boot_id="1"
+    )
+
+
+@pytest.fixture
+def store(disk, build):
+    """A store with a log of 5 records in /a that begins at 2, and a sealed copy of it in /b."""
+    store = opened(disk)
+    log = store.create(PARTITION, TOPIC, LogConfig())
+    assert log.directory == "/a"
+    for _ in range(5):
+        batch = build([b"x" * 20])
+        log.append(read_header(batch), batch, 3, 0)
+    log.advance_log_start(2)
+    log.cleaned_offset = 1
+    move_seal(log, FOLDERS, None, 4).run(disk)
+    return store
+
+
+def restarted(store):
+    disk = store.disk
+    disk.kill()
+    return opened(disk)
+
+
+def names(disk):
+    return {f"{path}/{name}" for path in ("/a", "/b") for name in disk.names(path) if name.startswith("t-")}
+
+
+def test_copy_of_a_log_that_has_its_name_is_removed(store):
+    again = restarted(store)
+    assert again.logs[PARTITION].directory == "/a"
+    assert again.report.leftovers == [FUTURE]
+
+
+def test_copy_without_a_seal_is_removed(store, disk):
+    disk.remove(f"{FUTURE}/fresh.yak")
+    store.set_aside(store.logs[PARTITION])
+    again = restarted(store)
+    assert PARTITION not in again.logs
+    assert FUTURE in again.report.leftovers
+
+
+def test_sealed_copy_becomes_the_log_that_lost_its_name(store, disk):
+    log = store.logs[PARTITION]
+    store.set_aside(log)
+    for _ in range(2):
+        store = restarted(store)
+        moved = store.logs[PARTITION]
+        assert (moved.directory, moved.topic_id, moved.log_end_offset, moved.log_start_offset) == ("/b", TOPIC, 5, 2)
+        assert (moved.recovery_point, moved.cleaned_offset, moved.epochs.entries) == (5, 1, [(3, 2)])
+        assert store.high_watermarks[PARTITION] == 4
+        assert {each for each in names(disk) if not each.endswith("-delete")} == {"/b/t-0"}
+
+
+def test_sealed_copy_is_kept_while_a_directory_cannot_be_read(store, disk, monkeypatch):
+    store.set_aside(store.logs[PARTITION])
+    listed = SimDisk.names
+
+    def fails(self, path):
+        if path == "/a":
+            raise OSError(5, "EIO", path)
+        return listed(self, path)
+
+    disk.kill()
+    with monkeypatch.context() as patched:
+        patched.setattr(SimDisk, "names", fails)
+        patched.setattr("yak.storage.log_store._check_agreement", lambda *_: None)
+        store = opened(disk)
+        assert PARTITION not in store.logs
+        assert store.report.leftovers == []
+    assert FUTURE in names(disk)
+    assert restarted(store).logs[PARTITION].directory == "/b"
+
+
+def test_undone_rename_of_the_copy_is_repeated(store):
+    log = store.logs[PARTITION]
+    store.set_aside(log).run(store.disk)
+    store.move(log, "/b", FUTURE)
+    store.disk.rename("/b/t-0", FUTURE)
+    assert restarted(store).logs[PARTITION].log_end_offset == 5
+
+
+def test_mark_of_a_moved_log_is_read_back():
+    moved = MovedLog("t-0", 5, 2, 4, None)
+    assert parse_moved(format_moved(moved)) == moved
+    assert parse_moved(b"") is None
+    for damaged in (b"{", b"[1]", b"7"):
+        with pytest.raises(BadCheckpoint):
+            parse_moved(damaged)
