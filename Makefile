@@ -86,7 +86,7 @@ kafka-tests: setup  ## Apache Kafka's own tests against YAK; ARGS="CLASS ..." (n
 	$(BIN)/python tests/kafka/run.py $(ARGS)
 
 .PHONY: client-suites
-client-suites: setup  ## client libraries' own tests against YAK; ARGS="NAME ..." (needs git, and a compiler or Go for some)
+client-suites: setup  ## client libraries' own tests against YAK; ARGS="NAME ..." (needs git, and a compiler, Go or npm for some)
 	$(BIN)/python tests/clients/run.py $(ARGS)
 
 .PHONY: sim

@@ -1,4 +1,4 @@
-"""The results of the clients' tests: three forms of reports, what is known of their failures, and the page."""
+"""The results of the clients' tests: four forms of reports, what is known of their failures, and the page."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from tests.clients.suites import NOT_RUN, SUITES, Suite
+from tests.clients.suites import SUITES, Suite
 
 
 class Kind(StrEnum):
@@ -82,10 +82,27 @@ def read_librdkafka(text: str) -> dict[str, Kind]:
     }
 
 
+def read_jest(text: str) -> dict[str, Kind]:
+    """The lines of `jest_files.py`. A file that did not end is a failed test."""
+    kinds: dict[str, Kind] = {}
+    for line in text.splitlines():
+        report: dict[str, Any] = json.loads(line)
+        file = report["file"].removeprefix("src/").removesuffix(".spec.js").replace("__tests__/", "")
+        if report["tests"] is None:
+            kinds[file] = Kind.FAILED
+        for title, status in report["tests"] or []:
+            kind = {"passed": Kind.PASSED, "failed": Kind.FAILED}.get(status, Kind.SKIPPED)
+            name = f"{file}: {title}"
+            if kind is Kind.FAILED or kinds.get(name) is not Kind.FAILED:
+                kinds[name] = kind
+    return kinds
+
+
 _FORMS: Final[Mapping[str, Callable[[str], dict[str, Kind]]]] = {
     "junit": read_junit,
     "go": read_go,
     "librdkafka": read_librdkafka,
+    "jest": read_jest,
 }
 
 
@@ -121,9 +138,16 @@ class Known:
         return said
 
 
-def page(ran: Iterable[Results], known: Known) -> str:
-    """docs/clients.md."""
+def page(ran: Iterable[Results], known: Known, written: str = "") -> str:
+    """docs/clients.md. A suite that has no results keeps what is `written` about it."""
     found = {each.suite: each for each in ran}
+    rows, failures = [], []
+    for suite in SUITES:
+        kept = [line for line in written.splitlines() if line.startswith((f"| [{suite.name}]", f"- {suite.name} `"))]
+        if suite.name in found:
+            kept = _lines(suite, found[suite.name], known)
+        rows += [line for line in kept if line.startswith("|")]
+        failures += [line for line in kept if line.startswith("-")]
     lines = [
         "# The clients' own tests",
         "",
@@ -133,15 +157,13 @@ def page(ran: Iterable[Results], known: Known) -> str:
         "| Library | Tag | Passed | Failed | Skipped | Left out |",
         "|---|---|--:|--:|--:|---|",
     ]
-    for suite in SUITES:
-        if suite.name in found:
-            counts = found[suite.name].counts
-            numbers = " | ".join(str(counts[kind]) for kind in Kind)
-            lines.append(f"| [{suite.name}]({suite.url}) | {suite.tag} | {numbers} | {suite.left_out} |")
-    lines += ["", "## Failures", ""]
-    for each in found.values():
-        lines += [
-            f"- {each.suite} `{test}`: {known.why(each.suite, test) or 'not explained'}." for test in each.failures
-        ]
-    lines += ["", "## Not run", "", *(f"- {name}: {why}." for name, why in NOT_RUN.items()), ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *rows, "", "## Failures", "", *failures, ""])
+
+
+def _lines(suite: Suite, results: Results, known: Known) -> list[str]:
+    """A suite's row and the lines of its failures."""
+    numbers = " | ".join(str(results.counts[kind]) for kind in Kind)
+    return [
+        f"| [{suite.name}]({suite.url}) | {suite.tag} | {numbers} | {suite.left_out} |",
+        *(f"- {suite.name} `{test}`: {known.why(suite.name, test) or 'not explained'}." for test in results.failures),
+    ]

@@ -4,7 +4,7 @@
 
 Sources, environments, logs and reports are in build/client-suites. Without a name all suites run, and
 docs/clients.md is written again; `--page` writes it from the kept reports. A suite whose sources or tools cannot
-be had is skipped with its reason.
+be had is skipped with its reason. A suite without a report keeps its lines on the page.
 """
 
 import argparse
@@ -109,7 +109,9 @@ class Run:
             for number, port in enumerate(ports, start=1)
         ]
         addresses = (
-            [each["listen"] for each in proxies] if self.suite.serves else [f"127.0.0.1:{port}" for port in ports]
+            [each["listen"] for each in proxies]
+            if self.suite.serves
+            else [f"{self.suite.host}:{port}" for port in ports]
         )
         host, _, port = addresses[0].rpartition(":")
         self._words |= {"bootstrap": ",".join(addresses), "host": host, "port": port, "proxies": json.dumps(proxies)}
@@ -187,7 +189,7 @@ def main() -> int:
             print(f"    {test}: {known.why(suite.name, test) or f'see {run.log.relative_to(ROOT)}'}", flush=True)
     if asked.page or not asked.names:
         kept = [read_results(suite, Run(suite).report) for suite in SUITES if Run(suite).report.exists()]
-        PAGE.write_text(page(kept, known))
+        PAGE.write_text(page(kept, known, PAGE.read_text() if PAGE.exists() else ""))
         print(f"wrote {PAGE.relative_to(ROOT)}")
     surprises = known.surprises(ran)
     print(*(["", "Not as known_failures.toml says:"] if surprises else []), *surprises, sep="\n")

@@ -20,10 +20,12 @@ class Suite(NamedTuple):
     build: tuple[str, ...]
     test: str
     report: str
-    """The form of the tests' report: junit, go or librdkafka."""
+    """The form of the tests' report: junit, go, librdkafka or jest."""
     environment: Mapping[str, str] = {}
     brokers: int = 1
     first_node_id: int = 1
+    host: str = "127.0.0.1"
+    """What the brokers advertise."""
     configs: Mapping[str, str] = {}
     starts_cluster: bool = True
     """False: the tests start their brokers themselves, through a stand-in for what they call."""
@@ -136,7 +138,35 @@ SUITES: Final = (
         files={"tests/test.conf": "metadata.broker.list={bootstrap}\n"},
         left_out=f"{_SECURITY}; tests without a broker; it runs in its quick mode",
     ),
+    Suite(
+        "kafkajs",
+        "tulios/kafkajs",
+        "v2.2.4",
+        needs=("git", "node", "npm"),
+        build=("npm install --ignore-scripts --no-audit --no-fund",),
+        test="{python} {here}/jest_files.py {report} {here}/stand_ins/kafkajs/jest.config.js"
+        " 'SSL connections|Connection #connect SSL|SASL (PLAIN|SCRAM)|SCRAM|session lifetime|mechanism isn|user provided auth'"
+        " src/admin/__tests__/createAcls.spec.js src/admin/__tests__/deleteAcls.spec.js"
+        " src/admin/__tests__/describeAcls.spec.js src/broker/__tests__/reauthenticate.spec.js"
+        " src/consumer/__tests__/rebalanceOnPartitionChange.spec.js",
+        report="jest",
+        environment={
+            "BOOTSTRAP": "{bootstrap}",
+            "KAFKA_VERSION": "4.1.0",
+            "KAFKAJS_DEBUG_PROTOCOL_BUFFERS": "1",
+            "NODE_OPTIONS": "--dns-result-order=ipv4first",
+        },
+        brokers=3,
+        first_node_id=0,
+        host="localhost",
+        configs={
+            "num.partitions": "2",
+            "default.replication.factor": "2",
+            "min.insync.replicas": "1",
+            "group.initial.rebalance.delay.ms": "0",
+        },
+        left_out=f"{_SECURITY}: tests are skipped, files left out (ACLs over SASL, re-authentication); the file"
+        " `rebalanceOnPartitionChange`, which runs docker; test files without a broker. The tests' helpers name fixed ports;"
+        " jest loads them with the cluster's ports",
+    ),
 )
-NOT_RUN: Final = {
-    "kafkajs": "its suite of v2.2.4 (2023) did not end when it was tried; its helpers expect TLS and SASL listeners",
-}

@@ -1,4 +1,4 @@
-"""The results of the clients' own tests: the three forms of reports, surprises, and the page."""
+"""The results of the clients' own tests: the four forms of reports, surprises, and the page."""
 
 from pathlib import Path
 
@@ -32,6 +32,11 @@ LIBRDKAFKA = """{ "id": "1", "tests": {"<MAIN>": {"name": "<MAIN>", "state": "PA
 "0003_c": {"name": "0003_c", "state": "RUNNING", "known_issue": false, "report": [  ] },
 "0004_d": {"name": "0004_d", "state": "SKIPPED", "known_issue": false, "report": [  ] },
 "0005_e": {"name": "0005_e", "state": "DID NOT RUN", "known_issue": false, "report": [  ] }}"""
+JEST = """\
+{"file": "src/admin/__tests__/createTopics.spec.js", "tests": [["Admin creates", "passed"], ["Admin needs TLS", "pending"], \
+["Admin retries", "failed"], ["Admin retries", "passed"]]}
+{"file": "src/network/connection.spec.js", "tests": null}
+"""
 
 
 def test_a_failure_in_the_teardown_is_a_failure() -> None:
@@ -40,6 +45,15 @@ def test_a_failure_in_the_teardown_is_a_failure() -> None:
         "TestB.bad": "failed",
         "TestB.torn_down": "failed",
         "a.later": "skipped",
+    }
+
+
+def test_jests_tests_are_named_by_file_and_title() -> None:
+    assert results.read_jest(JEST) == {
+        "admin/createTopics: Admin creates": "passed",
+        "admin/createTopics: Admin needs TLS": "skipped",
+        "admin/createTopics: Admin retries": "failed",
+        "network/connection": "failed",
     }
 
 
@@ -85,3 +99,13 @@ def test_the_page_has_each_failure_with_its_reason() -> None:
     assert "| [franz-go](https://github.com/twmb/franz-go) | v1.21.5 | 2 | 2 | 1 |" in page
     assert "- franz-go `TestParts/one`: YAK has no parts." in page
     assert "- franz-go `TestHangs`: not explained." in page
+
+
+def test_the_page_keeps_the_lines_of_a_suite_that_has_no_results() -> None:
+    known = results.Known({"franz-go": {"TestParts/one": "YAK has no parts"}}, {})
+    written = results.page([results.Results("franz-go", results.read_go(GO))], known)
+    page = results.page([results.Results("sarama", {"TestFuncA": results.Kind.FAILED})], known, written)
+    assert "| [franz-go](https://github.com/twmb/franz-go) | v1.21.5 | 2 | 2 | 1 |" in page
+    assert "- franz-go `TestParts/one`: YAK has no parts." in page
+    assert "- sarama `TestFuncA`: not explained." in page
+    assert results.page([], known, page) == page
