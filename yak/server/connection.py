@@ -133,9 +133,12 @@ class Connection(Outgoing):
                 await shell.selector.wait(self)
 
     def serve_readable(self) -> bool:
-        """Run at most one turn; False if the connection's task must go on: to pause, to read more, or to end."""
+        """Step the frames of one read in the current turn; False if the connection's task must go on.
+
+        It goes on to pause, to read more, or to end.
+        """
         try:
-            if self._must_pause() or self._turns() is not None:
+            if self.closing or self._must_pause() or self._turns() is not None:
                 return False
             self._read_once()  # what it leaves in the socket makes that readable in the next pass
             return not (self.closing or self.input.has_whole_frames)
@@ -186,9 +189,15 @@ class Connection(Outgoing):
             self.frame_since_ms = now_ms
 
     def _step_frames(self, buffer: bytearray | mmap.mmap, view: memoryview, end: int) -> int:
-        """A turn: step the whole frames in `buffer[:end]`. Returns the end of the last one."""
+        """Step the whole frames in `buffer[:end]`, in a turn of their own unless one is under way.
+
+        Returns the end of the last one.
+        """
         shell = self._shell
-        now_ms = shell.begin_turn()
+        has_own_turn = not shell.in_turn
+        if has_own_turn:
+            shell.begin_turn()
+        now_ms = shell.turn_ms
         steady_ns = shell.clock.steady_ns
         passed_ns = steady_ns()
         slice_end_ns = passed_ns + TURN_SLICE_NS
@@ -231,7 +240,8 @@ class Connection(Outgoing):
             self.frame_since_ms = 0
             shell.counters.frames += frames
             self._note_slice(passed_ns - slice_end_ns > (0 if end - start >= 4 else LONG_STEP_NS))
-        shell.end_turn()
+        if has_own_turn:
+            shell.end_turn()
         return end if self.closing else start
 
     def _note_slice(self, is_full: bool) -> None:

@@ -1,8 +1,8 @@
 """Serves idle connections when their sockets are readable, all that are in one pass of the event loop.
 
 A task that waits for its own socket costs a wake-up, and two changes of Trio's registrations, for each request. Here one
-task waits for all sockets and runs the turns. A connection goes back to its own task when it left frames in its buffer,
-must pause, or ends.
+task waits for all sockets, and serves those that are readable in one turn. So their replies leave together, and the clients
+wake up once for several. A connection goes back to its own task when it left frames in its buffer, must pause, or ends.
 """
 
 import selectors
@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from yak.limits import TURN_SLICE_NS
+
 if TYPE_CHECKING:
     from yak.server.connection import Connection
+    from yak.server.shell import Shell
 
 
 class ConnectionSelector:
     """The connections that wait for their sockets (the selector of Kafka's SocketServer.Processor)."""
 
-    def __init__(self) -> None:
+    def __init__(self, shell: "Shell") -> None:
+        self._shell = shell
         self._selector = selectors.DefaultSelector()
         self._tasks: dict[Connection, trio.lowlevel.Task] = {}
 
@@ -41,11 +45,19 @@ class ConnectionSelector:
 
     async def run(self) -> None:
         """The task that serves them."""
-        tasks, selector = self._tasks, self._selector
+        shell, tasks, selector = self._shell, self._tasks, self._selector
+        steady_ns = shell.clock.steady_ns
         while True:
             await trio.lowlevel.wait_readable(selector.fileno())
+            shell.begin_turn()
+            slice_end_ns = steady_ns() + TURN_SLICE_NS
             for key, _events in selector.select(0):
+                if steady_ns() > slice_end_ns:
+                    shell.end_turn()
+                    shell.begin_turn()
+                    slice_end_ns = steady_ns() + TURN_SLICE_NS
                 connection = key.data
-                # not in `tasks`: cancelled by a turn, perhaps its own
-                if connection in tasks and not connection.serve_readable() and connection in tasks:
+                # not in `tasks`: cancelled at the end of a turn
+                if connection in tasks and not connection.serve_readable():
                     trio.lowlevel.reschedule(self._remove(connection))
+            shell.end_turn()

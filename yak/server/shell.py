@@ -170,7 +170,7 @@ class Shell:
         self.connections: dict[ConnectionId, Connection] = {}
         self.in_process = InProcess(self)
         self.peers = Peers(self)
-        self.selector = ConnectionSelector()
+        self.selector = ConnectionSelector(self)
         self.further_turns, self.heavy_turns = trio.Lock(), trio.Lock()
         """A connection that filled its slice takes `further_turns` for each turn; one that filled many, or receives a
         large frame, takes `heavy_turns`. Each lock admits one turn per pass of the event loop, in order of arrival
@@ -185,7 +185,7 @@ class Shell:
         self.store = store
         self._on_ready = on_ready
         self._end_process = end_process
-        self._in_turn = False
+        self.in_turn = False
         self._turn_started_ns = 0
         self._posted: deque[Event] = deque()
         self._turn_end = TurnEnd()
@@ -212,13 +212,13 @@ class Shell:
     def post(self, event: Event) -> None:
         """Step the core with one non-frame event in a turn of its own: at once, or after the current turn."""
         self._posted.append(event)
-        if not self._in_turn:
+        if not self.in_turn:
             self.begin_turn()
             self.end_turn()
 
     def begin_turn(self) -> int:
         """Start a turn. Returns the time of its steps in ms."""
-        self._in_turn = True
+        self.in_turn = True
         self._turn_started_ns = now_ns = self.clock.now_ns()
         self._core_counters.turn_ns = now_ns
         self.turn_ms = now_ms = now_ns // 1_000_000
@@ -244,7 +244,7 @@ class Shell:
                 if not posted and not self.touched:
                     break
         finally:
-            self._in_turn = False
+            self.in_turn = False
         self.counters.turns += 1
         if (held_bytes := self.core.held_bytes) != self._core_held_bytes:
             self.memory.change(held_bytes - self._core_held_bytes)

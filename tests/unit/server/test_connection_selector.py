@@ -17,10 +17,10 @@ class ClosingCore(ScriptedCore):
         return [CloseConnection(int(word), "asked to") for word in data.split()]
 
 
-def serve(*frames: bytes) -> list[bytes]:
-    """The frames that the core got when connection 1, 2, ... sent them before one pass; all connections end."""
+def serve(*frames: bytes) -> list[list[bytes]]:
+    """The turns with frames when connection 1, 2, ... sent one each before one pass; all connections end."""
 
-    async def main() -> list[bytes]:
+    async def main() -> list[list[bytes]]:
         core = ClosingCore()
         async with running(core=core) as broker:
             clients = []
@@ -39,18 +39,18 @@ def serve(*frames: bytes) -> list[bytes]:
                 client.close()
             await broker.until(lambda: not broker.shell.connections)
             assert len(broker.shell.selector) == 0
-        return [data for turn in core.turns for data in turn]
+        return [turn for turn in core.turns if turn]
 
     return trio.run(main)
 
 
-def test_connections_readable_in_one_pass_are_all_served() -> None:
-    assert serve(b"        ", b"         ") == [b"        ", b"         "]
+def test_connections_readable_in_one_pass_are_all_served_in_one_turn() -> None:
+    assert serve(b"        ", b"         ") == [[b"        ", b"         "]]
 
 
-def test_connection_closed_by_an_earlier_turn_of_the_pass_is_not_served() -> None:
-    assert serve(b"2       ", b"        ") == [b"2       "]
+def test_connection_closed_earlier_in_the_pass_is_not_served() -> None:
+    assert serve(b"2       ", b"        ") == [[b"2       "]]
 
 
 def test_connection_that_closes_itself_leaves_the_selector() -> None:
-    assert serve(b"1       ") == [b"1       "]
+    assert serve(b"1       ") == [[b"1       "]]
