@@ -6,6 +6,7 @@ LogManager.scala).
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from yak.errors import LogDirectoryFailure, StartRefused
@@ -23,6 +24,7 @@ from yak.storage.checkpoints import (
     parse_properties,
 )
 from yak.storage.flush import LogClose, topic_of_folder
+from yak.storage.log_creation import FEW_LOGS
 from yak.storage.names import (
     BOOT_MARK,
     CLEAN_SHUTDOWN,
@@ -94,12 +96,23 @@ class DirectoryCheckpoint:
                     continue
                 disk.write_file(path, data)
                 written[name] = data
-            for folder, topic_id in sorted(self.marked):
-                if topic_of_folder(disk, folder) == topic_id:
-                    disk.remove(f"{folder}/{NEW_LOG_MARK}")
+            self._remove_marks(disk)
         except OSError as error:
             return CheckpointResult(written, LogDirectoryFailure(self.path, error))
         return CheckpointResult(written, None)
+
+    def _remove_marks(self, disk: Disk) -> None:
+        """Remove the marks durably: one that a power loss brought back would void all later checkpoints."""
+        marked = [folder for folder, topic_id in sorted(self.marked) if topic_of_folder(disk, folder) == topic_id]
+        for folder in marked:
+            disk.remove(f"{folder}/{NEW_LOG_MARK}")
+        if len(marked) > FEW_LOGS:
+            disk.sync_file_system(self.path)
+            return
+        for folder in marked:
+            # the log may be deleted by now
+            with suppress(FileNotFoundError):
+                disk.sync_directory(folder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """After a power loss that undoes all that was not synced: names, truncations and bytes are as they were before."""
 
+import uuid
+
 import pytest
 
 from tests.unit.storage.conftest import write_checkpoint
@@ -74,3 +76,17 @@ def test_deleted_records_that_never_reached_the_device_are_no_damage(bench):
     log = checkpointed(bench)
     assert (log.log_start_offset, log.log_end_offset) == (1, 1)
     assert not serious(bench)
+
+
+def test_mark_of_a_log_whose_checkpoints_count_does_not_come_back(bench):
+    bench.append()
+    write_checkpoint(bench.store)
+    bench.store.delete(bench.log).run(bench.disk)
+    bench.log = bench.store.create(bench.partition, uuid.UUID(int=8), bench.config)
+    assert bench.log.has_stale_checkpoints
+    for _ in range(3):
+        bench.append()
+    bench.flush()
+    write_checkpoint(bench.store)
+    bench.log.advance_log_start(2)
+    assert checkpointed(bench).log_start_offset == 2
