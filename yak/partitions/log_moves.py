@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 from yak.core.context import Context
 from yak.core.events import Plan
 from yak.errors import LogDirectoryFailure
-from yak.ids import TopicPartition
+from yak.ids import Offset, TopicPartition
 from yak.limits import COMPACTION_SPARE_BYTES, MOVE_PIECE_BYTES
 from yak.partitions.flusher import Flusher
 from yak.partitions.maintenance import Maintenance
@@ -165,21 +165,23 @@ class LogMoves:
             folders = Folders(log.directory, log.path, directory, future)
             move = self._move = _Move(partition, log, folders, self._context.clock.now_ms)
             self._notice(move, "info", "replica-move-started", bytes=log.size_bytes)
-            if self._has_room(move):
-                self._go_on(move)
+            if obstacle := self._obstacle(move):
+                self._end(move, "warning", "replica-move-failed", failure=obstacle)
             else:
-                self._end(
-                    move, "warning", "replica-move-failed", failure="the target directory has too little free space"
-                )
+                self._go_on(move)
             return
 
-    def _has_room(self, move: _Move) -> bool:
-        """Whether the target directory has room for the log; one that cannot say fails at the first piece."""
+    def _obstacle(self, move: _Move) -> str:
+        """Why the target directory cannot take the log, else ""; one that cannot say fails at the first piece."""
+        disk, directory = self._log_store.disk, move.folders.new_directory
+        if disk.exists(f"{directory}/{move.log.topic_partition}"):
+            return "the target directory has a folder of that name, of an earlier topic"
         try:
-            free_bytes = self._log_store.disk.free_bytes(move.folders.new_directory)
+            free_bytes = disk.free_bytes(directory)
         except OSError:
-            return True
-        return free_bytes >= move.log.size_bytes + COMPACTION_SPARE_BYTES
+            return ""
+        has_room = free_bytes >= move.log.size_bytes + COMPACTION_SPARE_BYTES
+        return "" if has_room else "the target directory has too little free space"
 
     def _go_on(self, move: _Move) -> None:
         """Copy the next piece, or hand over."""
@@ -216,7 +218,8 @@ class LogMoves:
     def _has_log(self, move: _Move) -> bool:
         """Whether the partition is on this broker, and serves the log that moves."""
         partition = move.partition
-        return partition.log is move.log and self._partitions.get(partition.topic_partition) is partition
+        is_known = self._partitions.get(partition.topic_partition) is partition
+        return is_known and partition.log is move.log is self._log_store.logs.get(partition.topic_partition)
 
     # -------------------------------------------------------------------------------------------------- the hand-over
 
@@ -238,13 +241,17 @@ class LogMoves:
             except LogDirectoryFailure as failure:
                 self._failed(move, failure)
                 return
-            self._context.jobs.run("move", plan, partial(self._sealed, move))
+            self._context.jobs.run("move", plan, partial(self._sealed, move, log.log_start_offset))
 
-    def _sealed(self, move: _Move, _result: object, error: BaseException | None) -> None:
+    def _sealed(self, move: _Move, log_start: Offset, _result: object, error: BaseException | None) -> None:
         if error is not None:
             self._failed(move, error)
         elif self._is_over(move):
             self._cancel(move)
+        elif move.log.log_start_offset != log_start:
+            # DeleteRecords: the seal must have the new log start offset
+            move.copied[move.log.active] = CopiedTo(move.log.active.size, move.log.log_end_offset)
+            self._seal_when_idle(move)
         else:
             try:
                 removal = self._log_store.set_aside(move.log)

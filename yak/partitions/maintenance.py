@@ -152,6 +152,10 @@ class Maintenance:
         self._timers.arm((self, "checkpoint"), due_ms, self._checkpoint)
         if self._checkpoint_running:
             return
+        if any(partition.is_handed_over for partition in self._partitions.values()):
+            # what it wrote would be newer than the seal of the copy that becomes the log
+            self.checkpoint_soon()
+            return
         high_watermarks = {tp: partition.high_watermark for tp, partition in self._partitions.items()}
         plan = self._log_store.checkpoint_plan(high_watermarks)
         self._checkpoint_running = True

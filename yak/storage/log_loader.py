@@ -135,7 +135,8 @@ class LogLoader:
             self._recovery_point = self._log_start_offset = self._cleaned_offset = None
             return
         # a truncation since the move may have lowered it
-        self._recovery_point = min(moved.recovery_point, self._recovery_point or moved.recovery_point)
+        lowered = moved.recovery_point if self._recovery_point is None else self._recovery_point
+        self._recovery_point = min(moved.recovery_point, lowered)
         self._log_start_offset, self._cleaned_offset = moved.log_start_offset, moved.cleaned_offset
         self.high_watermark = moved.high_watermark
 

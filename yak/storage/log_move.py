@@ -157,6 +157,8 @@ class SegmentCopy:
             _copy_file(disk, folders, name + suffix)
         if self.aborted:
             _write(disk, folders, name + TRANSACTION_INDEX_SUFFIX, self.aborted)
+        else:
+            _remove(disk, folders, name + TRANSACTION_INDEX_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +207,20 @@ class FutureRemoval:
 
 
 def _copy_file(disk: Disk, folders: Folders, name: str) -> None:
-    """Copy and sync a small file, unless it is missing: the start writes indexes and snapshots again."""
+    """Copy and sync a small file; without it the copy has none: the start writes indexes and snapshots again."""
     with _failing(folders.directory):
         try:
             data = disk.read_file(f"{folders.path}/{name}")
         except FileNotFoundError:
+            _remove(disk, folders, name)
             return
     _write(disk, folders, name, data)
+
+
+def _remove(disk: Disk, folders: Folders, name: str) -> None:
+    """Remove what an earlier copy of a segment left, before the log was truncated or compacted."""
+    with _failing(folders.new_directory):
+        disk.remove(f"{folders.new_path}/{name}")
 
 
 def _write(disk: Disk, folders: Folders, name: str, data: bytes) -> None:

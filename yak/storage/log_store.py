@@ -630,6 +630,8 @@ class LogStore:
         """
         path = f"{directory}/{log.topic_partition}"
         try:
+            if (failed := self._directory(directory).failure) is not None:
+                raise failed
             self.disk.rename(future, path)
         except OSError as error:
             raise LogDirectoryFailure(directory, error) from error

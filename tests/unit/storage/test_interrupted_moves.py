@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from tests.unit.storage.conftest import lower
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
@@ -12,6 +13,7 @@ from yak.sim.seeded_random import SeededRandom
 from yak.storage.checkpoints import BadCheckpoint, MovedLog, format_moved, parse_moved
 from yak.storage.log_move import Folders, move_seal
 from yak.storage.log_store import LogStore
+from yak.storage.names import NEW_LOG_MARK
 
 TOPIC = uuid.UUID(int=5)
 PARTITION = TopicPartition("t", 0)
@@ -116,3 +118,11 @@ def test_mark_of_a_moved_log_is_read_back():
     for damaged in (b"{", b"[1]", b"7"):
         with pytest.raises(BadCheckpoint):
             parse_moved(damaged)
+
+
+def test_recovery_point_of_a_moved_log_that_a_truncation_lowered_to_zero_stays_zero(disk):
+    store = opened(disk)
+    log = store.create(PARTITION, TOPIC, LogConfig())
+    disk.write_file(f"{log.path}/{NEW_LOG_MARK}", format_moved(MovedLog(str(PARTITION), 5, 0, 5, None)))
+    lower(store, log)
+    assert not [event for event in restarted(store).report.events if event.level == "error"]
