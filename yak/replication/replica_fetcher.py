@@ -80,7 +80,7 @@ class ReplicaFetcher:
         """Offset where the leader's log is damaged, so that the log event is written once."""
         self._unflushed: dict[Key, None] = {}
         self._behind: dict[Key, None] = {}
-        """Compacted partitions behind their leader, whose open transactions come from its log of now."""
+        """Compacted partitions that are behind, and whose open transactions were checked against this leader."""
         self._untaken: deque[tuple[int, list[FetchedPartition]]] = deque()
         """Answers by their requests' correlation ids, with the partitions that later turns take."""
         self._session_id = 0
@@ -355,12 +355,13 @@ class ReplicaFetcher:
             self._name(key, partition, log)
 
     def _must_copy_again(self, key: Key, log: Log, fetched: FetchedPartition, asked: Offset) -> bool:
-        """Whether the leader may have removed a marker of a transaction that is open in this log.
+        """Whether the leader may have removed the marker of a transaction that is open in this log.
 
-        It is so at the first answer of a session, or of a leader epoch, that finds this replica behind, if the
-        transaction is over on the leader. It may come from another leader, or be old: its marker may be gone where all of
-        its records are (KIP-534), and the producer's next marker would then decide it too. The leader counts no replica
-        in sync that is behind the high watermark, so this one may truncate what it acknowledged.
+        A leader's cleaner removes a marker after all records of its transaction (KIP-534). A replica that has copied the
+        records, and continues behind the marker, would let the producer's next marker decide that transaction too. So
+        the first answer of a session, or of a leader epoch, that finds this replica behind is checked: a transaction that
+        is open here and over on the leader is copied again. A replica behind the high watermark is not in the leader's
+        ISR, so it may truncate what it acknowledged.
         """
         if fetched.high_watermark <= asked:
             self._behind.pop(key, None)
