@@ -33,6 +33,7 @@ from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
 from yak.storage.recovery import DamagedLog
+from yak.storage.truncation import find_batch_end_before
 
 TOGETHER_MAX: Final = 50
 """Truncations that one job syncs: of a thousand partitions, the first are fetched again before the last are synced."""
@@ -136,15 +137,7 @@ class Truncations:
         """
         first_open = log.producers.first_open_offset
         assert first_open is not None
-        offset = max(first_open, log.log_start_offset)
-        self._context.notice(
-            "info",
-            "open-transaction-copied-again",
-            partition=str(partition.topic_partition),
-            from_offset=log.log_end_offset,
-            to_offset=offset,
-        )
-        self._begin(Truncation(partition, log, offset, is_of_copies=True))
+        self._begin(Truncation(partition, log, max(first_open, log.log_start_offset), is_of_copies=True))
 
     def resync_fully(self, partition: Partition, log: Log, leaders_log_start: Offset) -> None:
         """Drop the whole log and begin at the leader's log start: the leader has deleted the next records."""
@@ -188,6 +181,9 @@ class Truncations:
     def _go_on(self, truncation: Truncation) -> None:
         log = truncation.log
         try:
+            if truncation.is_of_copies:
+                # A compaction gap before it is copied again too. A log that ends in a gap needs a segment of its own.
+                truncation.offset = self._end_before(log, truncation.offset)
             recovery_point_max = truncation.recovery_point_max()
             if recovery_point_max < log.recovery_point:
                 log.lower_recovery_point(recovery_point_max)
@@ -215,6 +211,12 @@ class Truncations:
             return
         self._to_sync.setdefault(log.directory, []).append(truncation)
 
+    def _end_before(self, log: Log, offset: Offset) -> Offset:
+        try:
+            return find_batch_end_before(log.segments, offset, log.log_end_offset)
+        except OSError as error:
+            raise LogDirectoryFailure(log.directory, error) from error
+
     def _truncate(self, truncation: Truncation) -> None:
         partition, log = truncation.partition, truncation.log
         if truncation.is_full_resync:
@@ -223,10 +225,10 @@ class Truncations:
             return
         end, before = log.log_end_offset, partition.high_watermark
         log.truncate_to(truncation.offset)
-        if log.log_end_offset < end and not truncation.is_of_copies:
+        if log.log_end_offset < end:
             self._context.notice(
                 "info",
-                "log-truncated",
+                "open-transaction-copied-again" if truncation.is_of_copies else "log-truncated",
                 partition=str(partition.topic_partition),
                 leader_epoch=partition.leader_epoch,
                 from_offset=end,

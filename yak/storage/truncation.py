@@ -3,6 +3,8 @@
 `Log.truncate_to` and `Log.truncate_fully_and_start_at` change the log.
 """
 
+from collections.abc import Sequence
+
 from yak.ids import FilePosition, Offset
 from yak.protocol.record_batch import HEADER_BYTES, BatchHeader, compute_crc, read_header
 from yak.storage.reader import DamagedBatch, NotCached, position_of, scan_headers
@@ -28,6 +30,21 @@ def find_truncation_point(
     except (IndexUnreadable, NotCached, DamagedBatch) as error:
         raise cannot_truncate(segment, offset, error) from error
     return position, end_offset
+
+
+def find_batch_end_before(segments: Sequence[Segment], offset: Offset, log_end_offset: Offset) -> Offset:
+    """Where the last batch below `offset` ends in a compacted log: below `offset`, where there is a gap.
+
+    Raises OSError, and DamagedLog as `find_truncation_point`.
+    """
+    segment = next(segment for segment in reversed(segments) if segment.base_offset <= offset)
+    position, _end_offset = find_truncation_point(segment, offset, log_end_offset, has_gaps=True)
+    end_offset = segment.base_offset
+    if position:
+        start = segment.offset_index.lookup(offset - 1)
+        for _, header in scan_headers(segment.open(), start, position):
+            end_offset = header.next_offset
+    return min(end_offset, offset)
 
 
 def _whole_or_next(segment: Segment, position: FilePosition, offset: Offset) -> BatchHeader:
