@@ -248,6 +248,7 @@ class ClusterFaults:
     def _disks_lost(self, node: SimNode) -> None:
         """The shell ends the process, and a service manager restarts it."""
         self._count("halts for the last directory")
+        node.after_step()  # the step may have answered with a high watermark that it advanced
         node.kill()
         if node.node_id in self._busy:
             node.on_stopped()
