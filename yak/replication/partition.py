@@ -167,10 +167,9 @@ class Partition:
         self.node_id = node_id
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
+        left = self._left_by_themselves(isr, partition_epoch)
         self.partition_epoch = partition_epoch
         self.replicas = replicas
-        proposed = None if self.pending_isr is None else dict(self.pending_isr.members)
-        left = [each for each in self.isr if each not in isr and (proposed is None or each in proposed)]
         self.isr = isr
         self.elr = elr
         self.isr_epochs = isr_epochs if isr_epochs is not None else (0,) * len(isr)
@@ -181,13 +180,26 @@ class Partition:
             self._begin_epoch()
         self._note_followers(now_ms, anew=changed)
         for each in left:
-            # The follower left by itself, and would leave again if it rejoined before it fetches.
+            # It would leave again if it rejoined before it fetches.
             if each in self.replica_states:
                 self.replica_states[each].has_left = True
         self.count_quorum()
         if is_leader and self.log is not None:
             self.advance_high_watermark()
         return changed
+
+    def _left_by_themselves(self, isr: tuple[NodeId, ...], partition_epoch: PartitionEpoch) -> list[NodeId]:
+        """The followers that left the ISR on their own request, or may have, when it becomes `isr`.
+
+        A follower outside the ISR that lost its log leaves too: this raises the partition epoch, and changes no member.
+        """
+        proposal = self.pending_isr
+        proposed = None if proposal is None else {node_id for node_id, _epoch in proposal.members}
+        left = [each for each in self.isr if each not in isr and (proposed is None or each in proposed)]
+        is_own = proposal is not None and proposal.partition_epoch == partition_epoch - 1 and proposed == set(isr)
+        if partition_epoch > self.partition_epoch and not is_own:
+            left += [each for each in self.replica_states if each not in isr and each not in self.isr]
+        return left
 
     def _begin_epoch(self) -> None:
         self.pending_isr = None

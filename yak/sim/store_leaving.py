@@ -46,7 +46,11 @@ def leave_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: dict[str, Any]) -> tuple[str, bool]:
     isr, elr = parse_isr(partition["isr"]), parse_isr(partition["elr"])
     is_member = has_node(isr, node_id)
-    if not is_member and not (item["lost"] and has_node(elr, node_id)):
+    if not is_member and not has_node(elr, node_id):
+        if item["lost"]:
+            _void_changes_under_way(partition)
+        return "OK", item["lost"]
+    if not is_member and not item["lost"]:
         return "OK", False
     rest = _without(isr, node_id)
     if _is_last(state, node_id, (isr, elr), is_lost=item["lost"]):
@@ -57,12 +61,18 @@ def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: 
         kept = next_elr(state, partition, rest, min_isr(state, item["topic_id"], partition["leader"], replicas))
     if item["lost"]:
         kept = format_isr(_without(parse_isr(kept), node_id))
-    partition |= {"isr": format_isr(rest), "elr": kept, "nonce": ""}
-    partition["partition_epoch"] += 1
+    partition |= {"isr": format_isr(rest), "elr": kept}
+    _void_changes_under_way(partition)
     if partition["leader"] == node_id:
         partition["leader"] = -1
         partition["leader_epoch"] += 1
     return "OK", True
+
+
+def _void_changes_under_way(partition: dict[str, Any]) -> None:
+    """Raise the partition epoch: otherwise a leader that judged by the lost log could still bring it into the ISR."""
+    partition["nonce"] = ""
+    partition["partition_epoch"] += 1
 
 
 def _is_last(

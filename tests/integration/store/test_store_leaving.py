@@ -101,3 +101,17 @@ def test_leaving_again_changes_nothing_and_an_unknown_partition_is_told(backend)
     assert leave(two, lost=False) == "OK"
     assert leave(two, lost=True, partition=7) == "NO_TOPIC"
     assert kinds(backend) == before
+
+
+def test_a_lost_log_outside_the_isr_voids_the_change_that_would_bring_it_back(backend):
+    """The leader judged by the log that is lost; an empty one would count as in sync."""
+    one, two = brokers(backend, 2)
+    one.create("a", replicas=["1,2"])
+    assert leave(two, lost=True) == "OK"
+    expansion = one.isr_item(one, two, partition_epoch=1)
+    assert leave(two, lost=True) == "OK"
+    assert one("alter_isr", partitions=[expansion]).value["results"][0]["code"] == "INVALID_UPDATE_VERSION"
+    assert stands(one)["isr"] == one.member
+    before = kinds(backend)
+    assert leave(two, lost=False) == "OK"
+    assert kinds(backend) == before

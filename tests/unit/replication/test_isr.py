@@ -166,6 +166,35 @@ def test_a_follower_joins_at_the_watermark_and_past_the_epochs_start():
     assert wanted(partition) == [1, 2, 3]
 
 
+def become(partition: Partition, partition_epoch: int, isr: tuple[int, ...]) -> None:
+    members = {"isr": isr, "isr_epochs": tuple(10 * node for node in isr)}
+    partition.become(
+        node_id=ME, leader_id=ME, leader_epoch=5, partition_epoch=partition_epoch, replicas=NODES, **members
+    )
+
+
+def test_a_follower_whose_log_may_be_lost_fetches_again_before_it_joins():
+    """A replica outside the ISR that loses its log changes nothing but the partition epoch."""
+    partition = led(isr=(1, 2))
+    fetch(partition, 2, 0)
+    fetch(partition, 3, 0)
+    assert wanted(partition) == [1, 2, 3]
+    become(partition, 8, (1, 2))
+    assert wanted(partition) is None
+    fetch(partition, 3, 0)
+    assert wanted(partition) == [1, 2, 3]
+
+
+def test_the_leaders_own_change_of_the_isr_leaves_the_next_follower_free_to_join():
+    partition = led(isr=(1,))
+    fetch(partition, 2, 0)
+    fetch(partition, 3, 0)
+    partition.propose(IsrProposal(((1, 10), (2, 20)), 7, 1, "n"))
+    become(partition, 8, (1, 2))
+    partition.settle(partition.pending_isr)
+    assert wanted(partition) == [1, 2, 3]
+
+
 def test_a_follower_leaves_after_the_lag_or_with_its_broker():
     partition = led(end=10)
     fetch(partition, 2, 10)

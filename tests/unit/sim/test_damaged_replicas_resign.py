@@ -34,7 +34,7 @@ class Damaged:
         self.store_line = SimpleNamespace(reaches=lambda: True, break_percent=0, slow_us=0)
         self.node = SimpleNamespace(node_id=1, broker=self.broker, store_line=self.store_line)
         self.other = SimpleNamespace(node_id=2, is_ready=True, is_paused=False)
-        self.copy = SimpleNamespace(log=object(), is_held=True, topic_partition=TOPIC_PARTITION)
+        self.copy = SimpleNamespace(node=self.node, log=object(), is_held=True, topic_partition=TOPIC_PARTITION)
         self.world = SimpleNamespace(now_ms=0)
         state = SimpleNamespace(partitions={(str(KEY.topic_id), 0): self.row})
         history = SimpleNamespace(forfeited={}, copies={KEY: {1: self.copy}}, has_lost=lambda _member: False)
@@ -118,4 +118,10 @@ def test_return_to_the_isr_with_the_damaged_log_is_a_violation(damaged):
 def test_return_to_the_isr_with_another_log_is_no_violation(damaged):
     damaged.change_store("leave_isr", "2@6")
     damaged.copy.log = object()
+    damaged.change_store("alter_isr", "2@6,1@5")
+
+
+def test_return_after_a_late_repeat_of_a_request_is_no_violation(damaged):
+    damaged.damage = None
+    damaged.change_store("leave_isr", "2@6")
     damaged.change_store("alter_isr", "2@6,1@5")

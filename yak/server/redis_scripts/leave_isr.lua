@@ -29,17 +29,27 @@ local function is_last(item, isr, rest, elr)
   end
 end
 
+-- Otherwise a leader that judged by the lost log could still bring it into the ISR.
+local function void_changes_under_way(p)
+  p.nonce, p.partition_epoch = '', p.partition_epoch + 1
+end
+
 -- A code, and whether the partition changed.
 local function leave(item, p)
   local isr, elr = parse_isr(p.isr), parse_isr(p.elr)
   local is_member = has_node(isr, A.node_id)
-  if not is_member and not (item.lost and has_node(elr, A.node_id)) then return 'OK', false end
+  if not is_member and not has_node(elr, A.node_id) then
+    if item.lost then void_changes_under_way(p) end
+    return 'OK', item.lost
+  end
+  if not is_member and not item.lost then return 'OK', false end
   local rest = without_me(isr)
   if is_last(item, isr, rest, elr) then return 'LAST_MEMBER', false end
   local kept = p.elr
   if is_member then kept = next_elr(p, rest, min_isr(item.topic_id, p)) end
   if item.lost then kept = format_isr(without_me(parse_isr(kept))) end
-  p.isr, p.elr, p.nonce, p.partition_epoch = format_isr(rest), kept, '', p.partition_epoch + 1
+  p.isr, p.elr = format_isr(rest), kept
+  void_changes_under_way(p)
   if p.leader == A.node_id then p.leader, p.leader_epoch = -1, p.leader_epoch + 1 end
   return 'OK', true
 end

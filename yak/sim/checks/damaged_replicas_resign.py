@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from yak.cluster.payload import parse_isr
 from yak.sim.books import Violation
 from yak.sim.cluster_damage import is_damaged
-from yak.sim.history import Key, Watcher
+from yak.sim.history import Copy, Key, Watcher
 
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
@@ -118,5 +118,13 @@ class DamagedReplicasResign(Watcher):
             if (str(key.topic_id), key.partition) != (item["topic_id"], item["partition"]):
                 continue
             copy = copies.get(node_id)
-            if copy is not None and copy.log is not None and item["lost"]:
+            # an earlier request that is executed again says nothing of the copy that has replaced the log
+            if copy is not None and copy.log is not None and item["lost"] and self._knows_damage(copy):
                 self._left[node_id, key] = copy.log
+
+    def _knows_damage(self, copy: Copy) -> bool:
+        broker = copy.node.broker
+        if broker is None:
+            return False
+        partition = broker.partitions.get(copy.topic_partition)
+        return partition is not None and broker.damaged_replicas.of(partition) is not None
