@@ -343,10 +343,8 @@ class TransactionCoordinator:
         def decided(code: ErrorCode, changed: Transaction | None) -> None:
             if code != _NONE or changed is None:
                 then(code, NO_PRODUCER)
-            elif changed.state in PREPARED:
-                then(code, _producer_of(changed.complete(changed.updated_ms)))
             else:
-                then(code, _producer_of(changed))
+                then(code, changed.next_producer)
 
         self._decide(transactional_id, decide, decided)
 

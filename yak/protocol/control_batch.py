@@ -10,12 +10,15 @@ import struct
 from typing import Final, NamedTuple
 
 from yak.errors import ProtocolViolation
-from yak.protocol.record_batch import CONTROL_BIT, TRANSACTIONAL_BIT, Buffer
+from yak.protocol.record_batch import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT, Buffer
 from yak.protocol.record_walk import walk_records
 from yak.protocol.record_writer import build_batch
 
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")
+_USUAL: Final = struct.Struct(">5sxxhcxxix")
+"""The record as every broker writes it: the lengths of record and key, the key, the value's length, and the value."""
+_USUAL_LENGTHS: Final = b"\x20\0\0\0\x08", b"\x0c"
 _VERSION: Final = 0
 _ABORT, _COMMIT = 0, 1
 
@@ -45,6 +48,10 @@ def read_marker(batch: Buffer) -> EndTransactionMarker | None:
 
     Raises ProtocolViolation when the record cannot be read.
     """
+    if len(batch) == HEADER_BYTES + _USUAL.size:
+        lengths, kind, value_length, coordinator_epoch = _USUAL.unpack_from(batch, HEADER_BYTES)
+        if (lengths, value_length) == _USUAL_LENGTHS and kind in (_ABORT, _COMMIT):
+            return EndTransactionMarker(kind == _COMMIT, coordinator_epoch)
     for record in walk_records(batch):
         if record.key is None or record.value is None or len(record.key) < _KEY.size:
             raise ProtocolViolation("a control record without a key and a value")

@@ -256,17 +256,23 @@ class Transaction(NamedTuple):
         is_same_end = self.state is (PREPARE_COMMIT if is_commit else PREPARE_ABORT)
         return PeerError(ErrorCode.concurrent_transactions if is_same_end else ErrorCode.invalid_txn_state)
 
-    def complete(self, now_ms: int) -> Transaction:
-        """All markers are written. After the last epoch the producer goes on under its next id."""
-        changes: dict[str, Any] = {}
+    @property
+    def next_producer(self) -> ProducerIdAndEpoch:
+        """The producer's identity in its next transaction. After the last epoch it continues under its next id."""
         if self.next_producer_id != NO_PRODUCER_ID and self.client_version >= PROTOCOL_2:
-            changes = {"producer_id": self.next_producer_id, "producer_epoch": 0}
+            return ProducerIdAndEpoch(self.next_producer_id, 0)
+        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
+
+    def complete(self, now_ms: int) -> Transaction:
+        """All markers are written."""
+        producer_id, producer_epoch = self.next_producer
         return self._move(
             COMPLETE_COMMIT if self.state is PREPARE_COMMIT else COMPLETE_ABORT,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
             next_producer_id=NO_PRODUCER_ID,
             partitions=frozenset(),
             updated_ms=now_ms,
-            **changes,
         )
 
     # ------------------------------------------------------------------------------------------------ time-outs
