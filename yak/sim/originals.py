@@ -7,6 +7,7 @@ is still in its place. So they compare compacted logs as if nothing had been rem
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -91,6 +92,15 @@ class Decided:
         self._by_producer: dict[ProducerId, set[Offset]] = {}
         self._read = 0
 
+    def and_after(self, originals: Originals, chain: Chain, end: Offset) -> Decided:
+        """The same, and what the markers of another chain from `end` on decided."""
+        more = Decided()
+        more.aborted, more.open, more.markers = set(self.aborted), set(self.open), dict(self.markers)
+        more._by_producer = {producer_id: set(offsets) for producer_id, offsets in self._by_producer.items()}
+        more._read = bisect_right(chain.ends, end)
+        more.read_on(originals, chain)
+        return more
+
     def read_on(self, originals: Originals, chain: Chain) -> None:
         """Follow the chain from the batch on that was not read yet."""
         for base_offset, epoch in chain.batches[self._read :]:
@@ -158,9 +168,20 @@ class Originals:
             self._decided.read_on(self, self.committed)
         return self._decided
 
+    def decided_in(self, chain: Chain) -> Decided:
+        """What the markers decided that are committed, or in this chain.
+
+        A transaction is decided before its markers are written. A broker that restarts takes the markers in its log as
+        final, also those above its high watermark, as Kafka does.
+        """
+        committed = self.committed
+        if committed is None or chain.end <= committed.end:
+            return self.decided
+        return self.decided.and_after(self, chain, committed.end)
+
     def values_in(self, chain: Chain, begin: Offset = 0) -> Iterator[WalkedRecord]:
         """The records of a chain, but no markers, and only what is committed of transactions."""
-        decided = self.decided
+        decided = self.decided_in(chain)
         for record in self.records_in(chain, begin):
             offset = record.offset
             if offset not in decided.markers and offset not in decided.aborted and offset not in decided.open:

@@ -65,19 +65,21 @@ class Bench:
         """One batch of producer 7's transaction."""
         self.append(build_batch(records, self.now_ms, attributes=16, producer_id=7, producer_epoch=0), len(records))
 
-    def end(self, *, is_commit):
+    def end(self, *, is_commit, is_committed=True):
         """The marker of producer 7's transaction."""
-        self.append(build_marker(7, 0, EndTransactionMarker(is_commit, 0), self.now_ms), 1)
+        marker = build_marker(7, 0, EndTransactionMarker(is_commit, 0), self.now_ms)
+        self.append(marker, 1, is_committed=is_committed)
 
-    def append(self, data, count):
+    def append(self, data, count, *, is_committed=True):
         batch = bytearray(data)
         batch[:8] = self.log.log_end_offset.to_bytes(8, "big")
         batch[12:16] = EPOCH.to_bytes(4, "big")
         self.batches.append(bytes(batch))
         self.log.log_end_offset += count
         self.check.appended(self.copy, self.copy.read_on())
-        committed = self.history.committed.setdefault(self.key, Chain())
-        committed.take(self.copy.chain, self.copy.end)
+        if is_committed:
+            committed = self.history.committed.setdefault(self.key, Chain())
+            committed.take(self.copy.chain, self.copy.end)
 
     def remove(self, *places):
         """Remove whole batches, right or wrong."""
@@ -308,3 +310,23 @@ def test_a_marker_has_the_time_of_the_broker_that_wrote_it():
         bench.compact({A: 2}, retention_ms=1_000)
     assert set(bench.originals.taken) == {0}
     assert read_header(bench.batches[0]).delete_horizon_ms == bench.now_ms + 1_000
+
+
+def test_marker_above_the_high_watermark_decides_on_a_broker_that_restarted():
+    bench = Bench()
+    bench.write((A, b"1"))
+    bench.write_in_transaction((A, b"2"))
+    bench.end(is_commit=True, is_committed=False)
+    bench.copy.partition.high_watermark = 2
+    bench.compact({A: 1})
+    assert bench.originals.taken == {0: 7}
+
+
+def test_abort_marker_above_the_high_watermark_replaces_nothing():
+    bench = Bench()
+    bench.write((A, b"1"))
+    bench.write_in_transaction((A, b"2"))
+    bench.end(is_commit=False, is_committed=False)
+    bench.copy.partition.high_watermark = 2
+    with pytest.raises(Violation, match="the last record of b'a', is gone"):
+        bench.compact({A: 1})

@@ -99,7 +99,7 @@ class CompactionKeepsLast(Watcher):
         if later is not None and later.offset < limit and not (lag_ms and now_ms - later.timestamp < lag_ms):
             return
         assert copy.originals is not None
-        decided = copy.originals.decided
+        decided = copy.originals.decided_in(copy.chain)
         if record.offset in decided.aborted:
             return
         if record.value is not None and record.offset not in decided.markers:
@@ -116,7 +116,9 @@ class CompactionKeepsLast(Watcher):
         # clients' clocks are right; a broker's may be skewed, both for the records and markers that it writes
         # and for compaction
         assert copy.originals is not None
-        is_of_client = copy.topic_partition.topic == COMPACT and record.offset not in copy.originals.decided.markers
+        is_of_client = (
+            copy.topic_partition.topic == COMPACT and record.offset not in copy.originals.decided_in(copy.chain).markers
+        )
         are_clocks_right = is_of_client and not copy.node.skew_ms
         if are_clocks_right and horizon_ms < earliest_ms:
             raise Violation(f"I17: {copy}@{record.offset}, a tombstone, may go {earliest_ms - horizon_ms} ms too early")
@@ -170,7 +172,7 @@ class CompactionKeepsLast(Watcher):
 
     def _transactions_are_there(self, copy: Copy, absent: frozenset[Offset], present: set[Offset]) -> None:
         assert copy.originals is not None
-        decided = copy.originals.decided
+        decided = copy.originals.decided_in(copy.chain)
         for offset in sorted(absent & decided.open):
             raise Violation(f"I17: {copy}@{offset} is gone, and its transaction is open")
         for offset in sorted(absent & decided.markers.keys()):

@@ -71,7 +71,7 @@ def _compare_records(copy: Copy, leader: Copy) -> None:
     for offset, record in own.items():
         if leaders.get(offset, record) != record:
             raise Violation(f"I16: {copy} and {leader} have other records at {offset}")
-    decided = originals.decided
+    decided = originals.decided_in(leader.chain)
     last = {record.key: record for record in own.values() if record.offset not in decided.aborted | decided.open}
     written = {record.key: record for record in originals.values_in(leader.chain) if record.offset < end}
     for key, record in written.items():
