@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -315,3 +315,34 @@ def test_tool_that_runs_until_it_is_ended(
         finally:
             running.kill()
             running.wait()
+
+
+def test_reassignment_moves_a_replica_to_another_directory_of_its_broker(
+    java: list[str],
+    make_broker: Callable[..., Any],
+    redis_databases: Any,
+    tmp_path: Path,
+    wait_until: Callable[..., None],
+) -> None:
+    directories = [tmp_path / "one", tmp_path / "two"]
+    with redis_databases.borrow() as url:
+        broker = make_broker(tmp_path / "broker", url)
+        broker.data_dir = ",".join(map(str, directories))
+        broker.start()
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(20)
+        (target,) = [each for each in directories if not (each / "orders-0").exists()]
+        moved = {"topic": "orders", "partition": 0, "replicas": [1], "log_dirs": [str(target)]}
+        (tmp_path / "moved.json").write_text(json.dumps({"partitions": [moved], "version": 1}))
+        command = [*java, REASSIGN, "--bootstrap-server", broker.bootstrap]
+        command += ["--reassignment-json-file", str(tmp_path / "moved.json")]
+
+        def said(word: str) -> str:
+            done = subprocess.run([*command, word], capture_output=True, text=True, timeout=SECONDS, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done.stdout
+
+        assert f"log directory to {target} for replica orders-0 with broker 1" in said("--execute")
+        verified = "Reassignment of replica orders-0-1 completed successfully"
+        wait_until(lambda: verified in said("--verify"), SECONDS, broker.log)
+        assert (target / "orders-0").is_dir()
