@@ -1,4 +1,4 @@
-"""The port for the metadata store: Redis in `yak.server.redis_store`, in memory in `yak.sim.store`.
+"""The port for the metadata store: Redis in `yak.server.redis_store`, in Python in `yak.metadata_store`.
 
 Each mutating request is one atomic script in the store. It checks the caller and the caller's history, compares epochs,
 makes the change, and appends one record to the metadata log under a hash chain. `tests/integration/store` runs the same

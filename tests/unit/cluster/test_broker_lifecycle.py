@@ -8,8 +8,8 @@ from yak.cluster.image import Image
 from yak.cluster.refusals import frozen
 from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_producer_ids
 from yak.errors import ErrorCode, PeerError
+from yak.metadata_store.checks import change_broker
 from yak.ports.metadata_store import StoreOutcome
-from yak.sim.store_checks import change_broker
 
 
 def topic(driver, name, partitions=1, number=7):

@@ -11,9 +11,9 @@ from yak.cluster.image import Image
 from yak.cluster.pause_detection import PauseDetector
 from yak.cluster.snapshot import write_snapshot
 from yak.core.events import StoreLost
+from yak.metadata_store import brokers, partitions
 from yak.replication.isr import IsrProposal
 from yak.replication.partition import Partition
-from yak.sim import store_brokers, store_partitions
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.log_store import LogStore
 
@@ -66,7 +66,7 @@ def _any_boot_is_a_member(swaps: Swaps) -> None:
         broker = state.brokers.get(member.node_id)
         return broker is not None and broker["state"] in states
 
-    swaps.put(store_partitions, "is_current", is_current)
+    swaps.put(partitions, "is_current", is_current)
 
 
 def _tell_of_no_loss(swaps: Swaps) -> None:
@@ -74,7 +74,7 @@ def _tell_of_no_loss(swaps: Swaps) -> None:
 
 
 def _see_no_loss(swaps: Swaps) -> None:
-    swaps.put(store_brokers, "_lost_something", lambda *_arguments: False)
+    swaps.put(brokers, "_lost_something", lambda *_arguments: False)
 
 
 def _hold_an_outage_against_all(swaps: Swaps) -> None:

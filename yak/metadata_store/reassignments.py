@@ -1,4 +1,4 @@
-"""Scripts of the store in memory: partition reassignments (KIP-455).
+"""Scripts of the metadata store: partition reassignments (KIP-455).
 
 During a reassignment `replicas` has the target replicas, then those that will be removed; `adding` and `removing` name
 both kinds. It is complete once every target replica is in the ISR.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, format_nodes, parse_isr, parse_nodes
-from yak.sim.store_checks import (
+from yak.metadata_store.checks import (
     Value,
     append_changes,
     change_of,
@@ -23,7 +23,7 @@ from yak.sim.store_checks import (
 )
 
 if TYPE_CHECKING:
-    from yak.sim.store import StoreState
+    from yak.metadata_store.state import StoreState
 
 
 def complete(state: StoreState, partition: dict[str, Any]) -> None:

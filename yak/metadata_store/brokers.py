@@ -1,4 +1,4 @@
-"""Scripts of the store in memory: the cluster, its brokers, producer ids, trimming."""
+"""Scripts of the metadata store: the cluster, its brokers, producer ids, trimming."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.ports.metadata_store import TailedRecord
-from yak.sim.store_checks import (
+from yak.metadata_store.checks import (
     Refused,
     Value,
     change_broker,
@@ -16,10 +15,11 @@ from yak.sim.store_checks import (
     may_fence_fast,
     target_broker,
 )
-from yak.sim.store_lease import note_acted
+from yak.metadata_store.lease import note_acted
+from yak.ports.metadata_store import TailedRecord
 
 if TYPE_CHECKING:
-    from yak.sim.store import StoreState
+    from yak.metadata_store.state import StoreState
 
 PRODUCER_ID_BLOCK = 1000
 

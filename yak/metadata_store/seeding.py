@@ -1,4 +1,4 @@
-"""Scripts of the store in memory: the restore of a lost history from the brokers' offers."""
+"""Scripts of the metadata store: the restore of a lost history from the brokers' offers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from yak.metadata_store.checks import Refused, Value
 from yak.ports.metadata_store import TailedRecord
-from yak.sim.store_checks import Refused, Value
 
 if TYPE_CHECKING:
-    from yak.sim.store import StoreState
+    from yak.metadata_store.state import StoreState
 
 
 def is_held_for(state: StoreState, node_id: int) -> bool:

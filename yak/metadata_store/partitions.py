@@ -1,4 +1,4 @@
-"""Scripts of the store in memory: leaders, ISRs, high watermarks."""
+"""Scripts of the metadata store: leaders, ISRs, high watermarks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
-from yak.sim.store_checks import (
+from yak.metadata_store.checks import (
     Refused,
     Value,
     append_changes,
@@ -20,10 +20,10 @@ from yak.sim.store_checks import (
     min_isr,
     next_elr,
 )
-from yak.sim.store_reassignments import complete
+from yak.metadata_store.reassignments import complete
 
 if TYPE_CHECKING:
-    from yak.sim.store import StoreState
+    from yak.metadata_store.state import StoreState
 
 
 def elect(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:

@@ -1,4 +1,4 @@
-"""A script of the store in memory: a broker leaves the ISR of partitions whose logs it cannot serve."""
+"""A script of the metadata store: a broker leaves the ISR of partitions whose logs it cannot serve."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
-from yak.sim.store_checks import (
+from yak.metadata_store.checks import (
     Value,
     append_changes,
     change_of,
@@ -19,7 +19,7 @@ from yak.sim.store_checks import (
 )
 
 if TYPE_CHECKING:
-    from yak.sim.store import StoreState
+    from yak.metadata_store.state import StoreState
 
 
 def leave_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:

@@ -1,4 +1,4 @@
-"""Scripts of the store in memory: heartbeats, and the controller's lease, a counter that the controller's heartbeats
+"""Scripts of the metadata store: heartbeats, and the controller's lease, a counter that the controller's heartbeats
 increment.
 
 Nothing here expires: a candidate for controller watches the counter on its own clock, and claims with the value that it
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.sim.store_checks import Refused, Value, change_broker, check_broker, may_fence_fast
+from yak.metadata_store.checks import Refused, Value, change_broker, check_broker, may_fence_fast
 
 if TYPE_CHECKING:
-    from yak.sim.store import StoreState
+    from yak.metadata_store.state import StoreState
 
 
 def note_acted(broker: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The common part of the store's scripts in memory: checks of the caller and of members, and records of changes."""
+"""The common part of the store's scripts: checks of the caller and of members, and records of changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
 
 if TYPE_CHECKING:
-    from yak.sim.store import StoreState
+    from yak.metadata_store.state import StoreState
 
 MAX_PARTITIONS = 200
 MIN_ISR = "min.insync.replicas"

@@ -1,14 +1,14 @@
-"""Scripts of the store in memory: configs of topics, brokers and groups."""
+"""Scripts of the metadata store: configs of topics, brokers and groups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.sim.store_checks import MIN_ISR, Refused, Value, append_changes, change_of, check_broker
+from yak.metadata_store.checks import MIN_ISR, Refused, Value, append_changes, change_of, check_broker
 
 if TYPE_CHECKING:
-    from yak.sim.store import StoreState
+    from yak.metadata_store.state import StoreState
 
 
 def alter_configs(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:

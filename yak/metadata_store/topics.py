@@ -1,4 +1,4 @@
-"""Scripts of the store in memory: topics and their partition counts."""
+"""Scripts of the metadata store: topics and their partition counts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_nodes
-from yak.sim.store_checks import Refused, Value, check_broker, check_controller, check_size, is_current
+from yak.metadata_store.checks import Refused, Value, check_broker, check_controller, check_size, is_current
 
 if TYPE_CHECKING:
-    from yak.sim.store import StoreState
+    from yak.metadata_store.state import StoreState
 
 
 _REMOVALS_LOOKED_AT = 1000

@@ -1,0 +1,115 @@
+"""The store's scripts, and the call of one: each mirrors `yak/server/redis_scripts/<name>.lua`, check by check.
+
+`tests/integration/store` compares the results of both. A script checks everything before it changes anything, as in
+Redis, which has no rollback.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from yak.metadata_store import (
+    brokers,
+    configs,
+    lease,
+    leaving,
+    partitions,
+    reassignments,
+    seeding,
+    topics,
+)
+from yak.metadata_store.checks import Refused, Value
+from yak.metadata_store.state import StoreState
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
+
+_SCRIPTS: dict[str, Callable[[StoreState, Mapping[str, Any], int], Value]] = {
+    script.__name__: script
+    for script in (
+        brokers.bootstrap,
+        brokers.verify,
+        brokers.register,
+        lease.heartbeat,
+        lease.acquire_lease,
+        brokers.unfence,
+        brokers.fence,
+        brokers.begin_stop,
+        brokers.unregister,
+        topics.create_topic,
+        topics.create_partitions,
+        topics.delete_topic,
+        topics.undo_half_made,
+        configs.alter_configs,
+        partitions.elect,
+        partitions.alter_isr,
+        reassignments.alter_replicas,
+        partitions.barrier,
+        partitions.report_hw,
+        leaving.leave_isr,
+        brokers.alloc_pid,
+        brokers.trim,
+        seeding.seed_begin,
+        seeding.seed_offer,
+        seeding.seed_status,
+        seeding.seed_read,
+        seeding.seed_commit,
+        seeding.seed_abort,
+    )
+}
+_OWN_CHECKS = frozenset(
+    {"bootstrap", "seed_begin", "seed_offer", "seed_status", "seed_read", "seed_commit", "seed_abort"}
+)
+"""Scripts that also run on a store without the caller's history."""
+
+
+def execute(state: StoreState, request: StoreRequest, now_ms: int) -> StoreOutcome:
+    """Run a script at `now_ms`. A refused call changes nothing; the same calls at the same times have the same effects."""
+    script = _SCRIPTS.get(request.script)
+    if script is None:
+        return StoreOutcome("BAD_REQUEST", value={"message": f"no script {request.script}"})
+    try:
+        arguments = request.arguments
+        if request.script == "seed_begin":
+            arguments = arguments | {"history": _history_code(state, request)}
+        elif request.script not in _OWN_CHECKS:
+            _check_history(state, request)
+        value = script(state, arguments, now_ms)
+        code = "OK"
+    except Refused as refusal:
+        code, value = refusal.code, refusal.value
+    # the result must not share objects with the store, and must survive JSON
+    return StoreOutcome(code, state.cluster.get("mo", 0), state.cluster.get("h", ""), json.loads(json.dumps(value)))
+
+
+def _history_code(state: StoreState, request: StoreRequest) -> str:
+    try:
+        _check_history(state, request)
+    except Refused as refusal:
+        return refusal.code
+    return "OK"
+
+
+def _check_history(state: StoreState, request: StoreRequest) -> None:
+    cluster, asker = state.cluster, request.arguments
+    if not cluster:
+        raise Refused("NO_CLUSTER")
+    if asker.get("cluster_id") and asker["cluster_id"] != cluster["cluster_id"]:
+        raise Refused("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
+    if cluster["state"] != "LIVE":
+        raise Refused("SEEDING")
+    if asker.get("incarnation_id") and asker["incarnation_id"] != cluster["incarnation_id"]:
+        raise Refused("WRONG_INCARNATION", **seeding.incarnation_for(state, asker))
+    if cluster["mo"] < request.known_offset:
+        raise Refused("REGRESSED")
+    if request.known_offset > 0:
+        entry = state.entry(request.known_offset)
+        if entry is None and state.snapshot is not None and state.snapshot.offset == request.known_offset:
+            # a restored or trimmed history begins with a snapshot
+            entry = state.snapshot
+        following = state.entry(request.known_offset + 1)
+        if entry is None and following is not None and following.previous_hash == request.known_hash:
+            # a later trim replaced the snapshot, and all records after it may still be there
+            return
+        if entry is None or (entry is state.snapshot and entry.chain_hash != request.known_hash):
+            raise Refused("TRIMMED")
+        if entry.chain_hash != request.known_hash:
+            raise Refused("FORKED")
