@@ -27,6 +27,7 @@ class LiveCluster:
 
     def __init__(self, local: LocalCluster) -> None:
         self.local = local
+        self.is_asked_by_http = True
 
     @property
     def bootstrap(self) -> str:
@@ -35,7 +36,8 @@ class LiveCluster:
 
     def source(self) -> LiveSource:
         """Where the app has everything from."""
-        http = {each.node_id: each.http_address for each in self.local.status().brokers if each.http_address}
+        brokers = self.local.status().brokers if self.is_asked_by_http else ()
+        http = {each.node_id: each.http_address for each in brokers if each.http_address}
         return LiveSource(self.bootstrap, title="test", http=http, local=LocalClusterControl(self.local.data_dir))
 
     def app(self, **settings: object) -> YakApp:
@@ -66,6 +68,15 @@ def live(running_live: LiveCluster) -> LiveCluster:
     running_live.local.up(UpSettings())
     wait_until(lambda: running_live.health()["status"] == "ok", "a whole cluster")
     return running_live
+
+
+@pytest.fixture(params=["http", "kafka"])
+def either(request: pytest.FixtureRequest, live: LiveCluster, monkeypatch: pytest.MonkeyPatch) -> LiveCluster:
+    """The cluster, asked over HTTP, and then as one that answers none: over the Kafka protocol."""
+    if request.param == "kafka":
+        monkeypatch.setattr("yak.tui.source.kafka.http_addresses", lambda _servers: {})
+        monkeypatch.setattr(live, "is_asked_by_http", False)
+    return live
 
 
 @pytest.fixture

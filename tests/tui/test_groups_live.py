@@ -60,14 +60,14 @@ def cells(grid, key):
     return None if row is None else [cell.text for cell in row.cells]
 
 
-def test_a_group_is_seen_refused_moved_and_deleted(live, new_topic):
+def test_a_group_is_seen_refused_moved_and_deleted(either, new_topic):
     topic, group = new_topic(), "tui-audit"
-    Admin(live.bootstrap).create_topic(topic, partitions=1, replication_factor=3)
-    produce(live.bootstrap, topic, 10)
-    consumer = read(live.bootstrap, group, topic, 4)
+    Admin(either.bootstrap).create_topic(topic, partitions=1, replication_factor=3)
+    produce(either.bootstrap, topic, 10)
+    consumer = read(either.bootstrap, group, topic, 4)
 
     async def scenario():
-        app = live.app(start="groups")
+        app = either.app(start="groups")
         async with app.run_test(size=(120, 40)) as pilot:
             grid = app.screen.query_one("#groups", Grid)
             await until(pilot, lambda: (cells(grid, group) or [""] * 8)[5] == "6", "lag of 6")
@@ -94,7 +94,7 @@ def test_a_group_is_seen_refused_moved_and_deleted(live, new_topic):
             assert cells(app.screen.query_one("#steps", Grid), f"{topic}:0")[2:6] == ["4", "→", "0", "-4"]
             await pilot.press("R")
             await until(pilot, lambda: isinstance(app.screen, GroupScreen), "end of the wizard")
-            assert await asyncio.to_thread(committed, live.bootstrap, group, topic) == 0
+            assert await asyncio.to_thread(committed, either.bootstrap, group, topic) == 0
             await until(pilot, lambda: cells(parts, f"{topic}:0")[2] == "0", "new committed offset")
 
             await pilot.press("X")

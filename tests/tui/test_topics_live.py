@@ -27,11 +27,11 @@ def words(lines):
     return " ".join(cell.text for line in lines._lines for cell in line)
 
 
-def test_a_topic_is_made_filled_changed_moved_and_deleted(live, new_topic):
+def test_a_topic_is_made_filled_changed_moved_and_deleted(either, new_topic):
     name = new_topic()
 
     async def scenario():
-        app = live.app(start="topics")
+        app = either.app(start="topics")
         async with app.run_test(size=(140, 40)) as pilot:
             await until(pilot, lambda: app.picture.is_loaded, "picture")
             await pilot.press("a", *name, "ctrl+s")
@@ -77,15 +77,15 @@ def test_a_topic_is_made_filled_changed_moved_and_deleted(live, new_topic):
         assert app._exception is None
 
     asyncio.run(scenario())
-    assert name not in Admin(live.bootstrap).metadata().topics
+    assert name not in Admin(either.bootstrap).metadata().topics
 
 
-def test_a_leader_that_is_killed_is_seen_with_its_time_line_and_healed(live, new_topic):
+def test_a_leader_that_is_killed_is_seen_with_its_time_line_and_healed(either, new_topic):
     name = new_topic()
-    Admin(live.bootstrap).create_topic(name, partitions=1, replication_factor=3)
+    Admin(either.bootstrap).create_topic(name, partitions=1, replication_factor=3)
 
     async def scenario():
-        app = live.app(start="replication")
+        app = either.app(start="replication")
         async with app.run_test(size=(120, 40)) as pilot:
             await until(pilot, lambda: name in app.picture.topics, "topic")
             # of what happens before all are listened to only the outcome is seen

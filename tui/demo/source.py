@@ -22,6 +22,7 @@ class DemoSource:
     """See `ClusterSource`. Requests wait until the cluster is up; `demo` is the supervisor's reported state."""
 
     title = TITLE
+    lacks = ()
 
     def __init__(self, run: DemoRun) -> None:
         self._run = run

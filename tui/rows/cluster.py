@@ -88,6 +88,8 @@ def health_rows(picture: Picture, look: Look, now_ms: int) -> list[Row]:
 
 
 def _redis(picture: Picture, look: Look, now_ms: int) -> Row:
+    if picture.redis_state == "none":
+        return _health_row("metadata:redis", f"{look.sign('none')} redis", "none: metadata are kept elsewhere", True)
     if picture.redis_state == "connected":
         return _health_row("metadata:redis", f"{look.sign('good')} redis", "connected", True)
     since = "" if picture.redis_lost_since_ms is None else f" for {span(now_ms - picture.redis_lost_since_ms)}"
@@ -116,7 +118,10 @@ def rate_lines(picture: Picture, look: Look, width: int, now_ms: int) -> list[li
         (f"out {look.size_rate(total.bytes_out):>11}", [each.bytes_out for each in minute], "dim"),
     ]
     return [
-        *([Cell(words), Cell(look.spark(values, room), tone)] for words, values, tone in lines),  # type: ignore[arg-type]
+        *(
+            [Cell(words), Cell(look.spark([each for each in values if each is not None], room), tone)]  # type: ignore[arg-type]
+            for words, values, tone in lines
+        ),
         [Cell(f"ISR changes {changes} in 5 min", "warn" if changes else "dim")],
     ]
 
@@ -212,7 +217,8 @@ def broker_words(broker: Broker, picture: Picture, look: Look, now_ms: int) -> l
     out_of_sync = [each.name for each in held if broker.node_id not in each.isr]
     heard = "never" if broker.heard_ms is None else f"{span(now_ms - broker.heard_ms)} ago"
     return [
-        f"broker role {broker.role}, state {broker.state}, broker epoch {broker.broker_epoch}"
+        f"broker role {broker.role}, state {broker.state}"
+        + (f", broker epoch {broker.broker_epoch}" if broker.broker_epoch >= 0 else "")
         + (", controller" if picture.controller_id == broker.node_id else ""),
         f"Kafka {broker.host}:{broker.port}   HTTP {broker.http_address or 'none'}   rack {broker.rack or 'none'}",
         f"leads {led}, holds {len(held)} replicas, {len(out_of_sync)} out of sync"

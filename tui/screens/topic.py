@@ -380,7 +380,7 @@ class TopicScreen(ChangesTopics):
         grid.show(topics.TAIL_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
         rate = self.picture.topic_rates(self.topic).messages_in
         if where == "#tail":
-            title = f"Last messages of {self.topic}: {topics.rate_words(rate)}"
+            title = f"Last messages of {self.topic}: {topics.rate_words(rate or 0.0)}"
             panel = grid.parent
             if isinstance(panel, Panel):
                 panel.entitle(title, "m all of them: search, filter, copy, export")

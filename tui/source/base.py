@@ -1,6 +1,6 @@
 """The interface between the screens and a cluster: requests, events, and control of local processes."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ class ClusterSource(Protocol):
         """The addresses that Kafka clients connect to first."""
 
     @property
+    def lacks(self) -> Collection[str]:
+        """The names of the screens that it has nothing for."""
+
+    @property
     def progress(self) -> str:
         """The step in progress before the cluster is up; empty once it is."""
 
@@ -44,6 +48,8 @@ class ClusterSource(Protocol):
         node_id: int | None = None,
     ) -> Any:
         """The JSON answer of any broker that answers, or of a given one.
+
+        The requests are those of YAK's HTTP service, whatever the cluster speaks.
 
         Raises YakError with the broker's own error.
         """

@@ -10,7 +10,7 @@ from yak.client.groups.lag import lags_of, oldest_unread, read_marks
 from yak.client.groups.offsets import committed_offsets, delete_groups, delete_offsets
 from yak.client.groups.reset import Target
 from yak.client.groups.resetting import ResetPlan, look_at, move
-from yak.errors import Unreachable, YakError
+from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
 from yak.tui.state.groups import Unread
 
@@ -18,9 +18,9 @@ HTTP_LISTENERS = "yak.http.listeners"
 
 
 def http_addresses(servers: str) -> dict[int, str]:
-    """HTTP addresses by node id.
+    """HTTP addresses by node id; empty if no broker names one, as those of Apache Kafka and `yak serve --no-http`.
 
-    Raises Unreachable: `unreachable`, `wrong-protocol`, or `no-http` if no broker names one.
+    Raises Unreachable: `unreachable`, `wrong-protocol`.
     """
     admin = Admin(servers, timeout_ms=5_000)
     found: dict[int, str] = {}
@@ -30,13 +30,6 @@ def http_addresses(servers: str) -> dict[int, str]:
                 found[node_id] = config.value
         if found:
             break  # this broker knows the others
-    if not found:
-        raise Unreachable(
-            "no-http",
-            f"the brokers at {servers} answer no HTTP, which this screen lives on",
-            why="they run with --no-http, or are no YAK brokers",
-            try_=("yak serve --http-port 8080", "yak topics, yak consume and the other commands work with any Kafka"),
-        )
     return found
 
 

@@ -1,11 +1,14 @@
-"""A running cluster: requests over HTTP, events over server-sent events, librdkafka in threads."""
+"""A running cluster: requests over HTTP, events over server-sent events, librdkafka in threads.
+
+Brokers that answer no HTTP, as those of Apache Kafka, are asked over the Kafka protocol, again and again.
+"""
 
 import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 from urllib.parse import quote
 
 from yak.errors import Unreachable, YakError
@@ -14,6 +17,8 @@ from yak.tui.source.base import Event
 if TYPE_CHECKING:
     import httpx
 
+    from yak.tui.source.kafka_answers import KafkaAnswers
+    from yak.tui.source.kafka_snapshot import Snapshot
     from yak.tui.source.local_control import LocalClusterControl
 
 P = ParamSpec("P")
@@ -25,6 +30,10 @@ RETRY_MS: Final = (250, 500, 1_000, 2_000, 3_000)
 LOOK_SECONDS: Final = 5.0
 """How often the list of brokers is refreshed."""
 QUEUE_MAX: Final = 4_096
+POLL_SECONDS: Final = 1.0
+"""The pause between two looks at brokers without HTTP."""
+POLL_SHARE: Final = 8
+"""The pause is at least so many times as long as the look took, so that a large cluster is not asked all the time."""
 
 
 class LiveSource:
@@ -49,6 +58,13 @@ class LiveSource:
         self._client_made: httpx.AsyncClient | None = None
         self._up: set[int] = set()
         self._discovering = asyncio.Lock()
+        self._kafka_only: KafkaAnswers | None = None
+        """Once it is known that no broker answers HTTP."""
+
+    @property
+    def lacks(self) -> Collection[str]:
+        """The metadata log, if the brokers answer no HTTP."""
+        return ("metadata",) if self._kafka_only is not None else ()
 
     @property
     def progress(self) -> str:
@@ -75,6 +91,8 @@ class LiveSource:
         if self._client_made is not None:
             await self._client_made.aclose()
             self._client_made = None
+        if self._kafka_only is not None:
+            await asyncio.to_thread(self._kafka_only.close)
 
     async def kafka(self, function: Callable[Concatenate[str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `function(bootstrap_servers, ...)` in a thread."""
@@ -94,6 +112,9 @@ class LiveSource:
         """The JSON answer of any broker, connected ones first. Raises YakError."""
         if not self._addresses:
             await self._discover()
+        if self._kafka_only is not None:
+            self._kafka_only.servers = self._bootstrap
+            return await asyncio.to_thread(self._kafka_only.ask, method, path, params or {}, body or {})
         nodes = (
             [node_id] if node_id is not None else sorted(self._addresses, key=lambda node: (node not in self._up, node))
         )
@@ -126,11 +147,17 @@ class LiveSource:
             return f"{type(error).__name__}: {error}"
 
     async def _discover(self) -> None:
+        """Find out how the brokers are asked: by HTTP, or if none answers it by the Kafka protocol."""
         from yak.tui.source.kafka import http_addresses
 
         async with self._discovering:
+            if self._addresses or self._kafka_only is not None:
+                return
+            self._addresses.update(await self.kafka(http_addresses))
             if not self._addresses:
-                self._addresses.update(await self.kafka(http_addresses))
+                from yak.tui.source.kafka_answers import KafkaAnswers
+
+                self._kafka_only = KafkaAnswers(self._bootstrap)
 
     async def _look_elsewhere(self) -> None:
         """Look up the HTTP addresses again: restarted brokers may use other ports."""
@@ -166,6 +193,8 @@ class LiveSource:
                 try:
                     if not self._addresses:
                         await self._discover()
+                    if self._kafka_only is not None:
+                        await self._poll(events)
                     cluster = await self.ask("GET", "/api/cluster")
                     tries = 0
                     self._learn(cluster)
@@ -187,6 +216,29 @@ class LiveSource:
             for task in begun:
                 task.cancel()
             await asyncio.gather(*begun, return_exceptions=True)
+
+    async def _poll(self, events: asyncio.Queue[Event]) -> NoReturn:
+        """Look at the brokers again and again, over the Kafka protocol."""
+        from yak.tui.source.kafka_snapshot import read_snapshot
+
+        before: Snapshot | None = None
+        tries = 0
+        while True:
+            began = time.monotonic()
+            try:
+                after = await self.kafka(read_snapshot, before)
+            except (YakError, OSError) as error:
+                wait_ms = RETRY_MS[min(tries, len(RETRY_MS) - 1)]
+                tries += 1
+                await events.put(_event("lost", why=_words(error), retry_ms=wait_ms))
+                await asyncio.sleep(wait_ms / 1000)
+                continue
+            tries = 0
+            self._bootstrap = after.bootstrap or self._bootstrap
+            for event in _told(before, after):
+                await events.put(event)
+            before = after
+            await asyncio.sleep(max(POLL_SECONDS, POLL_SHARE * (time.monotonic() - began)))
 
     def _learn(self, cluster: Any) -> None:
         for broker in cluster["brokers"]:
@@ -251,6 +303,17 @@ def _read(answer: "httpx.Response") -> Any:
         why=f"HTTP {answer.status_code}",
         try_=(said["hint"],) if said.get("hint") else (),
     )
+
+
+def _told(before: "Snapshot | None", after: "Snapshot") -> Iterator[Event]:
+    """The events of one look; changes come before the state that they led to, as brokers with HTTP send them."""
+    from yak.tui.source.kafka_snapshot import changes, link_events, rate_events
+
+    if before is not None:
+        yield from changes(before, after)
+    yield after.event()
+    yield from link_events(before, after)
+    yield from rate_events(before, after)
 
 
 def _event(kind: str, **fields: Any) -> Event:

@@ -38,6 +38,7 @@ class RecordedSource:
         self.local = local
         self.bootstrap = "127.0.0.1:9092"
         self.progress = ""
+        self.lacks: tuple[str, ...] = ()
         self.answers = dict(answers)
         self.events = events
         self.calls = dict(calls or {})

@@ -24,12 +24,12 @@ MIN_ISR: Final = "min.insync.replicas"
 
 @dataclass(slots=True)
 class Rates:
-    """Rates per second of one broker or topic."""
+    """Rates per second of one broker or topic; None where the cluster does not report one."""
 
-    messages_in: float = 0.0
-    messages_out: float = 0.0
-    bytes_in: float = 0.0
-    bytes_out: float = 0.0
+    messages_in: float | None = 0.0
+    messages_out: float | None = 0.0
+    bytes_in: float | None = 0.0
+    bytes_out: float | None = 0.0
 
     @classmethod
     def of(cls, said: dict[str, Any]) -> "Rates":
@@ -42,12 +42,12 @@ class Rates:
         )
 
     def plus(self, other: "Rates") -> "Rates":
-        """The sum of both."""
+        """The sum of both; None where one of them is unknown."""
         return Rates(
-            self.messages_in + other.messages_in,
-            self.messages_out + other.messages_out,
-            self.bytes_in + other.bytes_in,
-            self.bytes_out + other.bytes_out,
+            _sum(self.messages_in, other.messages_in),
+            _sum(self.messages_out, other.messages_out),
+            _sum(self.bytes_in, other.bytes_in),
+            _sum(self.bytes_out, other.bytes_out),
         )
 
 
@@ -290,7 +290,7 @@ class Picture:
         broker = self.brokers.setdefault(event["node_id"], Broker(event["node_id"]))
         broker.rates = Rates.of(event)
         broker.topic_rates = {each["topic"]: Rates.of(each) for each in event["topics"]}
-        broker.in_history.append(broker.rates.messages_in)
+        broker.in_history.append(broker.rates.messages_in or 0.0)
         process = event.get("process")
         if process is not None:
             broker.memory_bytes, broker.cpu_share = process["memory_bytes"], process["cpu_share"]
@@ -389,6 +389,10 @@ class Picture:
         if event["kind"] == "broker-registered":
             broker.role, broker.rack = event["role"], event["rack"]
             broker.host, broker.port = event["host"], event["port"]
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 def _rate(seen: deque[tuple[int, int]], now_ms: int) -> float:

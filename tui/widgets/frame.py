@@ -210,7 +210,8 @@ class Rail(Static):
             is_here = name == self.app.current_mode
             text = f" {digit} {label}"
             here = f" {self.app.look.sign('here')}" if is_here else ""
-            lines.append(Content.styled(f"{text:<17}{here}", "bold $accent" if is_here else ""))
+            style = "bold $accent" if is_here else "$dim" if name in self.app.source.lacks else ""
+            lines.append(Content.styled(f"{text:<17}{here}", style))
         lines += [Content(""), Content.styled(" Context", "bold")]
         for name, is_used in self.app.context_names():
             sign = self.app.look.sign("up" if is_used else "down")

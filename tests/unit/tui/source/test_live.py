@@ -7,6 +7,10 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from yak.cluster.image import BrokerInfo, Image
+from yak.cluster.records import BrokerState
+from yak.errors import Unreachable, YakError
+from yak.tui.source.kafka_snapshot import Snapshot
 from yak.tui.source.live import LiveSource
 
 CLUSTER = {
@@ -67,3 +71,41 @@ def test_a_stream_that_is_no_json_is_a_broken_link_and_tried_again() -> None:
     found = asyncio.run(kinds_until(source({1: "http://new:2"}, garbled_once), "hello"))
     assert found == ["link", "link", "link", "hello"]
     assert tries == 2
+
+
+def test_brokers_without_http_are_read_again_and_again_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after a look that failed; what only HTTP has is refused with the reason."""
+    image = Image(brokers={1: BrokerInfo(1, -1, "", (), "new", 9, None, "broker", BrokerState.ACTIVE)})
+    looks = [
+        Snapshot(1, 1000, image, ()),
+        Unreachable("unreachable", "no broker answered"),
+        Snapshot(2, 2000, image, ()),
+    ]
+
+    def next_look(_servers: str, _before: Snapshot | None) -> Snapshot:
+        found = looks.pop(0)
+        if isinstance(found, YakError):
+            raise found
+        return found
+
+    monkeypatch.setattr("yak.tui.source.kafka.http_addresses", lambda _servers: {})
+    monkeypatch.setattr("yak.tui.source.kafka_snapshot.read_snapshot", next_look)
+    monkeypatch.setattr("yak.tui.source.live.POLL_SECONDS", 0.01)
+    made = LiveSource("old:9,new:9")
+    assert not made.lacks
+
+    async def scenario() -> list[str]:
+        found: list[str] = []
+        async with asyncio.timeout(10):
+            async for event in made.follow():
+                found.append(event["kind"])
+                if found.count("rates") == 2:
+                    break
+        with pytest.raises(YakError, match="only YAK's HTTP service has the metadata log"):
+            await made.ask("GET", "/metadata/log")
+        await made.close()
+        return found
+
+    assert asyncio.run(scenario()) == ["snapshot", "link", "rates", "lost", "snapshot", "rates"]
+    assert list(made.lacks) == ["metadata"]
+    assert made.bootstrap == "new:9"

@@ -1,0 +1,174 @@
+"""`yak ui` on a cluster of Apache Kafka: each screen that Kafka can fill is filled, and what it changes is changed."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from yak.client.admin import Admin
+from yak.tui.app import YakApp
+from yak.tui.screens.messages import MessagesScreen
+from yak.tui.settings import UiSettings
+from yak.tui.source.live import LiveSource
+from yak.tui.widgets.dialogs import ConfirmDialog
+from yak.tui.widgets.frame import Lines
+from yak.tui.widgets.grid import Grid
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "benchmarks"))
+
+from versus.kafka_cluster import KafkaCluster  # noqa: E402
+from versus.kafka_jars import KAFKA_VERSION, Missing, java_version, kafka_jars  # noqa: E402
+
+PATIENCE_S = 40.0
+GROUP = "billing"
+TOPIC = "orders"
+
+pytestmark = [pytest.mark.thorough, pytest.mark.jvm, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Three nodes; skipped where Java, Maven or Maven Central is missing."""
+    try:
+        java_version()
+        cluster = KafkaCluster(kafka_jars(ROOT / "build/kafka", KAFKA_VERSION), tmp_path_factory.mktemp("kafka"))
+    except Missing as missing:
+        pytest.skip(str(missing))
+    try:
+        cluster.prepare()
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def member(bootstrap: str) -> Consumer:
+    """A consumer that has read a record and committed it, and stays."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest"})
+    consumer.subscribe([TOPIC])
+    message = consumer.poll(PATIENCE_S)
+    assert message is not None
+    assert message.error() is None
+    consumer.commit(message, asynchronous=False)
+    return consumer
+
+
+async def until(pilot, is_so, what):
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while not is_so():
+        assert asyncio.get_running_loop().time() < deadline, f"no {what}"
+        await pilot.pause(0.1)
+
+
+def texts(app, grid):
+    found = app.screen_below().query_one(grid, Grid)
+    return [[cell.text for cell in found._rows.shown.at(index).cells] for index in range(found.row_count)]
+
+
+def row(app, grid, number, text):
+    """The line whose field of this number has this text."""
+    return next((each for each in texts(app, grid) if each[number] == text), None)
+
+
+def test_every_screen_that_kafka_can_fill_is_filled(kafka):
+    async def scenario():
+        app = YakApp(LiveSource(kafka.bootstrap), UiSettings())
+        async with app.run_test(size=(140, 45)) as pilot:
+            # dashboard: brokers, the quorum's leader as the controller, disks; no Redis
+            await until(pilot, lambda: app.picture.is_loaded, "picture")
+            picture = app.picture
+            assert {broker.state for broker in picture.brokers.values()} == {"ACTIVE"}
+            assert picture.controller_id == kafka.controller()
+            await until(
+                pilot, lambda: (row(app, "#brokers", 0, "1") or [" "] * 2)[-2].endswith(" %"), "share of the disk"
+            )
+            assert row(app, "#health", 0, "– redis")
+
+            # topics: made here, and filled; what the protocol lacks is a dash
+            app.go("topics")
+            await pilot.pause(0.3)
+            await pilot.press("a", *TOPIC, "ctrl+s")
+            await until(pilot, lambda: TOPIC in picture.topics, "topic")
+            records = [{"key": "k", "payload": {"n": number}} for number in range(10)]
+            await app.source.ask("POST", "/produce", body={"topic": TOPIC, "records": records})
+            await until(pilot, lambda: (row(app, "#topics", 0, TOPIC) or [""] * 5)[4] == "10", "messages counted")
+            assert row(app, "#topics", 0, TOPIC)[7] == "–"
+
+            # one topic: partitions, replicas, the last messages
+            app.go("topics", TOPIC)
+            await until(pilot, lambda: app.screen.query("#tail-beside"), "topic's screen")
+            await until(pilot, lambda: len(texts(app, "#tail-beside")) == 10, "last messages")
+
+            # configs
+            screen = app.screen
+            await pilot.press("E")
+            await until(pilot, lambda: app.screen.query("#field-retention-ms"), "form")
+            app.screen.query_one("#field-retention-ms").value = "60000"
+            await pilot.press("ctrl+s")
+            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "difference")
+            await pilot.press("y")
+            await until(pilot, lambda: app.screen is screen, "topic again")
+            configs = await asyncio.to_thread(Admin(kafka.bootstrap).configs, "topic", TOPIC)
+            assert next(each.value for each in configs if each.name == "retention.ms") == "60000"
+
+            # messages
+            app.go("messages", TOPIC)
+            await until(pilot, lambda: isinstance(app.screen_below(), MessagesScreen), "messages' screen")
+            messages = app.screen_below()
+            await until(pilot, lambda: messages.reader and messages.grid_in_use().row_count == 10, "messages")
+
+            # groups: a member with its lag
+            consumer = await asyncio.to_thread(member, kafka.bootstrap)
+            app.go("groups")
+            await until(pilot, lambda: (row(app, "#groups", 0, GROUP) or [""] * 6)[5] == "9", "lag of 9")
+            assert row(app, "#groups", 0, GROUP)[1:4] == ["● Stable", "classic", "1"]
+            await asyncio.to_thread(consumer.close)
+
+            # metadata log: missing, with the reason
+            app.go("metadata")
+            await until(
+                pilot, lambda: "only YAK's HTTP service has the metadata log" in app.screen.trouble_words(), "reason"
+            )
+
+            # replication: a leadership is moved
+            app.go("replication")
+            partition = picture.partitions[TOPIC, 0]
+            await until(pilot, lambda: row(app, "#replication", 2, partition.name), "partition")
+            app.screen.query_one("#replication", Grid).move_to(partition.name)
+            before = partition.leader
+            await pilot.press("F")
+            await until(pilot, lambda: app.screen.query("#field-to"), "choice of leader")
+            await pilot.press("ctrl+s")
+            await until(pilot, lambda: partition.leader not in (before, None), "other leader")
+
+            # failover: a broker that dies is fenced, and comes back
+            app.go("failover")
+            victim = next(node for node in kafka.nodes if node not in (partition.leader, picture.controller_id))
+            await asyncio.to_thread(kafka.kill, victim)
+            await until(pilot, lambda: picture.brokers[victim].state == "FENCED", "fenced broker")
+            await until(pilot, lambda: partition.replication.is_under_replicated, "smaller ISR")
+            await until(pilot, lambda: "fenced" in _words(app.screen.query_one("#failover-lines", Lines)), "time line")
+            await asyncio.to_thread(kafka.restart, victim)
+            await until(pilot, lambda: picture.brokers[victim].state == "ACTIVE", "broker back")
+            await until(pilot, lambda: not partition.replication.is_under_replicated, "whole ISR")
+
+            # deletion
+            app.go("topics")
+            await pilot.pause(0.3)
+            app.screen_below().query_one("#topics", Grid).move_to(TOPIC)
+            await pilot.press("X")
+            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+            await pilot.press(*TOPIC, "enter")
+            await until(pilot, lambda: TOPIC not in picture.topics, "deletion")
+            assert TOPIC not in await asyncio.to_thread(lambda: Admin(kafka.bootstrap).metadata().topics)
+        assert app._exception is None
+
+    asyncio.run(scenario())
+
+
+def _words(lines: Lines) -> str:
+    return " ".join(cell.text for line in lines._lines for cell in line)

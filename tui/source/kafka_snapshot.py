@@ -1,0 +1,306 @@
+"""The state of a cluster as its brokers tell it over the Kafka protocol, and what changed between two looks.
+
+`read_snapshot` blocks and asks; the rest is pure. Brokers of YAK send this state as events over HTTP. For all others it
+is read again and again, and the events are derived from the differences.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from yak.client.metadata import Broker
+from yak.client.raw_connection import RawConnection
+from yak.client.replica_offsets import ClusterReplicas, read_cluster
+from yak.client.replication import PartitionReplicas
+from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
+from yak.cluster.records import BrokerState
+from yak.ids import NodeId
+from yak.tui.source.base import Event
+from yak.views.happenings import of_image
+
+READ_SECONDS: Final = 5.0
+ANSWER_SECONDS: Final = 2.0
+NO_STORE: Final = "none"
+"""The state of Redis in a cluster that has none."""
+DISKS_EVERY: Final = 10
+"""Looks from one question about the disks to the next."""
+_ROLE: Final = "broker"
+_NO_EPOCH: Final = -1
+NO_ID: Final = UUID(int=0)
+_METADATA_TOPIC: Final = "__cluster_metadata"
+_ASK_AT_ONCE: Final = 16
+
+
+class Disk(NamedTuple):
+    """The volumes of a broker's log directories together."""
+
+    free_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One look at a cluster. `number` counts the looks: it stands for the partition epochs, which Kafka does not tell."""
+
+    number: int
+    time_ms: int
+    image: Image
+    partitions: tuple[PartitionReplicas, ...]
+    silent: Mapping[NodeId, str] = field(default_factory=dict)
+    """Brokers that did not answer in time, with the reason."""
+    disks: Mapping[NodeId, Disk] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of the brokers that are not fenced."""
+        active = (each for each in self.image.brokers.values() if each.state is BrokerState.ACTIVE)
+        return ",".join(Broker(each.node_id, each.host, each.port).address for each in active)
+
+    def event(self) -> Event:
+        """A `snapshot` event as the brokers of YAK send it."""
+        image = self.image
+        return {
+            "kind": "snapshot",
+            "time_ms": self.time_ms,
+            "cluster": {
+                "cluster_id": image.cluster_id,
+                "controller_id": None if image.controller_id < 0 else image.controller_id,
+                "controller_epoch": image.controller_epoch,
+                "redis": {"state": NO_STORE, "lost_ms": None},
+                "brokers": [_broker_json(each) for each in image.brokers.values()],
+            },
+            "partitions": self.rows(),
+        }
+
+    def rows(self, topic: str | None = None) -> list[dict[str, Any]]:
+        """The partitions of all topics or of one, as `GET /api/isr` answers them."""
+        return [
+            each.as_json() | {"partition_epoch": self.number}
+            for each in self.partitions
+            if topic is None or each.topic == topic
+        ]
+
+
+def _broker_json(info: BrokerInfo) -> dict[str, Any]:
+    return {
+        "node_id": info.node_id,
+        "role": info.role,
+        "state": info.state.value,
+        "broker_epoch": info.broker_epoch,
+        "rack": info.rack,
+        "host": info.host,
+        "port": info.port,
+        "http_address": None,
+    }
+
+
+# differences
+
+
+def changes(before: Snapshot, after: Snapshot) -> Iterator[Event]:
+    """The events between two looks, with the time of the second: that of the change is known to one look only."""
+    for happening in of_image(before.image, after.image, _delta(before.image, after.image)):
+        event = {"kind": happening.kind, "time_ms": after.time_ms, "message": happening.message, **happening.fields}
+        yield event if happening.topic is None else {**event, "topic": happening.topic}
+
+
+def _delta(before: Image, after: Image) -> Delta:
+    nodes = sorted({*before.brokers, *after.brokers})
+    changed = {
+        name: tuple(
+            each.partition
+            for each in topic.partitions
+            if name not in before.topics or _state_in(before.topics[name], each.partition) != _state(each)
+        )
+        for name, topic in after.topics.items()
+    }
+    return Delta(
+        topics_changed=tuple(name for name, numbers in changed.items() if numbers),
+        topics_removed=tuple((name, NO_ID) for name in before.topics if name not in after.topics),
+        brokers_changed=tuple(node for node in nodes if before.brokers.get(node) != after.brokers.get(node)),
+        partitions_changed=changed,
+    )
+
+
+def _state_in(topic: TopicInfo, partition: int) -> object:
+    return _state(topic.partitions[partition]) if partition < len(topic.partitions) else None
+
+
+def _state(info: PartitionInfo) -> object:
+    return (info.leader, info.leader_epoch, info.replicas, info.isr)
+
+
+def link_events(before: Snapshot | None, after: Snapshot) -> Iterator[Event]:
+    """A `link` event of each broker that answers now and did not before, or the other way round."""
+    for node, info in after.image.brokers.items():
+        if info.state is not BrokerState.ACTIVE:
+            continue
+        why = after.silent.get(node)
+        known = before is not None and _is_active(before.image, node)
+        if not known or before is None or (node in before.silent) != (why is not None):
+            state = "up" if why is None else "down"
+            yield {"kind": "link", "time_ms": after.time_ms, "node_id": node, "state": state, "why": why or ""}
+
+
+def _is_active(image: Image, node: NodeId) -> bool:
+    info = image.brokers.get(node)
+    return info is not None and info.state is BrokerState.ACTIVE
+
+
+def rate_events(before: Snapshot | None, after: Snapshot) -> Iterator[Event]:
+    """A `rates` event of each broker: the records a second by which the high watermarks that it leads rose.
+
+    Everything else is None, since the Kafka protocol does not tell it.
+    """
+    if before is None:
+        before = after
+    known = {(each.topic, each.partition): each.high_watermark for each in before.partitions}
+    seconds = max(1, after.time_ms - before.time_ms) / 1000
+    risen: dict[NodeId, dict[str, int]] = {node: {} for node in after.image.brokers}
+    for each in after.partitions:
+        topics = risen.get(each.leader)
+        if topics is None:
+            continue
+        old, new = known.get((each.topic, each.partition)), each.high_watermark
+        topics[each.topic] = topics.get(each.topic, 0) + (0 if old is None or new is None else max(0, new - old))
+    for node, topics in risen.items():
+        disk = after.disks.get(node)
+        yield {
+            "kind": "rates",
+            "time_ms": after.time_ms,
+            "node_id": node,
+            **_rates(sum(topics.values()) / seconds),
+            "topics": [{"topic": topic, **_rates(count / seconds)} for topic, count in topics.items()],
+            "process": {
+                "memory_bytes": None,
+                "cpu_share": None,
+                "disk_free_bytes": None if disk is None else disk.free_bytes,
+                "disk_size_bytes": None if disk is None else disk.size_bytes,
+            },
+        }
+
+
+def _rates(messages_in_per_second: float) -> dict[str, float | None]:
+    return {
+        "messages_in_per_second": messages_in_per_second,
+        "messages_out_per_second": None,
+        "bytes_in_per_second": None,
+        "bytes_out_per_second": None,
+    }
+
+
+# reading
+
+
+def read_snapshot(servers: str, before: Snapshot | None) -> Snapshot:
+    """Ask all brokers for what they lead and hold. `before` is the look before this one.
+
+    Raises Unreachable when no broker answers.
+    """
+    number = 1 if before is None else before.number + 1
+    found = read_cluster(servers, timeout_s=READ_SECONDS)
+    teller = next((broker for node, broker in found.brokers.items() if node not in found.silent), None)
+    controller_id, controller_epoch = _controller(teller) or (found.controller_id, 0)
+    image = Image(
+        cluster_id=found.cluster_id,
+        controller_id=controller_id,
+        controller_epoch=controller_epoch,
+        brokers=_registered(teller) or _mentioned(found),
+        topics=_topics(found, number),
+    )
+    if before is None or number % DISKS_EVERY == 0:
+        disks = _disks([broker for node, broker in found.brokers.items() if node not in found.silent])
+    else:
+        disks = before.disks
+    return Snapshot(number, int(time.time() * 1000), image, found.partitions, found.silent, disks)
+
+
+def _topics(found: ClusterReplicas, number: int) -> dict[str, TopicInfo]:
+    by_name: dict[str, list[PartitionInfo]] = {name: [] for name in found.topics}
+    for each in found.partitions:
+        by_name[each.topic].append(
+            PartitionInfo(each.partition, each.replicas, each.isr, (), (), (), each.leader, each.leader_epoch, number)
+        )
+    return {name: TopicInfo(name, NO_ID, tuple(partitions)) for name, partitions in by_name.items()}
+
+
+def _info(node: NodeId, host: str, port: int, rack: str | None, state: BrokerState) -> BrokerInfo:
+    return BrokerInfo(node, _NO_EPOCH, "", (), host, port, rack, _ROLE, state)
+
+
+def _mentioned(found: ClusterReplicas) -> dict[NodeId, BrokerInfo]:
+    """The brokers of the metadata, and as fenced those that only hold replicas."""
+    brokers = {
+        node: _info(node, each.host, each.port, None, BrokerState.ACTIVE) for node, each in found.brokers.items()
+    }
+    for each in found.partitions:
+        for node in each.replicas:
+            brokers.setdefault(node, _info(node, "", 0, None, BrokerState.FENCED))
+    return dict(sorted(brokers.items()))
+
+
+def _registered(teller: Broker | None) -> dict[NodeId, BrokerInfo]:
+    """All registered brokers, fenced ones too (DescribeCluster version 2, KIP-1073); empty where it is not known."""
+    from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+
+    request = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=True)
+    answer = _ask(teller, request)
+    if answer is None or int(answer.error_code):
+        return {}
+    return {
+        int(each.broker_id): _info(
+            int(each.broker_id),
+            each.host,
+            int(each.port),
+            each.rack,
+            BrokerState.FENCED if each.is_fenced else BrokerState.ACTIVE,
+        )
+        for each in sorted(answer.brokers, key=lambda each: int(each.broker_id))
+    }
+
+
+def _controller(teller: Broker | None) -> tuple[NodeId, int] | None:
+    """The leader of the metadata quorum and its epoch (DescribeQuorum); None where that is not told.
+
+    The controller in the metadata of a KRaft cluster is any broker that is alive (KIP-590).
+    """
+    from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
+    from kio.schema.types import TopicName
+    from kio.static.primitive import i32
+
+    topic = TopicData(topic_name=TopicName(_METADATA_TOPIC), partitions=(PartitionData(partition_index=i32(0)),))
+    answer = _ask(teller, DescribeQuorumRequest(topics=(topic,)))
+    if answer is None or int(answer.error_code):
+        return None
+    found = [each for topic in answer.topics for each in topic.partitions if not int(each.error_code)]
+    return (int(found[0].leader_id), int(found[0].leader_epoch)) if found else None
+
+
+def _ask(broker: Broker | None, request: Any) -> Any:
+    """A broker's answer; None if it does not know the request or does not answer."""
+    if broker is None:
+        return None
+    try:
+        with RawConnection(broker.address, timeout_s=ANSWER_SECONDS) as connection:
+            return connection.call(request)
+    except OSError:
+        return None
+
+
+def _disks(brokers: Sequence[Broker]) -> Mapping[NodeId, Disk]:
+    """The disks of brokers that tell them (DescribeLogDirs version 4, KIP-827)."""
+    from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
+
+    def ask(broker: Broker) -> Disk | None:
+        answer = _ask(broker, DescribeLogDirsRequest(topics=()))
+        results = () if answer is None else answer.results
+        # directories of one volume all tell the volume's figures
+        volumes = {(int(each.usable_bytes), int(each.total_bytes)) for each in results if each.total_bytes >= 0}
+        return Disk(*map(sum, zip(*volumes, strict=True))) if volumes else None
+
+    with ThreadPoolExecutor(max_workers=max(1, min(_ASK_AT_ONCE, len(brokers)))) as pool:
+        disks = zip(brokers, pool.map(ask, brokers), strict=True)
+        return {broker.node_id: disk for broker, disk in disks if disk is not None}
