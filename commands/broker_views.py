@@ -22,6 +22,7 @@ def broker_rows(admin: "Admin", *, sizes: bool) -> list[dict[str, Any]]:
     from yak.client.members import read_members
 
     metadata = admin.metadata()
+    controller_id = admin.controller_id(metadata)
     members = read_members(metadata, answered=admin.answered, timeout_s=admin.timeout_s)
     partitions = [each for topic in metadata.topics.values() for each in topic.partitions]
     share = len(partitions) / len(metadata.brokers) if metadata.brokers else 0.0
@@ -37,7 +38,7 @@ def broker_rows(admin: "Admin", *, sizes: bool) -> list[dict[str, Any]]:
                 "rack": member.rack,
                 "role": member.role,
                 "state": member.state,
-                "controller": node_id == metadata.controller_id,
+                "controller": node_id == controller_id,
                 "leaders": leaders,
                 "leaders_skew_percent": round(100 * (leaders - share) / share) if share and is_up else 0,
                 "replicas": sum(node_id in each.replicas for each in partitions),

@@ -65,6 +65,7 @@ def look(admin: "Admin") -> dict[str, Any]:
     from yak.view.partition_state import StateCounts
 
     metadata = admin.metadata()
+    controller_id = admin.controller_id(metadata)
     brokers = [
         {
             "id": member.node_id,
@@ -72,7 +73,7 @@ def look(admin: "Admin") -> dict[str, Any]:
             "role": member.role,
             "rack": member.rack,
             "condition": member.state,
-            "controller": member.node_id == metadata.controller_id,
+            "controller": member.node_id == controller_id,
             **{key: _value(member.configs[name]) for name, key in STORE_CONFIGS.items() if name in member.configs},
         }
         for member in read_members(
@@ -85,7 +86,7 @@ def look(admin: "Admin") -> dict[str, Any]:
     )
     return {
         "cluster_id": metadata.cluster_id,
-        "controller_id": metadata.controller_id if metadata.controller_id >= 0 else None,
+        "controller_id": controller_id if controller_id >= 0 else None,
         "brokers": brokers,
         "topics": len(metadata.topics),
         "partitions": sum(len(topic.partitions) for topic in metadata.topics.values()),

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from versus.brokers import LOG4J2, SERVER_PROPERTIES, free_port, java_command, stop_process, tail
-from versus.quorum import active_controller
 
 from yak.client.bench.cpu import process_cpu_seconds
+from yak.client.quorum import read_controller
 
 START_SECONDS = 60.0
+ASK_SECONDS = 1.0
 STARTED = b"Kafka Server started"
 
 CLUSTER_PROPERTIES = """\
@@ -143,7 +144,9 @@ class KafkaCluster:
 
     def controller(self) -> int | None:
         """The quorum's leader, which is the active controller. (A broker's metadata names any node at random.)"""
-        return active_controller([node.address for node in self.nodes.values() if node.is_running])
+        running = [node.address for node in self.nodes.values() if node.is_running]
+        found = read_controller(running, timeout_s=ASK_SECONDS)
+        return None if found is None else found.node_id
 
     def kill(self, node_id: int) -> None:
         """`kill -9`."""

@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from yak.client.members import Member, MemberCondition, list_members
 from yak.client.metadata import Broker
+from yak.client.quorum import Controller, read_controller
 from yak.client.raw_connection import RawConnection
+from yak.client.reach import split_address
 from yak.client.replica_offsets import ClusterReplicas, read_cluster
 from yak.client.replication import PartitionReplicas
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
@@ -29,8 +32,13 @@ DISKS_EVERY: Final = 10
 """Looks from one question about the disks to the next."""
 _ROLE: Final = "broker"
 _NO_EPOCH: Final = -1
+_STATES: Final[dict[MemberCondition, BrokerState]] = {
+    "up": BrokerState.ACTIVE,
+    "fenced": BrokerState.FENCED,
+    "stopped": BrokerState.CLOSED,
+    "down": BrokerState.FENCED,
+}
 NO_ID: Final = UUID(int=0)
-_METADATA_TOPIC: Final = "__cluster_metadata"
 _ASK_AT_ONCE: Final = 16
 
 
@@ -202,17 +210,18 @@ def read_snapshot(servers: str, before: Snapshot | None) -> Snapshot:
     """
     number = 1 if before is None else before.number + 1
     found = read_cluster(servers, timeout_s=READ_SECONDS)
-    teller = next((broker for node, broker in found.brokers.items() if node not in found.silent), None)
-    controller_id, controller_epoch = _controller(teller) or (found.controller_id, 0)
+    answering = [broker for node, broker in found.brokers.items() if node not in found.silent]
+    addresses = [broker.address for broker in answering]
+    controller = read_controller(addresses, timeout_s=ANSWER_SECONDS) or Controller(found.controller_id, 0)
     image = Image(
         cluster_id=found.cluster_id,
-        controller_id=controller_id,
-        controller_epoch=controller_epoch,
-        brokers=_registered(teller) or _mentioned(found),
+        controller_id=controller.node_id,
+        controller_epoch=controller.epoch,
+        brokers=_brokers(found, addresses),
         topics=_topics(found, number),
     )
     if before is None or number % DISKS_EVERY == 0:
-        disks = _disks([broker for node, broker in found.brokers.items() if node not in found.silent])
+        disks = _disks(answering)
     else:
         disks = before.disks
     return Snapshot(number, int(time.time() * 1000), image, found.partitions, found.silent, disks)
@@ -227,67 +236,17 @@ def _topics(found: ClusterReplicas, number: int) -> dict[str, TopicInfo]:
     return {name: TopicInfo(name, NO_ID, tuple(partitions)) for name, partitions in by_name.items()}
 
 
-def _info(node: NodeId, host: str, port: int, rack: str | None, state: BrokerState) -> BrokerInfo:
-    return BrokerInfo(node, _NO_EPOCH, "", (), host, port, rack, _ROLE, state)
+def _brokers(found: ClusterReplicas, addresses: Sequence[str]) -> dict[NodeId, BrokerInfo]:
+    """All brokers that are known, with the fenced and the stopped ones."""
+    holders = {node for each in found.partitions for node in each.replicas}
+    members = list_members(found.brokers, holders, addresses, timeout_s=ANSWER_SECONDS)
+    return {node: _info(member) for node, member in members.items()}
 
 
-def _mentioned(found: ClusterReplicas) -> dict[NodeId, BrokerInfo]:
-    """The brokers of the metadata, and as fenced those that only hold replicas."""
-    brokers = {
-        node: _info(node, each.host, each.port, None, BrokerState.ACTIVE) for node, each in found.brokers.items()
-    }
-    for each in found.partitions:
-        for node in each.replicas:
-            brokers.setdefault(node, _info(node, "", 0, None, BrokerState.FENCED))
-    return dict(sorted(brokers.items()))
-
-
-def _registered(teller: Broker | None) -> dict[NodeId, BrokerInfo]:
-    """All registered brokers, fenced ones too (DescribeCluster version 2, KIP-1073); empty where it is not known."""
-    from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
-
-    request = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=True)
-    answer = _ask(teller, request)
-    if answer is None or int(answer.error_code):
-        return {}
-    return {
-        int(each.broker_id): _info(
-            int(each.broker_id),
-            each.host,
-            int(each.port),
-            each.rack,
-            BrokerState.FENCED if each.is_fenced else BrokerState.ACTIVE,
-        )
-        for each in sorted(answer.brokers, key=lambda each: int(each.broker_id))
-    }
-
-
-def _controller(teller: Broker | None) -> tuple[NodeId, int] | None:
-    """The leader of the metadata quorum and its epoch (DescribeQuorum); None where that is not told.
-
-    The controller in the metadata of a KRaft cluster is any broker that is alive (KIP-590).
-    """
-    from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
-    from kio.schema.types import TopicName
-    from kio.static.primitive import i32
-
-    topic = TopicData(topic_name=TopicName(_METADATA_TOPIC), partitions=(PartitionData(partition_index=i32(0)),))
-    answer = _ask(teller, DescribeQuorumRequest(topics=(topic,)))
-    if answer is None or int(answer.error_code):
-        return None
-    found = [each for topic in answer.topics for each in topic.partitions if not int(each.error_code)]
-    return (int(found[0].leader_id), int(found[0].leader_epoch)) if found else None
-
-
-def _ask(broker: Broker | None, request: Any) -> Any:
-    """A broker's answer; None if it does not know the request or does not answer."""
-    if broker is None:
-        return None
-    try:
-        with RawConnection(broker.address, timeout_s=ANSWER_SECONDS) as connection:
-            return connection.call(request)
-    except OSError:
-        return None
+def _info(member: Member) -> BrokerInfo:
+    host, port = ("", 0) if member.address is None else split_address(member.address)
+    state = _STATES[member.state]
+    return BrokerInfo(member.node_id, _NO_EPOCH, "", (), host, port, member.rack, _ROLE, state)
 
 
 def _disks(brokers: Sequence[Broker]) -> Mapping[NodeId, Disk]:
@@ -295,9 +254,12 @@ def _disks(brokers: Sequence[Broker]) -> Mapping[NodeId, Disk]:
     from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 
     def ask(broker: Broker) -> Disk | None:
-        answer = _ask(broker, DescribeLogDirsRequest(topics=()))
-        results = () if answer is None else answer.results
-        # directories of one volume all tell the volume's figures
+        try:
+            with RawConnection(broker.address, timeout_s=ANSWER_SECONDS) as connection:
+                results = connection.call(DescribeLogDirsRequest(topics=())).results
+        except OSError:  # it closes the connection at a version that it does not know
+            return None
+        # directories of one volume all have the volume's figures
         volumes = {(int(each.usable_bytes), int(each.total_bytes)) for each in results if each.total_bytes >= 0}
         return Disk(*map(sum, zip(*volumes, strict=True))) if volumes else None
 

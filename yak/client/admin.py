@@ -8,6 +8,7 @@ from typing import Any
 from yak.client.connection import base_config, check_reachable, is_plain
 from yak.client.errors import from_exception, kafka_exceptions
 from yak.client.metadata import ClusterMetadata, read_metadata
+from yak.client.quorum import read_controller
 from yak.errors import YakError
 from yak.ids import NodeId, Offset, TopicPartition
 
@@ -86,6 +87,11 @@ class Admin:
     def metadata(self) -> ClusterMetadata:
         """All brokers and topics."""
         return read_metadata(self._client, timeout_s=self.timeout_s)
+
+    def controller_id(self, metadata: ClusterMetadata) -> NodeId:
+        """The leader of the metadata quorum; where no broker names one, the controller in `metadata`."""
+        found = read_controller([self.answered], timeout_s=self.timeout_s)
+        return metadata.controller_id if found is None else found.node_id
 
     def _wait(self, future: Any, what: str, try_: tuple[str, ...] = ()) -> Any:
         try:

@@ -5,7 +5,7 @@ and is in neither list was stopped in order. All live brokers are asked in paral
 (DescribeConfigs, key 32); a broker that does not answer is listed as such.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -49,7 +49,10 @@ def read_members(
     """
     import_kio()
     patience = min(ANSWER_SECONDS, timeout_s)
-    known = _known(metadata, answered, patience)
+    addresses = [answered, *(broker.address for broker in metadata.brokers.values())]
+    partitions = (each for topic in metadata.topics.values() for each in topic.partitions)
+    holders = {node for each in partitions for node in each.replicas}
+    known = list_members(metadata.brokers, holders, addresses, timeout_s=patience)
     up = [node for node, member in known.items() if member.state == "up"]
     with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(up)))) as pool:
         said = pool.map(lambda node: _own_configs(metadata.brokers[node], names, patience), up)
@@ -57,23 +60,27 @@ def read_members(
             member = known[node]
             state: MemberCondition = "up" if configs is not None else "no answer"
             known[node] = Member(node, member.address, member.rack, state, configs or {})
-    return tuple(known[node] for node in sorted(known))
+    return tuple(known.values())
 
 
-def _known(metadata: ClusterMetadata, answered: str, timeout_s: float) -> dict[NodeId, Member]:
-    found = {node: Member(node, broker.address, None, "up") for node, broker in metadata.brokers.items()}
-    addresses = dict.fromkeys([answered, *(broker.address for broker in metadata.brokers.values())])
-    described = next((each for address in addresses if (each := _described(address, timeout_s)) is not None), None)
+def list_members(
+    live: Mapping[NodeId, Broker], holders: Iterable[NodeId], addresses: Iterable[str], *, timeout_s: float
+) -> dict[NodeId, Member]:
+    """The live brokers, the fenced ones, and those that only hold replicas. None of them is asked for its configs.
+
+    The first address that answers tells which brokers are fenced. Never raises.
+    """
+    found = {node: Member(node, broker.address, None, "up") for node, broker in live.items()}
+    unique = dict.fromkeys(addresses)
+    described = next((each for address in unique if (each := _described(address, timeout_s)) is not None), None)
     for broker, rack, is_fenced in described or ():
         if broker.node_id in found:
             found[broker.node_id] = Member(broker.node_id, broker.address, rack, "up")
         elif is_fenced:
             found[broker.node_id] = Member(broker.node_id, broker.address, rack, "fenced")
-    for topic in metadata.topics.values():
-        for partition in topic.partitions:
-            for node in partition.replicas:
-                found.setdefault(node, Member(node, None, None, "down" if described is None else "stopped"))
-    return found
+    for node in holders:
+        found.setdefault(node, Member(node, None, None, "down" if described is None else "stopped"))
+    return dict(sorted(found.items()))
 
 
 def _described(address: str, timeout_s: float) -> list[tuple[Broker, str | None, bool]] | None:

@@ -33,6 +33,9 @@ class FakeAdmin:
         }
         return ClusterMetadata("clusterid", 1, {1: Broker(1, "a", 9092), 2: Broker(2, "::1", 9093)}, topics)
 
+    def controller_id(self, metadata):
+        return metadata.controller_id
+
     def offsets(self, wanted, *, read_committed=False):
         ends = {TopicPartition("orders", 0): (10, 1010), TopicPartition("orders", 1): (0, 500)}
         found = {}

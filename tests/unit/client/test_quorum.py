@@ -1,0 +1,53 @@
+"""The controller of a cluster, as a broker names it."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse, PartitionData, TopicData
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32, i64
+
+from yak.client.quorum import Controller, read_controller
+
+sys.path.append(str(Path(__file__).parent))
+from fake_brokers import FakeBroker
+
+NOBODY = "127.0.0.1:1"
+
+
+def answer(leader_id: int, error_code: ErrorCode = ErrorCode.none) -> Callable[[object], DescribeQuorumResponse]:
+    partition = PartitionData(
+        partition_index=i32(0), error_code=error_code, leader_id=leader_id, leader_epoch=i32(7),
+        high_watermark=i64(0), current_voters=(), observers=(),
+    )  # fmt: skip
+    topic = TopicData(topic_name="__cluster_metadata", partitions=(partition,))
+    return lambda _request: DescribeQuorumResponse(error_code=ErrorCode.none, topics=(topic,))
+
+
+@pytest.fixture
+def brokers() -> Iterator[Callable[..., str]]:
+    made: list[FakeBroker] = []
+
+    def make(leader_id: int, error_code: ErrorCode = ErrorCode.none) -> str:
+        made.append(FakeBroker({55: answer(leader_id, error_code)}))
+        return made[-1].address
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_it_is_the_leader_of_the_quorum_with_its_epoch(brokers: Callable[..., str]) -> None:
+    assert read_controller([NOBODY, brokers(3000)], timeout_s=2) == Controller(3000, 7)
+
+
+def test_a_broker_that_knows_none_is_passed_over(brokers: Callable[..., str]) -> None:
+    unknown, refusing = brokers(-1), brokers(5, ErrorCode.unknown_topic_or_partition)
+    assert read_controller([unknown, refusing], timeout_s=2) is None
+    assert read_controller([unknown, refusing, brokers(2)], timeout_s=2) == Controller(2, 7)
+
+
+def test_without_a_broker_there_is_none() -> None:
+    assert read_controller([NOBODY], timeout_s=2) is None
