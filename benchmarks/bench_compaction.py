@@ -6,7 +6,8 @@ Each row of the first part is a log of records with one of 50,000 keys; a tenth 
 log is dirty. Megabytes are those of the uncompressed records. `--megabytes 0` leaves this part out.
 
 The second part is one `yak serve`. A producer sends 1,000 records a second, acks=all, linger 0, while the log cleaner is
-idle, and while it compacts another topic with records of 100 B. The two take turns, and the first one of a round alternates.
+idle, while it compacts another topic with records of 100 B, and while it is idle and another process computes, which shows
+what a busy processor alone costs. The three take turns, and a round has them in the opposite order of the round before.
 The goal is a p99 of at most twice the one without compaction. `--rounds 0` leaves this part out.
 """
 
@@ -16,6 +17,8 @@ import random
 import re
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -50,6 +53,8 @@ FLUSHED_SECONDS = 1.0
 """After this time the closed segments are flushed; the cleaner excludes others."""
 COMPACTED_SECONDS = 120
 P99_GOAL = 2.0
+IDLE, COMPACTING, COMPUTING = "idle", "beside compaction", "beside a process that computes"
+COMPUTE = "data = bytearray(1 << 20)\nwhile True: sum(bytes(data[:100_000]))"
 
 
 def batches(total_bytes: int, value_bytes: int, codec: str) -> list[bytes]:
@@ -105,21 +110,34 @@ def measure(directory: str, total_bytes: int, value_bytes: int, codec: str) -> N
 
 
 class BesideCompaction:
-    """A running broker, and the acknowledgements of a steady producer with and without compaction."""
+    """A running broker, and the acknowledgements of a steady producer beside different loads."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "yak"
         self.broker = YakBroker(self._folder, configs=("log.cleaner.backoff.ms=0",))
         self._made = 0
-        self._p50_ms: dict[tuple[int, bool], list[float]] = {}
-        self._p99_ms: dict[tuple[int, bool], list[float]] = {}
+        self._p50_ms: dict[tuple[int, str], list[float]] = {}
+        self._p99_ms: dict[tuple[int, str], list[float]] = {}
 
-    def measure_idle(self, size_bytes: int) -> None:
+    def measure_idle(self, size_bytes: int) -> str:
         """One load while the cleaner has nothing to do."""
         with fresh_topic(Admin(self.broker.bootstrap), self._name("steady"), 1) as topic:
-            self._take(topic, size_bytes, is_busy=False)
+            self._take(topic, size_bytes, IDLE)
+        return ""
 
-    def measure_busy(self, size_bytes: int) -> str:
+    def measure_computing(self, size_bytes: int) -> str:
+        """One load while another process uses a processor."""
+        with (
+            fresh_topic(Admin(self.broker.bootstrap), self._name("steady"), 1) as topic,
+            subprocess.Popen([sys.executable, "-c", COMPUTE]) as process,
+        ):
+            try:
+                self._take(topic, size_bytes, COMPUTING)
+            finally:
+                process.kill()
+        return ""
+
+    def measure_compacting(self, size_bytes: int) -> str:
         """One load while the cleaner compacts a topic. Returns its speed. Raises RuntimeError if it was done too soon."""
         admin = Admin(self.broker.bootstrap)
         configs = {"segment.bytes": str(16 << 20)}
@@ -130,7 +148,7 @@ class BesideCompaction:
             self._fill(dirty)
             time.sleep(FLUSHED_SECONDS)
             admin.alter_configs("topic", dirty, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
-            self._take(steady, size_bytes, is_busy=True)
+            self._take(steady, size_bytes, COMPACTING)
             if self._bytes_per_ms(dirty) is not None:
                 raise RuntimeError("the topic was compacted before the end of the load: raise DIRTY_BYTES")
             deadline = time.monotonic() + COMPACTED_SECONDS
@@ -140,34 +158,36 @@ class BesideCompaction:
                         f"{dirty} is not compacted after {COMPACTED_SECONDS} s:\n{self.broker.log_tail()}"
                     )
                 time.sleep(0.1)
-        return f"{speed / 1e3:.1f} MB/s by the clock"
+        return f", {speed / 1e3:.1f} MB/s by the clock"
 
     def latest_p99(self, size_bytes: int) -> str:
         """The p99 of the last round."""
-        idle, busy = (self._p99_ms[size_bytes, is_busy][-1] for is_busy in (False, True))
-        return f"p99 {idle:.3f} ms, beside compaction {busy:.3f} ms"
+        return ", ".join(f"{load} {self._p99_ms[size_bytes, load][-1]:.3f}" for load in (IDLE, COMPACTING, COMPUTING))
 
     def report(self, size_bytes: int) -> str:
-        """Medians over the rounds, and the ratio."""
-        words = []
+        """Medians over the rounds, and their ratios to those of an idle cleaner."""
+        lines = []
         for name, found in (("p50", self._p50_ms), ("p99", self._p99_ms)):
-            idle, busy = found[size_bytes, False], found[size_bytes, True]
-            before, beside = statistics.median(idle), statistics.median(busy)
-            words.append(
-                f"{name} {before:.3f} ms ({min(idle):.3f} to {max(idle):.3f}), "
-                f"beside compaction {beside:.3f} ms ({min(busy):.3f} to {max(busy):.3f}), ratio {beside / before:.2f}"
-            )
-        return f"{size_bytes:5} B: " + "; ".join(words) + f" (goal {P99_GOAL:g})"
+            idle = statistics.median(found[size_bytes, IDLE])
+            for load in (IDLE, COMPACTING, COMPUTING):
+                values = found[size_bytes, load]
+                median = statistics.median(values)
+                spread = f"{min(values):.3f} to {max(values):.3f}"
+                goal = f" (goal {P99_GOAL:g})" if (name, load) == ("p99", COMPACTING) else ""
+                lines.append(
+                    f"{size_bytes:5} B {name} {load:30} {median:.3f} ms ({spread}), ratio {median / idle:.2f}{goal}"
+                )
+        return "\n".join(lines)
 
     def _name(self, word: str) -> str:
         self._made += 1
         return f"{word}-{self._made}"
 
-    def _take(self, topic: str, size_bytes: int, *, is_busy: bool) -> None:
+    def _take(self, topic: str, size_bytes: int, load: str) -> None:
         result = ack_latency(self.broker, topic, MEASURED_SECONDS, size_bytes).result
         assert result is not None
         for percent, found in ((50, self._p50_ms), (99, self._p99_ms)):
-            found.setdefault((size_bytes, is_busy), []).append(result.latency.percentile(percent) / 1e6)
+            found.setdefault((size_bytes, load), []).append(result.latency.percentile(percent) / 1e6)
 
     def _fill(self, topic: str) -> None:
         rng = random.Random(1)
@@ -229,15 +249,11 @@ def measure_produce(folder: Path, rounds: int) -> None:
         start_and_wait(beside.broker)
         for number in range(rounds):
             for size_bytes in PRODUCED_BYTES:
-                if number % 2:
-                    speed = beside.measure_busy(size_bytes)
-                    beside.measure_idle(size_bytes)
-                else:
-                    beside.measure_idle(size_bytes)
-                    speed = beside.measure_busy(size_bytes)
+                loads = [beside.measure_idle, beside.measure_compacting, beside.measure_computing]
+                speed = "".join(measure(size_bytes) for measure in (reversed(loads) if number % 2 else loads))
                 load = f"load average {os.getloadavg()[0]:.1f}"
                 p99 = beside.latest_p99(size_bytes)
-                print(f"round {number + 1}, {size_bytes} B: {p99}, compaction {speed}, {load}", flush=True)
+                print(f"round {number + 1}, {size_bytes} B, p99 in ms: {p99}{speed}, {load}", flush=True)
     finally:
         beside.broker.stop()
     for size_bytes in PRODUCED_BYTES:
