@@ -41,6 +41,10 @@ def find_batch_end_before(segments: Sequence[Segment], offset: Offset, log_end_o
     position, _end_offset = find_truncation_point(segment, offset, log_end_offset, has_gaps=True)
     end_offset = segment.base_offset
     if position:
+        try:
+            segment.load_indexes()
+        except IndexUnreadable as error:
+            raise cannot_truncate(segment, offset, error) from error
         start = segment.offset_index.lookup(offset - 1)
         for _, header in scan_headers(segment.open(), start, position):
             end_offset = header.next_offset

@@ -20,3 +20,15 @@ def test_batch_end_before_an_offset_is_below_a_gap_there(make_bench, build, inde
     log.truncate_to(end)
     assert log.log_end_offset == end
     assert len(log.segments) == 1
+
+
+def test_batch_end_is_found_with_indexes_that_are_not_in_memory(make_bench, build):
+    """After a start, the index of the active segment is read at the first append that needs an entry."""
+    bench = make_bench(cleanup_policy="compact", index_interval_bytes=150)
+    for number in range(30):
+        bench.log.append_as_follower(build([b"x" * 30], base_offset=number), 0)
+    log = bench.log
+    log.active.save_indexes()
+    log.active.offset_index.unload()
+    assert log.active.offset_index.entries is None
+    assert find_batch_end_before(log.segments, 20, log.log_end_offset) == 20
