@@ -357,13 +357,17 @@ def begins_with(data: Buffer, offset: Offset) -> bool:
 
 
 def whole_batches(data: Buffer, limit: int) -> tuple[int, Offset]:
-    """(bytes of the whole batches within `limit`, offset that follows them); (0, -1) when there is none."""
+    """(bytes of the whole batches within `limit`, offset that follows them); (0, -1) when there is none.
+
+    A batch that does not come after the one before is damage, and ends them: its offsets must not decide which aborted
+    transactions a consumer gets with them.
+    """
     position, next_offset = 0, -1
     end = min(limit, len(data))
     while position + _BATCH.size <= end:
         base_offset, batch_length, last_offset_delta = _unpack_batch(data, position)
         following = position + LENGTH_OVERHEAD + batch_length
-        if batch_length < BATCH_LENGTH_MIN or following > end:
+        if batch_length < BATCH_LENGTH_MIN or following > end or base_offset < next_offset or last_offset_delta < 0:
             break
         position = following
         next_offset = base_offset + last_offset_delta + 1

@@ -197,3 +197,14 @@ def test_compaction_does_not_take_a_batch_for_one_that_belongs_there(make_bench)
     damage(bench, 4 * size, whole[:size])
     with pytest.raises(Uncleanable, match="offset 0 is outside the segment"):
         list(pieces(Compaction(bench.log, cleanable(bench.log, 7, 0), 10**6, 0), bench.disk))
+
+
+@pytest.mark.parametrize("batches", [3, 4, 6])
+def test_a_read_ends_before_an_earlier_batch_in_the_wrong_place(make_bench, batches):
+    """The end of a read decides which aborted transactions a consumer is told of."""
+    bench = make_bench()
+    size = fill(bench, 10)
+    damage(bench, 5 * size, bench.disk.peek(FIRST, size)[:size])
+    data = finished(bench.log.read(3, batches * size, 10, at_least_one=True))
+    assert len(data) == 2 * size
+    assert bench.log.read_end == 5
