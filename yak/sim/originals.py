@@ -101,6 +101,13 @@ class Decided:
         more.read_on(originals, chain)
         return more
 
+    def with_ended(self, ended: Mapping[Offset, bool]) -> Decided:
+        """The same, and more records of transactions that are decided; True stands for an aborted one."""
+        more = Decided()
+        more.open, more.markers = self.open - ended.keys(), self.markers
+        more.aborted = self.aborted | {offset for offset, is_aborted in ended.items() if is_aborted}
+        return more
+
     def read_on(self, originals: Originals, chain: Chain) -> None:
         """Follow the chain from the batch on that was not read yet."""
         for base_offset, epoch in chain.batches[self._read :]:
@@ -132,6 +139,8 @@ class Originals:
         self._written: dict[tuple[int, Offset], Original] = {}
         self.taken: dict[Offset, int] = {}
         """Committed offsets that compaction removed from any replica, and when first, in simulated microseconds."""
+        self._ended: dict[Offset, bool] = {}
+        """Committed records of transactions whose marker was in a log above the high watermark; True: aborted."""
 
     def crc_of(self, header: BatchHeader, batch: bytes) -> int:
         """The checksum that the batch was written with; its own if it is no legitimate rest of the original."""
@@ -169,15 +178,20 @@ class Originals:
         return self._decided
 
     def decided_in(self, chain: Chain) -> Decided:
-        """What the markers decided that are committed, or in this chain.
+        """What the markers decided that are committed, or in this chain, or were in one and are truncated.
 
-        A transaction is decided before its markers are written. A broker that restarts takes the markers in its log as
-        final, also those above its high watermark, as Kafka does.
+        A transaction is decided before its markers are written, and the coordinator writes them again where they are
+        lost. A broker that restarts takes the markers in its log as final, also those above its high watermark, as
+        Kafka does.
         """
-        committed = self.committed
-        if committed is None or chain.end <= committed.end:
-            return self.decided
-        return self.decided.and_after(self, chain, committed.end)
+        committed, decided = self.committed, self.decided
+        if committed is not None and chain.end > committed.end:
+            decided = decided.and_after(self, chain, committed.end)
+            for marker, offsets in decided.markers.items():
+                if marker >= committed.end:
+                    self._ended |= {each: each in decided.aborted for each in offsets if each < committed.end}
+        ended = {offset: self._ended[offset] for offset in decided.open if offset in self._ended}
+        return decided.with_ended(ended) if ended else decided
 
     def values_in(self, chain: Chain, begin: Offset = 0) -> Iterator[WalkedRecord]:
         """The records of a chain, but no markers, and only what is committed of transactions."""
