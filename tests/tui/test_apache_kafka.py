@@ -11,6 +11,7 @@ from confluent_kafka import Consumer
 from yak.client.admin import Admin
 from yak.tui.app import YakApp
 from yak.tui.screens.messages import MessagesScreen
+from yak.tui.screens.topic import TopicScreen
 from yak.tui.settings import UiSettings
 from yak.tui.source.live import LiveSource
 from yak.tui.widgets.dialogs import ConfirmDialog
@@ -65,7 +66,10 @@ async def until(pilot, is_so, what):
 
 
 def texts(app, grid):
-    found = app.screen_below().query_one(grid, Grid)
+    """The lines of a table; none before the screen has it."""
+    found = next(iter(app.screen_below().query(grid).results(Grid)), None)
+    if found is None:
+        return []
     return [[cell.text for cell in found._rows.shown.at(index).cells] for index in range(found.row_count)]
 
 
@@ -156,10 +160,9 @@ def test_every_screen_that_kafka_can_fill_is_filled(kafka):
             await until(pilot, lambda: picture.brokers[victim].state == "ACTIVE", "broker back")
             await until(pilot, lambda: not partition.replication.is_under_replicated, "whole ISR")
 
-            # deletion
-            app.go("topics")
-            await pilot.pause(0.3)
-            app.screen_below().query_one("#topics", Grid).move_to(TOPIC)
+            # deletion, on the topic's screen, which is open still
+            app.go("topics", TOPIC)
+            await until(pilot, lambda: isinstance(app.screen, TopicScreen), "topic's screen")
             await pilot.press("X")
             await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
             await pilot.press(*TOPIC, "enter")
