@@ -34,7 +34,7 @@ from yak.storage.compaction import (
 from yak.storage.log import Log
 from yak.storage.segment import FilesRemoval
 
-PIECE_GAP_MS = 2
+PIECE_GAP_MS = 1
 """Pause after each piece, about as long as one takes: half a core at most."""
 NO_ROOM_PAUSE_MS = 60_000
 UNREADABLE_PAUSE_MS = 300_000

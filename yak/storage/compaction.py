@@ -40,8 +40,10 @@ from yak.storage.transaction_filter import TransactionFilter
 if TYPE_CHECKING:
     from yak.storage.log import Log
 
-PIECE_BYTES = 128 * 1024
-"""Bytes read between two yields: one to three milliseconds of CPU for records of a hundred bytes."""
+PIECE_BYTES = 32 * 1024
+"""Bytes read between two yields: about half a millisecond of CPU for records of a hundred bytes.
+
+The step waits for the GIL until a piece ends. With 128 KiB, the p99 of a producer beside the cleaner was a third longer."""
 _KEYS_MAX = 10_000
 """A batch with more records is walked twice: its keys are not held all at once."""
 
