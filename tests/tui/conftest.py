@@ -27,7 +27,7 @@ class LiveCluster:
 
     def __init__(self, local: LocalCluster) -> None:
         self.local = local
-        self.is_asked_by_http = True
+        self.has_http = True
 
     @property
     def bootstrap(self) -> str:
@@ -36,7 +36,7 @@ class LiveCluster:
 
     def source(self) -> LiveSource:
         """Where the app has everything from."""
-        brokers = self.local.status().brokers if self.is_asked_by_http else ()
+        brokers = self.local.status().brokers if self.has_http else ()
         http = {each.node_id: each.http_address for each in brokers if each.http_address}
         return LiveSource(self.bootstrap, title="test", http=http, local=LocalClusterControl(self.local.data_dir))
 
@@ -72,10 +72,10 @@ def live(running_live: LiveCluster) -> LiveCluster:
 
 @pytest.fixture(params=["http", "kafka"])
 def either(request: pytest.FixtureRequest, live: LiveCluster, monkeypatch: pytest.MonkeyPatch) -> LiveCluster:
-    """The cluster, asked over HTTP, and then as one that answers none: over the Kafka protocol."""
+    """The cluster with HTTP, and then as brokers without HTTP, polled over the Kafka protocol."""
     if request.param == "kafka":
         monkeypatch.setattr("yak.tui.source.kafka.http_addresses", lambda _servers: {})
-        monkeypatch.setattr(live, "is_asked_by_http", False)
+        monkeypatch.setattr(live, "has_http", False)
     return live
 
 

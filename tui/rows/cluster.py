@@ -3,7 +3,7 @@
 from yak.tui.look import Look, ago, span
 from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
 from yak.tui.rows.topics import TONES, state_of
-from yak.tui.state.picture import Broker, Picture
+from yak.tui.state.picture import UNKNOWN_REDIS, Broker, Picture
 
 
 def header(
@@ -88,8 +88,8 @@ def health_rows(picture: Picture, look: Look, now_ms: int) -> list[Row]:
 
 
 def _redis(picture: Picture, look: Look, now_ms: int) -> Row:
-    if picture.redis_state == "none":
-        return _health_row("metadata:redis", f"{look.sign('none')} redis", "none: metadata are kept elsewhere", True)
+    if picture.redis_state == UNKNOWN_REDIS:
+        return _health_row("metadata:redis", f"{look.sign('none')} redis", "not visible without YAK's HTTP", True)
     if picture.redis_state == "connected":
         return _health_row("metadata:redis", f"{look.sign('good')} redis", "connected", True)
     since = "" if picture.redis_lost_since_ms is None else f" for {span(now_ms - picture.redis_lost_since_ms)}"

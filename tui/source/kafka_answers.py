@@ -32,7 +32,7 @@ from yak.ids import NodeId, Offset, TopicPartition
 TIMEOUT_MS: Final = 10_000
 READ_SECONDS: Final = 2.0
 NO_EPOCH: Final = -1
-"""Older than any look at the cluster: a `Snapshot` has the state of partitions that are known."""
+"""Older than any `Snapshot`, which has the state of known partitions."""
 _TOPIC_CONFIG: Final = "topic"
 
 
@@ -42,7 +42,9 @@ class KafkaAnswers:
     def __init__(self, servers: str) -> None:
         self.servers = servers
         self._lock = Lock()
-        """Of the connections: the screens ask from several threads."""
+        """Of the coordinators' connections: screens send requests from several threads."""
+        self._admin_lock = Lock()
+        self._known_admin: Admin | None = None
         self._groups: GroupBrokers | None = None
         self._listed: dict[str, Group] = {}
 
@@ -86,13 +88,18 @@ class KafkaAnswers:
         )
 
     def _with_groups(self, ask: Callable[[GroupBrokers], Any]) -> Any:
+        admin = self._admin()
         with self._lock:
             if self._groups is None:
-                self._groups = GroupBrokers(Admin(self.servers, timeout_ms=TIMEOUT_MS))
+                self._groups = GroupBrokers(admin)
             return ask(self._groups)
 
     def _admin(self) -> Admin:
-        return Admin(self.servers, timeout_ms=TIMEOUT_MS)
+        """One for all requests: each has threads of its own, and follows the cluster's brokers by itself."""
+        with self._admin_lock:
+            if self._known_admin is None:
+                self._known_admin = Admin(self.servers, timeout_ms=TIMEOUT_MS)
+            return self._known_admin
 
     def _all_groups(self, brokers: GroupBrokers) -> dict[str, Any]:
         self._listed, silent = list_groups(brokers)
@@ -192,7 +199,7 @@ class KafkaAnswers:
     # leaders
 
     def _fail_over(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Move leaderships as `yak failover` does: ElectLeaders, after a new order of the replicas where it needs one."""
+        """Move leaderships as `yak failover` does: ElectLeaders, after a new order of the replicas if needed."""
         began = time.monotonic()
         topic, partition, leader = body.get("topic"), body.get("partition"), body.get("from")
         found = read_metadata(self.servers, timeout_s=TIMEOUT_MS / 1000)
@@ -213,7 +220,7 @@ class KafkaAnswers:
 
 
 def _leaders_to_be(address: str, topic: str, number: int) -> tuple[list[NodeId], list[NodeId]]:
-    """A partition's eligible leaders (KIP-966) and the replicas that are being added; empty where it is not told."""
+    """A partition's eligible leaders (KIP-966) and the replicas being added; empty if the broker does not return them."""
     from datetime import timedelta
 
     from kio.schema.describe_topic_partitions.v0.request import Cursor, DescribeTopicPartitionsRequest, TopicRequest
@@ -243,7 +250,7 @@ def _leaders_to_be(address: str, topic: str, number: int) -> tuple[list[NodeId],
             for found in connection.call(described).topics:
                 eligible += [int(node) for each in found.partitions for node in each.eligible_leader_replicas or ()]
     except OSError:
-        pass  # an older broker closes the connection at a request that it does not know
+        pass  # an older broker closes the connection at an unsupported API
     return eligible, adding
 
 

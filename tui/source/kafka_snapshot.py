@@ -1,7 +1,7 @@
-"""The state of a cluster as its brokers tell it over the Kafka protocol, and what changed between two looks.
+"""The state of a cluster, read over the Kafka protocol, and the events between two such snapshots.
 
-`read_snapshot` blocks and asks; the rest is pure. Brokers of YAK send this state as events over HTTP. For all others it
-is read again and again, and the events are derived from the differences.
+YAK brokers send this state as events over HTTP. The state of all other brokers is polled, and the events are derived from
+the differences. `read_snapshot` blocks on sockets; everything else is pure.
 """
 
 import time
@@ -22,14 +22,14 @@ from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.ids import NodeId
 from yak.tui.source.base import Event
+from yak.tui.state.picture import UNKNOWN_REDIS
+from yak.views.cluster import registration_json
 from yak.views.happenings import of_image
 
 READ_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 2.0
-NO_STORE: Final = "none"
-"""The state of Redis in a cluster that has none."""
 DISKS_EVERY: Final = 10
-"""Looks from one question about the disks to the next."""
+"""Snapshots per DescribeLogDirs request."""
 _ROLE: Final = "broker"
 _NO_EPOCH: Final = -1
 _STATES: Final[dict[MemberCondition, BrokerState]] = {
@@ -51,7 +51,7 @@ class Disk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One look at a cluster. `number` counts the looks: it stands for the partition epochs, which Kafka does not tell."""
+    """A cluster at one time. `number` counts snapshots and replaces partition epochs, which no Kafka API returns."""
 
     number: int
     time_ms: int
@@ -77,8 +77,8 @@ class Snapshot:
                 "cluster_id": image.cluster_id,
                 "controller_id": None if image.controller_id < 0 else image.controller_id,
                 "controller_epoch": image.controller_epoch,
-                "redis": {"state": NO_STORE, "lost_ms": None},
-                "brokers": [_broker_json(each) for each in image.brokers.values()],
+                "redis": {"state": UNKNOWN_REDIS, "lost_ms": None},
+                "brokers": [registration_json(each) for each in image.brokers.values()],
             },
             "partitions": self.rows(),
         }
@@ -92,24 +92,11 @@ class Snapshot:
         ]
 
 
-def _broker_json(info: BrokerInfo) -> dict[str, Any]:
-    return {
-        "node_id": info.node_id,
-        "role": info.role,
-        "state": info.state.value,
-        "broker_epoch": info.broker_epoch,
-        "rack": info.rack,
-        "host": info.host,
-        "port": info.port,
-        "http_address": None,
-    }
-
-
 # differences
 
 
 def changes(before: Snapshot, after: Snapshot) -> Iterator[Event]:
-    """The events between two looks, with the time of the second: that of the change is known to one look only."""
+    """The events between two snapshots. Their time is that of the second: the change came at most one poll earlier."""
     for happening in of_image(before.image, after.image, _delta(before.image, after.image)):
         event = {"kind": happening.kind, "time_ms": after.time_ms, "message": happening.message, **happening.fields}
         yield event if happening.topic is None else {**event, "topic": happening.topic}
@@ -161,7 +148,7 @@ def _is_active(image: Image, node: NodeId) -> bool:
 def rate_events(before: Snapshot | None, after: Snapshot) -> Iterator[Event]:
     """A `rates` event of each broker: the records a second by which the high watermarks that it leads rose.
 
-    Everything else is None, since the Kafka protocol does not tell it.
+    All other rates are None: no Kafka API returns them.
     """
     if before is None:
         before = after
@@ -204,7 +191,7 @@ def _rates(messages_in_per_second: float) -> dict[str, float | None]:
 
 
 def read_snapshot(servers: str, before: Snapshot | None) -> Snapshot:
-    """Ask all brokers for what they lead and hold. `before` is the look before this one.
+    """Read the state of all brokers. `before` is the previous snapshot.
 
     Raises Unreachable when no broker answers.
     """
@@ -250,14 +237,14 @@ def _info(member: Member) -> BrokerInfo:
 
 
 def _disks(brokers: Sequence[Broker]) -> Mapping[NodeId, Disk]:
-    """The disks of brokers that tell them (DescribeLogDirs version 4, KIP-827)."""
+    """The disks, from brokers with DescribeLogDirs version 4 (KIP-827)."""
     from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 
     def ask(broker: Broker) -> Disk | None:
         try:
             with RawConnection(broker.address, timeout_s=ANSWER_SECONDS) as connection:
                 results = connection.call(DescribeLogDirsRequest(topics=())).results
-        except OSError:  # it closes the connection at a version that it does not know
+        except OSError:  # an older broker closes the connection at an unsupported version
             return None
         # directories of one volume all have the volume's figures
         volumes = {(int(each.usable_bytes), int(each.total_bytes)) for each in results if each.total_bytes >= 0}

@@ -1,6 +1,6 @@
 """A running cluster: requests over HTTP, events over server-sent events, librdkafka in threads.
 
-Brokers that answer no HTTP, as those of Apache Kafka, are asked over the Kafka protocol, again and again.
+Brokers without HTTP, as those of Apache Kafka, are polled over the Kafka protocol.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ LOOK_SECONDS: Final = 5.0
 """How often the list of brokers is refreshed."""
 QUEUE_MAX: Final = 4_096
 POLL_SECONDS: Final = 1.0
-"""The pause between two looks at brokers without HTTP."""
+"""The pause between two polls of brokers without HTTP."""
 POLL_SHARE: Final = 8
-"""The pause is at least so many times as long as the look took, so that a large cluster is not asked all the time."""
+"""The pause is at least this many times as long as the poll: polls of a large cluster take long."""
 
 
 class LiveSource:
@@ -147,7 +147,7 @@ class LiveSource:
             return f"{type(error).__name__}: {error}"
 
     async def _discover(self) -> None:
-        """Find out how the brokers are asked: by HTTP, or if none answers it by the Kafka protocol."""
+        """Find the brokers' HTTP addresses; without any, requests go over the Kafka protocol."""
         from yak.tui.source.kafka import http_addresses
 
         async with self._discovering:
@@ -218,7 +218,7 @@ class LiveSource:
             await asyncio.gather(*begun, return_exceptions=True)
 
     async def _poll(self, events: asyncio.Queue[Event]) -> NoReturn:
-        """Look at the brokers again and again, over the Kafka protocol."""
+        """Poll the brokers over the Kafka protocol."""
         from yak.tui.source.kafka_snapshot import read_snapshot
 
         before: Snapshot | None = None
@@ -235,7 +235,7 @@ class LiveSource:
                 continue
             tries = 0
             self._bootstrap = after.bootstrap or self._bootstrap
-            for event in _told(before, after):
+            for event in _events_of(before, after):
                 await events.put(event)
             before = after
             await asyncio.sleep(max(POLL_SECONDS, POLL_SHARE * (time.monotonic() - began)))
@@ -305,8 +305,8 @@ def _read(answer: "httpx.Response") -> Any:
     )
 
 
-def _told(before: "Snapshot | None", after: "Snapshot") -> Iterator[Event]:
-    """The events of one look; changes come before the state that they led to, as brokers with HTTP send them."""
+def _events_of(before: "Snapshot | None", after: "Snapshot") -> Iterator[Event]:
+    """The events of one poll: changes before the resulting state, in the order of brokers with HTTP."""
     from yak.tui.source.kafka_snapshot import changes, link_events, rate_events
 
     if before is not None:

@@ -20,6 +20,8 @@ RATES_KEPT: Final = 300
 _SAMPLE_MS: Final = 950
 _EPOCHS_KEPT: Final = 16
 MIN_ISR: Final = "min.insync.replicas"
+UNKNOWN_REDIS: Final = "unknown"
+"""The state of Redis before the first snapshot, and for brokers without HTTP."""
 
 
 @dataclass(slots=True)
@@ -138,7 +140,7 @@ class Picture:
         self.cluster_id = ""
         self.controller_id: int | None = None
         self.controller_epoch = 0
-        self.redis_state = "unknown"
+        self.redis_state = UNKNOWN_REDIS
         self.redis_lost_since_ms: int | None = None
         self.brokers: dict[int, Broker] = {}
         self.partitions: dict[tuple[str, int], Partition] = {}

@@ -15,6 +15,7 @@ from yak.ids import NodeId, Offset, TopicPartition
 LEADER_MOVES = ("not-leader", "no-leader")
 """Errors that end once a partition has its next leader; librdkafka's ListOffsets does not wait for that."""
 LEADER_PAUSE_S = 0.05
+CONTROLLER_SECONDS = 3.0
 MIN_ISR = "min.insync.replicas"
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -89,8 +90,8 @@ class Admin:
         return read_metadata(self._client, timeout_s=self.timeout_s)
 
     def controller_id(self, metadata: ClusterMetadata) -> NodeId:
-        """The leader of the metadata quorum; where no broker names one, the controller in `metadata`."""
-        found = read_controller([self.answered], timeout_s=self.timeout_s)
+        """The leader of the metadata quorum; without an answer, the controller in `metadata`."""
+        found = read_controller([self.answered], timeout_s=min(CONTROLLER_SECONDS, self.timeout_s))
         return metadata.controller_id if found is None else found.node_id
 
     def _wait(self, future: Any, what: str, try_: tuple[str, ...] = ()) -> Any:

@@ -66,9 +66,9 @@ def read_members(
 def list_members(
     live: Mapping[NodeId, Broker], holders: Iterable[NodeId], addresses: Iterable[str], *, timeout_s: float
 ) -> dict[NodeId, Member]:
-    """The live brokers, the fenced ones, and those that only hold replicas. None of them is asked for its configs.
+    """The live brokers, the fenced ones, and `holders` of replicas that are neither; without their configs.
 
-    The first address that answers tells which brokers are fenced. Never raises.
+    The fenced brokers come from the first of `addresses` that answers. Never raises.
     """
     found = {node: Member(node, broker.address, None, "up") for node, broker in live.items()}
     unique = dict.fromkeys(addresses)

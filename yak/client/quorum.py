@@ -22,7 +22,10 @@ class Controller(NamedTuple):
 
 
 def read_controller(addresses: Iterable[str], *, timeout_s: float) -> Controller | None:
-    """The controller as the first broker names it that knows one; None if none does. Never raises."""
+    """The controller, from the first broker that knows it; None if no broker does. Never raises.
+
+    `timeout_s` is for each address.
+    """
     import_kio()
     from kio.schema.describe_quorum.v0.request import DescribeQuorumRequest, PartitionData, TopicData
     from kio.schema.types import TopicName
@@ -33,7 +36,7 @@ def read_controller(addresses: Iterable[str], *, timeout_s: float) -> Controller
         try:
             with RawConnection(address, timeout_s=timeout_s) as connection:
                 answer = connection.call(DescribeQuorumRequest(topics=(topic,)))
-        except OSError:  # no broker, or one that does not know the request
+        except OSError:  # unreachable, or the API is unsupported
             continue
         for found in answer.topics:
             for partition in found.partitions:

@@ -47,14 +47,7 @@ class ClusterView:
 
     def _one(self, image: Image, info: BrokerInfo) -> dict[str, Any]:
         return {
-            "node_id": info.node_id,
-            "role": info.role,
-            "state": info.state.value,
-            "broker_epoch": info.broker_epoch,
-            "rack": info.rack,
-            "host": info.host,
-            "port": info.port,
-            "http_address": http_address(info),
+            **registration_json(info),
             "is_controller": info.node_id == image.controller_id,
             "leaders": self._leaders[info.node_id],
             "replicas": self._replicas[info.node_id],
@@ -73,6 +66,20 @@ class ClusterView:
                 self._replicas.update(info.replicas)
                 self._in_sync.update(info.isr)
                 self._reassigning += bool(info.adding_replicas or info.removing_replicas)
+
+
+def registration_json(info: BrokerInfo) -> dict[str, Any]:
+    """A broker's registration, as `GET /api/cluster` and the `snapshot` event have it."""
+    return {
+        "node_id": info.node_id,
+        "role": info.role,
+        "state": info.state.value,
+        "broker_epoch": info.broker_epoch,
+        "rack": info.rack,
+        "host": info.host,
+        "port": info.port,
+        "http_address": http_address(info),
+    }
 
 
 def http_address(info: BrokerInfo) -> str | None:

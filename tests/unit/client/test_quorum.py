@@ -14,7 +14,7 @@ from yak.client.quorum import Controller, read_controller
 sys.path.append(str(Path(__file__).parent))
 from fake_brokers import FakeBroker
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 def answer(leader_id: int, error_code: ErrorCode = ErrorCode.none) -> Callable[[object], DescribeQuorumResponse]:
@@ -39,15 +39,15 @@ def brokers() -> Iterator[Callable[..., str]]:
         each.close()
 
 
-def test_it_is_the_leader_of_the_quorum_with_its_epoch(brokers: Callable[..., str]) -> None:
-    assert read_controller([NOBODY, brokers(3000)], timeout_s=2) == Controller(3000, 7)
+def test_controller_is_the_quorum_leader_with_its_epoch(brokers: Callable[..., str]) -> None:
+    assert read_controller([NO_BROKER, brokers(3000)], timeout_s=2) == Controller(3000, 7)
 
 
-def test_a_broker_that_knows_none_is_passed_over(brokers: Callable[..., str]) -> None:
+def test_controller_unknown_to_a_broker_is_read_from_the_next(brokers: Callable[..., str]) -> None:
     unknown, refusing = brokers(-1), brokers(5, ErrorCode.unknown_topic_or_partition)
     assert read_controller([unknown, refusing], timeout_s=2) is None
     assert read_controller([unknown, refusing, brokers(2)], timeout_s=2) == Controller(2, 7)
 
 
-def test_without_a_broker_there_is_none() -> None:
-    assert read_controller([NOBODY], timeout_s=2) is None
+def test_controller_without_a_broker_is_none() -> None:
+    assert read_controller([NO_BROKER], timeout_s=2) is None

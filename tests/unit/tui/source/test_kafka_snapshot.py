@@ -1,17 +1,17 @@
-"""The events that are derived from two looks at a cluster without HTTP."""
+"""The events between two snapshots of a cluster without HTTP."""
 
 from typing import Any
 
 from yak.client.replication import PartitionReplicas
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
-from yak.tui.source.kafka_snapshot import NO_ID, NO_STORE, Disk, Snapshot, changes, link_events, rate_events
-from yak.tui.state.picture import Picture
+from yak.tui.source.kafka_snapshot import NO_ID, Disk, Snapshot, changes, link_events, rate_events
+from yak.tui.state.picture import UNKNOWN_REDIS, Picture
 
 REPLICAS = (1, 2, 3)
 
 
-def look(number: int, *, leader: int = 1, isr: tuple[int, ...] = REPLICAS, end: int = 0, **more: Any) -> Snapshot:
+def snapshot(number: int, *, leader: int = 1, isr: tuple[int, ...] = REPLICAS, end: int = 0, **more: Any) -> Snapshot:
     """Three brokers, the fenced ones of which are no part of the ISR, and `orders` with one partition."""
     brokers = {
         node: BrokerInfo(node, -1, "", (), "host", 9090 + node, None, "broker", state)
@@ -31,22 +31,22 @@ def kinds(before: Snapshot, after: Snapshot) -> list[str]:
     return [event["kind"] for event in changes(before, after)]
 
 
-def test_a_look_fills_the_picture_and_has_no_redis() -> None:
+def test_snapshot_fills_the_picture_with_redis_unknown() -> None:
     picture = Picture()
-    picture.take(look(1, end=5).event())
+    picture.take(snapshot(1, end=5).event())
     assert picture.is_loaded
-    assert (picture.controller_id, picture.controller_epoch, picture.redis_state) == (1, 7, NO_STORE)
+    assert (picture.controller_id, picture.controller_epoch, picture.redis_state) == (1, 7, UNKNOWN_REDIS)
     assert [broker.role for broker in picture.brokers.values()] == ["broker"] * 3
     (partition,) = picture.partitions.values()
     assert (partition.leader, partition.isr, partition.high_watermark, partition.min_isr) == (1, REPLICAS, 5, 2)
 
 
-def test_two_looks_that_agree_have_no_events_between_them() -> None:
-    assert kinds(look(1), look(2, end=3)) == []
+def test_changes_between_equal_snapshots_are_none() -> None:
+    assert kinds(snapshot(1), snapshot(2, end=3)) == []
 
 
-def test_a_broker_that_dies_is_fenced_and_its_partition_moves() -> None:
-    before, after = look(1), look(2, leader=2, isr=(2, 3))
+def test_changes_after_a_broker_died_fence_it_and_move_its_leader() -> None:
+    before, after = snapshot(1), snapshot(2, leader=2, isr=(2, 3))
     assert kinds(before, after) == ["broker-fenced", "leader-changed", "isr-shrunk"]
     picture = Picture()
     picture.take(before.event())
@@ -60,24 +60,24 @@ def test_a_broker_that_dies_is_fenced_and_its_partition_moves() -> None:
     assert (failover.node_id, failover.moved) == (1, {"orders-0": (1, 2, 2)})
 
 
-def test_its_return_is_told_too() -> None:
-    assert kinds(look(1, isr=(1, 2)), look(2)) == ["broker-unfenced", "isr-expanded"]
+def test_changes_after_a_broker_returned_unfence_it_and_expand_the_isr() -> None:
+    assert kinds(snapshot(1, isr=(1, 2)), snapshot(2)) == ["broker-unfenced", "isr-expanded"]
 
 
-def test_topics_come_and_go() -> None:
-    assert kinds(look(1, topics={}), look(2)) == ["topic-created"]
-    assert kinds(look(1), look(2, topics={})) == ["topic-deleted"]
+def test_changes_name_created_and_deleted_topics() -> None:
+    assert kinds(snapshot(1, topics={}), snapshot(2)) == ["topic-created"]
+    assert kinds(snapshot(1), snapshot(2, topics={})) == ["topic-deleted"]
 
 
-def test_a_topic_that_grows_is_one_event() -> None:
-    before, after = look(1), look(2)
+def test_changes_after_a_topic_grew_are_one_event() -> None:
+    before, after = snapshot(1), snapshot(2)
     (info,) = after.image.topics["orders"].partitions
     grown = TopicInfo("orders", NO_ID, (info, PartitionInfo(1, (2,), (2,), (), (), (), 2, 0, 2)))
-    assert kinds(before, look(2, topics={"orders": grown})) == ["topic-changed"]
+    assert kinds(before, snapshot(2, topics={"orders": grown})) == ["topic-changed"]
 
 
-def test_rates_are_those_of_the_high_watermark_and_the_rest_is_unknown() -> None:
-    before, after = look(1, end=100), look(3, end=700, disks={1: Disk(25, 100)})
+def test_rates_come_from_the_high_watermark_and_others_are_none() -> None:
+    before, after = snapshot(1, end=100), snapshot(3, end=700, disks={1: Disk(25, 100)})
     of_leader, *others = rate_events(before, after)
     assert of_leader["messages_in_per_second"] == 300
     assert of_leader["topics"][0]["messages_in_per_second"] == 300
@@ -90,19 +90,19 @@ def test_rates_are_those_of_the_high_watermark_and_the_rest_is_unknown() -> None
     assert (rates.messages_in, rates.messages_out, rates.bytes_in, rates.bytes_out) == (300, None, None, None)
 
 
-def test_a_log_that_was_made_again_has_no_negative_rate() -> None:
-    (of_leader, *_) = rate_events(look(1, end=500), look(2, end=10))
+def test_rates_of_a_topic_created_again_are_not_negative() -> None:
+    (of_leader, *_) = rate_events(snapshot(1, end=500), snapshot(2, end=10))
     assert of_leader["messages_in_per_second"] == 0
 
 
-def test_links_are_told_when_they_change() -> None:
+def test_links_are_sent_when_they_change() -> None:
     def links(before: Snapshot | None, after: Snapshot) -> list[tuple[int, str]]:
         return [(event["node_id"], event["state"]) for event in link_events(before, after)]
 
-    silent = look(2, silent={3: "timed out"})
-    assert links(None, look(1)) == [(1, "up"), (2, "up"), (3, "up")]
-    assert links(look(1), look(2)) == []
-    assert links(look(1), silent) == [(3, "down")]
-    assert links(silent, look(3)) == [(3, "up")]
-    fenced = look(2, leader=2, isr=(2, 3))
-    assert links(fenced, look(3)) == [(1, "up")]
+    silent = snapshot(2, silent={3: "timed out"})
+    assert links(None, snapshot(1)) == [(1, "up"), (2, "up"), (3, "up")]
+    assert links(snapshot(1), snapshot(2)) == []
+    assert links(snapshot(1), silent) == [(3, "down")]
+    assert links(silent, snapshot(3)) == [(3, "up")]
+    fenced = snapshot(2, leader=2, isr=(2, 3))
+    assert links(fenced, snapshot(3)) == [(1, "up")]
