@@ -49,6 +49,10 @@ def isr(
     offline: Annotated[
         bool, typer.Option("--offline", help="Only partitions without a leader.", rich_help_panel=WHAT)
     ] = False,
+    internal: Annotated[
+        bool,
+        typer.Option("--internal", help="Also healthy partitions of internal topics.", rich_help_panel=WHAT),
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Return 4 if a partition is under-replicated.", rich_help_panel=WHAT)
     ] = False,
@@ -84,19 +88,22 @@ def isr(
 ) -> int | None:  # fmt: skip
     """Show leader, in-sync replicas and lag of each partition.
 
-    Read from the brokers, or from the metadata store with --from-redis.
+    Read from the brokers, or from the metadata store with --from-redis. Healthy partitions of internal topics are
+    counted but not shown, except with --internal or by name.
     """
     from yak.commands.isr_view import problems, show, summary
     from yak.view.partition_state import Conditions
 
     conditions = Conditions(offline, under_min_isr, at_min_isr, under_replicated)
+    is_complete = internal or topic is not None or any(conditions)
     reader = _reader(g, topic, from_redis=from_redis, redis_url=redis_url, data_dir=data_dir)
 
     def chosen(found: "ClusterReplicas") -> "tuple[PartitionReplicas, ...]":
         return tuple(
             each
             for each in found.partitions
-            if conditions.match(each.replication) or (under_replicated and problems(each, max_lag=max_lag))
+            if (is_complete or not each.is_internal or problems(each, max_lag=max_lag))
+            and (conditions.match(each.replication) or (under_replicated and problems(each, max_lag=max_lag)))
         )
 
     if watch:
@@ -108,7 +115,8 @@ def isr(
     shown = chosen(found)
     show(g, shown, max_lag=max_lag)
     lines, colour = summary(found.partitions, max_lag=max_lag)
-    _say(g, found, shown, lines, colour, from_redis=from_redis)
+    hidden = 0 if is_complete else sum(each.is_internal for each in found.partitions if each not in shown)
+    _say(g, found, shown, lines, colour, from_redis=from_redis, hidden=hidden)
     return 4 if check and len(lines) > 1 else None
 
 
@@ -120,16 +128,21 @@ def _say(
     colour: str,
     *,
     from_redis: bool,
+    hidden: int,
 ) -> None:
     """Print on stderr which partitions are out of sync, which brokers did not answer, and the source of the offsets."""
+    from yak.commands.units import counted
+
     if not found.partitions:
         g.out.note("No topics. yak topics create NAME makes one.")
         return
     if not shown:
-        g.out.note("No such partitions.")
+        g.out.note("No topics but internal ones." if hidden == len(found.partitions) else "No such partitions.")
     g.out.stdout.flush()
     for line in lines:
         g.out.note(g.out.paint(line, colour) if colour else line)
+    if hidden:
+        g.out.note(f"{counted(hidden, 'partition')} of internal topics not shown; --internal shows them")
     if from_redis:
         g.out.note("offsets as the leaders last reported them to the metadata store")
         return

@@ -106,7 +106,7 @@ _TRY = {
     "unknown-topic": ("yak topics list",),
     "topic-exists": ("yak topics describe TOPIC", "add --if-not-exists"),
     "no-leader": ("yak topics list --unavailable-partitions",),
-    "no-coordinator": ("yak isr __consumer_offsets --unavailable", "give it more time with --timeout 30s"),
+    "no-coordinator": ("yak isr __consumer_offsets", "give it more time with --timeout 30s"),
     "unknown-group": ("yak groups list",),
     "group-active": ("stop its members, and try again", "yak groups members GROUP"),
     "group-subscribed": ("stop the members that read the topic, and try again", "yak groups members GROUP -o wide"),

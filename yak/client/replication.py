@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yak.ids import LeaderEpoch, NodeId, Offset, PartitionEpoch
+from yak.protocol.topic_names import INTERNAL_TOPICS
 from yak.view.partition_state import PartitionState, Replication
 
 NO_LEADER = -1
@@ -34,6 +35,11 @@ class PartitionReplicas:
     def name(self) -> str:
         """`orders-0`."""
         return f"{self.topic}-{self.partition}"
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether its topic holds Kafka's own state."""
+        return self.topic in INTERNAL_TOPICS
 
     @property
     def replication(self) -> Replication:

@@ -111,6 +111,23 @@ def test_check_returns_4_and_says_what_is_wrong_and_0_when_all_is_well(yak, clus
     assert yak("isr", "--check", "--max-lag", "0").code == 4
 
 
+def test_internal_topics_are_hidden_while_they_are_healthy(yak, cluster):
+    healthy, damaged = replace(WELL, topic="__consumer_offsets"), replace(BEHIND, topic="__consumer_offsets")
+    cluster[:] = [replace(CLUSTER, partitions=(healthy, damaged, WELL), silent={})]
+    ran = yak("isr", "--no-headers")
+    assert [line.split()[0] for line in ran.out.splitlines() if "-" in line.split()[0]] == [
+        "__consumer_offsets-1",
+        "orders-0",
+    ]
+    assert "2 of 3 partitions in sync\n1 partition of internal topics not shown" in ran.err
+    for words in (["--internal"], ["__consumer_offsets"]):
+        assert "__consumer_offsets-0" in yak("isr", *words).out
+    at_min = replace(healthy, min_isr=3)
+    cluster[:] = [replace(CLUSTER, partitions=(at_min,), silent={})]
+    assert "__consumer_offsets-0" in yak("isr", "--at-min-isr").out
+    assert "No topics but internal ones." in yak("isr").err
+
+
 def test_a_broker_that_nobody_reaches_is_an_error_that_names_the_way_around(yak, cluster):
     cluster[:] = [Unreachable("unreachable", "no broker answered at h:1", why="refused", try_=("yak doctor",))]
     ran = yak("isr", "-o", "json")
