@@ -55,7 +55,7 @@ def log(
     """Print the records of the cluster's metadata log.
 
     Reads the metadata store of --redis-url, else that of the yak up cluster in --data-dir, else that of the settings.
-    -o json prints one record per line.
+    Each record is a sentence, cut to the terminal's width except with -o wide. -o json prints the records' fields.
     """
     from yak.commands.metadata_view import print_records
     from yak.errors import UsageError

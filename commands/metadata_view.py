@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.commands.output import layout, to_json
 from yak.commands.units import counted, format_time
+from yak.view.metadata_sentences import sentence
 
 if TYPE_CHECKING:
     from yak.cluster.image import Image
@@ -14,11 +15,10 @@ if TYPE_CHECKING:
     from yak.ports.metadata_store import TailedRecord
 
 COLUMNS = ("offset", "time", "kind", "payload")
-PAYLOAD_CHARACTERS = 100
-"""Payload length if the output is not a terminal; a terminal's width decides otherwise."""
-TOLD_FIRST = ("name", "node_id")
-"""These fields come first in a payload, because its end may be cut off."""
-_BEFORE_PAYLOAD = len(f"{0:>8}  {'':<24}  {'':<16}  ")
+CHANGE_CHARACTERS = 100
+"""Length of a sentence if the output is not a terminal; a terminal's width decides otherwise."""
+_BEFORE_CHANGE = len(f"{0:>8}  {'':<24}  {'':<16}  ")
+_COLOURS = {"good": "32", "warn": "33", "bad": "1;31"}
 
 
 def print_records(
@@ -26,11 +26,15 @@ def print_records(
 ) -> None:
     """Print the records between two bounds, one per line."""
     printer = _Printer(g)
+    base = source.base()
+    if base is not None:
+        printer.learn_names(base)
     last = 0
     for record in source.records():
         last = record.offset
         if stop and is_after(record, stop):
             break
+        printer.learn_names(record)
         if not start or not is_before(record, start):
             printer.show(record)
     if not printer.shown and not follow:
@@ -39,6 +43,7 @@ def print_records(
         g.out.stdout.flush()
         for newer in source.follow(last):
             if newer is not None:
+                printer.learn_names(newer)
                 printer.show(newer)
             g.out.stdout.flush()
 
@@ -62,13 +67,33 @@ class _Printer:
 
     def __init__(self, g: "Globals") -> None:
         self._g = g
+        self._topic_names: dict[str, str] = {}
         self.shown = 0
 
+    def learn_names(self, record: "TailedRecord") -> None:
+        """Keep the names of a record's topics; later records have the topics' ids only."""
+        from yak.cluster.payload import BadRecord
+        from yak.cluster.records import Snapshot, Topic, parse
+
+        try:
+            content = parse(record)
+        except BadRecord:  # of a newer YAK
+            return
+        if isinstance(content, Topic):
+            self._topic_names[str(content.topic_id)] = content.name
+        elif isinstance(content, Snapshot):
+            from yak.cluster.image import Image
+
+            image, _ = Image().apply_all([record])
+            self._topic_names.update((str(each.topic_id), each.name) for each in image.topics.values())
+
     def show(self, record: "TailedRecord") -> None:
+        """Print a record: its sentence for people, else its payload."""
         out = self._g.out
+        time = format_time(record.timestamp_ms, self._g.zone)
         document = {
             "offset": record.offset,
-            "time": format_time(record.timestamp_ms, self._g.zone),
+            "time": time,
             "kind": str(record.kind),
             "hash": record.chain_hash,
             "payload": record.payload,
@@ -83,27 +108,30 @@ class _Printer:
             out.table([document], COLUMNS, ("hash",))
             out.headers = headers
         else:
-            self._line(document)
+            self._line(record, time)
         self.shown += 1
 
-    def _line(self, document: dict[str, Any]) -> None:
+    def _line(self, record: "TailedRecord", time: str) -> None:
         """Print with fixed widths, because later records are not known yet."""
+        from yak.views.metadata_records_json import record_json
+
         out = self._g.out
-        items = sorted(document["payload"].items(), key=lambda item: item[0] not in TOLD_FIRST)
-        payload = to_json({name: value for name, value in items if name != "version"})
-        room = _payload_room(out)
-        if out.format == "table" and len(payload) > room:
-            payload = payload[: room - 1] + "…"
+        change, severity = sentence(str(record.kind), record_json(record)["record"], self._topic_names)
+        room = _room(out)
+        if out.format == "table" and len(change) > room:
+            change = change[: room - 1] + "…"
+        if severity in _COLOURS:
+            change = out.paint(change, _COLOURS[severity])
         if not self.shown and out.headers:
-            out.line(f"{'OFFSET':>8}  {'TIME':<24}  {'KIND':<16}  PAYLOAD")
-        out.line(f"{document['offset']:>8}  {document['time']:<24}  {document['kind']:<16}  {payload}")
+            out.line(f"{'OFFSET':>8}  {'TIME':<24}  {'KIND':<16}  CHANGE")
+        out.line(f"{record.offset:>8}  {time:<24}  {record.kind!s:<16}  {change}")
 
 
-def _payload_room(out: "Output") -> int:
-    """Length of a payload that fits on the line."""
+def _room(out: "Output") -> int:
+    """Length of a sentence that fits on the line."""
     if not out.stdout.isatty():
-        return PAYLOAD_CHARACTERS
-    return max(20, get_terminal_size().columns - _BEFORE_PAYLOAD)
+        return CHANGE_CHARACTERS
+    return max(20, get_terminal_size().columns - _BEFORE_CHANGE)
 
 
 def print_state(g: "Globals", source: "RecordSource", point: dict[str, Any]) -> None:

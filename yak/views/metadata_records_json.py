@@ -74,6 +74,7 @@ def _broker_change(said: BrokerChange) -> Json:
         "brokerId": said.node_id,
         "epoch": said.broker_epoch,
         "brokerStatus": STATUS[said.state],
+        "state": said.state.value,
         "guest": False,
     }
 

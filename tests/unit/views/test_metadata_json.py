@@ -165,7 +165,9 @@ def test_every_kind_of_record_is_told_with_the_names_of_kraft():
     assert [each["kind"] for each in told] == [kind for kind, _, _ in RECORDS]
     assert told[0]["record"] == {"clusterId": "c", "incarnation": 1, "internalUUID": "i"}
     assert told[1]["record"]["brokerStatus"] == "FENCED"
-    assert told[4]["record"] == {"brokerId": 1, "epoch": 2, "brokerStatus": "ALIVE", "guest": False}
+    assert told[4]["record"] == {
+        "brokerId": 1, "epoch": 2, "brokerStatus": "ALIVE", "state": "ACTIVE", "guest": False,
+    }  # fmt: skip
     assert told[6]["record"] == {"name": "a", "topicUUID": A, "numPartitions": 1, "configs": {"k": "v"}}
     (new,) = told[7]["record"]["partitions"]
     assert (new["partitionId"], new["replicas"], new["ISR"], new["leader"]) == (0, [1, 2], [1, 2], 1)

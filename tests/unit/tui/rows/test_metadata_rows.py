@@ -1,13 +1,9 @@
-"""Records of the metadata log in words, the cluster as it was, and what changed."""
+"""Rows of the metadata log, the cluster as of a record, and what changed."""
 
 import json
 from pathlib import Path
 
-import pytest
-
-from yak.cluster.records import Kind
 from yak.tui.look import Look
-from yak.tui.rows import metadata
 from yak.tui.rows.metadata import (
     COLUMNS,
     LogRows,
@@ -15,7 +11,6 @@ from yak.tui.rows.metadata import (
     image_rows,
     known_rows,
     moment,
-    record_words,
     things,
     touched_by,
 )
@@ -26,67 +21,6 @@ RECORDED = json.loads((Path(__file__).parents[3] / "tui" / "recorded" / "cluster
 PAGE = RECORDED["answers"]["GET /metadata/log"]
 IMAGE = RECORDED["answers"]["GET /metadata/image"]
 EARLY = RECORDED["answers"]["GET /metadata/image?at=5"]
-
-
-def change(leader=2, isr=(2, 1), *, unclean=False, replicas=(2, 3, 1), partition=1):
-    return {
-        "partitionId": partition, "topicUUID": "id", "replicas": list(replicas), "addingReplicas": [],
-        "removingReplicas": [], "ISR": list(isr), "leader": leader, "leaderEpoch": 8, "partitionEpoch": 3, "unclean": unclean,
-    }  # fmt: skip
-
-
-def words(kind, **said):
-    return record_words({"kind": kind, "record": said}, {"id": "orders"})
-
-
-@pytest.mark.parametrize(
-    ("kind", "said", "told", "tone"),
-    [
-        ("BrokerChange", {"brokerId": 2, "brokerStatus": "FENCED", "epoch": 6, "guest": False},
-         "broker 2 is FENCED: it leads nothing until it is back", "warn"),
-        ("ControllerChange", {"controllerId": 3, "controllerEpoch": 8, "brokerEpoch": 1},
-         "broker 3 is the controller, epoch 8", "accent"),
-        ("ControllerChange", {"controllerId": -1, "controllerEpoch": 8, "brokerEpoch": 1},
-         "nobody is the controller, epoch 8", "warn"),
-        ("Topic", {"name": "a", "numPartitions": 1, "configs": {"retention.ms": "5"}, "topicUUID": "x"},
-         "topic a has 1 partition: retention.ms=5", "good"),
-        ("RemoveTopic", {"name": "a", "topicUUID": "x"}, "topic a is deleted", "warn"),
-        ("PartitionChange", {"partitions": [change()]}, "orders-1 led by 2 in epoch 8, in sync 2,1 without 3", "warn"),
-        ("PartitionChange", {"partitions": [change(isr=(1, 2, 3))]}, "orders-1 led by 2 in epoch 8, in sync 1,2,3", ""),
-        ("PartitionChange", {"partitions": [change(-1, ())]},
-         "orders-1 no leader in epoch 8, in sync none without 2,3,1", "bad"),
-        ("PartitionChange", {"partitions": [change(isr=(2,), replicas=(2,), unclean=True)]},
-         "orders-1 led by 2 in epoch 8, in sync 2, UNCLEAN: records may be lost", "bad"),
-        ("Config", {"resourceType": "TOPIC", "resourceName": "a", "configs": {"x": "1", "y": None}},
-         "configs of topic a: x=1, y is the default again", ""),
-        ("ProducerIds", {"brokerId": 1, "producerId": 1000, "nextProducerId": 2000, "brokerEpoch": 1},
-         "broker 1 gives out producer ids 1000 to 1999", "dim"),
-        ("UnregisterBroker", {"brokerId": 4, "epoch": 2, "brokerStatus": "CLOSED"},
-         "broker 4 is unregistered: it is no part of the cluster any more", "warn"),
-        ("Newer", {"field": 3}, "field 3", ""),
-        ("Topic", {"field": 3}, "field 3", ""),
-    ],
-)  # fmt: skip
-def test_each_kind_is_told_in_words(kind, said, told, tone):
-    assert words(kind, **said) == (told, tone)
-
-
-def test_no_kind_of_record_is_without_words():
-    assert set(metadata._WORDS) == {str(kind) for kind in Kind}
-
-
-def test_all_recorded_records_have_words_and_none_is_told_by_its_fields():
-    names = {each["record"]["topicUUID"]: each["record"]["name"] for each in PAGE["records"] if each["kind"] == "Topic"}
-    for record in PAGE["records"]:
-        told, _tone = record_words(record, names)
-        assert told
-        assert "UUID" not in told
-        assert "{" not in told
-
-
-def test_many_changes_of_one_record_are_counted():
-    told, _ = words("PartitionChange", partitions=[change(partition=number) for number in range(5)])
-    assert told.endswith("; and 2 more")
 
 
 def test_rows_are_made_when_they_are_looked_at_also_of_records_that_were_not_read():

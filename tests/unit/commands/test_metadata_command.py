@@ -1,0 +1,64 @@
+"""`yak metadata log`: records as sentences, and as JSON."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from yak.cluster.image_log import ImageLog
+from yak.local.metadata_log import METADATA_FOLDER
+from yak.ports.metadata_store import TailedRecord
+from yak.server.disk import RealDisk
+
+TOPIC_ID = "6f1e2a3b-0000-4000-8000-000000000001"
+
+
+def record(offset: int, kind: str, **payload: Any) -> TailedRecord:
+    previous = f"h{offset - 1}" if offset > 1 else ""
+    return TailedRecord(
+        offset, f"h{offset}", kind, 1_795_176_000_000, {"version": 0, **payload}, previous_hash=previous
+    )
+
+
+RECORDS = [
+    record(1, "Cluster", cluster_id="c", incarnation=1, incarnation_id="i", format=0),
+    record(2, "Topic", topic_id=TOPIC_ID, name="orders", partitions=1, configs={}),
+    record(
+        3, "Partition", topic_id=TOPIC_ID,
+        partitions=[{"partition": 0, "replicas": "1,2", "isr": "1@1,2@1", "leader": 1, "leader_epoch": 0, "partition_epoch": 0}],
+    ),
+    record(4, "FromTheFuture", field=3),
+]  # fmt: skip
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> str:
+    disk = RealDisk()
+    log, _ = ImageLog.open(disk, str(tmp_path / METADATA_FOLDER))
+    log.append(RECORDS).run(disk)
+    log.close()
+    return str(tmp_path)
+
+
+def test_metadata_log_has_a_sentence_for_each_record(yak: Callable[..., Any], directory: str) -> None:
+    ran = yak("metadata", "log", "--data-dir", directory)
+    assert ran.code == 0, ran.err
+    assert [line.split(maxsplit=3)[3] for line in ran.out.splitlines()] == [
+        "CHANGE",
+        "the cluster is c, incarnation 1",
+        "topic orders has 1 partition",
+        "partitions of orders: 0 led by 1",
+        "version 0, field 3",
+    ]
+
+
+def test_metadata_log_names_topics_whose_record_is_not_shown(yak: Callable[..., Any], directory: str) -> None:
+    ran = yak("metadata", "log", "--data-dir", directory, "--from", "3", "--no-headers")
+    assert "partitions of orders: 0 led by 1" in ran.out.splitlines()[0]
+
+
+def test_metadata_log_in_json_has_the_payload(yak: Callable[..., Any], directory: str) -> None:
+    ran = yak("metadata", "log", "--data-dir", directory, "-o", "json")
+    assert [json.loads(line)["payload"] for line in ran.out.splitlines()] == [each.payload for each in RECORDS]
