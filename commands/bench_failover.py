@@ -10,11 +10,11 @@ from yak.client.bench.machine import machine, machine_line
 from yak.commands.bench_run import broken_checks, check_line, tell
 from yak.commands.options import Globals
 from yak.commands.output import layout
-from yak.commands.units import counted, group_digits
 from yak.errors import CheckFailed, UsageError, YakError
 from yak.local.bench.failover import run_failover
 from yak.local.bench.failover_result import PAUSES, FailoverResult, FailoverSettings, Kill, document
 from yak.local.bench.fleet import LocalFleet
+from yak.view.formats import counted, group_digits
 
 BROKERS = 3
 COLUMNS = ("number", "node", "was_controller", "writes_ms", "reads_ms", "other_writes_ms", "return_ms")

@@ -22,8 +22,8 @@ from yak.client.bench.result import CSV_COLUMNS, Result, client_row, document, s
 from yak.client.bench.run import run_benchmark
 from yak.commands.options import Globals
 from yak.commands.output import layout
-from yak.commands.units import group_digits
 from yak.errors import CheckFailed, UsageError, YakError
+from yak.view.formats import group_digits
 
 VERBS = {"produce": "producing", "consume": "reading", "latency": "timing", "e2e": "timing"}
 TELL_SECONDS = 0.25

@@ -43,7 +43,7 @@ def broker_rows(admin: "Admin", *, sizes: bool) -> list[dict[str, Any]]:
                 "leaders_skew_percent": round(100 * (leaders - share) / share) if share and is_up else 0,
                 "replicas": sum(node_id in each.replicas for each in partitions),
                 "under_replicated": sum(node_id in each.replicas and node_id not in each.isr for each in partitions),
-                **({"size_bytes": on_disk.get(node_id) if member.state == "up" else None} if sizes else {}),
+                **({"size_bytes": on_disk.get(node_id) if member.state == "ACTIVE" else None} if sizes else {}),
             }
         )
     return rows

@@ -44,7 +44,7 @@ def describe(
     row = find_broker(broker_rows(admin, sizes=True), node_id)
     configs = [
         {"name": each.name, "value": each.value, "source": each.source, "read_only": each.is_read_only}
-        for each in (admin.configs("broker", str(node_id)) if row["state"] == "up" else ())
+        for each in (admin.configs("broker", str(node_id)) if row["state"] == "ACTIVE" else ())
         if all_configs or not each.is_default or each.name.startswith("yak.")
     ]
     if not g.out.for_people:
@@ -55,8 +55,8 @@ def describe(
         return
     for name, value in row.items():
         g.out.line(f"{name.replace('_', ' '):<22}{_text(value)}")
-    if row["state"] != "up":
-        g.out.note(f"broker {node_id} is not up ({row['state']}): nobody can ask it for its configs")
+    if row["state"] != "ACTIVE":
+        g.out.note(f"broker {node_id} is {row['state']}: its configs cannot be read")
         return
     g.out.line()
     g.out.table(configs, ("name", "value", "source"), ("read_only",))
@@ -124,7 +124,7 @@ def unregister(g: Globals, node_id: Id) -> None:
     from yak.client.admin import Admin
     from yak.client.unregister import unregister_broker
     from yak.commands.broker_views import broker_rows, find_broker
-    from yak.commands.units import counted
+    from yak.view.formats import counted
 
     g.must_not_be_readonly(f"unregistering broker {node_id}")
     admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)

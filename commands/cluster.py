@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 GOOD_STATE = "ACTIVE"
 STORE_ID_CHARACTERS = 8
 """How much of the store's run id the table shows; enough to detect another process. JSON has all of it."""
-GOOD_CONDITION = "up"
 STORE_CONFIGS = {
-    "yak.metadata.state": "state",
+    "yak.metadata.state": "session",
     "yak.metadata.reason": "reason",
     "yak.metadata.store": "store",
     "yak.metadata.unsafe": "unsafe",
@@ -41,7 +40,7 @@ cluster.command(
 def show(g: Globals) -> int:
     """Show the cluster and its metadata store.
 
-    Returns 1 if a broker is down or not ACTIVE, or a partition is offline.
+    Returns 1 if a broker or its session with the metadata store is not ACTIVE, or a partition is offline.
     """
     from yak.client.admin import Admin
 
@@ -52,7 +51,7 @@ def show(g: Globals) -> int:
     elif g.output in ("csv", "raw"):
         g.out.table(
             found["brokers"],
-            ("id", "address", "role", "rack", "condition", "controller", *STORE_CONFIGS.values()),
+            ("id", "address", "role", "rack", "state", "controller", *STORE_CONFIGS.values()),
         )
     else:
         _print(g, found)
@@ -72,7 +71,7 @@ def look(admin: "Admin") -> dict[str, Any]:
             "address": member.address,
             "role": member.role,
             "rack": member.rack,
-            "condition": member.state,
+            "state": member.state,
             "controller": member.node_id == controller_id,
             **{key: _value(member.configs[name]) for name, key in STORE_CONFIGS.items() if name in member.configs},
         }
@@ -96,7 +95,7 @@ def look(admin: "Admin") -> dict[str, Any]:
 
 
 def _is_well(broker: dict[str, Any]) -> bool:
-    return bool(broker["condition"] == GOOD_CONDITION and broker.get("state", GOOD_STATE) == GOOD_STATE)
+    return bool(broker["state"] == GOOD_STATE and broker.get("session", GOOD_STATE) == GOOD_STATE)
 
 
 def _value(text: str | None) -> str | int | None:
@@ -105,7 +104,7 @@ def _value(text: str | None) -> str | int | None:
 
 def _print(g: Globals, found: dict[str, Any]) -> None:
     from yak.commands.output import layout
-    from yak.commands.units import counted
+    from yak.view.formats import counted
 
     out = g.out
     controller = found["controller_id"]
@@ -116,35 +115,36 @@ def _print(g: Globals, found: dict[str, Any]) -> None:
     out.line()
     columns = ["id", "address"]
     columns += [name for name in ("role", "rack") if any(broker[name] is not None for broker in found["brokers"])]
-    columns += ["condition", "controller"]
-    if any("state" in broker for broker in found["brokers"]):
-        columns += ["state", "broker_epoch", "controller_epoch", "metadata_offset", "store"]
+    columns += ["state", "controller"]
+    if any("session" in broker for broker in found["brokers"]):
+        columns += ["session", "broker_epoch", "controller_epoch", "metadata_offset", "store"]
     rows = [
         {**broker, "store": (broker.get("store") or "")[:STORE_ID_CHARACTERS] or None} for broker in found["brokers"]
     ]
     for line in layout(rows, columns, headers=out.headers):
         out.line(line)
     for broker in found["brokers"]:
-        if broker["condition"] != GOOD_CONDITION:
+        if broker["state"] != GOOD_STATE:
             out.line()
-            out.line(f"broker {broker['id']} is down ({broker['condition']}); yak isr shows what lacks its replicas")
-        if broker.get("state", GOOD_STATE) != GOOD_STATE:
+            out.line(f"broker {broker['id']} is {broker['state']}; yak isr shows the partitions without its replicas")
+        if broker.get("session", GOOD_STATE) != GOOD_STATE:
             out.line()
-            out.line(f"broker {broker['id']} is {broker['state']}: {broker.get('reason') or 'no reason given'}")
+            reason = broker.get("reason") or "no reason given"
+            out.line(f"broker {broker['id']}: metadata store session is {broker['session']}: {reason}")
         if broker.get("unsafe"):
             out.line(f"broker {broker['id']}: metadata store is unsafe: {broker['unsafe']}")
 
 
 def _health(found: dict[str, Any]) -> str:
-    from yak.commands.units import counted
+    from yak.view.formats import counted
     from yak.view.partition_state import PartitionState
 
     conditions = (PartitionState.OFFLINE, PartitionState.UNDER_MIN_ISR, PartitionState.UNDER_REPLICATED)
     problems = [f"{counted(found[each], 'partition')} {each.label}" for each in conditions if found[each]]
-    down = [str(each["id"]) for each in found["brokers"] if each["condition"] != GOOD_CONDITION]
+    down = [str(each["id"]) for each in found["brokers"] if each["state"] != GOOD_STATE]
     if down:
         problems.append(f"down: broker {', '.join(down)}")
-    bad = [str(each["id"]) for each in found["brokers"] if each.get("state", GOOD_STATE) != GOOD_STATE]
+    bad = [str(each["id"]) for each in found["brokers"] if each.get("session", GOOD_STATE) != GOOD_STATE]
     if bad:
         problems.append(f"metadata store: see broker {', '.join(bad)}")
     return "; ".join(problems) or "all partitions ok"

@@ -147,7 +147,7 @@ def _question(found: "Found", plan: "Plan") -> str:
 
 
 def _print(g: Globals, document: dict[str, Any]) -> None:
-    from yak.commands.units import counted
+    from yak.view.formats import counted
 
     out = g.out
     if not out.for_people:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from yak.commands import interrupts
 from yak.commands.producing import DEFAULT_TOPIC, ensure_topic
-from yak.commands.units import counted, format_duration, format_size, group_digits, parse_time_ms
+from yak.commands.units import parse_time_ms
 from yak.errors import NothingInTime, UsageError
+from yak.view.formats import counted, format_duration, format_size, group_digits
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from yak.commands import interrupts
 from yak.commands.consuming import Reading, Request
-from yak.commands.units import counted, group_digits, parse_duration_ms
+from yak.commands.units import parse_duration_ms
 from yak.errors import UsageError
+from yak.view.formats import counted, group_digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.commands.local_cluster import data_dir_flag
 from yak.commands.output import layout
-from yak.commands.units import counted
+from yak.view.formats import counted
 
 if TYPE_CHECKING:
     from yak.client.leadership import Plan

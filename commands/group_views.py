@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.client.groups.places import partitions_text
-from yak.commands.units import counted, format_duration, format_time, group_digits
+from yak.commands.units import format_time
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
+from yak.view.formats import counted, format_duration, group_digits
 
 if TYPE_CHECKING:
     from yak.client.groups.describing import Group, Member

@@ -142,7 +142,7 @@ def _show(
     g: Globals, name: str, plan: "ResetPlan", results: "dict[TopicPartition, YakError | None] | None"
 ) -> int | None:
     from yak.commands.group_views import RESET_COLUMNS, reset_rows, with_notes
-    from yak.commands.units import counted
+    from yak.view.formats import counted
 
     out = g.out
     columns = RESET_COLUMNS if out.format != "csv" else ("group", *RESET_COLUMNS)

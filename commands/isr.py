@@ -131,7 +131,7 @@ def _say(
     hidden: int,
 ) -> None:
     """Print on stderr which partitions are out of sync, which brokers did not answer, and the source of the offsets."""
-    from yak.commands.units import counted
+    from yak.view.formats import counted
 
     if not found.partitions:
         g.out.note("No topics. yak topics create NAME makes one.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.client.replication import NO_LEADER, PartitionReplicas
 from yak.commands.output import layout
-from yak.commands.units import counted
+from yak.view.formats import counted
 
 if TYPE_CHECKING:
     from yak.commands.options import Globals

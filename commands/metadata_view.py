@@ -4,7 +4,8 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from yak.commands.output import layout, to_json
-from yak.commands.units import counted, format_time
+from yak.commands.units import format_time
+from yak.view.formats import counted
 from yak.view.metadata_sentences import sentence
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from yak.commands import interrupts
 from yak.commands.produce_source import Source, open_source
-from yak.commands.units import counted, format_duration, group_digits, parse_duration_ms, parse_size_bytes
+from yak.commands.units import parse_duration_ms, parse_size_bytes
 from yak.errors import UsageError, YakError
+from yak.view.formats import counted, format_duration, group_digits
 
 if TYPE_CHECKING:
     from yak.client.inputs import Row

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from yak.commands.units import format_size
+from yak.view.formats import format_size
 
 if TYPE_CHECKING:
     from yak.commands.options import Globals

@@ -7,8 +7,8 @@ import typer
 
 from yak.commands.app import STOP, WHAT, command
 from yak.commands.options import Globals
-from yak.commands.units import format_size
 from yak.errors import YakError
+from yak.view.formats import format_age, format_size
 
 if TYPE_CHECKING:
     from yak.local.spark_runs import Run
@@ -126,7 +126,7 @@ def _row(g: Globals, run: "Run") -> dict[str, Any]:
 
 
 def _ago(g: Globals, time_ms: int | None) -> str | None:
-    return None if time_ms is None else f"{max(0, g.now_ms() - time_ms) // 1000} s ago"
+    return None if time_ms is None else format_age(max(0, g.now_ms() - time_ms))
 
 
 def _size(size_bytes: int | None) -> str | None:

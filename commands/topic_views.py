@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from yak.commands.units import group_digits, parse_time_ms
+from yak.commands.units import parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
+from yak.view.formats import group_digits
 from yak.view.partition_state import Conditions, PartitionState, worst
 
 if TYPE_CHECKING:

@@ -126,7 +126,8 @@ def hanging(
     """
     from yak.client.groups.places import parse_partitions
     from yak.client.transactions import hanging_transactions, open_transactions
-    from yak.commands.units import counted, parse_duration_ms
+    from yak.commands.units import parse_duration_ms
+    from yak.view.formats import counted
 
     idle_ms = parse_duration_ms(idle, bare_unit="ms")
     with _connect(g) as brokers:
@@ -197,7 +198,7 @@ def _connect(g: Globals) -> "GroupBrokers":
 def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
     from yak.client.groups.places import partitions_text
     from yak.commands.group_views import time_text
-    from yak.commands.units import format_duration
+    from yak.view.formats import format_duration
 
     # a transaction that is complete still has the time of its beginning
     started_ms = None if each.state in COMPLETE else each.started_ms
@@ -223,7 +224,7 @@ def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
 
 def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
     from yak.commands.group_views import time_text
-    from yak.commands.units import format_duration
+    from yak.view.formats import format_duration
 
     row: dict[str, Any] = {
         "topic": each.partition.topic,

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final, Literal
 
+from yak.view.formats import format_age, format_count, format_size, group_digits
+
 Zone = Literal["utc", "local", "relative"]
 ZONES: Final[tuple[Zone, ...]] = ("utc", "local", "relative")
 
@@ -34,7 +36,6 @@ _SIGNS: Final = {
     "none": ("–", "-"),
 }
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 ZONE_WORDS: Final[dict[Zone, str]] = {"utc": "in UTC", "local": "in local time", "relative": "how long ago"}
 
@@ -55,23 +56,17 @@ class Look:
         """`1 234 567` with narrow spaces; a dash for None, which is unknown."""
         if value is None:
             return self.sign("none")
-        text = f"{round(value):,}"
-        return text.replace(",", " " if self.is_ascii else GROUP)
+        return group_digits(round(value), " " if self.is_ascii else GROUP)
 
     def size(self, value: float | None) -> str:
         """Bytes: `0 B`, `12.3 MiB`."""
-        if value is None:
-            return self.sign("none")
-        amount, unit = float(value), 0
-        while amount >= 999.5 and unit < len(_UNITS) - 1:
-            amount, unit = amount / 1024, unit + 1
-        return f"{amount:.0f} {_UNITS[unit]}" if unit == 0 or amount >= 99.95 else f"{amount:.1f} {_UNITS[unit]}"
+        return self.sign("none") if value is None else format_size(value)
 
     def rate(self, value: float | None, what: str = "") -> str:
         """A rate per second: `0/s`, `840/s`, `12.4k/s`, `1.2M/s`."""
         if value is None:
             return self.sign("none")
-        return f"{short(value)}{what}/s"
+        return f"{format_count(value)}{what}/s"
 
     def size_rate(self, value: float | None) -> str:
         """Bytes per second: `1.2 MiB/s`."""
@@ -82,7 +77,7 @@ class Look:
         if time_ms is None:
             return self.sign("none")
         if self.zone == "relative":
-            return ago(now_ms - time_ms)
+            return format_age(now_ms - time_ms)
         moment = _moment(time_ms, self.zone)
         text = moment.strftime("%H:%M:%S") + (f".{int(time_ms) % 1000:03}" if millis else "")
         return text + ("Z" if self.zone == "utc" else "")
@@ -92,7 +87,7 @@ class Look:
         if time_ms is None:
             return self.sign("none")
         if self.zone == "relative":
-            return ago(now_ms - time_ms)
+            return format_age(now_ms - time_ms)
         moment = _moment(time_ms, self.zone)
         zone = "Z" if self.zone == "utc" else moment.strftime("%z")
         return f"{moment:%Y-%m-%d %H:%M:%S}.{int(time_ms) % 1000:03}{zone}"
@@ -104,7 +99,7 @@ class Look:
         """
         shown = _means(list(values), width)
         if self.is_ascii:
-            return f"{short(shown[-1])} max {short(max(shown))}" if shown else ""
+            return f"{format_count(shown[-1])} max {format_count(max(shown))}" if shown else ""
         top = max(shown, default=0.0)
         if top <= 0:
             return _BLOCKS[0] * len(shown)
@@ -127,39 +122,6 @@ def _means(values: list[float], width: int) -> list[float]:
         return values
     edges = [len(values) * number // width for number in range(width + 1)]
     return [sum(values[begin:end]) / (end - begin) for begin, end in pairwise(edges)]
-
-
-def short(value: float) -> str:
-    """`840`, `12.4k`, `1.2M`: at most three digits before the letter."""
-    for limit, divisor, letter in ((999.5, 1.0, ""), (999_500.0, 1e3, "k"), (999_500_000.0, 1e6, "M")):
-        if abs(value) < limit:
-            amount = value / divisor
-            return f"{amount:.0f}{letter}" if not letter or amount >= 99.95 else f"{amount:.1f}{letter}"
-    return f"{value / 1e9:.1f}G"
-
-
-def span(length_ms: float) -> str:
-    """A duration: `143 ms`, `4.8 s`, `3 min`, `2 h 5 min`, `3 d`."""
-    if length_ms < 1000:
-        return f"{max(0, round(length_ms))} ms"
-    seconds = length_ms / 1000
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, rest = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {rest} min" if rest else f"{hours} h"
-    return f"{hours // 24} d"
-
-
-def ago(length_ms: float) -> str:
-    """`now`, `4 s ago`, `in 3 s`."""
-    if abs(length_ms) < 1000:
-        return "now"
-    words = span(round(abs(length_ms) / 1000) * 1000).replace(".0 s", " s")
-    return f"{words} ago" if length_ms > 0 else f"in {words}"
 
 
 def _moment(time_ms: float, zone: Zone) -> datetime:

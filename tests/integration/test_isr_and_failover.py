@@ -137,7 +137,7 @@ def test_the_controller_is_killed_and_the_time_line_told(whole: LocalCluster, ya
     assert node not in leaders(whole)
     listed = yak.run("brokers", "list", "-b", whole.status().bootstrap, "-o", "json").json
     assert {each["id"]: each["state"] for each in listed} == {
-        each: "fenced" if each == node else "up" for each in (1, 2, 3)
+        each: "FENCED" if each == node else "ACTIVE" for each in (1, 2, 3)
     }
 
 

@@ -156,7 +156,7 @@ def test_produce_see_it_kill_the_leader_see_the_failover_and_quit(terminal: Term
 
     # kill the leader, and see the failover
     terminal.command("failover")
-    leader = terminal.until(r"(\d) +leader ◆ +● up +(\d+)", also=lambda found: int(found[2]) > 0)[1]
+    leader = terminal.until(r"(\d) +leader ◆ +● ACTIVE +(\d+)", also=lambda found: int(found[2]) > 0)[1]
     terminal.until(r"acked .*\n.*all is there: +lost 0")
     terminal.press("g", "K")
     terminal.until(f"Kill broker {leader}")

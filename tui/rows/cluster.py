@@ -1,9 +1,10 @@
 """The cluster as cells: the header, its health and rates, its brokers. Pure."""
 
-from yak.tui.look import Look, ago, span
+from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
 from yak.tui.rows.topics import TONES, state_of
 from yak.tui.state.picture import UNKNOWN_REDIS, Broker, Picture
+from yak.view.formats import format_age, format_duration
 
 
 def header(
@@ -34,7 +35,7 @@ def header(
     if is_readonly:
         right.append(Cell("READ-ONLY", "warn"))
     if picture.lost_since_ms is not None and picture.heard_ms is not None:
-        right.append(Cell(f"as of {ago(now_ms - picture.heard_ms)}", "dim"))
+        right.append(Cell(f"as of {format_age(now_ms - picture.heard_ms)}", "dim"))
     zoned = Look("utc" if look.zone == "relative" else look.zone, look.is_ascii)
     right.append(Cell(zoned.time(now_ms, now_ms), "dim"))
     return left, right
@@ -71,7 +72,7 @@ def health_rows(picture: Picture, look: Look, now_ms: int) -> list[Row]:
     under_replicated = [each for each in picture.partitions.values() if each.replication.is_under_replicated]
     if under_replicated:
         worst = min(under_replicated, key=lambda each: (-each.state.severity, len(each.isr), each.name))
-        since = "" if worst.since_ms is None else f", {span(now_ms - worst.since_ms)}"
+        since = "" if worst.since_ms is None else f", {format_duration(now_ms - worst.since_ms)}"
         isr = ",".join(map(str, worst.isr)) or "none"
         words = f"{len(under_replicated)} under-replicated: {worst.name} has {isr}{since}"
         tone = TONES[worst.state]
@@ -92,7 +93,9 @@ def _redis(picture: Picture, look: Look, now_ms: int) -> Row:
         return _health_row("metadata:redis", f"{look.sign('none')} redis", "not visible without YAK's HTTP", True)
     if picture.redis_state == "connected":
         return _health_row("metadata:redis", f"{look.sign('good')} redis", "connected", True)
-    since = "" if picture.redis_lost_since_ms is None else f" for {span(now_ms - picture.redis_lost_since_ms)}"
+    since = (
+        "" if picture.redis_lost_since_ms is None else f" for {format_duration(now_ms - picture.redis_lost_since_ms)}"
+    )
     return _health_row(
         "metadata:redis",
         f"{look.sign('warn')} redis",
@@ -143,22 +146,25 @@ BROKER_COLUMNS = (
     Column("DISK", 5, is_right=True, rank=2),
     Column("ADDRESS", 15, rank=5),
 )
-_BROKER_STATES: dict[str, tuple[str, str, Tone]] = {
-    "ACTIVE": ("up", "up", "good"),
-    "FENCED": ("bad", "FENCED", "bad"),
-    "STOPPING": ("warn", "STOPPING", "warn"),
-    "CLOSED": ("down", "stopped", "dim"),
+_BROKER_STATES: dict[str, tuple[str, Tone]] = {
+    "ACTIVE": ("up", "good"),
+    "FENCED": ("bad", "bad"),
+    "STOPPING": ("warn", "warn"),
+    "CLOSED": ("down", "dim"),
 }
 
 
 def broker_state_cell(broker: Broker, look: Look, out_of_sync: int = 0) -> Cell:
-    """The broker's state as a sign and a word; `out_of_sync` is the number of its replicas that are in no ISR."""
-    sign, word, tone = _BROKER_STATES.get(broker.state, ("unknown", broker.state, "warn"))
-    if broker.state == "ACTIVE" and broker.link == "down":
-        sign, word, tone = "unknown", "SILENT", "warn"
-    elif broker.state == "ACTIVE" and out_of_sync:
-        sign, word, tone = "warn", "LAGGING", "warn"
-    return Cell(f"{look.sign(sign)} {word}", tone)
+    """The broker's state with a sign, which warns if `out_of_sync` of its replicas are in no ISR.
+
+    An active broker that does not answer is SILENT, as in `yak brokers`.
+    """
+    state, (sign, tone) = broker.state, _BROKER_STATES.get(broker.state, ("unknown", "warn"))
+    if state == "ACTIVE" and broker.link == "down":
+        state, sign, tone = "SILENT", "unknown", "warn"
+    elif state == "ACTIVE" and out_of_sync:
+        sign, tone = "warn", "warn"
+    return Cell(f"{look.sign(sign)} {state}", tone)
 
 
 def broker_rows(picture: Picture, look: Look, spark: int = SPARK) -> list[Row]:
@@ -215,7 +221,7 @@ def broker_words(broker: Broker, picture: Picture, look: Look, now_ms: int) -> l
     led = sum(each.leader == broker.node_id for each in picture.partitions.values())
     held = [each for each in picture.partitions.values() if broker.node_id in each.replicas]
     out_of_sync = [each.name for each in held if broker.node_id not in each.isr]
-    heard = "never" if broker.heard_ms is None else f"{span(now_ms - broker.heard_ms)} ago"
+    heard = "never" if broker.heard_ms is None else f"{format_duration(now_ms - broker.heard_ms)} ago"
     return [
         f"broker role {broker.role}, state {broker.state}"
         + (f", broker epoch {broker.broker_epoch}" if broker.broker_epoch >= 0 else "")

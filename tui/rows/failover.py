@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from yak.tui.demo.state import DemoState
-from yak.tui.look import Look, ago, span
+from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
 from yak.tui.rows.cluster import broker_state_cell
 from yak.tui.rows.topics import is_internal
 from yak.tui.state.drills import Action, Timeline
 from yak.tui.state.elections import Failover
 from yak.tui.state.picture import Broker, Picture
+from yak.view.formats import format_age, format_duration
 
 
 def election_lines(failovers: Iterable[Failover], look: Look, now_ms: int, width: int, height: int) -> list[list[Cell]]:
@@ -33,9 +34,9 @@ def failover_lines(failover: Failover, look: Look, now_ms: int, width: int) -> l
     when = look.time(failover.began_ms, now_ms, millis=look.zone != "relative")
     head = [Cell(when, "dim"), Cell(f"{look.sign('mark')} {what}", tone)]  # type: ignore[arg-type]
     if failover.back_ms is not None:
-        head.append(Cell(f"back after {span(failover.back_ms - failover.began_ms)}", "good"))
+        head.append(Cell(f"back after {format_duration(failover.back_ms - failover.began_ms)}", "good"))
     elif failover.node_id is not None:
-        head.append(Cell(f"{ago(now_ms - failover.began_ms)}, not back yet", "dim"))
+        head.append(Cell(f"{format_age(now_ms - failover.began_ms)}, not back yet", "dim"))
     lines = [head, failover_steps(failover, look)]
     if failover.moved:
         lines.append([Cell(f"  {failover_moves(failover, look, width - 4)}", "dim")])
@@ -56,11 +57,11 @@ def failover_steps(failover: Failover, look: Look) -> list[Cell]:
     for number, (time_ms, name) in enumerate(seen):
         before = failover.began_ms if not number else seen[number - 1][0]
         arrow = f"{look.sign('arrow')} " if number else ""
-        took = f"+{span(max(0, time_ms - before))}"
+        took = f"+{format_duration(max(0, time_ms - before))}"
         cells.append(Cell(f"{arrow}{name} {took}", "good" if name in ("elected", "moved", "write") else ""))
     total_ms = failover.first_write_ms or failover.elected_ms
     if total_ms is not None and len(seen) > 1:
-        cells.append(Cell(f"= {span(max(0, total_ms - failover.began_ms))}", "strong"))
+        cells.append(Cell(f"= {format_duration(max(0, total_ms - failover.began_ms))}", "strong"))
     if failover.elected_ms is None and failover.moved:
         cells.append(Cell(f"{look.sign('bad')} no new leader yet", "bad"))
     return cells
@@ -242,7 +243,10 @@ def timeline_lines(found: Timeline, look: Look, width: int, height: int, now_ms:
             came = look.sign("none") if each.from_node is None else str(each.from_node)
             words = f"{each.partition}  {came} {look.sign('arrow')} {to}  epoch {each.leader_epoch}"
             lines.append(
-                [Cell(f"  {words}", "bad" if each.to_node is None else "dim"), Cell(f"+{span(each.after_ms)}", "dim")]
+                [
+                    Cell(f"  {words}", "bad" if each.to_node is None else "dim"),
+                    Cell(f"+{format_duration(each.after_ms)}", "dim"),
+                ]
             )
         if len(shown) < len(moved):
             left = len(moved) - len(shown)
@@ -265,14 +269,20 @@ def _bars(found: Timeline, look: Look, width: int) -> list[list[Cell]]:
         begin, end = int(before_ms / whole_ms * (room - 1)), int(step.after_ms / whole_ms * (room - 1))
         bar = " " * begin + look.sign("full") * max(end - begin, 1)
         tone: Tone = "good" if step.name == "first write" else "accent"
-        lines.append([Cell(f"{step.name:<{name_width}}"), Cell(f"{span(step.after_ms):>9}", "strong"), Cell(bar, tone)])
+        lines.append(
+            [
+                Cell(f"{step.name:<{name_width}}"),
+                Cell(f"{format_duration(step.after_ms):>9}", "strong"),
+                Cell(bar, tone),
+            ]
+        )
         before_ms = step.after_ms
     return lines
 
 
 def _outcome(found: Timeline, look: Look) -> list[Cell]:
     if found.longest is not None:
-        words = f"the longest wait for an acknowledgement: {span(found.longest.length_ms)}"
+        words = f"the longest wait for an acknowledgement: {format_duration(found.longest.length_ms)}"
         return [Cell(f"{look.sign('good')} {words}", "good"), Cell(found.longest.partition, "dim")]
     if found.leaderless:
         names = ", ".join(found.leaderless[:3])
@@ -299,8 +309,8 @@ def history_rows(found: Sequence[Timeline], look: Look, now_ms: float) -> list[R
                     Cell(look.time(each.drill.began_ms, now_ms), "dim"),
                     Cell(_SHORT[each.drill.action] + ("" if each.drill.node_id is None else f" {each.drill.node_id}")),
                     Cell(str(len(each.drill.led or each.moved)), order=len(each.drill.led)),
-                    none if each.elected_ms is None else Cell(span(each.elected_ms), order=each.elected_ms),
-                    none if length is None else Cell(span(length), "strong", length),
+                    none if each.elected_ms is None else Cell(format_duration(each.elected_ms), order=each.elected_ms),
+                    none if length is None else Cell(format_duration(length), "strong", length),
                 ),
             )
         )
@@ -318,7 +328,7 @@ def verdict_lines(demo: DemoState, look: Look, now_ms: float) -> list[list[Cell]
     if counts.wrong:
         verdict = Cell(f"{look.sign('bad')} {number(counts.wrong)} WRONG:", "bad")
     elif counts.oldest_waiting_ms > 5_000:
-        verdict = Cell(f"{look.sign('warn')} unread for {span(counts.oldest_waiting_ms)}:", "warn")
+        verdict = Cell(f"{look.sign('warn')} unread for {format_duration(counts.oldest_waiting_ms)}:", "warn")
     else:
         verdict = Cell(f"{look.sign('good')} all is there:", "good")
     is_old = now_ms - demo.counted_ms > 3_000
@@ -332,7 +342,7 @@ def verdict_lines(demo: DemoState, look: Look, now_ms: float) -> list[list[Cell]
     else:
         first.append(Cell(f" {look.sign('warn')} no write comes through", "warn"))
     if is_old:
-        first.append(Cell(f" told {ago(now_ms - demo.counted_ms)}", "warn"))
+        first.append(Cell(f" told {format_age(now_ms - demo.counted_ms)}", "warn"))
     second = [
         verdict,
         *(

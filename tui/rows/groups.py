@@ -11,9 +11,10 @@ from yak.client.groups.reset import Step, Target
 from yak.client.times import parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
-from yak.tui.look import Look, span
+from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.state.groups import Group, Groups, Unread
+from yak.view.formats import format_duration
 
 COLUMNS: Final = (
     Column("GROUP", 10, most=60, flex=1),
@@ -114,7 +115,7 @@ def eta_cell(group: Group, look: Look, now_ms: int) -> Cell:
     if group.lag == 0:
         return Cell("caught up", "good", 0)
     if eta_ms is not None:
-        return Cell(span(max(1_000, eta_ms)), "", eta_ms)
+        return Cell(format_duration(max(1_000, eta_ms)), "", eta_ms)
     if group.is_growing(now_ms):
         return Cell("growing", "warn", float("inf"))
     return Cell(look.sign("none"), "dim", -1)
@@ -225,7 +226,7 @@ def _partition(
         age = Cell(look.sign("none"), "dim", -1)
     else:
         age_ms = found.age_ms(known.committed, now_ms)
-        age = Cell(span(age_ms), "", age_ms)
+        age = Cell(format_duration(age_ms), "", age_ms)
     member = said["member_id"]
     who = Cell(clients.get(member, member) if member else f"{look.sign('none')} nobody", "" if member else "dim")
     if trouble is not None:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from yak.tui.look import Look, short, span
+from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.rows.topics import TONES, TopicFacts, is_internal
 from yak.tui.state.picture import Broker, Partition, Picture
+from yak.view.formats import format_count, format_duration
 from yak.view.partition_state import PartitionState
 
 NARROW: Final = 96
@@ -47,7 +48,7 @@ def _partition_row(partition: Partition, facts: TopicFacts | None, look: Look, n
     tone = TONES[partition.state]
     since = ""
     if partition.since_ms is not None and tone != "good":
-        since = span(max(0, now_ms - partition.since_ms))
+        since = format_duration(max(0, now_ms - partition.since_ms))
     start = None if facts is None else facts.log_starts.get(partition.partition)
     size = None if facts is None else facts.sizes.get(partition.partition)
     leader = look.sign("none") if partition.leader is None else str(partition.leader)
@@ -270,13 +271,15 @@ def _times(
     fetched = none
     if follower.fetched_ms is not None:
         fetched = Cell(
-            "idle" if lag == 0 else span(follower.fetched_ms + since), "dim" if lag == 0 else "", follower.fetched_ms
+            "idle" if lag == 0 else format_duration(follower.fetched_ms + since),
+            "dim" if lag == 0 else "",
+            follower.fetched_ms,
         )
     if lag == 0:
         return fetched, Cell("now", "dim", 0)
     if follower.caught_up_ms is None:
         return fetched, none
-    return fetched, Cell(span(follower.caught_up_ms + since), "", follower.caught_up_ms)
+    return fetched, Cell(format_duration(follower.caught_up_ms + since), "", follower.caught_up_ms)
 
 
 def why_words(
@@ -297,16 +300,16 @@ def why_words(
         return f"OUT: {down}" + (", may lead again" if may_lead else ""), "bad"
     end, top = partition.log_end_offsets.get(node), top_of(partition)
     if detail is not None and node in detail.adding_replicas:
-        return f"new: copying, {short(max(0, top - (end or 0)))} to go", "warn"
+        return f"new: copying, {format_count(max(0, top - (end or 0)))} to go", "warn"
     if partition.leader is None:
         return "OUT: there is no leader to copy from", "bad"
     if end is None:
         return f"OUT: never fetched from leader {partition.leader}", "bad"
     silent_ms = _silent_ms(node, partition, detail, now_ms)
     if silent_ms is not None and silent_ms >= SILENT_MS and end < top:
-        return f"OUT: no fetch for {span(silent_ms)}", "bad"
+        return f"OUT: no fetch for {format_duration(silent_ms)}", "bad"
     if end < top:
-        return f"OUT: catching up, lag {short(top - end)}", "warn"
+        return f"OUT: catching up, lag {format_count(top - end)}", "warn"
     return "OUT: caught up, joins at once", "warn"
 
 
@@ -409,7 +412,7 @@ def since_cell(partition: Partition, now_ms: int) -> Cell:
     if partition.since_ms is None:
         return Cell("", "", 0)
     since_ms = max(0, now_ms - partition.since_ms)
-    return Cell(span(since_ms), "warn", since_ms)
+    return Cell(format_duration(since_ms), "warn", since_ms)
 
 
 def replication_row(partition: Partition, picture: Picture, look: Look, now_ms: int, replicas: int, width: int) -> Row:
@@ -453,7 +456,7 @@ def _bar(node: int, partition: Partition, picture: Picture, look: Look, scale: t
         return Cell(f"{node}{sign}{'not known':<{width}.{width}}", "bad" if is_out else "dim")
     lag = max(0, top - end)
     bar = offset_bar(end, partition.high_watermark or 0, top, window, width, look)
-    behind = f" {short(lag)}" if lag else ""
+    behind = f" {format_count(lag)}" if lag else ""
     return Cell(f"{node}{sign}{bar}{behind}", tone, lag)
 
 

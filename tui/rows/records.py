@@ -6,13 +6,14 @@ Pure, except for the store's lock.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from yak.tui.look import Look, short
+from yak.tui.look import Look
 from yak.tui.messages.detail import View, cell_text
 from yak.tui.messages.reader import Phase, Status
 from yak.tui.messages.store import Counts, Kept
 from yak.tui.messages.subscription import Subscription
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.state.picture import Picture
+from yak.view.formats import format_count
 
 KEY_CHARACTERS: Final = 32
 SAME_DAY_MS: Final = 20 * 3_600_000
@@ -242,7 +243,7 @@ def tile_words(status: Status, counts: Counts, wanted: Subscription, filter_text
     if filter_text:
         parts.append(f"/{filter_text}")
     if status.phase == "reading":
-        parts.append(f"{short(status.rate)}/s")
+        parts.append(f"{format_count(status.rate)}/s")
     if filter_text:
         parts.append(f"{look.number(counts.shown)} match")
     elif status.read:

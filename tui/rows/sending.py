@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from yak.tui.look import Look, short, span
+from yak.tui.look import Look
 from yak.tui.produce.files import CsvLook, FileProgress, PreviewRow
 from yak.tui.produce.run import Account
 from yak.tui.rows.cells import Cell, Column, Row, Tone
+from yak.view.formats import format_count, format_duration
 
 ROOMY, WORDS_WIDTH = 60, 46
 """The width from which counters share one line, and the width of the words beside a spark."""
@@ -28,7 +29,7 @@ def account_title(account: Account | None, look: Look) -> str:
     joint = "after" if account.state in ("stopped", "failed") else "in" if account.state == "done" else "for"
     if account.state == "done" and account.failed:
         sign, word = "warn", "done, not all written,"
-    return f"Sent {look.sign(sign)} {word} {joint} {span(account.elapsed_ms)}"
+    return f"Sent {look.sign(sign)} {word} {joint} {format_duration(account.elapsed_ms)}"
 
 
 def account_lines(account: Account | None, look: Look, width: int) -> list[list[Cell]]:
@@ -98,7 +99,7 @@ def _outcome(account: Account, look: Look) -> list[list[Cell]]:
 def _ms(length_ms: float | None) -> str:
     if length_ms is None:
         return "?"
-    return f"{length_ms:.1f} ms" if length_ms < 100 else span(length_ms)
+    return f"{length_ms:.1f} ms" if length_ms < 100 else format_duration(length_ms)
 
 
 def upload_lines(
@@ -119,7 +120,7 @@ def upload_lines(
     if account.state == "done":
         share, left = 1.0, 0
     words = f"{look.number(done)}" + ("" if total_rows is None else f"/{look.number(max(total_rows, done))}") + " rows"
-    speed = f"{short(account.rate)}/s"
+    speed = f"{format_count(account.rate)}/s"
     eta = "" if left is None or account.is_over or account.rate < 1 else f"  ETA {_whole(left / account.rate)}"
     right = f"{words}  {share:.0%}  {speed}{eta}"
     lines = [[Cell(look.bar(share, max(8, width - len(right) - 4)), "accent"), Cell(right)]]
@@ -140,7 +141,7 @@ def upload_lines(
 
 def _whole(seconds: float) -> str:
     """`3 s`, `2 min`: an estimate, without false precision."""
-    return span(max(round(seconds), 1) * 1000).replace(".0 s", " s")
+    return format_duration(max(round(seconds), 1) * 1000).replace(".0 s", " s")
 
 
 PREVIEW_COLUMNS = (

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from yak.client.metadata import INTERNAL_TOPICS
-from yak.tui.look import Look, short, span
+from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.state.picture import Partition, Picture, Rates
+from yak.view.formats import format_count, format_duration
 from yak.view.partition_state import PartitionState, worst
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ def in_words(name: str, value: str | None, look: Look) -> str:
     if number == -1 and name.startswith("retention."):
         return "-1 (no limit)"
     if name.endswith(".ms") and number >= 1000:
-        return f"{value} ({span(number)})"
+        return f"{value} ({format_duration(number)})"
     if "bytes" in name and number >= 1024:
         return f"{value} ({look.size(number)})"
     return value
@@ -332,4 +333,4 @@ def tail_rows(messages: Iterable[Message], look: Look, now_ms: int, count: int) 
 
 def rate_words(rate: float) -> str:
     """`840/s come in`."""
-    return f"{short(rate)}/s come in" if rate >= 1 else "nothing comes in"
+    return f"{format_count(rate)}/s come in" if rate >= 1 else "nothing comes in"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from yak.client.members import Member, MemberCondition, list_members
+from yak.client.members import Member, list_members
 from yak.client.metadata import Broker
 from yak.client.quorum import Controller, read_controller
 from yak.client.raw_connection import RawConnection
@@ -32,12 +32,6 @@ DISKS_EVERY: Final = 10
 """Snapshots per DescribeLogDirs request."""
 _ROLE: Final = "broker"
 _NO_EPOCH: Final = -1
-_STATES: Final[dict[MemberCondition, BrokerState]] = {
-    "up": BrokerState.ACTIVE,
-    "fenced": BrokerState.FENCED,
-    "stopped": BrokerState.CLOSED,
-    "down": BrokerState.FENCED,
-}
 NO_ID: Final = UUID(int=0)
 _ASK_AT_ONCE: Final = 16
 
@@ -232,7 +226,7 @@ def _brokers(found: ClusterReplicas, addresses: Sequence[str]) -> dict[NodeId, B
 
 def _info(member: Member) -> BrokerInfo:
     host, port = ("", 0) if member.address is None else split_address(member.address)
-    state = _STATES[member.state]
+    state = BrokerState.FENCED if member.state == "DOWN" else BrokerState(member.state)
     return BrokerInfo(member.node_id, _NO_EPOCH, "", (), host, port, member.rack, _ROLE, state)
 
 

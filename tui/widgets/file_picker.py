@@ -14,11 +14,12 @@ from textual.suggester import Suggester
 from textual.widgets import Button, Input, Static
 
 from yak.errors import YakError
-from yak.tui.look import Look, ago
+from yak.tui.look import Look
 from yak.tui.produce.files import Entry, complete_path, directory_of, list_directory, places
 from yak.tui.rows.cells import Cell, Column, Row
 from yak.tui.screens.base import FileUploaded
 from yak.tui.widgets.grid import Grid
+from yak.view.formats import format_age
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
@@ -39,7 +40,7 @@ def file_rows(entries: Sequence[Entry], look: Look, now_ms: int) -> list[Row]:
 def _row(entry: Entry, look: Look, now_ms: int) -> Row:
     if entry.is_directory:
         up = entry.name == ".."
-        changed = Cell("" if up else ago(now_ms - entry.changed_ms), "dim", -entry.changed_ms)
+        changed = Cell("" if up else format_age(now_ms - entry.changed_ms), "dim", -entry.changed_ms)
         name = f"{entry.name}/" + (" up" if up else "")
         return Row(entry.path, (Cell(name, "accent", entry.name), Cell("", order=-1.0), changed))
     return Row(
@@ -47,7 +48,7 @@ def _row(entry: Entry, look: Look, now_ms: int) -> Row:
         (
             Cell(entry.name, "strong" if entry.is_likely else "dim"),
             Cell(look.size(entry.size_bytes), order=float(entry.size_bytes)),
-            Cell(ago(now_ms - entry.changed_ms), "dim", -entry.changed_ms),
+            Cell(format_age(now_ms - entry.changed_ms), "dim", -entry.changed_ms),
         ),
     )
 

@@ -20,18 +20,19 @@ ANSWER_SECONDS: Final = 3.0
 ASK_AT_ONCE: Final = 16
 _BROKER_RESOURCE: Final = 4
 
-MemberCondition = Literal["up", "no answer", "fenced", "stopped", "down"]
-"""`down`: fenced or stopped, but no broker could tell which."""
+MemberState = Literal["ACTIVE", "SILENT", "FENCED", "CLOSED", "DOWN"]
+"""The states of a registration, as HTTP and metrics name them, and two of a client: `SILENT` is listed as active but does not
+answer; `DOWN` is fenced or closed, and no broker could tell which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One broker. `configs` has the requested configs that it has; empty for a broker that is not up."""
+    """One broker. `configs` has the requested configs that it has; empty for a broker that is not ACTIVE."""
 
     node_id: NodeId
     address: str | None
     rack: str | None
-    state: MemberCondition
+    state: MemberState
     configs: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -53,12 +54,12 @@ def read_members(
     partitions = (each for topic in metadata.topics.values() for each in topic.partitions)
     holders = {node for each in partitions for node in each.replicas}
     known = list_members(metadata.brokers, holders, addresses, timeout_s=patience)
-    up = [node for node, member in known.items() if member.state == "up"]
+    up = [node for node, member in known.items() if member.state == "ACTIVE"]
     with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(up)))) as pool:
         said = pool.map(lambda node: _own_configs(metadata.brokers[node], names, patience), up)
         for node, configs in zip(up, said, strict=True):
             member = known[node]
-            state: MemberCondition = "up" if configs is not None else "no answer"
+            state: MemberState = "ACTIVE" if configs is not None else "SILENT"
             known[node] = Member(node, member.address, member.rack, state, configs or {})
     return tuple(known.values())
 
@@ -70,16 +71,16 @@ def list_members(
 
     The fenced brokers come from the first of `addresses` that answers. Never raises.
     """
-    found = {node: Member(node, broker.address, None, "up") for node, broker in live.items()}
+    found = {node: Member(node, broker.address, None, "ACTIVE") for node, broker in live.items()}
     unique = dict.fromkeys(addresses)
     described = next((each for address in unique if (each := _described(address, timeout_s)) is not None), None)
     for broker, rack, is_fenced in described or ():
         if broker.node_id in found:
-            found[broker.node_id] = Member(broker.node_id, broker.address, rack, "up")
+            found[broker.node_id] = Member(broker.node_id, broker.address, rack, "ACTIVE")
         elif is_fenced:
-            found[broker.node_id] = Member(broker.node_id, broker.address, rack, "fenced")
+            found[broker.node_id] = Member(broker.node_id, broker.address, rack, "FENCED")
     for node in holders:
-        found.setdefault(node, Member(node, None, None, "down" if described is None else "stopped"))
+        found.setdefault(node, Member(node, None, None, "DOWN" if described is None else "CLOSED"))
     return dict(sorted(found.items()))
 
 

@@ -73,10 +73,10 @@ def metadata(broker):
 def test_each_broker_is_what_it_is(broker):
     found = read_members(metadata(broker), answered=broker.address, timeout_s=2)
     assert [(each.node_id, each.state, each.role, each.rack) for each in found] == [
-        (1, "up", "leader", "r1"),
-        (2, "no answer", None, None),
-        (3, "fenced", None, "r3"),
-        (4, "stopped", None, None),
+        (1, "ACTIVE", "leader", "r1"),
+        (2, "SILENT", None, None),
+        (3, "FENCED", None, "r3"),
+        (4, "CLOSED", None, None),
     ]
     assert found[2].address == "127.0.0.1:9094"
 
@@ -84,13 +84,13 @@ def test_each_broker_is_what_it_is(broker):
 def test_a_broker_that_knows_no_fenced_ones_still_tells_the_racks(broker):
     broker.answers[60] = lambda request: None if request.__version__ else cluster(request)
     found = read_members(metadata(broker), answered=broker.address, timeout_s=2)
-    assert [(each.state, each.rack) for each in found[:1]] == [("up", "r1")]
+    assert [(each.state, each.rack) for each in found[:1]] == [("ACTIVE", "r1")]
 
 
 def test_without_anybody_to_ask_it_is_only_known_that_they_are_down(broker):
     broker.answers[60] = lambda request: None
     found = read_members(metadata(broker), answered=broker.address, timeout_s=2)
-    assert [each.state for each in found] == ["up", "no answer", "down", "down"]
+    assert [each.state for each in found] == ["ACTIVE", "SILENT", "DOWN", "DOWN"]
 
 
 def test_only_the_names_asked_for_are_told(broker):

@@ -103,9 +103,9 @@ def members(metadata, *, answered, timeout_s, names=(ROLE,)):
 
     address = metadata.brokers[1].address
     return (
-        Member(1, address, "r1", "up", said(1)),
-        Member(2, metadata.brokers[2].address, None, "up", said(2)),
-        Member(3, "c:9094", "r2", "fenced"),
+        Member(1, address, "r1", "ACTIVE", said(1)),
+        Member(2, metadata.brokers[2].address, None, "ACTIVE", said(2)),
+        Member(3, "c:9094", "r2", "FENCED"),
     )
 
 
@@ -221,8 +221,8 @@ def test_watching_shows_rates_from_the_second_look_on(yak):
 def test_a_broker_that_is_down_is_described_without_its_configs(yak):
     ran = yak("brokers", "describe", "3")
     assert ran.code == 0
-    assert "state                 fenced" in ran.out
-    assert "nobody can ask it for its configs" in ran.err
+    assert "state                 FENCED" in ran.out
+    assert "broker 3 is FENCED: its configs cannot be read" in ran.err
     assert json.loads(yak("brokers", "describe", "3", "-o", "json").out)["configs"] == []
 
 

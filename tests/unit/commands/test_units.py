@@ -4,16 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.commands.units import (
-    counted,
-    format_duration,
-    format_size,
-    format_time,
-    group_digits,
-    parse_duration_ms,
-    parse_size_bytes,
-    parse_time_ms,
-)
+from yak.commands.units import format_time, parse_duration_ms, parse_size_bytes, parse_time_ms
 from yak.errors import UsageError
 
 NOW_MS = 1_795_176_000_000
@@ -83,10 +74,3 @@ def test_what_is_not_a_time_is_refused(text):
 
 def test_a_timestamp_that_no_calendar_has_stays_a_number():
     assert format_time(2**62) == str(2**62)
-
-
-def test_figures_for_people():
-    assert [format_duration(ms) for ms in (5, 3100, 125_000, 3_720_000)] == ["5 ms", "3.1 s", "2 m 05 s", "1 h 02 m"]
-    assert [format_size(size) for size in (512, 1536, 3 << 30)] == ["512 B", "1.5 KiB", "3.0 GiB"]
-    assert group_digits(1234567) == "1 234 567"
-    assert [counted(n, "record") for n in (0, 1, 1842)] == ["0 records", "1 record", "1 842 records"]

@@ -12,6 +12,7 @@ from typing import Final
 from yak.client.reach import probe
 from yak.local import ports
 from yak.local.checks.finding import Finding
+from yak.view.formats import format_size
 
 _MIB: Final = 1024 * 1024
 DISK_WARN_BYTES: Final = 2048 * _MIB
@@ -35,7 +36,7 @@ def check_disk(data_dir: str) -> Finding:
     """Free space at the data directory, or where it would be."""
     place = nearest_existing(data_dir)
     usage = shutil.disk_usage(place)
-    detail = f"{usage.free / _MIB / 1024:.1f} GiB free of {usage.total / _MIB / 1024:.1f} GiB at {place}"
+    detail = f"{format_size(usage.free)} free of {format_size(usage.total)} at {place}"
     if usage.free < DISK_FAIL_BYTES:
         return Finding("disk", "FAIL", detail, "free some space, or choose another --data-dir")
     if usage.free < DISK_WARN_BYTES:

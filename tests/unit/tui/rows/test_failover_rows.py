@@ -51,7 +51,7 @@ def killed() -> Timeline:
 def test_brokers_have_their_process_beside_what_the_cluster_says() -> None:
     processes = Processes({1: Process("running", 11), 2: Process("paused", 12), 3: Process("dead", None)}, True, 99)
     rows = {row.key: [cell.text for cell in row.cells] for row in broker_rows(cluster(), processes, LOOK)}
-    assert rows["1"][:7] == ["1", "leader ◆", "● up", "2", "0", "● running", "11"]
+    assert rows["1"][:7] == ["1", "leader ◆", "● ACTIVE", "2", "0", "● running", "11"]
     assert rows["2"][4:7] == ["1", "‖ paused", "12"]
     assert rows["3"][5:7] == ["✗ dead", LOOK.sign("none")]
     assert rows["redis"][5:7] == ["● running", "99"]
