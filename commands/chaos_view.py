@@ -148,7 +148,7 @@ def broker_lines(cluster: "ChaosCluster") -> list[str]:
 
 def fault_line(found: "Struck") -> str:
     """Time and kind of a fault, and whether it is still active."""
-    state = "began" if found.mended_s is None else f"mended after {found.mended_s - found.began_s:.1f} s"
+    state = "began" if found.mended_s is None else f"ended after {found.mended_s - found.began_s:.1f} s"
     return f"  {found.began_s:7.1f} s  {found.planned.words()}  {state}  {found.note}".rstrip()
 
 

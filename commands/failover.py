@@ -68,7 +68,7 @@ def failover(
     from yak.commands.local_cluster import find_local
 
     _check_together(topic, to, from_, all_=all_, controller=controller, kill=kill)
-    g.must_not_be_readonly("killing a broker" if kill else "moving leaderships")
+    g.must_not_be_readonly("killing a broker" if kill else "moving leaders")
     local = find_local(g, data_dir)
     servers = local.bootstrap if local is not None else g.bootstrap_servers
     if kill or controller:
@@ -170,7 +170,7 @@ def _node_to_end(
     words = ", ".join(map(str, leaders))
     raise UsageError(
         "usage",
-        f"{topic} is led by {words or 'nobody'}: say which broker to kill",
+        f"{topic} is led by {words or 'no broker'}: name the broker to kill",
         try_=(f"yak failover {topic}:0 --kill", "yak failover --from NODE --kill"),
     )
 

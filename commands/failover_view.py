@@ -1,4 +1,4 @@
-"""Prints the results of `yak failover`: moved leaderships, and the timeline."""
+"""Prints the results of `yak failover`: moved leaders, and the timeline."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,7 @@ def show_moves(g: "Globals", plan: "Plan", moved: "Moved") -> None:
     if not plan.moves and not plan.refused:
         out.note("nothing to move: every partition is led by the broker it should be led by")
         return
-    out.note(f"{counted(count, 'leadership')} moved in {_ms(moved.took_ms)}")
+    out.note(f"{counted(count, 'leader')} moved in {_ms(moved.took_ms)}")
     for line in timeline_lines(moved.timeline, "asked") if moved.timeline.steps() else ():
         out.note(f"  {line}")
     if moved.probed is not None:

@@ -45,7 +45,7 @@ _SCREENS: Final = (
     ("5", "consumer", "several subscriptions side by side"),
     ("6", "groups", "consumer groups, members, lag"),
     ("7", "metadata", "the metadata log, and the cluster as it was"),
-    ("8", "failover", "move leaderships, break brokers, see what happens"),
+    ("8", "failover", "move leaders, kill or pause brokers, see the effect"),
     ("9", "replication", "every partition: replicas, lag, elections"),
     ("0", "activity", "all events, and all that you did"),
 )
@@ -91,7 +91,7 @@ _TABLE: Final = (
     Key("grid.right", "right", "right", "Columns to the right.", is_shown=False, action="across(8)"),
     Key("dashboard.produce", "p", "produce", "Send messages."),
     Key("dashboard.consume", "c", "consume", "Read messages."),
-    Key("dashboard.failover", "F", "failover", "Move leaderships, or break a broker.", action="go('failover')"),
+    Key("dashboard.failover", "F", "failover", "Move leaders, or kill or pause a broker.", action="go('failover')"),
     Key("activity.copy", "y", "copy", "Copy the line; of what you did, the command."),
     Key("topics.create", "a", "create", "Make a topic.", is_change=True),
     Key("topics.alter", "E", "edit", "Change configs, or add partitions.", is_change=True),
@@ -101,10 +101,10 @@ _TABLE: Final = (
     Key("topics.describe", "d", "describe", "All about it."),
     Key("topics.copy", "y", "copy", "Copy its name, or the line.", is_shown=False),
     Key("topics.internal", "I", "internal", "Show the cluster's own topics too.", is_shown=False),
-    Key("partitions.move", "F", "move", "Give the leadership to another replica, in order.", is_change=True),
+    Key("partitions.move", "F", "move", "Elect another replica as leader, in order.", is_change=True),
     Key("partitions.before", "left_square_bracket", "partition", "The partition before.", is_shown=False),
     Key("partitions.next", "right_square_bracket", "partition", "The next partition.", is_shown=False),
-    Key("replication.move", "F", "move", "Give the leadership to another replica, in order.", is_change=True),
+    Key("replication.move", "F", "move", "Elect another replica as leader, in order.", is_change=True),
     Key("replication.kill", "K", "kill", "kill -9 the broker that leads this partition.", is_change=True),
     Key(
         "replication.pause",
@@ -190,7 +190,7 @@ _TABLE: Final = (
         "Mark this record: what changed between it and the cursor is shown; again: no more.",
     ),
     Key("metadata.copy", "y", "copy", "Copy the record as JSON.", is_shown=False),
-    Key("failover.move", "F", "failover", "Move leaderships away from the broker, in order.", is_change=True),
+    Key("failover.move", "F", "failover", "Move the broker's leaders to other brokers, in order.", is_change=True),
     Key("failover.kill", "K", "kill", "kill -9 the broker, or the metadata store.", is_change=True),
     Key(
         "failover.pause", "P", "pause", "SIGSTOP: the broker answers nothing, and its connections stay.", is_change=True

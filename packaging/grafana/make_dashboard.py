@@ -135,7 +135,7 @@ def replication() -> list[dict[str, Any]]:
             "short",
             (f'sum by (cause) (increase(yak_elections_total{{job="$job"}}{RATE}))', "{{cause}}"),
             (f'sum(increase(yak_unclean_elections_total{{job="$job"}}{RATE}))', "unclean"),
-            (f'sum(increase(yak_elections_without_leader_total{{job="$job"}}{RATE}))', "nobody left"),
+            (f'sum(increase(yak_elections_without_leader_total{{job="$job"}}{RATE}))', "no candidate"),
         ),
         graph(
             "Duration of elections",

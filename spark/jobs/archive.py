@@ -104,7 +104,7 @@ def start(spark: "SparkSession", options: Options) -> Running:
 
 
 def _claim_folder(files: Files, place: str) -> None:
-    """Bind the archive to one checkpoint: Spark's file sink skips a batch whose number it has, whoever wrote it.
+    """Bind the archive to one checkpoint: Spark's file sink skips a batch whose number it has, from any writer.
 
     Raises UsageError: `spark-checkpoint` for another checkpoint, `spark-archive` for an archive of an earlier version.
     """

@@ -18,7 +18,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     """Count the records of each key in windows of time.
 
     Windows follow each other (--window), overlap (--slide) or last until a key is silent (--session-gap). The count of a
-    window is written anew whenever it changes (update), or once, when the watermark has passed its end (append).
+    window is written again whenever it changes (update), or once, when the watermark has passed its end (append).
     """
     from pyspark.sql import functions as f
 

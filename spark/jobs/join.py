@@ -25,7 +25,8 @@ class Options(EventOptions):
         "10m"
     )
     kind: Annotated[
-        str, typer.Option("--kind", metavar="KIND", help="inner; or left: what found nobody too, once that is sure.")
+        str,
+        typer.Option("--kind", metavar="KIND", help="inner; or left: unmatched records too, once no match can come."),
     ] = "inner"
     with_key_field: Annotated[
         str | None,
@@ -47,7 +48,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     """Pairs of a record of --topic and one of --with that have the same key and are at most --within apart in time.
 
     Both sides are kept in Spark's state store until the watermark says that nothing can join them any more. With
-    --kind left, a record of --topic that found nobody comes then, with nulls.
+    --kind left, an unmatched record of --topic comes then, with nulls.
     """
     import dataclasses
 

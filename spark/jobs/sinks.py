@@ -88,7 +88,7 @@ def resumable(writer: "DataStreamWriter", job: Job, result: "DataFrame", options
         if sink_of(options.sink)[0] == "memory" and mode != "complete":
             raise unsupported(
                 "memory has nothing to resume from",
-                f"the table is gone with the process, and {mode} mode does not write it anew",
+                f"the table is gone with the process, and {mode} mode does not write it again",
                 "leave --checkpoint-dir out",
                 "--sink parquet:FOLDER",
             )

@@ -107,7 +107,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._lost(f"partition {each} is gone before anything of it was read")
             elif first > stop:
                 self._lost(
-                    f"the end of {each} went back from offset {first} to {stop}: its topic was made anew, or cut"
+                    f"the end of {each} went back from offset {first} to {stop}: its topic was recreated or truncated"
                 )
             elif first < stop:
                 ranges.append(OffsetRange(each.topic, each.partition, first, stop))
@@ -157,7 +157,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         shorter = [each for each, offset in ends.items() if offset < begun.get(each, 0)]
         for each in shorter:
             self._lost(
-                f"the end of {each} went back from offset {begun[each]} to {ends[each]}: its topic was made anew, or cut"
+                f"the end of {each} went back from offset {begun[each]} to {ends[each]}: its topic was recreated or truncated"
             )
         return ends
 

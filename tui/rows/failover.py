@@ -26,9 +26,9 @@ def election_lines(failovers: Iterable[Failover], look: Look, now_ms: int, width
 
 
 def failover_lines(failover: Failover, look: Look, now_ms: int, width: int) -> list[list[Cell]]:
-    """One failover: broker and time; steps; moved leaderships; truncated logs."""
+    """One failover: broker and time; steps; moved leaders; truncated logs."""
     if failover.node_id is None:
-        what, tone = "leaderships moved in order", "accent"
+        what, tone = "leaders moved in order", "accent"
     else:
         what, tone = f"broker {failover.node_id} lost", "warn"
     when = look.time(failover.began_ms, now_ms, millis=look.zone != "relative")
@@ -88,7 +88,7 @@ def failover_moves(failover: Failover, look: Look, width: int) -> str:
 
 
 def _node(node: int | None) -> str:
-    return "nobody" if node is None else str(node)
+    return "none" if node is None else str(node)
 
 
 COLUMNS = (
@@ -220,7 +220,7 @@ def _pid(pid: int | None, look: Look) -> Cell:
 
 
 def timeline_lines(found: Timeline, look: Look, width: int, height: int, now_ms: float) -> list[list[Cell]]:
-    """The action; then each step, with a bar to scale from the step before; then the moved leaderships that fit."""
+    """The action; then each step, with a bar to scale from the step before; then the moved leaders that fit."""
     drill = found.drill
     head = [Cell(drill.words, "strong"), Cell(f"at {look.time(drill.began_ms, now_ms, millis=True)}", "dim")]
     lines = [head, *_bars(found, look, width)]
@@ -239,7 +239,7 @@ def timeline_lines(found: Timeline, look: Look, width: int, height: int, now_ms:
     if moved and room > 0:
         shown = moved if len(moved) <= room else moved[: room - 1]
         for each in shown:
-            to = "nobody" if each.to_node is None else str(each.to_node)
+            to = "none" if each.to_node is None else str(each.to_node)
             came = look.sign("none") if each.from_node is None else str(each.from_node)
             words = f"{each.partition}  {came} {look.sign('arrow')} {to}  epoch {each.leader_epoch}"
             lines.append(

@@ -228,7 +228,7 @@ def _partition(
         age_ms = found.age_ms(known.committed, now_ms)
         age = Cell(format_duration(age_ms), "", age_ms)
     member = said["member_id"]
-    who = Cell(clients.get(member, member) if member else f"{look.sign('none')} nobody", "" if member else "dim")
+    who = Cell(clients.get(member, member) if member else f"{look.sign('none')} none", "" if member else "dim")
     if trouble is not None:
         who = Cell(f"{look.sign('warn')} {trouble}", "warn")
     topic, number = known.partition

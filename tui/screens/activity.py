@@ -22,10 +22,10 @@ class ActivityScreen(YakScreen):
     CLI_TWIN = "curl -sN http://BROKER:8080/api/events, yak metadata log"
     BINDINGS = keys("activity.copy")
     EXPLAINED = (
-        ("leader", "A partition has another leader, in a new epoch: writes of the old one are refused from then on."),
-        ("isr", "The in-sync set changed. Smaller: a replica fell behind or died. Larger: it caught up."),
-        ("you", "What you did here, as the command line that does the same. y copies it."),
-    )
+        ("leader", "The partition has another leader in a new leader epoch. Writes of the old leader are refused."),
+        ("isr", "The in-sync replicas changed. Fewer: a replica fell behind or its broker died. More: a replica caught up."),
+        ("you", "Your changes on these screens, as the command line that does the same. y copies it."),
+    )  # fmt: skip
     _drawn: tuple[object, ...] = ()
 
     def body(self) -> ComposeResult:

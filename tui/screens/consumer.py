@@ -132,10 +132,10 @@ class ConsumerScreen(ReadingScreen):
         "consumer.add", "consumer.merge", "consumer.commit", "consumer.close", "consumer.seek", *SHARED_KEYS
     )
     EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("group", "Its members share the partitions, and it remembers how far they came. C says so; nothing else here does."),
-        ("no group", "Reads by itself: nobody is disturbed, nothing is remembered."),
-        ("lag", "Messages that are in the log and were not read yet."),
-        ("uncommitted", "Messages that were read and not committed: the group's next member gets them again."),
+        ("group", "The members share the partitions, and the group stores its committed offsets. C commits; nothing else on this screen does."),
+        ("no group", "An independent reader: it affects no group and stores no offsets."),
+        ("lag", "Records in the log that were not read yet."),
+        ("uncommitted", "Records that were read but not committed. The group's next member reads them again."),
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -39,10 +39,10 @@ class ContextsScreen(AskingScreen):
     EVERY_S = 10.0
     BINDINGS = keys("contexts.add", "contexts.remove", "contexts.again", "contexts.copy")
     EXPLAINED = (
-        ("Context", "A name for a cluster: where its brokers are, and what else is set for it. They are in the config file, which yak context changes too."),
-        ("Answers", "Whether a broker at one of the addresses answers a request of Kafka's (ApiVersions) within 3 s."),
-        ("PROD", "production = true: the header is red, and dialogs that change something say PROD."),
-        ("In use", "The one that yak ui shows now. It does not change which one the commands use: yak context use does."),
+        ("Context", "A name for a cluster, with its brokers' addresses and its settings. Contexts are in the config file; yak context changes them too."),
+        ("Answers", "Whether a broker at one of the addresses answers an ApiVersions request within 3 s."),
+        ("PROD", "production = true: the header is red, and confirmations say PROD."),
+        ("In use", "The context that yak ui shows. The commands keep theirs: yak context use changes that."),
     )  # fmt: skip
 
     def __init__(self) -> None:

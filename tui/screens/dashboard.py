@@ -23,13 +23,13 @@ class DashboardScreen(YakScreen):
     CLI_TWIN = "yak cluster, yak brokers"
     BINDINGS = keys("dashboard.produce", "dashboard.consume", "dashboard.failover")
     EXPLAINED = (
-        ("Role", "Of a broker, not of a partition: brokers of role leader are preferred as leaders, those of role follower stand by. Leads counts the partitions that a broker leads now."),
-        ("Controller", "The one broker that decides who leads, at any time one; its epoch counts how often the office changed hands. It is marked ◆."),
-        ("Leads", "Partitions whose reads and writes this broker serves. Others copy from it."),
-        ("Out of sync", "Replicas on this broker that are not in the in-sync set: they do not count for acks=all, and may not lead."),
-        ("FENCED", "The cluster does not count on this broker: it is dead, hangs, or has not caught up yet. It leads nothing."),
-        ("In, out", "Messages in a second that producers wrote, and that consumers read. What followers copy is not in it."),
-        ("Redis", "Keeps the metadata. While it is away messages flow on; only changes of topics and leaders wait."),
+        ("Role", "Of a broker, not of a partition. Brokers of role leader are preferred as leaders, those of role follower stand by. Leads counts the partitions that a broker leads now."),
+        ("Controller", "The broker that elects leaders, marked ◆. There is one at a time; the controller epoch counts the controller's elections."),
+        ("Leads", "Partitions whose writes and reads this broker serves. The other replicas copy from it."),
+        ("Out of sync", "Replicas on this broker that are outside of the ISR: acks=all does not wait for them, and they cannot be elected."),
+        ("FENCED", "The broker leads nothing: it is considered dead, or has not been unfenced since its start."),
+        ("In, out", "Records written by producers, and read by consumers, per second. Replication is not counted."),
+        ("Redis", "The metadata store. While it is down, writes and reads continue; changes of topics and leaders wait."),
     )  # fmt: skip
 
     def body(self) -> ComposeResult:

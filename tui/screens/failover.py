@@ -1,4 +1,4 @@
-"""Failover drills: move leaderships, kill, pause and resume brokers, and see the timeline and lost records."""
+"""Failover drills: move leaders, kill, pause and resume brokers, and see the timeline and lost records."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -34,16 +34,16 @@ class FailoverScreen(ControlsBrokers):
         "failover.add", "failover.copy",
     )  # fmt: skip
     EXPLAINED = (
-        ("detected", "A broker noticed that nobody listens at the dead one's port. One that is paused is not noticed so: its session with the controller runs out."),
-        ("role", "Of a broker, not of a partition: brokers of role leader are preferred as leaders. Leads counts what it leads now."),
-        ("out of sync", "Replicas on this broker that are not in the in-sync set: acks=all does not wait for them, and they may not lead."),
-        ("fenced", "The controller no longer counts on the broker. Nothing is elected to it, and what it writes is refused."),
-        ("elected", "The last of its partitions has a new leader, from the in-sync replicas: they have all that was acknowledged with acks=all."),
-        ("first write", "The first acknowledgement after that, as the demo's clients were given it; without them, seen in the high watermark, to a tenth of a second."),
-        ("wait", "The longest time that any client waited for an acknowledgement around it; without the demo's clients, the first write."),
-        ("acked, read", "What the demo's producer was told is stored, and what its consumer group was given. Lost: acknowledged, and the reader is past its place. Moved: at another offset than told."),
-        ("kill -9", "The process ends at once, as in a crash. Its disk stays: on the way back it cuts off what no other replica has, and copies the rest."),
-        ("pause", "SIGSTOP. Connections stay open and nothing answers: worse than a crash, for nobody is told."),
+        ("detected", "A broker noticed that the dead broker's port refuses connections. For a paused broker this step is missing: its session with the controller times out."),
+        ("role", "Of a broker, not of a partition. Brokers of role leader are preferred as leaders. Leads counts the partitions that a broker leads now."),
+        ("out of sync", "Replicas on this broker that are outside of the ISR: acks=all does not wait for them, and they cannot be elected."),
+        ("fenced", "The controller excludes the broker from elections and ISRs, and its writes are refused."),
+        ("elected", "The last of its partitions has a new leader. New leaders come from the ISR, and have all records that were acknowledged with acks=all."),
+        ("first write", "The first acknowledgement after the election, as the demo's producer measured it; without the demo, from the high watermark, to a tenth of a second."),
+        ("wait", "The longest time that a client waited for an acknowledgement; without the demo's clients, the first write."),
+        ("acked, read", "Records acknowledged to the demo's producer, and read by its consumer group. Lost: acknowledged, but missing where the reader has passed. Moved: at another offset than acknowledged."),
+        ("kill -9", "The process ends at once, as in a crash. Its disk stays. After the restart it truncates what no in-sync replica has, and copies the rest."),
+        ("pause", "SIGSTOP: connections stay open, but nothing answers. Other brokers notice it later than a crash."),
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -200,7 +200,7 @@ class FailoverScreen(ControlsBrokers):
         if last.action in ("kill", "pause", "restart"):
             await self.end(last.action, str(last.node_id))
         elif await self.confirmed(
-            f"Again: {last.words}", "Leaderships are moved in order.", command=last.command, yes="Move"
+            f"Again: {last.words}", "Leaders are moved in order.", command=last.command, yes="Move"
         ):
             await self._move(last.node_id, dict(last.request or {}), last.command)
 

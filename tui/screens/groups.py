@@ -277,11 +277,11 @@ class GroupScreen(GroupChangesScreen):
     CLI_TWIN = "yak groups describe GROUP, yak groups members GROUP"
     BINDINGS = keys("group.reset", "group.forget", "group.delete", "group.age", "group.messages", "group.copy")
     EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Committed", "The next offset that the group reads after a restart: what it said was done."),
-        ("Log end", "The high watermark: as far as a consumer can read now."),
-        ("Age", "How long ago the oldest record was written that the group has not read. It is read every 15 s, and with t."),
-        ("Member", "Who reads the partition now. A warning says where the committed offset does not fit the log."),
-        ("Arrow in Assigned", "A member of the new protocol (KIP-848) on the way from what it has to what it is to have."),
+        ("Committed", "The committed offset: the first offset that the group reads after a restart."),
+        ("Log end", "The high watermark: consumers read up to it."),
+        ("Age", "The age of the oldest unread record. It is read every 15 s, and with t."),
+        ("Member", "The member that reads the partition. A warning says that the committed offset does not fit the log."),
+        ("Arrow in Assigned", "A member of the consumer protocol (KIP-848) that moves from its present to its target assignment."),
     )  # fmt: skip
 
     def __init__(self, name: str, known: Group | None = None) -> None:
@@ -396,12 +396,12 @@ class GroupsScreen(GroupChangesScreen):
     CLI_TWIN = "yak groups list"
     BINDINGS = keys("groups.reset", "groups.delete", "groups.consume", "groups.copy")
     EXPLAINED = (
-        ("State", "Stable: members have their partitions. joining, syncing, Assigning, Reconciling: they are being given. Empty: nobody reads, but offsets are kept."),
-        ("Lag", "Records below the high watermark that the group has not committed, in all partitions. 0: all is read. A dash: nothing is committed."),
-        ("Trend", "The lag of the last 60 s, as long as this screen was looked at."),
-        ("ETA", "The lag divided by how fast it falls: when all is read if it goes on so. A dash: it neither falls nor grows steadily."),
-        ("Coord", "The broker that leads the group's partition of __consumer_offsets: it knows the members, and what is committed."),
-        ("Type", "classic: the members share out the partitions themselves. consumer: the coordinator does (KIP-848)."),
+        ("State", "Stable: the partitions are assigned. joining, syncing (PreparingRebalance, CompletingRebalance), Assigning, Reconciling: the assignment changes. Empty: no members, but committed offsets."),
+        ("Lag", "Records below the high watermark that the group has not committed, in all partitions. 0: all is read. A dash: no committed offset."),
+        ("Trend", "The lag of the last 60 s, as long as this screen was open."),
+        ("ETA", "The time until all is read: the lag divided by the rate at which it falls. A dash: the lag does not fall steadily."),
+        ("Coord", "The group coordinator: the broker that leads the group's partition of __consumer_offsets."),
+        ("Type", "classic: a member assigns the partitions. consumer: the coordinator assigns them (KIP-848)."),
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -446,14 +446,11 @@ class MessagesScreen(ReadingScreen):
     SEEK = Seek(END, None, LAST_AT_FIRST)
     BINDINGS = keys("messages.seek", "records.detail", *SHARED_KEYS, "messages.more", "messages.consume")
     EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("offset", "partition@offset: the place of a record in its partition. It never changes and is given only once."),
-        ("following", "New messages come at the end. Leave the last line to read in peace; G follows again."),
-        (
-            "showing 1 of 20",
-            "More comes than can be read: one of 20 is shown. All are read: the lag stays near zero. A / filter tries every one.",
-        ),
-        ("full", "100 000 messages or 64 MiB are held, no more. m gives up the older half and reads on."),
-        ("behind", "Messages that are in the log and were not read yet."),
+        ("offset", "partition@offset: the position of a record in its partition. It never changes."),
+        ("following", "New records are shown as they come. Move off the last line to stop; G follows again."),
+        ("showing 1 of 20", "More records come than the screen can show: one of 20 is shown. All are read, so the lag stays near zero. A / filter tries every record."),
+        ("full", "100 000 records or 64 MiB are held at most. m drops the older half and reads on."),
+        ("behind", "Records in the log that were not read yet."),
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -48,12 +48,12 @@ class MetadataScreen(AskingScreen):
     EVERY_S = 1.0
     BINDINGS = keys("metadata.older", "metadata.newer", "metadata.time", "metadata.mark", "metadata.copy")
     EXPLAINED = (
-        ("Metadata log", "Every decision about brokers, topics and leaders is one record in it, in one order for all. Folded, they are the cluster's state."),
-        ("Epoch", "Of a leader: counts its partition's leaders. Of a broker: the record that registered it. Of the controller: how often the office changed hands."),
-        ("ISR", "The replicas that count for acks=all, and of which the next leader is taken."),
-        ("FENCED", "The cluster does not count on this broker: it is dead, or not let in yet."),
-        ("Producer ids", "Blocks of numbers that a broker may give to idempotent producers; no number is given twice."),
-        ("The mark", "What the record under the cursor changed. After = what changed between the marked record and the cursor is shown instead."),
+        ("Metadata log", "Each change of brokers, topics and leaders is one record, in one order for all brokers. Replayed, the records are the cluster's state."),
+        ("Epoch", "The leader epoch counts a partition's leaders. The broker epoch is the offset of the broker's registration. The controller epoch counts the controller's elections."),
+        ("ISR", "The in-sync replicas: acks=all waits for them, and the next leader is one of them."),
+        ("FENCED", "The broker leads nothing: it is considered dead, or has not been unfenced since its start."),
+        ("Producer ids", "Blocks of ids that a broker assigns to idempotent producers. Each id is assigned once."),
+        ("The mark", "The image shows what the record under the cursor changed. After =, it shows the changes between the marked record and the cursor."),
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -199,12 +199,12 @@ class ProducerScreen(YakScreen):
         *keys("producer.send", "producer.repeat", "producer.stop", "producer.value", "producer.file")
     ]
     EXPLAINED = (
-        ("Partition", "Where the message goes. Empty: its key chooses, the same key always the same one (murmur2, as in Java clients); without a key any."),
-        ("Acks", "Who must have it before it counts as written. all: every replica in sync. 1: the leader alone. 0: nobody is asked."),
-        ("Acknowledged", "Written, as the cluster says. Sent is acknowledged, failed and waiting together, always."),
-        ("Unknown", "Failed, but it may be written: the broker was gone before it answered. Sending it again may double it."),
-        ("Latency", "From sending to acknowledgement, waiting in the queue included. p99: 99 of 100 took no longer."),
-        ("Placeholders", f"{PLACEHOLDERS} become other values in each record: a counter, a UUID, the time, a random number."),
+        ("Partition", "The partition of the record. Empty: chosen by the key (murmur2, as in Java clients); without a key, any partition."),
+        ("Acks", "The replicas that must have a record before it is acknowledged. all: every in-sync replica. 1: the leader. 0: none, and no acknowledgement is sent."),
+        ("Acknowledged", "Written, as the brokers confirmed. Sent is the sum of acknowledged, failed and waiting."),
+        ("Unknown", "Failed, but possibly written: the broker was lost before it answered. Sending the record again may duplicate it."),
+        ("Latency", "From sending to acknowledgement, with the time in the queue. p99: 99 of 100 records took at most this long."),
+        ("Placeholders", f"{PLACEHOLDERS} are replaced in each record: a counter, a UUID, the time, a random number."),
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -32,13 +32,13 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
         "replication.restart", "replication.internal", "replication.copy",
     )  # fmt: skip
     EXPLAINED = (
-        ("The bars", "One for each replica, the leader's first: node, then the last offsets before the leader's log end (a hundred or more, as many as are needed to see who is behind), full as far as the replica has them. The shaded cell is the high watermark: what is left of it is on all replicas in sync."),
-        ("The number behind a bar", "Records that the leader has and this replica has not."),
-        ("✗", "The replica is out of the in-sync set: it does not count for acks=all, and may not lead."),
-        ("Epoch", "Each leader begins a new one. A higher one always wins, so that an old leader that comes back can do no harm."),
-        ("detected, fenced", "A broker noticed that nobody listens at the dead one's port; then the controller stopped counting on it."),
-        ("elected, first write", "The first of its partitions had another leader; then the high watermark of one of them moved on."),
-        ("truncated", "A broker that came back cut off what no replica in sync had. It was never acknowledged with acks=all."),
+        ("The bars", "One for each replica, the leader first: its node id, then the newest offsets of the log, full as far as the replica has them. The shaded cell is the high watermark: records left of it are on all in-sync replicas."),
+        ("The number behind a bar", "Records that the leader has and this replica lacks."),
+        ("✗", "The replica is outside of the ISR: acks=all does not wait for it, and it cannot be elected."),
+        ("Epoch", "The leader epoch: each new leader starts a higher one. Brokers refuse requests of a leader with an older epoch."),
+        ("detected, fenced", "A broker noticed that the dead broker's port refuses connections. Then the controller fenced the dead broker."),
+        ("elected, first write", "The first of its partitions got another leader. Then the high watermark of one of them rose."),
+        ("truncated", "A broker that came back removed records that no in-sync replica has. None of them was acknowledged with acks=all."),
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -78,9 +78,9 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
         shown += self._recent(now_ms, room - len(shown))
         if not shown:
             broken = (
-                "F moves a leadership, K kills its leader."
+                "F elects another leader, K kills the leader."
                 if self.control is not None and not self.app.is_readonly
-                else "F moves a leadership."
+                else "F elects another leader."
             )
             shown = [[Cell(f"No failover since yak ui listens. {broken}", "dim")]]
         lines.show(shown)

@@ -185,14 +185,14 @@ class TopicScreen(ChangesTopics):
         "partitions.before", "partitions.next",
     )  # fmt: skip
     EXPLAINED = (
-        ("HW", "The high watermark: every record below it is on all replicas in sync. Readers see no further; what is below it survives the loss of the leader."),
-        ("LEO, log end", "The offset that the next record gets, on each replica. The leader's is first; followers copy up to it."),
-        ("Epoch", "Of a leadership: each new leader begins a new one, and what comes from an older one is refused. Of a broker: each start begins a new one."),
-        ("ISR", "The replicas in sync. acks=all waits for all of them; only one of them becomes leader. A dot is a replica that is out."),
-        ("Lag", "Records that the leader has and this replica does not have yet."),
-        ("Fetched, caught up", "When the replica last asked the leader for more, and when it last had all. Too long ago, and it is taken out of the ISR (replica.lag.time.max.ms)."),
-        ("The bars", "The last offsets before the leader's log end, as many as the panel's edge says: full as far as the replica has them, shaded where the high watermark is."),
-        ("min ISR", "min.insync.replicas: with fewer replicas in sync than this, writes with acks=all are refused, so that none is on one disk alone."),
+        ("HW", "The high watermark. Records below it are on all in-sync replicas, and survive the loss of the leader. Consumers read up to it."),
+        ("LEO, log end", "The log end offset: the offset of the next record on a replica. Followers copy up to the leader's."),
+        ("Epoch", "The leader epoch: each new leader starts a higher one, and requests with an older one are refused. The broker epoch: each start of a broker gets a higher one."),
+        ("ISR", "The in-sync replicas. acks=all waits for all of them, and only they can be elected. A dot stands for a replica outside of the ISR."),
+        ("Lag", "Records that the leader has and this replica lacks."),
+        ("Fetched, caught up", "The replica's last fetch, and the last time it had all records of the leader. A replica that is not caught up for replica.lag.time.max.ms leaves the ISR."),
+        ("The bars", "The newest offsets of the log; the panel's edge says how many. A bar is full as far as the replica has them, and shaded at the high watermark."),
+        ("min ISR", "min.insync.replicas: with fewer in-sync replicas, writes with acks=all are refused, so that no acknowledged record is on one disk only."),
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int | None = None, facts: TopicFacts | None = None) -> None:

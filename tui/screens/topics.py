@@ -326,21 +326,21 @@ class ChangesTopics(YakScreen):
     async def action_move(self) -> None:
         partition = self.chosen_partition()
         if partition is None:
-            self.app.notice("put the cursor on a partition: F moves its leadership")
+            self.app.notice("put the cursor on a partition: F elects another leader")
             return
         choices = move_choices(partition.replicas, partition.isr, partition.leader)
         name = f"{partition.topic}:{partition.partition}"
         if not choices:
-            self.app.notice(f"no other replica of {partition.name} is in sync: nobody could take it", "warn")
+            self.app.notice(f"no other replica of {partition.name} is in sync and could lead it", "warn")
             return
         led = (
-            "Nobody leads it now."
+            "It has no leader now."
             if partition.leader is None
             else f"Broker {partition.leader} leads it in epoch {partition.leader_epoch}."
         )
         values = await self.app.push_screen_wait(
             FormDialog(
-                f"Move the leadership of {partition.name}",
+                f"Elect another leader of {partition.name}",
                 (Field("to", "New leader", str(choices[0]), choices=[str(node) for node in choices]),),
                 command=lambda given: f"yak failover {name} --to {given['to']}",
                 words=f"{led} The new leader has every record before it leads: nothing is lost, nothing is copied.",
@@ -397,12 +397,12 @@ class TopicsScreen(ChangesTopics):
         "topics.copy", "topics.internal",
     )  # fmt: skip
     EXPLAINED = (
-        ("State", "Offline: a partition has no leader, nobody can write to it or read it. Under-replicated: a replica is not in the in-sync set."),
-        ("Parts, RF", "Partitions, and the replication factor: how many copies of each there are."),
-        ("Messages", "High watermark less log start, of all partitions together. Of a compacted topic there are fewer: compaction leaves gaps."),
-        ("Size", "Bytes on the disks of the leaders. Followers hold as much again, each."),
-        ("In, out", "Messages in a second that producers wrote, and that consumers read."),
-        ("Configs set", "What is set for this topic; all else is as the brokers have it."),
+        ("State", "Offline: a partition has no leader, and neither writes nor reads work. Under-replicated: a replica is outside of the ISR."),
+        ("Parts, RF", "Partitions, and the replication factor: the number of replicas of each partition."),
+        ("Messages", "High watermark minus log start offset, of all partitions. A compacted topic has fewer records: compaction leaves gaps."),
+        ("Size", "Bytes on the disks of the leaders. Each follower holds as much again."),
+        ("In, out", "Records written by producers, and read by consumers, per second."),
+        ("Configs set", "The configs of this topic. All others have the brokers' values."),
     )  # fmt: skip
 
     def __init__(self) -> None:

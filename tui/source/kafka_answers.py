@@ -199,7 +199,7 @@ class KafkaAnswers:
     # leaders
 
     def _fail_over(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Move leaderships as `yak failover` does: ElectLeaders, after a new order of the replicas if needed."""
+        """Move leaders as `yak failover` does: ElectLeaders, after a new order of the replicas if needed."""
         began = time.monotonic()
         topic, partition, leader = body.get("topic"), body.get("partition"), body.get("from")
         found = read_metadata(self.servers, timeout_s=TIMEOUT_MS / 1000)

@@ -1,6 +1,6 @@
 """Observed failovers: when the failure was detected, the broker fenced, leaders elected, the first write done. Pure.
 
-A failover begins with the first sign of a failed broker or a moved leadership. Signs within 15 s belong to one
+A failover begins with the first sign of a failed broker or a moved leader. Signs within 15 s belong to one
 failover.
 """
 
@@ -18,7 +18,7 @@ class Failover:
 
     began_ms: int
     node_id: int | None
-    """The failed broker; None if leaderships were moved in order."""
+    """The failed broker; None if leaders were moved in order."""
     detected_ms: int | None = None
     fenced_ms: int | None = None
     elected_ms: int | None = None

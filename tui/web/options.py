@@ -45,10 +45,10 @@ class WebOptions:
             raise UsageError(
                 "open-to-all",
                 f"yak ui --web does not listen on {self.host} for everybody",
-                why="whoever reaches that address could delete topics and read files as you",
+                why="any client that reaches that address could delete topics and read files as you",
                 try_=(
                     f"yak ui --web --host {self.host} --token SECRET     only who has the token",
-                    f"yak ui --web --host {self.host} --readonly         everybody may look, nobody may change",
+                    f"yak ui --web --host {self.host} --readonly         read access for all clients, changes for none",
                 ),
             )
 

@@ -1,4 +1,4 @@
-"""Moves leaderships in an orderly way, with two requests; `yak.cluster.leadership_moves` plans the moves.
+"""Moves leaders in order, with two requests; `yak.cluster.leadership_moves` plans the moves.
 
 librdkafka has no call for AlterPartitionReassignments.
 """
@@ -25,7 +25,7 @@ REQUEST_PARTITIONS_MAX: Final = 1000
 
 
 def carry_out(admin: "Admin", moves: Sequence[Move], *, timeout_s: float) -> dict[TopicPartition, str]:
-    """Move leaderships and wait until the new leaders lead; return the failed ones, with the reason.
+    """Move leaders and wait until the new leaders lead; return the failed ones, with the reason.
 
     Raises YakError when a request as a whole fails.
     """

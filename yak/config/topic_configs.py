@@ -24,7 +24,7 @@ __all__ = [
 
 _LOG_FIELDS: Final = tuple((field.name, TOPIC_CONFIGS[field.name.replace("_", ".")]) for field in fields(LogConfig))
 _TUPLES: Final = {field.name for field in fields(LogConfig) if isinstance(field.default, tuple)}
-assert all(definition.has_effect for _, definition in _LOG_FIELDS), "a log setting that nobody can set"
+assert all(definition.has_effect for _, definition in _LOG_FIELDS), "a log setting that cannot be set"
 
 
 def validate_topic_config(name: str, value: str | None) -> None:

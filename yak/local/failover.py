@@ -1,4 +1,4 @@
-"""Measure a failover: end or move leaderships, and record when each step happened.
+"""Measure a failover: end or move leaders, and record when each step happened.
 
 The metadata records and the brokers' logs give the cluster's view; a write probe gives a client's view.
 """
@@ -64,7 +64,7 @@ class Failover:
 
 @dataclass(slots=True)
 class Moved:
-    """Leaderships moved in an orderly way. The pause and the fields below it come from the probe, and are empty without
+    """Leaders moved in order. The pause and the fields below it come from the probe, and are empty without
     one."""
 
     failed: dict[TopicPartition, str] = field(default_factory=dict)
@@ -233,7 +233,7 @@ def _watch_probe(result: Failover, probe: WriteProbe, *, since_s: float) -> None
 
 
 def move_and_watch(admin: Admin, moves: Sequence[Move], *, redis_url: str | None, probe: bool) -> Moved:
-    """Move leaderships in an orderly way; measure their election, and the writes of a probe.
+    """Move leaders in order; measure their election, and the writes of a probe.
 
     The election times need a metadata store to read; the probe writes to the first partition. Raises YakError.
     """

@@ -133,7 +133,7 @@ def _set_size(known: ClusterState, settings: UpSettings) -> None:
             why="the one that is left out might hold the only copy of something",
             try_=(
                 f"yak up --brokers {has} --data-dir {known.data_dir}",
-                f"yak down --purge --data-dir {known.data_dir}          delete all of it, then start anew",
+                f"yak down --purge --data-dir {known.data_dir}          delete all of it, then start again",
             ),
         )
     leaders = settings.leaders

@@ -135,7 +135,7 @@ class ServeOptions:
             if follower in own:
                 raise bad_followers(follower, "it is this broker's own address; name the others")
         if self.followers and self.role != "leader":
-            return ("--followers is for brokers of role leader: this one waits for nobody",)
+            return ("--followers is for brokers of role leader: this one waits for none",)
         return ()
 
     def _check_advertised(self) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ def parse_followers(text: str) -> tuple[str, ...]:
         except UsageError as error:
             raise bad_followers(part, error.why) from None
         if not host or port == 0:
-            raise bad_followers(part, "it names no host" if not host else "nobody can be reached at port 0")
+            raise bad_followers(part, "it names no host" if not host else "port 0 cannot be connected to")
         address = f"{bracketed(host)}:{_KAFKA_PORT if port is None else port}"
         if address in addresses:
             raise bad_followers(address, "it is named twice")

@@ -144,7 +144,7 @@ class Cluster:
             self._running_addresses(),
             lambda views: checking.agreed_leader(views, topic, partition, running),
             timeout_s,
-            f"nobody was found to lead {topic}-{partition}",
+            f"no broker was found to lead {topic}-{partition}",
         )
 
     def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:

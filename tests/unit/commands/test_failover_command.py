@@ -92,7 +92,7 @@ def test_all_hands_back_to_the_preferred_leaders_and_says_what_it_could_not_move
         f"orders            1     {NOTHING}   {NOTHING}  not moved: 1 is out of sync: ISR 2,3",
         "payments          0     2   1  moved",
     ]
-    assert "1 leadership moved in 12 ms" in ran.err
+    assert "1 leader moved in 12 ms" in ran.err
 
 
 def test_json_of_a_move(yak, world):
@@ -168,5 +168,5 @@ def test_what_cannot_be_is_refused(yak, world, words, slug, code):
 def test_a_kill_asks_first_and_which_broker_must_be_clear(yak, world):
     world[1][0] = LOCAL
     assert "error[not-confirmed]" in yak("failover", "orders:0", "--kill").err
-    assert "led by 1, 2: say which" in yak("failover", "orders", "--kill", "-y").err
+    assert "led by 1, 2: name the broker to kill" in yak("failover", "orders", "--kill", "-y").err
     assert world[0] == []

@@ -2,10 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from yak.client.members import MemberState
 from yak.cluster.broker_lifecycle import LifecycleState
+from yak.cluster.records import BrokerState
 from yak.commands.error_help import EXPLANATIONS
 from yak.commands.help import EXIT_CODES
 from yak.config.broker_configs import BROKER_CONFIGS
@@ -25,8 +28,9 @@ def first_column(text: str) -> list[str]:
     return [name for row in rows for name in re.findall(r"`(.*?)`", row)]
 
 
-def test_every_state_is_explained_and_no_other() -> None:
-    assert sorted(first_column(section("States"))) == sorted(LifecycleState)
+def test_states_of_brokers_and_sessions_are_explained_and_no_others() -> None:
+    assert sorted(first_column(section("States of a broker"))) == sorted({*BrokerState, *get_args(MemberState)})
+    assert sorted(first_column(section("Sessions with the metadata store"))) == sorted(LifecycleState)
 
 
 def test_every_event_of_the_table_is_written_by_the_broker() -> None:

@@ -334,7 +334,7 @@ class Consumer:
                 UsageError(
                     "no-group",
                     f"{verb}() needs a group",
-                    why="this consumer was made without group_id, so nobody shares its work or remembers its offsets",
+                    why="this consumer was made without group_id, so it shares no partitions and commits no offsets",
                     try_=('Consumer(group_id="NAME")', "consumer.assign(consumer.partitions(TOPIC)) reads without one"),
                 )
             )

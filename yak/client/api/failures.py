@@ -15,7 +15,7 @@ _TRY = {
     "unknown-partition": ("client.topic(NAME).partitions are those that there are",),
     "unknown-topic": ("client.create_topic(NAME)", "client.topics() lists what is there"),
     "rebalance-in-progress": ("poll() again, so that the group can settle, then commit",),
-    "left-group": ("poll() again: the consumer joins anew, and reads on from what was committed",),
+    "left-group": ("poll() again: the consumer joins again and continues at the committed offsets",),
     "offset-out-of-range": (
         'consumer.seek(partition, "earliest")',
         "consumer.watermarks(partition) says what is there",

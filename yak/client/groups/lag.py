@@ -58,7 +58,7 @@ class PartitionLag:
         if self.committed < self.marks.start:
             return f"{self.marks.start - self.committed} of them are deleted: the log starts at {self.marks.start}"
         if self.committed > self.marks.end:
-            return f"the log ends at {self.marks.end}: it was cut, or the topic was made anew"
+            return f"the log ends at {self.marks.end}: it was truncated, or the topic was recreated"
         return None
 
     def age_ms(self, now_ms: int) -> int | None:

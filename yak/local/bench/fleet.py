@@ -88,7 +88,7 @@ class LocalFleet:
         self._cluster.resume(node_id)
 
     def stop_node(self, node_id: int) -> None:
-        """SIGTERM: the broker moves its leaderships first. Raises YakError when it does not end in time."""
+        """SIGTERM: the broker moves its leaders first. Raises YakError when it does not end in time."""
         process = processes.identify(self._pid(node_id))
         if process is not None and not processes.stop(process, patience_seconds=30.0):
             raise YakError("bench-stop", f"node {node_id} did not end in 30 s and was killed")

@@ -139,7 +139,7 @@ class ChaosRun:
         planned = plan(self.settings.seed, kinds, tuple(cluster.nodes), self.settings.duration_s)
         self._load(nemesis, planned)
 
-        self.watcher.phase("settle: everything mended")
+        self.watcher.phase("settle: all faults ended")
         nemesis.mend_all()
         settled, meanwhile = Settled(), lambda: self._look(nemesis)
         if settling.all_serve(settled, cluster, nemesis, meanwhile):
@@ -259,7 +259,7 @@ class ChaosRun:
         left = read_everything(bootstrap, partitions, self.recorder, _READ_SECONDS)
         self._violations += [
             Violation(
-                "L3", f"{name} could not be read" + (f" to its end {end}" if end != NO_END else ": nobody serves it")
+                "L3", f"{name} could not be read" + (f" to its end {end}" if end != NO_END else ": no broker serves it")
             )
             for name, end in left.items()
         ]

@@ -126,7 +126,7 @@ class FailoverScenario(TopicsScenario):
         self.say(f"copied what it missed, and is back in every ISR after {took_ms:.0f} ms")
 
     def _elect(self) -> None:
-        self.step(f"Hand the leaderships back to broker {self.victim}, with the clients still writing")
+        self.step(f"Elect the preferred leaders on broker {self.victim}, with the clients still writing")
         began = time.monotonic()
         moves = plan_moves(self._states(), to=self.victim).moves
         failed = carry_out(Admin(self.bootstrap), moves, timeout_s=REQUEST_SECONDS)

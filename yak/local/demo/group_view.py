@@ -153,7 +153,7 @@ def partition_counts(history: History, events: Sequence[Event], partitions: Sequ
     view = GroupView.of(events)
     for event in events:
         history.add(event)
-    for member in view.read_by_member or ("nobody",):  # a record that no member has read by now is lost
+    for member in view.read_by_member or ("none",):  # a record that no member has read by now is lost
         ends = {name: max(view.read[_number(name)], default=-1) + 1 for name in partitions}
         history.add(Final(member, ends))
     delivered, rows = deliveries(history), []

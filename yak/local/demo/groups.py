@@ -150,7 +150,7 @@ class GroupsScenario(Scenario):
         dead = self.view.note_dead(name)
         mine = {hold.partition for hold in dead}
         committed = self._committed()
-        self.say("Nobody is told. The coordinator misses its heartbeats, and after a session")
+        self.say("No goodbye is sent. The coordinator misses its heartbeats, and after a session")
         session = _seconds(self.settings.session_timeout_ms)
         self.say(f"of {session} has its partitions given to the others, who keep their own.")
 
@@ -172,7 +172,7 @@ class GroupsScenario(Scenario):
         rows = handovers(dead, found, committed)
         self.killed_member = {"name": name, "pid": pid, "partitions": rows}
         self.say(f"The others had them {taken_over_ms:.0f} ms after the kill, and begin at the last")
-        self.say("commit. What was read after it is read again, for nobody knows of it:")
+        self.say("commit. What was read after it is read again:")
         words = ("partition", "last commit", "was read to", "goes on with", "from", "read again")
         self.reporter.table(
             [dict(zip(words, each.values(), strict=False)) for each in rows], [each["ok"] for each in rows]

@@ -17,7 +17,7 @@ ORDERS = TopicPartition("orders", 0)
         (None, Marks(0, 50), None, None),
         (20, None, None, "the topic is gone, or the partition has no leader"),
         (20, Marks(25, 50), 30, "5 of them are deleted: the log starts at 25"),
-        (60, Marks(0, 50), 0, "the log ends at 50: it was cut, or the topic was made anew"),
+        (60, Marks(0, 50), 0, "the log ends at 50: it was truncated, or the topic was recreated"),
     ],
 )
 def test_lag_is_never_negative_and_unknown_is_not_zero(committed, marks, lag, trouble):

@@ -152,7 +152,7 @@ def test_partitions_are_shown_with_lag_age_and_what_is_wrong():
         "0",
     ]
     assert texts(rows["orders:1"])[4:7] == ["0", "0 s", "w-1"]
-    assert texts(rows["orders:2"])[2:7] == ["–", "5", "–", "–", "– nobody"]
+    assert texts(rows["orders:2"])[2:7] == ["–", "5", "–", "–", "– none"]
     assert "11 of them are deleted" in texts(rows["orders:3"])[6]
     assert "the topic is gone" in texts(rows["orders:4"])[6]
     assert "the log ends at 30" in texts(rows["orders:5"])[6]

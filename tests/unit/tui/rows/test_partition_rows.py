@@ -308,7 +308,7 @@ def test_a_failover_says_each_step_and_what_it_took():
     assert found == [
         "00:00:10.000Z * broker 2 lost 4.0 s ago, not back yet".replace("4.0 s", "4 s"),
         "  detected +0 ms -> fenced +36 ms -> elected +12 ms -> write +109 ms = 157 ms",
-        "  orders-1 2 -> 3 (epoch 1), orders-2 2 -> nobody (epoch 1)",
+        "  orders-1 2 -> 3 (epoch 1), orders-2 2 -> none (epoch 1)",
     ]
 
 
@@ -321,7 +321,7 @@ def test_a_failover_that_is_not_over_and_one_that_is():
     assert found[0].endswith("back after 16.7 s")
     assert found[-1].endswith("cut from 6682 to 6628")
     planned = Failover(10_000, None, elected_ms=10_020, moved={"orders-1": (2, 3, 1)})
-    assert "leaderships moved in order" in words(election_lines([planned], ASCII, 30_000, 100, 10))[0]
+    assert "leaders moved in order" in words(election_lines([planned], ASCII, 30_000, 100, 10))[0]
 
 
 def test_the_newest_failovers_are_shown_whole():

@@ -1,4 +1,4 @@
-"""`POST /api/failover`: moves leaderships in order; `POST /api/brokers/{id}/shutdown`: a controlled shutdown.
+"""`POST /api/failover`: moves leaders in order; `POST /api/brokers/{id}/shutdown`: a controlled shutdown.
 
 Kafka's own requests move a leadership: AlterPartitionReassignments, then ElectLeaders.
 """
@@ -91,7 +91,7 @@ _BODY: Final = {
 
 
 async def failover(context: Context, request: Request) -> Response:
-    """Move the leaderships and report the result for each partition."""
+    """Move the leaders and report the result for each partition."""
     async with json_body(context, request, hint=_HINT) as body:
         fields = checked(body, _BODY, hint=_HINT)
         topic, from_ = fields.get("topic"), _node(fields, "from")
@@ -247,7 +247,7 @@ def info_of(image: Image, place: TopicPartition) -> PartitionInfo | None:
 
 
 async def carry_out(context: Context, moves: Sequence[Move]) -> "Done":
-    """Move leaderships and wait until the image shows them. Raises Problem when a whole request is refused."""
+    """Move leaders and wait until the image shows them. Raises Problem when a whole request is refused."""
     done = Done()
     began = trio.current_time()
     for each in moves:
@@ -360,7 +360,7 @@ def find_broker(context: Context, node_id: NodeId) -> BrokerInfo:
 
 
 def stop_this_broker(context: Context) -> None:
-    """Like SIGTERM: leaderships are moved away, the logs are flushed, the process ends."""
+    """Like SIGTERM: leaders are moved away, the logs are flushed, the process ends."""
     shutdown = context.broker.shutdown
     if shutdown.is_stopping or shutdown.is_draining or context.parts.get(_ASKED):
         return  # a second SIGTERM would end the process at once
