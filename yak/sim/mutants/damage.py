@@ -95,7 +95,6 @@ MUTANTS = (
         300,
         3,
         ("rot", "lost calls"),
-        is_slow=True,
     ),
     Mutant(
         "follower-takes-any-offset",
@@ -104,6 +103,5 @@ MUTANTS = (
         300,
         3,
         _MISDIRECTED,
-        is_slow=True,
     ),
 )

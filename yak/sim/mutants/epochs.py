@@ -107,7 +107,6 @@ MUTANTS = (
         _join_anywhere,
         200,
         faults=("pause", "kill"),
-        is_slow=True,
     ),
     Mutant("lead-in-old-boot", "nobody leads in an epoch of an earlier boot (KIP-903)", _lead_in_an_old_boot, 40),
 )

@@ -62,6 +62,5 @@ MUTANTS = (
         _retain_to_the_log_end,
         150,
         faults=("slow way", "pause", "slow disk"),
-        is_slow=True,
     ),
 )

@@ -72,6 +72,5 @@ MUTANTS = (
         300,
         3,
         ("power after truncation", "kill inside", "cut brokers"),
-        is_slow=True,
     ),
 )

@@ -42,8 +42,6 @@ class Mutant:
     brokers: int = 3
     faults: tuple[str, ...] | None = None
     """The only classes of faults that occur; None lets each seed draw them."""
-    is_slow: bool = False
-    """A hunt takes more than a few seconds: the tests leave it out."""
 
     @contextmanager
     def on(self) -> Iterator[None]:

@@ -139,7 +139,6 @@ MUTANTS = (
         200,
         1,
         ("cold cache", "cut"),
-        is_slow=True,
     ),
     Mutant("session-not-told", "a fetch session is told of new records", _tell_sessions_nothing, 200, 1),
 )

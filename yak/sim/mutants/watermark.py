@@ -135,9 +135,7 @@ MUTANTS = (
     ),
     Mutant("hw-from-own-log", "the high watermark waits for the followers", _watermark_of_own_log, 5),
     Mutant("hw-from-own-log-unflushed", "the high watermark waits for the device", _watermark_of_own_log, 50, 1),
-    Mutant(
-        "hw-of-committed-isr", "members of an ISR change under way count (4.6)", _committed_isr_only, 300, is_slow=True
-    ),
+    Mutant("hw-of-committed-isr", "members of an ISR change under way count (4.6)", _committed_isr_only, 300),
     Mutant("hw-below-min-isr", "a too small ISR commits nothing (KIP-966)", _moves_below_min_isr, 30),
     Mutant("ack-before-replication", "an acks=all produce waits for the high watermark", _ack_at_once, 5),
     Mutant("ack-before-flush", "with flush.messages=1 an answer waits for the device", _ack_at_once, 50, 1),
