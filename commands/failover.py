@@ -11,8 +11,8 @@ from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
     from yak.client.replica_offsets import ClusterReplicas
-    from yak.client.replication import PartitionReplicas
     from yak.local.cluster import LocalCluster
+    from yak.view.partition_replicas import PartitionReplicas
 
 
 @command(

@@ -11,7 +11,7 @@ from yak.commands.options import Globals
 
 if TYPE_CHECKING:
     from yak.client.replica_offsets import ClusterReplicas
-    from yak.client.replication import PartitionReplicas
+    from yak.view.partition_replicas import PartitionReplicas
 
 _FROM_REDIS = "yak isr --from-redis" + " " * 11 + "read the metadata store instead"
 
@@ -92,6 +92,7 @@ def isr(
     counted but not shown, except with --internal or by name.
     """
     from yak.commands.isr_view import problems, show, summary
+    from yak.protocol.topic_names import INTERNAL_TOPICS
     from yak.view.partition_state import Conditions
 
     conditions = Conditions(offline, under_min_isr, at_min_isr, under_replicated)
@@ -102,7 +103,7 @@ def isr(
         return tuple(
             each
             for each in found.partitions
-            if (is_complete or not each.is_internal or problems(each, max_lag=max_lag))
+            if (is_complete or each.topic not in INTERNAL_TOPICS or problems(each, max_lag=max_lag))
             and (conditions.match(each.replication) or (under_replicated and problems(each, max_lag=max_lag)))
         )
 
@@ -115,7 +116,7 @@ def isr(
     shown = chosen(found)
     show(g, shown, max_lag=max_lag)
     lines, colour = summary(found.partitions, max_lag=max_lag)
-    hidden = 0 if is_complete else sum(each.is_internal for each in found.partitions if each not in shown)
+    hidden = 0 if is_complete else sum(each.topic in INTERNAL_TOPICS for each in found.partitions if each not in shown)
     _say(g, found, shown, lines, colour, from_redis=from_redis, hidden=hidden)
     return 4 if check and len(lines) > 1 else None
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from yak.client.replication import NO_LEADER, PartitionReplicas
 from yak.commands.output import layout
 from yak.view.formats import counted
+from yak.view.partition_replicas import NO_LEADER, PartitionReplicas
 
 if TYPE_CHECKING:
     from yak.commands.options import Globals

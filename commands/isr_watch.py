@@ -14,8 +14,8 @@ from yak.plain_text import one_line
 
 if TYPE_CHECKING:
     from yak.client.replica_offsets import ClusterReplicas
-    from yak.client.replication import PartitionReplicas
     from yak.commands.options import Globals
+    from yak.view.partition_replicas import PartitionReplicas
 
     Reader = Callable[[], ClusterReplicas]
     Choice = Callable[[ClusterReplicas], Sequence[PartitionReplicas]]

@@ -11,9 +11,9 @@ import pytest
 from yak.client.admin import Admin
 from yak.client.leadership import carry_out, plan_moves
 from yak.client.replica_offsets import read_metadata
-from yak.client.replication import PartitionReplicas
 from yak.local import processes
 from yak.local.cluster import LocalCluster, UpSettings
+from yak.view.partition_replicas import PartitionReplicas
 
 KEYS = [
     "topic",

@@ -17,12 +17,12 @@ from yak.client.quorum import Controller, read_controller
 from yak.client.raw_connection import RawConnection
 from yak.client.reach import split_address
 from yak.client.replica_offsets import ClusterReplicas, read_cluster
-from yak.client.replication import PartitionReplicas
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.ids import NodeId
 from yak.tui.source.base import Event
 from yak.tui.state.picture import UNKNOWN_REDIS
+from yak.view.partition_replicas import PartitionReplicas
 from yak.views.cluster import registration_json
 from yak.views.happenings import of_image
 

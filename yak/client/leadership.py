@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from yak.client.elections import elect_preferred_leaders
 from yak.client.raw_connection import RawConnection
 from yak.client.replica_offsets import ClusterReplicas, read_metadata
-from yak.client.replication import NO_LEADER
 from yak.cluster.leadership_moves import Move, Plan, plan_moves
 from yak.errors import Unreachable
 from yak.ids import NodeId, TopicPartition
+from yak.view.partition_replicas import NO_LEADER
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin

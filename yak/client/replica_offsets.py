@@ -13,10 +13,10 @@ from typing import Any, Final
 from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
 from yak.client.reach import BUDGET_S, require_kafka
-from yak.client.replication import NO_ANSWER, NO_LEADER, PartitionReplicas
 from yak.errors import Unreachable
 from yak.ids import NodeId, Offset, PartitionEpoch, TopicPartition
 from yak.protocol.lean_imports import import_kio
+from yak.view.partition_replicas import NO_ANSWER, NO_LEADER, PartitionReplicas
 
 LATEST: Final = -1
 CONSUMER: Final = -1

@@ -13,7 +13,6 @@ from typing import Any, Final
 from yak.client.admin import Admin
 from yak.client.leadership import Move, carry_out
 from yak.client.replica_offsets import read_metadata
-from yak.client.replication import PartitionReplicas
 from yak.errors import YakError
 from yak.ids import NodeId, TopicPartition
 from yak.local.cluster import LocalCluster
@@ -22,6 +21,7 @@ from yak.local.metadata_log import LOG_KEY, RedisSource
 from yak.local.supervise import LogFollower
 from yak.local.write_probe import WriteProbe
 from yak.ports.metadata_store import TailedRecord
+from yak.view.partition_replicas import PartitionReplicas
 
 WATCH_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 0.3

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from yak.client.metadata import Broker
 from yak.client.replica_offsets import MIN_ISR, ClusterReplicas
-from yak.client.replication import NO_LEADER, PartitionReplicas
 from yak.cluster.payload import parse_isr, parse_nodes
 from yak.cluster.records import BrokerState
 from yak.errors import Unreachable, YakError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.local.metadata_log import RedisSource
+from yak.view.partition_replicas import NO_LEADER, PartitionReplicas
 
 PREFIX: Final = "{y}:"
 CLUSTER_KEY: Final = f"{PREFIX}cluster"

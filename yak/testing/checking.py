@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from yak.client.replica_offsets import ClusterReplicas, read_metadata
-from yak.client.replication import PartitionReplicas
 from yak.errors import NothingInTime, YakError
+from yak.view.partition_replicas import PartitionReplicas
 from yak.view.partition_state import PartitionState
 
 _POLL_SECONDS: Final = 0.01

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.image import PartitionInfo, TopicInfo
-from yak.cluster.records import NO_LEADER
 from yak.ids import NodeId, Offset, TopicPartition
+from yak.view.partition_replicas import PartitionReplicas
 from yak.view.partition_state import ALL, Conditions
 from yak.views.health import MinIsrs, replication_of
 
@@ -58,22 +58,21 @@ def _topics(image: Image, name: str | None) -> list[TopicInfo]:
 
 
 def row(broker: Broker, topic: TopicInfo, info: PartitionInfo, min_isr: int) -> Row:
-    """One partition: the contract of `yak isr -o json` (`yak.client.replication.PartitionReplicas.as_json`)."""
+    """One partition, as `yak isr -o json` has it."""
     partition = led(broker, topic, info)
     ends = {} if partition is None else partition.log_end_offsets()
-    return {
-        "topic": topic.name,
-        "partition": info.partition,
-        "leader": None if info.leader == NO_LEADER else info.leader,
-        "leader_epoch": info.leader_epoch,
-        "partition_epoch": info.partition_epoch,
-        "replicas": list(info.replicas),
-        "isr": list(info.isr),
-        "min_isr": min_isr,
-        "state": replication_of(info, min_isr).state,
-        "high_watermark": None if partition is None else partition.high_watermark,
-        "log_end_offsets": {str(node): _known(ends.get(node)) for node in info.replicas},
-    }
+    return PartitionReplicas(
+        topic.name,
+        info.partition,
+        info.leader,
+        info.leader_epoch,
+        info.partition_epoch,
+        info.replicas,
+        info.isr,
+        None if partition is None else partition.high_watermark,
+        {node: _known(ends.get(node)) for node in info.replicas},
+        min_isr,
+    ).as_json()
 
 
 def led(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Partition | None:

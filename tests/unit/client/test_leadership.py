@@ -3,8 +3,8 @@
 import pytest
 
 from yak.client.leadership import plan_moves
-from yak.client.replication import PartitionReplicas
 from yak.ids import TopicPartition
+from yak.view.partition_replicas import PartitionReplicas
 
 
 def partition(number, leader, replicas=(1, 2, 3), isr=None):

@@ -6,12 +6,12 @@ import pytest
 
 from yak.client.metadata import Broker
 from yak.client.replica_offsets import ClusterReplicas
-from yak.client.replication import PartitionReplicas
 from yak.commands.output import NOTHING
 from yak.ids import TopicPartition
 from yak.local.failover import Failover, Moved
 from yak.local.failover_timeline import Timeline
 from yak.local.status import BrokerStatus, ClusterStatus
+from yak.view.partition_replicas import PartitionReplicas
 
 
 def partition(topic, number, leader, replicas=(1, 2, 3), isr=None):

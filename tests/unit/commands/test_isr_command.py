@@ -7,10 +7,10 @@ import pytest
 
 from yak.client.metadata import Broker
 from yak.client.replica_offsets import ClusterReplicas
-from yak.client.replication import PartitionReplicas
 from yak.commands import isr_watch
 from yak.commands.isr_view import BAD, GOOD, WARN, changes, problems, replica_rows
 from yak.errors import Unreachable
+from yak.view.partition_replicas import PartitionReplicas
 
 
 def partition(number=0, **fields):

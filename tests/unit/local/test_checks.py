@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from yak.client.replication import PartitionReplicas
 from yak.local.checks import bundle, machine, network, store, terminal
 from yak.local.checks.finding import Finding
+from yak.view.partition_replicas import PartitionReplicas
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Sequence
 
 from yak.client.reach import probe, split_address
-from yak.client.replication import PartitionReplicas
 from yak.errors import YakError
 from yak.local.checks.finding import Finding
+from yak.view.partition_replicas import PartitionReplicas
 from yak.view.partition_state import PartitionState, worst
 
 

@@ -7,7 +7,6 @@ from typing import Final
 from yak.client.admin import Admin
 from yak.client.leadership import carry_out, plan_moves
 from yak.client.replica_offsets import read_cluster, read_metadata
-from yak.client.replication import PartitionReplicas
 from yak.errors import NothingInTime, YakError
 from yak.ids import NodeId
 from yak.local.cluster import UpSettings
@@ -15,6 +14,7 @@ from yak.local.demo.scenario import MIN_ISR, REQUEST_SECONDS, Reporter, Result, 
 from yak.local.demo.topics import NOT_POWER_LOSS, TopicsScenario
 from yak.local.failover import Failover, end_and_watch
 from yak.local.supervise import LogFollower
+from yak.view.partition_replicas import PartitionReplicas
 from yak.view.partition_state import PartitionState
 
 REPLICAS_MAX: Final = 4

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from yak.client.replication import PartitionReplicas
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.tui.source.kafka_snapshot import NO_ID, Disk, Snapshot, changes, link_events, rate_events
 from yak.tui.state.picture import UNKNOWN_REDIS, Picture
+from yak.view.partition_replicas import PartitionReplicas
 
 REPLICAS = (1, 2, 3)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.client.replication import PartitionReplicas
+from yak.view.partition_replicas import PartitionReplicas
 
 
 def partition(**fields):

@@ -1,11 +1,10 @@
-"""The state of each partition's replicas as values: the rows of `yak isr`, from any source."""
+"""A partition and its replicas: a row of `yak isr`, `GET /api/isr` and the `snapshot` event, from any source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from yak.ids import LeaderEpoch, NodeId, Offset, PartitionEpoch
-from yak.protocol.topic_names import INTERNAL_TOPICS
 from yak.view.partition_state import PartitionState, Replication
 
 NO_LEADER = -1
@@ -35,11 +34,6 @@ class PartitionReplicas:
     def name(self) -> str:
         """`orders-0`."""
         return f"{self.topic}-{self.partition}"
-
-    @property
-    def is_internal(self) -> bool:
-        """Whether its topic holds Kafka's own state."""
-        return self.topic in INTERNAL_TOPICS
 
     @property
     def replication(self) -> Replication:
