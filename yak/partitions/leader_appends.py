@@ -48,7 +48,7 @@ from yak.protocol.record_batch import (
 from yak.replication.log_append_info import AppendAnswer, AppendWaiter, LogAppendInfo
 from yak.replication.partition import Partition
 from yak.storage.log import Log
-from yak.storage.producer_state import Duplicate, EarlierUnread
+from yak.storage.producer_state import DEFERRED_MS, Duplicate, EarlierUnread
 
 ACKS_ALL = -1
 _SEQUENCE_ERRORS = (
@@ -206,8 +206,7 @@ class LeaderAppends:
                 words = "the broker is still restoring this producer's state from the log; nothing was written"
                 raise PeerError(ErrorCode.not_enough_replicas, words) from None
             except PeerError as error:
-                if partition.leader_epoch > 0 and len(partition.replicas) > 1:
-                    log.producers.check_gap_after_election(header, error, now_ms - partition.leads_since_ms)
+                self._defer_after_gap(partition, header, error, now_ms)
                 raise
             if duplicate is not None:
                 return self._acknowledge_duplicate(partition, log, duplicate, acks)
@@ -289,6 +288,24 @@ class LeaderAppends:
                 producers.earlier_read(headers)
 
         self._context.jobs.run("read", producers.search_plan(log.segments, before), done)
+
+    def _defer_after_gap(self, partition: Partition, header: BatchHeader, error: PeerError, now_ms: int) -> None:
+        """Raise a retriable error in place of `error` for the first batch behind a gap that a former leader may fill.
+
+        The missing batch waits at that leader, which may be paused, or its refusal is on its way to the client. So the
+        gap is across the election: what precedes it was appended in an earlier leader epoch, or the election is recent.
+        """
+        log = partition.log
+        assert log is not None
+        if error.error_code != ErrorCode.out_of_order_sequence_number or partition.leader_epoch == 0:
+            return
+        gap = log.producers.gap_before(header)
+        if gap is None or len(partition.replicas) < 2:
+            return
+        if gap.last_offset < partition.epoch_start_offset or now_ms - partition.leads_since_ms < DEFERRED_MS:
+            partition.deferred_sequences.defer_sequence(header.producer_id, header.producer_epoch, gap.sequence, now_ms)
+            words = f"{error.message}, which a former leader may have; nothing was written"
+            raise PeerError(ErrorCode.not_enough_replicas, words) from error
 
     def note_refusal(self, partition: Partition, records: Buffer | None, error: PeerError) -> None:
         """Defer the sequence of a batch sent to a replica that does not lead: it may come again when the replica leads.

@@ -50,6 +50,13 @@ _LOOK_BACK_BYTES = 8 * 1024 * 1024
 """How far before a snapshot to search: the most that a producer of large batches has in flight."""
 
 
+class Gap(NamedTuple):
+    """A missing sequence, and the offset of the record before it."""
+
+    sequence: int
+    last_offset: Offset
+
+
 class Duplicate(NamedTuple):
     """A batch that is in the log already: its offsets, and its largest timestamp in ms."""
 
@@ -257,19 +264,13 @@ class ProducerState:
             return NO_SEQUENCE
         return producer.batches[-1][1]
 
-    def check_gap_after_election(self, header: BatchHeader, error: PeerError, elected_ms_ago: int) -> None:
-        """Raise a retriable error in place of `error`, for a missing predecessor, until some time after an election.
-
-        Until then the former leader may have it: it does not know of the election, or its answer is on its way.
-        """
-        if error.error_code != ErrorCode.out_of_order_sequence_number or elected_ms_ago >= DEFERRED_MS:
-            return
-        last = self.last_sequence(header.producer_id, header.producer_epoch)
-        if last != NO_SEQUENCE and _is_before(last, header.base_sequence):
-            raise PeerError(
-                ErrorCode.not_enough_replicas,
-                f"{error.message}, which the leader before may have; nothing was written",
-            ) from error
+    def gap_before(self, header: BatchHeader) -> Gap | None:
+        """The gap between a producer's newest batch in the log and this batch of the same epoch; None without one."""
+        producer = (self._producers or {}).get(header.producer_id)
+        if producer is None or producer.epoch != header.producer_epoch or not producer.batches:
+            return None
+        _, last, _, last_offset, _ = producer.batches[-1]
+        return Gap((last + 1) & SEQUENCE_MAX, last_offset) if _is_before(last, header.base_sequence) else None
 
     def update(
         self,
@@ -638,8 +639,8 @@ class DeferredSequences(dict[ProducerId, tuple[int, int, int]]):
       partitions, and sends under it again what another leader may have stored already.
 
     Here the successor gets a retriable error too. Nothing was written, and the client sends both again in order. The
-    same holds when the first batch waits at a fenced leader while its successor reaches the new one
-    (`ProducerState.check_gap_after_election`).
+    same holds when the first batch waits at a former leader, paused or unaware of the election, while its successor
+    reaches the new leader (`LeaderAppends._defer_after_gap`).
 
     The first batch may be stored after all: by the leader, when a broker that did not lead refused it; or earlier, when
     its answer was lost and a retry was refused. Then the log accepts the batch that follows it, and any other one is
@@ -651,16 +652,14 @@ class DeferredSequences(dict[ProducerId, tuple[int, int, int]]):
 
     def defer(self, header: BatchHeader, now_ms: int) -> None:
         """Remember a batch that was refused for now. A producer's first one counts while it is retried."""
-        if header.producer_id == NO_PRODUCER_ID:
-            return
-        held = self.get(header.producer_id)
-        if (
-            held is None
-            or header.producer_epoch > held[0]
-            or header.base_sequence == held[1]
-            or now_ms - held[2] >= DEFERRED_MS
-        ):
-            self[header.producer_id] = (header.producer_epoch, header.base_sequence, now_ms)
+        if header.producer_id != NO_PRODUCER_ID:
+            self.defer_sequence(header.producer_id, header.producer_epoch, header.base_sequence, now_ms)
+
+    def defer_sequence(self, producer_id: ProducerId, epoch: int, sequence: int, now_ms: int) -> None:
+        """Remember a sequence that a producer is expected to send again."""
+        held = self.get(producer_id)
+        if held is None or epoch > held[0] or sequence == held[1] or now_ms - held[2] >= DEFERRED_MS:
+            self[producer_id] = (epoch, sequence, now_ms)
             if len(self) > DEFERRED_PRODUCERS_MAX:
                 del self[next(iter(self))]
 
@@ -692,10 +691,10 @@ class DeferredSequences(dict[ProducerId, tuple[int, int, int]]):
         if is_stored and not _is_before(missing, header.base_sequence):
             del self[header.producer_id]
             return
-        words = f"sequence {header.base_sequence} came before {sequence}, which was refused"
+        words = f"sequence {header.base_sequence} came before {sequence}"
         if is_stored:
             # the batches behind the deferred one are missing
-            words = f"sequence {header.base_sequence} came behind {sequence}, which was refused; {missing} is missing"
+            words = f"sequence {header.base_sequence} came behind {sequence}; {missing} is missing"
         if now_ms - refused_ms < DEFERRED_MS:
             raise PeerError(ErrorCode.not_enough_replicas, f"{words}; nothing was written")
         raise PeerError(ErrorCode.out_of_order_sequence_number, words)

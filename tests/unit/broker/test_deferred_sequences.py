@@ -126,6 +126,27 @@ def test_after_an_election_a_batch_waits_for_its_predecessor_that_the_leader_bef
     assert send(rig, 8) == ErrorCode.out_of_order_sequence_number
 
 
+def test_gap_across_an_election_is_deferred_however_long_the_former_leader_was_paused(rig):
+    """A chaos run: a leader was paused for 9 s with two batches; librdkafka sent the third to the next leader first."""
+    assert send(rig, 0) == 0
+    lead(rig, rig.followers("orders")[0])
+    rig.run_for(3 * DEFERRED_MS)
+    assert send(rig, 4) == ErrorCode.not_enough_replicas
+    rig.run_for(DEFERRED_MS // 2)
+    assert send(rig, 6) == ErrorCode.not_enough_replicas
+    assert [send(rig, 2), send(rig, 4), send(rig, 6)] == [0, 0, 0]
+    assert send(rig, 10) == ErrorCode.out_of_order_sequence_number, "the gap is in this leader's epoch"
+
+
+def test_gap_across_an_election_that_the_client_never_fills_is_refused_at_last(rig):
+    assert send(rig, 0) == 0
+    lead(rig, rig.followers("orders")[0])
+    rig.run_for(3 * DEFERRED_MS)
+    assert send(rig, 4) == ErrorCode.not_enough_replicas
+    rig.run_for(DEFERRED_MS)
+    assert send(rig, 4) == ErrorCode.out_of_order_sequence_number
+
+
 def test_the_log_tells_whose_sequence_was_put_off_and_whose_was_refused(rig):
     """After a chaos run one must be able to see why a client began a new epoch."""
     assert send(rig, 0) == 0
