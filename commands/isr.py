@@ -116,9 +116,15 @@ def isr(
     shown = chosen(found)
     show(g, shown, max_lag=max_lag)
     lines, colour = summary(found.partitions, max_lag=max_lag)
-    hidden = 0 if is_complete else sum(each.topic in INTERNAL_TOPICS for each in found.partitions if each not in shown)
+    hidden = 0 if is_complete else _internal(found.partitions) - _internal(shown)
     _say(g, found, shown, lines, colour, from_redis=from_redis, hidden=hidden)
     return 4 if check and len(lines) > 1 else None
+
+
+def _internal(partitions: "tuple[PartitionReplicas, ...]") -> int:
+    from yak.protocol.topic_names import INTERNAL_TOPICS
+
+    return sum(each.topic in INTERNAL_TOPICS for each in partitions)
 
 
 def _say(
