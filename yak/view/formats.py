@@ -41,12 +41,15 @@ def format_size(size_bytes: float) -> str:
 
 
 def format_duration(duration_ms: float) -> str:
-    """`143 ms`, `4.8 s`, `3 min`, `2 h 5 min`, `3 d`."""
+    """`143 ms`, `4.8 s`, `1 min 5 s`, `12 min`, `2 h 5 min`, `3 d`."""
     if duration_ms < 1000:
         return f"{max(0, round(duration_ms))} ms"
     seconds = duration_ms / 1000
     if seconds < 59.95:
         return f"{seconds:.1f} s"
+    if seconds < 599.5:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     minutes = round(seconds / 60)
     if minutes < 60:
         return f"{minutes} min"

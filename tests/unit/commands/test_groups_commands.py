@@ -132,7 +132,7 @@ def test_what_does_not_fit_the_log_is_a_warning(yak, world):
     ran = yak("groups", "describe", "billing", "audit")
     assert ran.code == 0
     assert "warning: orders-0: 0 is committed; 5 of them are deleted: the log starts at 5\n" in ran.err
-    assert "warning: orders-1: 120 is committed; the log ends at 100: it was cut" in ran.err
+    assert "warning: orders-1: 120 is committed; the log ends at 100: it was truncated" in ran.err
     assert "warning: gone-0: 4 is committed; the topic is gone, or the partition has no leader\n" in ran.err
 
 

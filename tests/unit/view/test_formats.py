@@ -18,7 +18,7 @@ def test_count_is_short_and_close(number: float) -> None:
 
 @pytest.mark.parametrize(
     ("duration_ms", "text"),
-    [(0, "0 ms"), (143, "143 ms"), (4_800, "4.8 s"), (59_999, "1 min"), (180_000, "3 min"), (7_500_000, "2 h 5 min"),
+    [(0, "0 ms"), (143, "143 ms"), (4_800, "4.8 s"), (59_999, "1 min"), (180_000, "3 min"), (65_000, "1 min 5 s"), (754_000, "13 min"), (7_500_000, "2 h 5 min"),
      (3_600_000, "1 h"), (3 * 86_400_000, "3 d")],
 )  # fmt: skip
 def test_duration(duration_ms: float, text: str) -> None:
@@ -26,7 +26,7 @@ def test_duration(duration_ms: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("age_ms", "text"), [(10, "now"), (4_000, "4 s ago"), (-3_000, "in 3 s"), (200_000, "3 min ago")]
+    ("age_ms", "text"), [(10, "now"), (4_000, "4 s ago"), (-3_000, "in 3 s"), (200_000, "3 min 20 s ago")]
 )
 def test_age(age_ms: float, text: str) -> None:
     assert format_age(age_ms) == text

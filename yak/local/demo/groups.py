@@ -150,7 +150,7 @@ class GroupsScenario(Scenario):
         dead = self.view.note_dead(name)
         mine = {hold.partition for hold in dead}
         committed = self._committed()
-        self.say("No goodbye is sent. The coordinator misses its heartbeats, and after a session")
+        self.say("No LeaveGroup: the coordinator misses its heartbeats, and after a session")
         session = _seconds(self.settings.session_timeout_ms)
         self.say(f"of {session} has its partitions given to the others, who keep their own.")
 

@@ -114,7 +114,7 @@ def test_a_lag_that_grows_says_so_and_one_that_falls_says_when():
     for second in range(0, 12, 2):
         groups.told("a", {**SAID, "lag": 100 + second * 10}, second * 1_000)
         groups.told("b", {**SAID, "lag": 1_000 - second * 10}, second * 1_000)
-    assert [texts(row)[-1] for row in group_rows(groups, LOOK, 10_000)] == ["growing", "2 min"]
+    assert [texts(row)[-1] for row in group_rows(groups, LOOK, 10_000)] == ["growing", "1 min 30 s"]
 
 
 @pytest.mark.parametrize(

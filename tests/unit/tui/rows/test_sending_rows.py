@@ -58,7 +58,7 @@ def test_many_messages_have_rates_latencies_and_reasons():
         rate=840, mean_rate=1200, p50_ms=1, p99_ms=20, max_ms=1500, rates=(1.0, 2.0), latencies_ms=(3.0, 4.0),
         first_failure=failure, elapsed_ms=61_000,
     )  # fmt: skip
-    assert account_title(account, LOOK) == "Sent [!] done, not all written, in 1 min"
+    assert account_title(account, LOOK) == "Sent [!] done, not all written, in 1 min 1 s"
     assert words(account_lines(account, LOOK, 74)) == [
         "sent 12 000  acknowledged 11 995  waiting 0  failed 5  (2 unknown)",
         "rate 840/s  mean 1.2k/s  2 max 2",
