@@ -95,6 +95,8 @@ class Member:
         except confluent_kafka.KafkaException:
             # librdkafka retries this by itself; the start offsets are not known here.
             self._recorder.assigned(self.client_id, {_name(each): None for each in partitions}, group=self._group)
+            for each in partitions:  # an assigned partition has the offset at which it was assigned
+                each.offset = confluent_kafka.OFFSET_STORED
             assign(partitions)
             return
         known = {_name(each): None if each.error else max(-1, each.offset) for each in found}
