@@ -34,7 +34,8 @@ async def connect_peer(host: str, port: int, limit_seconds: float) -> socket.soc
     with trio.move_on_after(limit_seconds) as whole:
         addresses = await _addresses(host, port)
         for index, (family, kind, protocol, address) in enumerate(addresses):
-            share = (deadline - trio.current_time()) / (len(addresses) - index)
+            # A process that was paused resumes after the deadline.
+            share = max(0.0, deadline - trio.current_time()) / (len(addresses) - index)
             try:
                 return await _connect_one(family, kind, protocol, address, share)
             except NotConnectedError as failure:
