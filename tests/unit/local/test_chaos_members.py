@@ -123,6 +123,17 @@ def test_record_is_reported_before_it_is_committed(play):
     assert calls == [("assign", {2: 7}), ("commit", {2: 8})]
 
 
+def test_partition_is_read_from_the_groups_offset_if_that_cannot_be_asked_for(play):
+    """librdkafka's assignment has the offset of the last assign, which is older than the group's."""
+
+    def assign_again(consumer):
+        consumer.callbacks["on_assign"](consumer, [place(2, offset=35_078)])
+
+    events, calls = play(at_once(refuse(KafkaError._TIMED_OUT), assign_again))
+    assert events[0].starts == {"t-2": None}
+    assert calls == [("assign", {2: confluent_kafka.OFFSET_STORED})]
+
+
 def test_partition_without_a_commit_starts_where_the_client_says(play):
     events, calls = play(rebalance("assign", 0))
     assert events[0].starts == {"t-0": -1}
@@ -151,12 +162,6 @@ def test_refused_commit_is_of_unknown_outcome_and_tried_again(play):
     events, _ = play(rebalance("assign", 0), refused, record(0, 3), refuse(None))
     found = [(each.outcome, each.offsets) for each in events if kinds([each])[0].startswith("commit")]
     assert found == [(Outcome.INFO, {"t-0": 4}), (Outcome.OK, {"t-0": 4})]
-
-
-def test_start_is_unknown_when_the_coordinator_does_not_answer(play):
-    events, calls = play(refuse(KafkaError._WAIT_COORD), rebalance("assign", 0))
-    assert events[0].starts == {"t-0": None}
-    assert calls == [("assign", {0: -1001})]
 
 
 def test_member_commits_explicitly(play, monkeypatch):

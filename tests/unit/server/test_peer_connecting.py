@@ -10,7 +10,8 @@ import trio.testing
 from tests.unit.server.frames import frame
 from tests.unit.server.peers_rig import port_of, receive, running
 from yak.core.events import ClosePeer, ConnectPeer, PeerConnected, PeerLost, SendPeer
-from yak.server.peer_connect import _handshake
+from yak.server import peer_connect
+from yak.server.peer_connect import NotConnectedError, _handshake, connect_peer
 
 
 def test_a_peer_is_asked_and_answers() -> None:
@@ -188,3 +189,20 @@ def test_it_may_be_closed_while_it_connects() -> None:
                 assert broker.core.events == []
 
     trio.run(main)
+
+
+def test_a_process_that_resumes_after_the_deadline_connects_to_nobody_without_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = trio.testing.MockClock()
+
+    async def addresses(host: str, port: int) -> list[object]:
+        clock.jump(30.0)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, (host, port))]
+
+    async def main() -> None:
+        with pytest.raises(NotConnectedError, match="no answer in 2 s"):
+            await connect_peer("127.0.0.1", 9, 2.0)
+
+    monkeypatch.setattr(peer_connect, "_addresses", addresses)
+    trio.run(main, clock=clock)
