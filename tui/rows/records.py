@@ -13,7 +13,7 @@ from yak.tui.messages.store import Counts, Kept
 from yak.tui.messages.subscription import Subscription
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.state.picture import Picture
-from yak.view.formats import format_count
+from yak.view.formats import format_rate
 
 KEY_CHARACTERS: Final = 32
 SAME_DAY_MS: Final = 20 * 3_600_000
@@ -243,7 +243,7 @@ def tile_words(status: Status, counts: Counts, wanted: Subscription, filter_text
     if filter_text:
         parts.append(f"/{filter_text}")
     if status.phase == "reading":
-        parts.append(f"{format_count(status.rate)}/s")
+        parts.append(format_rate(status.rate))
     if filter_text:
         parts.append(f"{look.number(counts.shown)} match")
     elif status.read:

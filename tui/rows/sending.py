@@ -6,7 +6,7 @@ from yak.tui.look import Look
 from yak.tui.produce.files import CsvLook, FileProgress, PreviewRow
 from yak.tui.produce.run import Account
 from yak.tui.rows.cells import Cell, Column, Row, Tone
-from yak.view.formats import format_count, format_duration
+from yak.view.formats import format_duration, format_rate
 
 ROOMY, WORDS_WIDTH = 60, 46
 """The width from which counters share one line, and the width of the words beside a spark."""
@@ -120,7 +120,7 @@ def upload_lines(
     if account.state == "done":
         share, left = 1.0, 0
     words = f"{look.number(done)}" + ("" if total_rows is None else f"/{look.number(max(total_rows, done))}") + " rows"
-    speed = f"{format_count(account.rate)}/s"
+    speed = format_rate(account.rate)
     eta = "" if left is None or account.is_over or account.rate < 1 else f"  ETA {_whole(left / account.rate)}"
     right = f"{words}  {share:.0%}  {speed}{eta}"
     lines = [[Cell(look.bar(share, max(8, width - len(right) - 4)), "accent"), Cell(right)]]

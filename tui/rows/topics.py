@@ -10,7 +10,7 @@ from yak.client.metadata import INTERNAL_TOPICS
 from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.state.picture import Partition, Picture, Rates
-from yak.view.formats import format_count, format_duration
+from yak.view.formats import format_duration, format_rate
 from yak.view.partition_state import PartitionState, worst
 
 if TYPE_CHECKING:
@@ -333,4 +333,4 @@ def tail_rows(messages: Iterable[Message], look: Look, now_ms: int, count: int) 
 
 def rate_words(rate: float) -> str:
     """`840/s come in`."""
-    return f"{format_count(rate)}/s come in" if rate >= 1 else "nothing comes in"
+    return f"{format_rate(rate)} come in" if rate >= 1 else "nothing comes in"
