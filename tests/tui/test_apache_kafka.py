@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+from textual.widgets import Button, Input, TextArea
 
 from yak.client.admin import Admin
 from yak.tui.app import YakApp
+from yak.tui.screens.groups import GroupScreen, ResetPreview
 from yak.tui.screens.messages import MessagesScreen
+from yak.tui.screens.producer import ProducerScreen
 from yak.tui.screens.topic import TopicScreen
+from yak.tui.screens.topics import TopicsScreen
 from yak.tui.settings import UiSettings
 from yak.tui.source.live import LiveSource
-from yak.tui.widgets.dialogs import ConfirmDialog
+from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
 from yak.tui.widgets.frame import Lines
 from yak.tui.widgets.grid import Grid
 
@@ -94,8 +98,10 @@ def test_every_screen_that_kafka_can_fill_is_filled(kafka):
 
             # topics: made here, and filled; what the protocol lacks is a dash
             app.go("topics")
-            await pilot.pause(0.3)
-            await pilot.press("a", *TOPIC, "ctrl+s")
+            await until(pilot, lambda: isinstance(app.screen, TopicsScreen) and app.screen.query("#topics"), "topics")
+            await pilot.press("a")
+            await until(pilot, lambda: isinstance(app.screen, FormDialog), "form of a topic")
+            await pilot.press(*TOPIC, "ctrl+s")
             await until(pilot, lambda: TOPIC in picture.topics, "topic")
             records = [{"key": "k", "payload": {"n": number}} for number in range(10)]
             await app.source.ask("POST", "/produce", body={"topic": TOPIC, "records": records})
@@ -131,6 +137,35 @@ def test_every_screen_that_kafka_can_fill_is_filled(kafka):
             await until(pilot, lambda: (row(app, "#groups", 0, GROUP) or [""] * 6)[5] == "9", "lag of 9")
             assert row(app, "#groups", 0, GROUP)[1:4] == ["● Stable", "classic", "1"]
             await asyncio.to_thread(consumer.close)
+
+            # its offsets are reset
+            app.go("groups", GROUP)
+            await until(pilot, lambda: isinstance(app.screen, GroupScreen) and app.screen.group.said, "group")
+            await until(pilot, lambda: not app.screen.group.said["members"], "group without members")
+            await pilot.press("r")
+            await until(pilot, lambda: isinstance(app.screen, FormDialog), "choice of offsets")
+            await pilot.press("ctrl+s")
+            await until(pilot, lambda: isinstance(app.screen, ResetPreview), "plan")
+            button = app.screen.query_one("#yes", Button)
+            await until(pilot, lambda: not button.disabled, "plan that can be done")
+            await pilot.press("R")
+            await until(pilot, lambda: isinstance(app.screen, GroupScreen), "end of the wizard")
+            await until(pilot, lambda: app.screen.group.lag == 10, "all records unread again")
+
+            # a record is sent from the Producer screen
+            app.go("producer", TOPIC)
+            await until(
+                pilot, lambda: isinstance(app.screen, ProducerScreen) and app.screen.query("#form-topic"), "form"
+            )
+            app.screen.query_one("#form-topic", Input).value = TOPIC
+            app.screen.query_one("#form-value", TextArea).text = '{"from": "the screen"}'
+            await pilot.pause(0.4)  # the fields' debounce
+            await pilot.press("ctrl+s")
+            await until(
+                pilot,
+                lambda: sum(each.high_watermark for each in picture.partitions.values() if each.topic == TOPIC) == 11,
+                "record of the producer",
+            )
 
             # metadata log: missing, with the reason
             app.go("metadata")

@@ -35,7 +35,7 @@ from yak.storage.log import Log
 from yak.storage.segment import FilesRemoval
 
 PIECE_GAP_MS = 1
-"""Pause after each piece, about as long as one takes: half a core at most."""
+"""Pause after each piece of the cleaner. A piece takes about half as long, so the cleaner has a third of a core."""
 NO_ROOM_PAUSE_MS = 60_000
 UNREADABLE_PAUSE_MS = 300_000
 """Long, since a round may read a whole log before it meets the unreadable batch again."""

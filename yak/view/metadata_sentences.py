@@ -99,15 +99,15 @@ def _partition_change(content: Json, names: Mapping[str, str]) -> tuple[str, Sev
 def _one_change(change: Json, names: Mapping[str, str]) -> str:
     name = f"{names.get(change['topicUUID'], change['topicUUID'][:8])}-{change['partitionId']}"
     leader = "without a leader" if change["leader"] < 0 else f"led by {change['leader']}"
-    text = f"{name} {leader} in epoch {change['leaderEpoch']}, ISR {node_ids(change['ISR'])}"
+    text = f"{name} {leader} in epoch {change['leaderEpoch']}, ISR {_node_ids(change['ISR'])}"
     out = [node for node in change["replicas"] or () if node not in change["ISR"]]
-    text += f" without {node_ids(out)}" if out else ""
-    text += f", adding {node_ids(change['addingReplicas'])}" if change["addingReplicas"] else ""
-    text += f", removing {node_ids(change['removingReplicas'])}" if change["removingReplicas"] else ""
+    text += f" without {_node_ids(out)}" if out else ""
+    text += f", adding {_node_ids(change['addingReplicas'])}" if change["addingReplicas"] else ""
+    text += f", removing {_node_ids(change['removingReplicas'])}" if change["removingReplicas"] else ""
     return text + (", UNCLEAN: records may be lost" if change["unclean"] else "")
 
 
-def node_ids(nodes: Sequence[int]) -> str:
+def _node_ids(nodes: Sequence[int]) -> str:
     """`1,2,3`, or `none`."""
     return ",".join(map(str, nodes)) or "none"
 
