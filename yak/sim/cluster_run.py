@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -368,7 +369,7 @@ class ClusterRun:
             name = state.topics[topic_id]["name"]
             if (
                 name not in (CHURN, OFFSETS_TOPIC, TRANSACTION_TOPIC, *_TRANSACTIONAL)
-                and self._key(topic_id, partition) not in self.cluster.history.forfeited
+                and not self._is_forfeited(topic_id, partition)
             ):
                 producer = self._producer(name, partition, 1)
                 self.probes.append((name, partition, producer))
@@ -415,9 +416,9 @@ class ClusterRun:
                     return f"{topic}-{partition}: {stable=}, {end=}, read to {reader.position}"
         return None
 
-    def _key(self, topic_id: str, partition: int) -> Key | None:
-        copies = self.cluster.history.copies
-        return next((key for key in copies if str(key.topic_id) == topic_id and key.partition == partition), None)
+    def _is_forfeited(self, topic_id: str, partition: int) -> bool:
+        forfeited = self.cluster.history.forfeited
+        return bool(forfeited) and Key(uuid.UUID(topic_id), partition) in forfeited
 
     def _since_healed(self) -> int:
         return self.world.now_ms - self._healed_ms
@@ -452,7 +453,7 @@ class ClusterRun:
                 return f"{topic_partition}@{held.unseen()[0]} was acknowledged and not read"
         state = self.cluster.store.state
         for (topic_id, partition), row in state.partitions.items():
-            if self._key(topic_id, partition) in self.cluster.history.forfeited:
+            if self._is_forfeited(topic_id, partition):
                 continue
             members = sorted(member.node_id for member in parse_isr(row["isr"]))
             if members != sorted(parse_nodes(row["replicas"])) or row.get("adding") or row.get("removing"):

@@ -288,16 +288,15 @@ class History:
         self.originals: dict[Key, Originals] = {}
         self.watchers: list[Watcher] = []
         self._held: dict[NodeId, dict[TopicPartition, Key]] = {}
-        self._seen: dict[tuple[NodeId, TopicPartition], tuple[Any, ...]] = {}
+        self._seen: dict[NodeId, dict[TopicPartition, tuple[Any, ...]]] = {}
 
     def look(self, node: SimNode) -> None:
         """Find what a step of this broker changed."""
         broker = node.broker
         if broker is None:
             return
-        seen = self._seen
         node_id, life = node.node_id, node.starts_count
-        held = self._held.setdefault(node_id, {})
+        held, seen = self._held.setdefault(node_id, {}), self._seen.setdefault(node_id, {})
         if len(held) > len(broker.partitions):
             for topic_partition in [each for each in held if each not in broker.partitions]:
                 self._dropped(node_id, topic_partition)
@@ -317,8 +316,8 @@ class History:
                 partition.pending_isr,
                 0 if log is None else log.swaps,
             )
-            if seen.get((node_id, topic_partition)) != state:
-                seen[node_id, topic_partition] = state
+            if seen.get(topic_partition) != state:
+                seen[topic_partition] = state
                 self._changed(node, life, topic_partition, partition)
         for watcher in self.watchers:
             watcher.stepped(node)
@@ -368,7 +367,7 @@ class History:
     def _dropped(self, node_id: NodeId, topic_partition: TopicPartition) -> None:
         """A broker no longer has a partition."""
         key = self._held[node_id].pop(topic_partition)
-        self._seen.pop((node_id, topic_partition), None)
+        self._seen[node_id].pop(topic_partition, None)
         copy = self.copies[key].pop(node_id, None)
         if copy is not None:
             for watcher in self.watchers:
