@@ -175,19 +175,30 @@ for name in sys.argv[1:]:  # all others' modules once, so that a fork pays for o
     importlib.import_module(name)
 for name in [name for name in sys.modules if name.partition(".")[0] == "yak"]:
     del sys.modules[name]
-failed = []
-for name in sys.argv[1:]:
+waiting = sorted(sys.argv[1:])
+failed = False
+while waiting:
+    name = waiting.pop(0)
+    package = name.rpartition(".")[0]
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
+            importlib.import_module(package)
+            covered = [other for other in waiting if other in sys.modules and other.rpartition(".")[0] == package]
             importlib.import_module(name)
         except ImportError as error:
             print(f"{name}: {error}", flush=True)
             os._exit(1)
+        os.write(writing, " ".join(covered).encode())
         os._exit(0)
-    if os.waitpid(child, 0)[1] != 0:
-        failed.append(name)
-sys.exit(1 if failed else 0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        covered = pipe.read().split()
+    failed = failed or os.waitpid(child, 0)[1] != 0
+    # Who imports one of these first imports its package before it, and that imports them in its own order.
+    waiting = [each for each in waiting if each not in covered]
+sys.exit(failed)
 """
 
 
