@@ -274,9 +274,9 @@ async def _reorder(context: Context, orders: Mapping[TopicPartition, tuple[NodeI
         for name, places in _by_topic(orders).items()
     ]
     fields = {"timeout": _TIMEOUT_MS, "allow_replication_factor_change": False, "topics": topics}
-    reordered = await context.broker_client.ask(alter_partition_reassignments.KEY, fields)
-    if reordered.error_code:
-        raise kafka_problem(reordered.error_code, "the replicas were not reordered", reordered.error_message)
+    reordered = await _ask_controller(
+        context, alter_partition_reassignments.KEY, fields, "the replicas were not reordered"
+    )
     for topic in reordered.responses:
         for each in topic.partitions:
             if each.error_code:
@@ -292,27 +292,34 @@ async def _elect(context: Context, places: Sequence[TopicPartition], done: "Done
             {"topic": name, "partitions": [each.partition for each in of]} for name, of in _by_topic(places).items()
         ],
     }
-    patience = Patience(context)
-    while True:
-        controller = context.broker.image.controller_id
-        try:
-            if controller < 0:
-                raise kafka_problem(
-                    ErrorCode.not_controller, "no leader was elected", "the cluster has no controller now"
-                )
-            elected = await context.broker_client.ask(elect_leaders.KEY, fields, node_id=controller)
-            if elected.error_code:
-                raise kafka_problem(elected.error_code, "no leader was elected")
-            break
-        except Problem as problem:
-            # safe to retry: the second time, the election is not needed
-            if problem.status != 503 or not await patience.again():
-                raise
+    elected = await _ask_controller(context, elect_leaders.KEY, fields, "no leader was elected")
     for topic in elected.replica_election_results:
         for result in topic.partition_result:
             if result.error_code not in (ErrorCode.none, ErrorCode.election_not_needed):
                 place = TopicPartition(str(topic.topic), int(result.partition_id))
                 done.failed[place] = result.error_message or _name_of(result.error_code)
+
+
+async def _ask_controller(context: Context, key: int, fields: dict[str, Any], failure: str) -> Any:
+    """The controller's answer, with retries: a second request finds what the first one did.
+
+    A change of replicas is answered when the broker that was asked has it in its image. Another broker than the
+    controller could answer before the controller has it, which would then find no need for an election.
+    """
+    patience = Patience(context)
+    while True:
+        controller = context.broker.image.controller_id
+        try:
+            if controller < 0:
+                raise kafka_problem(ErrorCode.not_controller, failure, "the cluster has no controller now")
+            found = await context.broker_client.ask(key, fields, node_id=controller)
+            if found.error_code:
+                raise kafka_problem(found.error_code, failure, getattr(found, "error_message", None))
+        except Problem as problem:
+            if problem.status != 503 or not await patience.again():
+                raise
+        else:
+            return found
 
 
 async def _wait_until_led(context: Context, leaders: Mapping[TopicPartition, NodeId], done: "Done") -> None:

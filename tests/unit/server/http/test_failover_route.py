@@ -1,0 +1,56 @@
+"""Moves of leaders over HTTP: which broker gets their requests."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import trio
+
+from yak.broker.apis import alter_partition_reassignments, elect_leaders
+from yak.cluster.leadership_moves import Move
+from yak.ids import TopicPartition
+from yak.server.http.context import HttpLimits
+from yak.server.http.problems import Problem
+from yak.server.http.routes.failover import carry_out
+
+CONTROLLER = 2
+
+
+class Brokers:
+    """Answers both requests, and keeps who was asked for what; the first `absent` requests reach nobody."""
+
+    def __init__(self, *, absent: int = 0) -> None:
+        self.asked: list[tuple[int, int | None]] = []
+        self._absent = absent
+
+    async def ask(self, key: int, fields: object, *, node_id: int | None = None) -> Any:
+        self.asked.append((key, node_id))
+        if len(self.asked) <= self._absent:
+            raise Problem(503, "broker-unreachable", "", "")
+        return SimpleNamespace(error_code=0, responses=(), replica_election_results=())
+
+
+def moved_with(brokers: Brokers) -> dict[TopicPartition, str]:
+    """The partitions that were not moved, of one that broker 3 leads after the requests."""
+    led = SimpleNamespace(partitions=[SimpleNamespace(leader=3)])
+    image = SimpleNamespace(controller_id=CONTROLLER, topics={"t": led})
+    context: Any = SimpleNamespace(
+        broker=SimpleNamespace(image=image), broker_client=brokers, limits=HttpLimits(retry_ms=1_000)
+    )
+    move = Move(TopicPartition("t", 0), 1, 3, (3, 1, 2))
+    return trio.run(carry_out, context, [move]).failed
+
+
+def test_the_controller_gets_both_requests_since_another_may_answer_before_it_has_the_new_order() -> None:
+    brokers = Brokers()
+    assert moved_with(brokers) == {}
+    assert brokers.asked == [(alter_partition_reassignments.KEY, CONTROLLER), (elect_leaders.KEY, CONTROLLER)]
+
+
+def test_a_controller_that_does_not_answer_is_asked_again() -> None:
+    brokers = Brokers(absent=1)
+    assert moved_with(brokers) == {}
+    assert [key for key, _node in brokers.asked] == [
+        alter_partition_reassignments.KEY,
+        alter_partition_reassignments.KEY,
+        elect_leaders.KEY,
+    ]
