@@ -117,7 +117,7 @@ def revoke(consumer):
 class Bench:
     """A reader on a fake consumer, and what it printed."""
 
-    def __init__(self, script, *, windows=None, every=AT_THE_END, stored=None, marks=(0, 100), **more):
+    def __init__(self, script, *, windows=None, every=AT_THE_END, stored=None, marks=(0, 100), timeout_s=0.05, **more):
         self.told, self.warned, self.printed = [], [], []
         self.reader = GroupReader(
             "nowhere:1",
@@ -129,7 +129,7 @@ class Bench:
             every=every,
             tell=self.told.append,
             warn=self.warned.append,
-            timeout_s=0.05,
+            timeout_s=timeout_s,
             **more,
         )
         self.consumer = self.reader._consumer
@@ -287,7 +287,7 @@ def test_a_new_partition_is_read_from_its_beginning():
 
 
 def test_a_commit_that_fails_for_now_is_tried_again_until_it_is_done():
-    bench = Bench([assign(ZERO), [Message(0)]])
+    bench = Bench([assign(ZERO), [Message(0)]], timeout_s=30.0)
     bench.run()
     bench.consumer.commit_errors = [KafkaError.NOT_COORDINATOR, KafkaError._WAIT_COORD, None]
     bench.reader.finish()

@@ -419,7 +419,7 @@ def test_idle_connections_do_not_hold_up_the_stop() -> None:
         assert await said(idle, b"1")
         silent = await rig.connect()
         rig.stopping.set()
-        with trio.fail_after(2):
+        with trio.fail_after(15):
             await rig.ended.wait()
         await idle.aclose()
         await silent.aclose()
