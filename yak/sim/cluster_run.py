@@ -367,9 +367,8 @@ class ClusterRun:
         state = self.cluster.store.state
         for topic_id, partition in list(state.partitions):
             name = state.topics[topic_id]["name"]
-            if (
-                name not in (CHURN, OFFSETS_TOPIC, TRANSACTION_TOPIC, *_TRANSACTIONAL)
-                and not self._is_forfeited(topic_id, partition)
+            if name not in (CHURN, OFFSETS_TOPIC, TRANSACTION_TOPIC, *_TRANSACTIONAL) and not self._is_forfeited(
+                topic_id, partition
             ):
                 producer = self._producer(name, partition, 1)
                 self.probes.append((name, partition, producer))
