@@ -22,6 +22,7 @@ CORE = (
     "lifecycle",
     "cluster",
     "core",
+    "quorum",
     "groups",
     "coordination",
     "broker",

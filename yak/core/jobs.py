@@ -25,9 +25,10 @@ SIDE_BY_SIDE: Final[dict[JobKind, int]] = {
     "image": 2,
     "cut": 8,
     "move": 1,
+    "quorum": 2,
 }
 """How many jobs of a kind run at a time: a stuck kind (a sync of a dying disk) leaves the other kinds their threads."""
-_CHANGE_STATE: Final[tuple[JobKind, ...]] = ("flush", "checkpoint", "image", "cut", "move")
+_CHANGE_STATE: Final[tuple[JobKind, ...]] = ("flush", "checkpoint", "image", "cut", "move", "quorum")
 _ON_PURPOSE: Final = (OSError, LogDirectoryFailure, PeerError, ProtocolViolation)
 
 

@@ -1,0 +1,153 @@
+"""The fetches of followers and observers, as the leader answers them (KIP-595, KIP-630, KIP-1166)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from yak.core.context import Context
+from yak.errors import ErrorCode
+from yak.ids import LeaderEpoch, NodeId, Offset
+from yak.protocol.fetch_request import NO_HIGH_WATERMARK
+from yak.protocol.topic_names import METADATA_TOPIC
+from yak.quorum.leader_state import Follower, LeaderState, ParkedFetch, Respond
+from yak.quorum.raft_log import TOPIC_ID
+from yak.quorum.snapshots import PIECE_BYTES
+
+if TYPE_CHECKING:
+    from yak.quorum.quorum import Quorum
+
+WAIT_MS_MAX: Final = 500
+
+
+class FollowerFetches:
+    """Answers fetches. A fetch acknowledges everything below its offset, and that its sender still follows this leader."""
+
+    def __init__(self, context: Context, quorum: Quorum) -> None:
+        self._context, self._quorum = context, quorum
+
+    def fetch(self, request: Any, respond: Respond) -> None:
+        """Answer with batches; with a snapshot or a point of divergence; or wait for something new."""
+        quorum, partition = self._quorum, request.topics[0].partitions[0]
+        if quorum.is_foreign(request.cluster_id):
+            respond({"error_code": ErrorCode.inconsistent_cluster_id, "responses": []})
+            return
+        leader, epoch = quorum.leader, partition.current_leader_epoch
+        if leader is None or 0 <= epoch != quorum.epoch:
+            quorum.respond(respond, self._answer(self._epoch_error(epoch)))
+            return
+        now_ms, offset = self._context.clock.now_ms, partition.fetch_offset
+        follower = leader.follower(request.replica_id, partition.replica_directory_id)
+        follower.parked = None
+        follower.last_fetch_ms = now_ms
+        follower.acknowledged_round = follower.answered_round
+        refused = self._divergence(offset, partition.last_fetched_epoch)
+        if refused is not None:
+            self._answer_follower(follower, respond, refused)
+            quorum.serve_reads()
+            return
+        follower.end_offset = max(follower.end_offset, offset)
+        if offset >= quorum.log.end_offset:
+            follower.last_caught_up_ms = now_ms
+        quorum.advance_leader()
+        quorum.voter_changes.try_addition()
+        if quorum.leader is not leader:
+            quorum.respond(respond, self._answer(ErrorCode.not_leader_or_follower))
+            return
+        known = partition.high_watermark
+        if known == NO_HIGH_WATERMARK:
+            known = follower.told_high_watermark
+        has_news = offset < quorum.log.end_offset or known < min(quorum.high_watermark, offset)
+        if has_news or request.max_wait_ms <= 0:
+            self._answer_records(follower, offset, respond)
+        else:
+            self._park(leader, follower, request, respond)
+
+    def _epoch_error(self, epoch: LeaderEpoch) -> ErrorCode:
+        """The error for a fetch in another epoch than this node's, or of a node that does not lead."""
+        if self._quorum.leader is None:
+            return ErrorCode.not_leader_or_follower
+        return ErrorCode.fenced_leader_epoch if epoch < self._quorum.epoch else ErrorCode.unknown_leader_epoch
+
+    def _park(self, leader: LeaderState, follower: Follower, request: Any, respond: Respond) -> None:
+        node_id: NodeId = request.replica_id
+        offset: Offset = request.topics[0].partitions[0].fetch_offset
+        timer = (self, "parked", node_id)
+
+        def answer() -> None:
+            self._context.timers.disarm(timer)
+            if follower.parked is parked:
+                follower.parked = None
+            if self._quorum.leader is leader:
+                self._answer_records(follower, offset, respond)
+            else:
+                self._quorum.respond(respond, self._answer(ErrorCode.not_leader_or_follower))
+
+        parked = follower.parked = ParkedFetch(answer)
+        self._context.timers.arm(timer, self._context.clock.now_ms + min(request.max_wait_ms, WAIT_MS_MAX), answer)
+
+    def _divergence(self, offset: Offset, last_epoch: LeaderEpoch) -> dict[str, Any] | None:
+        """What a fetch is told whose log is not a prefix of this one: a snapshot, or where the logs part (KIP-595)."""
+        log = self._quorum.log
+        if (offset == 0 and not log.snapshot) or log.epoch_before(offset) == last_epoch:
+            return None
+        epoch, end_offset = log.end_offset_for_epoch(last_epoch)
+        if log.snapshot and (epoch < 0 or offset <= log.start_offset):
+            return {"snapshot_id": {"end_offset": log.snapshot_id.end_offset, "epoch": log.snapshot_id.epoch}}
+        return {"diverging_epoch": {"epoch": epoch, "end_offset": end_offset}}
+
+    def _answer_records(self, follower: Follower, offset: Offset, respond: Respond) -> None:
+        self._answer_follower(follower, respond, {"records": self._quorum.log.read(offset, PIECE_BYTES)})
+
+    def _answer_follower(self, follower: Follower, respond: Respond, more: dict[str, Any]) -> None:
+        if self._quorum.leader is not None:
+            follower.answered_round = self._quorum.leader.round
+            follower.told_high_watermark = self._quorum.high_watermark
+        self._quorum.respond(respond, self._answer(ErrorCode.none, more))
+
+    def _answer(self, code: ErrorCode, more: dict[str, Any] | None = None) -> dict[str, Any]:
+        quorum = self._quorum
+        partition = {
+            "partition_index": 0,
+            "error_code": code,
+            "high_watermark": quorum.high_watermark,
+            "last_stable_offset": quorum.high_watermark,
+            "log_start_offset": quorum.log.start_offset,
+            "current_leader": {"leader_id": quorum.leader_id, "leader_epoch": quorum.epoch},
+            "aborted_transactions": None,
+            "records": b"",
+            **(more or {}),
+        }
+        return {
+            "error_code": ErrorCode.none,
+            "responses": [{"topic_id": TOPIC_ID, "partitions": [partition]}],
+            "node_endpoints": [] if code is ErrorCode.none else quorum.leader_endpoints(),
+        }
+
+    def fetch_snapshot(self, request: Any, respond: Respond) -> None:
+        """Answer with a piece of the newest snapshot."""
+        quorum, asked = self._quorum, request.topics[0].partitions[0]
+        if quorum.is_foreign(request.cluster_id):
+            respond({"error_code": ErrorCode.inconsistent_cluster_id, "topics": []})
+            return
+        piece = b""
+        if quorum.leader is None or asked.current_leader_epoch != quorum.epoch:
+            code = self._epoch_error(asked.current_leader_epoch)
+        else:
+            code, piece = quorum.snapshots.piece(request)
+            follower = quorum.leader.follower(request.replica_id, asked.replica_directory_id)
+            follower.last_fetch_ms = self._context.clock.now_ms
+        partition = {
+            "index": 0,
+            "error_code": code,
+            "snapshot_id": {"end_offset": asked.snapshot_id.end_offset, "epoch": asked.snapshot_id.epoch},
+            "current_leader": {"leader_id": quorum.leader_id, "leader_epoch": quorum.epoch},
+            "size": len(quorum.log.snapshot),
+            "position": asked.position,
+            "unaligned_records": piece,
+        }
+        fields = {
+            "error_code": ErrorCode.none,
+            "topics": [{"name": METADATA_TOPIC, "partitions": [partition]}],
+            "node_endpoints": [] if code is ErrorCode.none else quorum.leader_endpoints(),
+        }
+        quorum.respond(respond, fields)

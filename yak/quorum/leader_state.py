@@ -1,0 +1,127 @@
+"""What the leader of the quorum knows of the others in its epoch (Kafka's LeaderState.java)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from yak.ids import LeaderEpoch, NodeId, Offset
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
+from yak.quorum.state_machine import SoftFacts
+from yak.quorum.voters import VoterSet
+
+OnOutcome: TypeAlias = Callable[[StoreOutcome | None], None]
+"""Called with the outcome of a request; None when this node resigned first, and the request may or may not take effect."""
+Respond: TypeAlias = Callable[[dict[str, Any]], None]
+"""Sends the fields of a response, once."""
+
+
+@dataclass(slots=True)
+class ParkedFetch:
+    """A fetch that found nothing new; `answer` answers it."""
+
+    answer: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Follower:
+    """One replica that fetches: a voter or an observer."""
+
+    directory_id: uuid.UUID | None
+    end_offset: Offset = -1
+    """Everything below it is durable there; -1 until it fetched in this epoch."""
+    last_fetch_ms: int = -1
+    last_caught_up_ms: int = -1
+    told_high_watermark: Offset = -1
+    """The high watermark in the last answer."""
+    answered_round: int = 0
+    """The newest read round when its last fetch was answered."""
+    acknowledged_round: int = 0
+    """The newest read round in which it still followed this leader: its next fetch came after that answer."""
+    parked: ParkedFetch | None = None
+
+
+@dataclass(slots=True)
+class Read:
+    """A request that needs no command. It is executed once a majority has confirmed that this node still leads."""
+
+    round: int
+    high_watermark: Offset
+    """Commands below it must be applied first."""
+    request: StoreRequest
+    done: OnOutcome
+
+
+@dataclass(slots=True)
+class LeaderState:
+    """One term of the leader."""
+
+    epoch: LeaderEpoch
+    epoch_start: Offset
+    """The offset of the epoch's first record: nothing of an earlier epoch is committed before this one is (Raft 5.4.2)."""
+    began_ms: int
+    facts: SoftFacts = field(default_factory=SoftFacts)
+    followers: dict[NodeId, Follower] = field(default_factory=dict)
+    pending: dict[Offset, OnOutcome] = field(default_factory=dict)
+    """Offset of an uncommitted command -> what to call with its outcome."""
+    reads: list[Read] = field(default_factory=list)
+    round: int = 0
+    has_bootstrapped: bool = False
+    """Whether this leader appended the command that creates the cluster."""
+    is_ready: bool = False
+    """Whether the epoch's first record is committed and applied: only then requests are served."""
+
+    def follower(self, node_id: NodeId, directory_id: uuid.UUID | None) -> Follower:
+        """The state of a replica; a replica with another directory id begins again."""
+        found = self.followers.get(node_id)
+        if found is None or found.directory_id != directory_id:
+            found = self.followers[node_id] = Follower(directory_id)
+        return found
+
+    def committed(self, voters: VoterSet, node_id: NodeId, own_end: Offset) -> Offset:
+        """The largest offset that a majority of the voters has durably, this node with `own_end` among them."""
+        ends = [own_end if voter.node_id == node_id else self._end(voter.node_id, voters) for voter in voters.voters]
+        return sorted(ends, reverse=True)[voters.majority - 1]
+
+    def _end(self, node_id: NodeId, voters: VoterSet) -> Offset:
+        follower = self.followers.get(node_id)
+        return follower.end_offset if follower is not None and voters.has(node_id, follower.directory_id) else -1
+
+    def confirmed_round(self, voters: VoterSet, node_id: NodeId) -> int:
+        """The newest read round in which a majority of the voters followed this leader."""
+        rounds = [
+            self.round if voter.node_id == node_id else self._round(voter.node_id, voters) for voter in voters.voters
+        ]
+        return sorted(rounds, reverse=True)[voters.majority - 1]
+
+    def _round(self, node_id: NodeId, voters: VoterSet) -> int:
+        follower = self.followers.get(node_id)
+        is_voter = follower is not None and voters.has(node_id, follower.directory_id)
+        return follower.acknowledged_round if follower is not None and is_voter else -1
+
+    def has_majority_since(self, voters: VoterSet, node_id: NodeId, since_ms: int) -> bool:
+        """Whether a majority of the voters fetched since then, this node among them."""
+        fetched = sum(
+            voter.node_id == node_id or self._fetched_ms(voter.node_id) >= since_ms for voter in voters.voters
+        )
+        return fetched >= voters.majority
+
+    def _fetched_ms(self, node_id: NodeId) -> int:
+        follower = self.followers.get(node_id)
+        return -1 if follower is None else follower.last_fetch_ms
+
+    def take_confirmed(self, confirmed_round: int, applied: Offset) -> list[Read]:
+        """Remove and return the reads that may be executed now, in order."""
+        ready = [read for read in self.reads if read.round <= confirmed_round and read.high_watermark <= applied]
+        self.reads = [read for read in self.reads if read not in ready]
+        return ready
+
+    def wake(self, node_ids: Iterable[NodeId] | None = None) -> None:
+        """Answer the parked fetches of these replicas, or of all."""
+        for node_id in list(self.followers) if node_ids is None else node_ids:
+            follower = self.followers.get(node_id)
+            if follower is not None and follower.parked is not None:
+                parked, follower.parked = follower.parked, None
+                parked.answer()

@@ -1,0 +1,197 @@
+"""Changes of the voters (KIP-853): voters added, removed, and those that report another directory or address.
+
+One change at a time, by a leader that has committed a record in its epoch. The new voters are in force as soon as their
+record is in the log; the change is done when it is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from yak.core.context import Context
+from yak.errors import ErrorCode
+from yak.ids import LeaderEpoch, Offset
+from yak.quorum.leader_state import Respond
+from yak.quorum.transport import UPDATE_RAFT_VOTER, Address
+from yak.quorum.voters import KRAFT_VERSION, LISTENER, Voter, VoterSet
+
+if TYPE_CHECKING:
+    from yak.quorum.quorum import Quorum
+
+
+@dataclass(slots=True)
+class _Addition:
+    """A voter to be added, once its log has everything below `target`."""
+
+    voter: Voter
+    target: Offset
+    due_ms: int
+    respond: Respond
+
+
+class VoterChanges:
+    """The changes of one node's term as leader, and the report of its own address to the leader."""
+
+    def __init__(self, context: Context, quorum: Quorum) -> None:
+        self._context, self._quorum = context, quorum
+        self._uncommitted: Offset | None = None
+        """The offset of the change that is under way."""
+        self._on_committed: Callable[[], None] | None = None
+        self._addition: _Addition | None = None
+        self._reported_epoch: LeaderEpoch = -1
+
+    def resign(self) -> None:
+        """This node leads no longer: changes under way may still happen."""
+        self._uncommitted = self._on_committed = None
+        addition, self._addition = self._addition, None
+        self._context.timers.disarm((self, "addition"))
+        if addition is not None:
+            self._quorum.respond(addition.respond, result(ErrorCode.request_timed_out, "the quorum's leader resigned"))
+
+    def committed(self, offset: Offset) -> None:
+        """A control record is committed."""
+        if offset == self._uncommitted:
+            self._uncommitted = None
+            on_committed, self._on_committed = self._on_committed, None
+            if on_committed is not None:
+                on_committed()
+
+    # ------------------------------------------------------------------------------------------------- requests
+
+    def add(self, request: Any, respond: Respond) -> None:
+        """Add a voter when it has caught up, so that it does not slow down commits. Answers in time, even if it has not."""
+        refusal = self._refusal(request.cluster_id)
+        if refusal is None and self._quorum.voters.get(request.voter_id) is not None:
+            refusal = ErrorCode.duplicate_voter, f"node {request.voter_id} is a voter already"
+        if refusal is None and not request.listeners:
+            refusal = ErrorCode.invalid_request, "the voter has no address"
+        if refusal is not None:
+            self._quorum.respond(respond, result(*refusal))
+            return
+        listener = request.listeners[0]
+        voter = Voter(request.voter_id, listener.host, listener.port, request.voter_directory_id)
+        due_ms = self._context.clock.now_ms + max(0, int(request.timeout.total_seconds() * 1000))
+        self._addition = _Addition(voter, self._quorum.log.end_offset, due_ms, respond)
+        self._context.timers.arm((self, "addition"), due_ms, self.try_addition)
+        self.try_addition()
+
+    def try_addition(self) -> None:
+        """Complete the addition that waits, if its voter has caught up, or refuse it if it is overdue."""
+        addition = self._addition
+        if addition is None:
+            return
+        voter = addition.voter
+        has_caught_up = self._quorum.end_offset_of(voter.node_id, voter.directory_id) >= addition.target
+        if not has_caught_up and self._context.clock.now_ms < addition.due_ms:
+            return
+        self._addition = None
+        self._context.timers.disarm((self, "addition"))
+        if has_caught_up:
+            self._change(self._quorum.voters.with_voter(voter), addition.respond)
+            return
+        words = f"node {voter.node_id} did not catch up in time: is it running, with this directory id?"
+        self._quorum.respond(addition.respond, result(ErrorCode.request_timed_out, words))
+
+    def remove(self, request: Any, respond: Respond) -> None:
+        """Remove a voter, this node included."""
+        refusal = self._refusal(request.cluster_id)
+        voter = self._quorum.voters.get(request.voter_id)
+        if refusal is None and (voter is None or voter.directory_id not in (None, request.voter_directory_id)):
+            refusal = ErrorCode.voter_not_found, f"node {request.voter_id} with that directory id is no voter"
+        if refusal is None and len(self._quorum.voters.voters) == 1:
+            refusal = ErrorCode.invalid_request, "the last voter cannot be removed"
+        if refusal is not None:
+            self._quorum.respond(respond, result(*refusal))
+        else:
+            self._change(self._quorum.voters.without(request.voter_id), respond)
+
+    def update(self, request: Any, respond: Respond) -> None:
+        """Take the directory id and the address that a voter reports of itself."""
+        refusal = self._refusal(request.cluster_id)
+        voter = self._quorum.voters.get(request.voter_id)
+        if refusal is None and request.current_leader_epoch not in (-1, self._quorum.epoch):
+            refusal = ErrorCode.fenced_leader_epoch, ""
+        if refusal is None and (voter is None or voter.directory_id not in (None, request.voter_directory_id)):
+            refusal = ErrorCode.voter_not_found, ""
+        if refusal is None and not request.listeners:
+            refusal = ErrorCode.invalid_request, ""
+        leader = {"leader_id": self._quorum.leader_id, "leader_epoch": self._quorum.epoch, "host": "", "port": 0}
+
+        def answer(fields: dict[str, Any]) -> None:
+            respond({"error_code": fields["error_code"], "current_leader": leader})
+
+        if refusal is not None:
+            self._quorum.respond(answer, result(*refusal))
+            return
+        listener = request.listeners[0]
+        updated = Voter(request.voter_id, listener.host, listener.port, request.voter_directory_id)
+        self._change(self._quorum.voters.with_voter(updated), answer)
+
+    def _refusal(self, cluster_id: str | None) -> tuple[ErrorCode, str] | None:
+        """Why the voters cannot be changed now."""
+        if self._quorum.is_foreign(cluster_id):
+            return ErrorCode.inconsistent_cluster_id, f"this is cluster {self._quorum.config.cluster_id}"
+        if self._quorum.leader is None:
+            return ErrorCode.not_leader_or_follower, f"node {self._quorum.leader_id} leads the quorum"
+        if not self._quorum.is_ready_leader or self._uncommitted is not None or self._addition is not None:
+            return ErrorCode.request_timed_out, "another change of the voters is under way"
+        return None
+
+    def _change(self, voters: VoterSet, respond: Respond) -> None:
+        if self._uncommitted is not None:
+            words = "another change of the voters is under way"
+            self._quorum.respond(respond, result(ErrorCode.request_timed_out, words))
+        elif voters == self._quorum.voters:
+            self._quorum.respond(respond, result(ErrorCode.none))
+        else:
+            self._on_committed = lambda: self._quorum.respond(respond, result(ErrorCode.none))
+            self._uncommitted = self._quorum.log.end_offset
+            self._context.notice("info", "quorum-voters-changed", voters=list(voters.node_ids))
+            self._quorum.append_voters(voters)
+
+    # ------------------------------------------------------------------------------------------------- of this node
+
+    @property
+    def _own_voter(self) -> Voter | None:
+        """This node as a voter, if the voters' record has another directory id or address for it."""
+        config = self._quorum.config
+        voter = self._quorum.voters.get(config.node_id)
+        mine = Voter(config.node_id, config.host, config.port, config.directory_id)
+        return None if voter is None or voter == mine or not self._quorum.is_voter else mine
+
+    def report_to_self(self) -> None:
+        """The leader takes its own directory id and address."""
+        mine = self._own_voter
+        if mine is not None and self._uncommitted is None:
+            self._change(self._quorum.voters.with_voter(mine), lambda _fields: None)
+
+    def report_to(self, leader: Address) -> None:
+        """A voter reports its directory id and address to the leader, once in an epoch unless that is refused."""
+        mine = self._own_voter
+        if mine is None or self._reported_epoch == self._quorum.epoch:
+            return
+        self._reported_epoch = self._quorum.epoch
+
+        def done(response: Any | None) -> None:
+            if response is None or response.error_code != ErrorCode.none:
+                # another change is under way, or the leader is new: again with a later fetch
+                self._reported_epoch = -1
+
+        self._quorum.send(leader, UPDATE_RAFT_VOTER, self._report(mine), done)
+
+    def _report(self, mine: Voter) -> dict[str, Any]:
+        return {
+            "cluster_id": self._quorum.config.cluster_id,
+            "current_leader_epoch": self._quorum.epoch,
+            "voter_id": mine.node_id,
+            "voter_directory_id": mine.directory_id,
+            "listeners": [{"name": LISTENER, "host": mine.host, "port": mine.port}],
+            "k_raft_version_feature": {"min_supported_version": 0, "max_supported_version": KRAFT_VERSION},
+        }
+
+
+def result(code: ErrorCode, message: str | None = None) -> dict[str, Any]:
+    """The answer to a change of the voters."""
+    return {"error_code": code, "error_message": message}
